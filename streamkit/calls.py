@@ -5,6 +5,7 @@ Frozen msgspec structs. Nothing here knows how a stream says any of this, nor ho
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -59,7 +60,8 @@ class ToolCall(Struct, frozen=True, kw_only=True):
         kind: ``function`` (arguments are a JSON object) or ``custom`` (arguments are free text).
         arguments: the object (for ``custom`` the text); None unless ``state`` is ``complete``.
         arguments_text: the argument text that stands, as the wire sent it.
-        partial: the arguments as far as they are there; for display, never for execution.
+        partial: the arguments as far as they are there; for display, never for execution. While the call is open, all
+            its readings show one dict, kept up with the stream: copy it to keep it, and do not change it.
         state: ``incomplete`` until the turn ends, then ``complete``, ``incomplete`` or ``invalid``.
         sealed: the wire said that this call is over.
         metadata: what the provider wants back with the call (signatures, item ids), by its own names.
@@ -101,6 +103,8 @@ class ToolResult(Struct, frozen=True):
     status: ResultStatus
     value: Any = None  #: what the tool returned; None unless ``completed``
     error: str | None = None  #: a sentence for the model; None where ``completed``
+    #: ``effects_possible``: the tool began before the turn had ended, and this is not what came of that.
+    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 class Usage(Struct, frozen=True):
@@ -113,6 +117,21 @@ class Usage(Struct, frozen=True):
     cache_write_tokens: int | None = None  #: of the input, written to it
     raw: Any = None  #: the provider's last report
 
+    @staticmethod
+    def added_up(reports: Iterable[Usage]) -> Usage | None:
+        """The tokens of several turns; None where there is none. ``raw`` is the list of their reports."""
+        told = list(reports)
+        if not told:
+            return None
+        return Usage(
+            _sum(report.input_tokens for report in told),
+            _sum(report.output_tokens for report in told),
+            _sum(report.reasoning_tokens for report in told),
+            _sum(report.cache_read_tokens for report in told),
+            _sum(report.cache_write_tokens for report in told),
+            [report.raw for report in told],
+        )
+
     def merged(self, later: Usage) -> Usage:
         """The figures after a *later* report: per field the last that is given wins; a zero never replaces a figure."""
         return Usage(
@@ -123,6 +142,11 @@ class Usage(Struct, frozen=True):
             _last_said(self.cache_write_tokens, later.cache_write_tokens),
             later.raw,
         )
+
+
+def _sum(figures: Iterable[int | None]) -> int | None:
+    given = [figure for figure in figures if figure is not None]
+    return sum(given) if given else None
 
 
 def _last_said(before: int | None, later: int | None) -> int | None:

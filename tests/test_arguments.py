@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
-from streamkit.arguments import ObjectScanner, deepest_nesting, mended, partial_object, settle
+from streamkit.arguments import ObjectScanner, PartialObject, deepest_nesting, mended, partial_object, settle
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", "null", " null\n"])
@@ -176,3 +177,88 @@ def test_nesting() -> None:
     assert deepest_nesting('{"a":{"b":1}}') == 2
     assert deepest_nesting("{" * 300 + "}" * 300) == 300
     assert deepest_nesting('{"a":[' + "{}," * 300 + "{}]}") == 3
+
+
+def test_the_view_is_the_same_dict_and_grows() -> None:
+    view = PartialObject()
+    view.feed('{"city":"Os')
+    first = view.value
+    assert first == {"city": "Os"}
+    view.feed('lo","days":1')
+    assert view.value is first
+    assert first == {"city": "Oslo", "days": 1}
+    view.feed("2")
+    assert view.value == {"city": "Oslo", "days": 12}
+    view.feed(".")
+    assert view.value == {"city": "Oslo"}
+    view.feed('5,"sky":["gr')
+    assert view.value == {"city": "Oslo", "days": 12.5, "sky": ["gr"]}
+    view.feed('ey",true,nul')
+    assert view.value == {"city": "Oslo", "days": 12.5, "sky": ["grey", True]}
+
+
+def test_a_number_takes_the_place_of_an_earlier_one_only_while_it_is_one() -> None:
+    view = PartialObject()
+    view.feed('{"a":1,"a":2')
+    assert view.value == {"a": 2}
+    view.feed(".")
+    assert view.value == {"a": 1}
+    view.feed("5")
+    assert view.value == {"a": 2.5}
+
+
+def test_half_of_a_pair_is_shown_as_unreadable_until_the_other_comes() -> None:
+    view = PartialObject()
+    view.feed('{"a":"x\ud83d')
+    assert view.value == {"a": "x\ufffd"}
+    view.feed("\ude00y")
+    assert view.value == {"a": "x\U0001f600y"}
+
+
+def test_a_value_that_is_held_stays_as_it_was_read() -> None:
+    view = PartialObject()
+    view.feed('{"a":"one')
+    before = view.value["a"]
+    view.feed(" two")
+    assert view.value["a"] == "one two"
+    assert before == "one"
+
+
+def test_a_view_survives_whoever_changes_what_it_shows() -> None:
+    text = '{"a":[1,2,"x",34'
+    view = PartialObject()
+    for character in text:
+        view.feed(character)
+        for held in (view.value.get("a"), view.value):
+            if held is not None:
+                held.clear()
+    view.feed('],"b":1')
+    assert view.value == {"b": 1}
+    view.value.clear()
+    view.feed(".")
+    view.feed("5}")
+    assert view.value == {"b": 1.5}
+
+
+@pytest.mark.parametrize("number", ["1" * 4301, "-" + "1" * 4300, "0." + "1" * 4299, "1e" + "0" * 4299])
+@pytest.mark.parametrize("size", [1000, 10_000])
+def test_numbers_beyond_all_reason_are_refused_at_any_cut(number: str, size: int) -> None:
+    text = f'{{"a":{number},"b":1}}'
+    view = PartialObject()
+    for at in range(0, len(text), size):
+        view.feed(text[at : at + size])
+    assert view.value == {}
+
+
+def test_the_longest_integer_is_shown_also_where_python_was_told_to_refuse_it() -> None:
+    digits = "1" + "0" * 299
+    view, before = PartialObject(), sys.get_int_max_str_digits()
+    view.feed(f'{{"a":{digits * 3},"b":{digits}')
+    sys.set_int_max_str_digits(640)
+    try:
+        again = PartialObject()
+        again.feed(f'{{"a":{digits * 3},"b":{digits}')
+        assert again.value == {"a": float("inf"), "b": 10**299}
+    finally:
+        sys.set_int_max_str_digits(before)
+    assert view.value == {"a": int(digits * 3), "b": 10**299}

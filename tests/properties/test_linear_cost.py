@@ -19,7 +19,7 @@ from wire_streams import bytes_one_by_one, chat, chat_bytes, chat_call, gemini, 
 import streamkit
 from streamkit import Limits, Turn
 from streamkit.accumulator.call import GatheredCall
-from streamkit.arguments import ObjectScanner
+from streamkit.arguments import ObjectScanner, PartialObject
 
 PACKAGE = str(Path(streamkit.__file__).parent)
 NO_LIMITS = Limits(arguments=2**40, text=2**40, calls=2**40, frame=2**40)
@@ -322,3 +322,78 @@ def test_a_frame_in_single_bytes_costs_what_it_holds() -> None:
 
 def test_plain_streams_are_never_scanned() -> None:
     assert cost("openai_chat", plain(400)).scanned <= 400  # the one scan at the end, where the nesting is counted
+
+
+def long_string(n: int) -> list[str]:
+    return ['{"t":"', *["xy"] * n, '"}']
+
+
+def escapes(n: int) -> list[str]:
+    return ['{"t":"', *["\\n", "\\", '"', "\\u00", "e9", "\ud83d", "\ude00"] * (n // 7), '"}']
+
+
+def members(n: int) -> list[str]:
+    return ["{", *[piece for at in range(n // 5) for piece in (f'"{at}', '":[', "1", "2.", "5],")], '"z":0}']
+
+
+def items(n: int) -> list[str]:
+    return ['{"l":[', *['"a', '"', ",{", "},"] * (n // 4), "0]}"]
+
+
+def digits(n: int) -> list[str]:
+    return ['{"n":', *["7"] * n]
+
+
+def nesting(n: int) -> list[str]:
+    return ['{"n":'] * n
+
+
+def junk(n: int) -> list[str]:
+    return ['{"n":1}', *['{"n":1}'] * n]
+
+
+def lines_of_view(pieces: list[str]) -> int:
+    view = PartialObject()
+    with counted() as work:
+        for piece in pieces:
+            view.feed(piece)
+            assert view.value is not None
+    return work.lines
+
+
+def lines_of_watching(pieces: list[str]) -> int:
+    turn = Turn("openai_chat", turn_key="turn-1", limits=NO_LIMITS)
+    with counted() as work:
+        for piece in [*opened(), *(chat_call(piece) for piece in pieces)]:
+            turn.feed(piece)
+            assert turn.calls[0].partial is not None
+    return work.lines
+
+
+@pytest.mark.parametrize("text", [long_string, escapes, members, items, digits, nesting, junk])
+@pytest.mark.parametrize("lines", [lines_of_view, lines_of_watching])
+def test_what_the_arguments_show_so_far_costs_what_the_deltas_hold(
+    text: Callable[[int], list[str]], lines: Callable[[list[str]], int]
+) -> None:
+    small, large = (lines(text(n)) for n in (700, 1400))
+    assert large <= 2.2 * small + 200
+
+
+def test_a_view_joins_each_character_once() -> None:
+    view = PartialObject()
+    for piece in ['{"t":"', *["xy"] * 500]:
+        view.feed(piece)
+    assert sum(map(len, view._parts)) == 1000
+    assert view.value == {"t": "xy" * 500}
+    assert view._parts == []
+
+
+def test_arguments_of_which_nobody_asks_are_not_looked_at_before_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[str] = []
+    monkeypatch.setattr(PartialObject, "feed", lambda _, text: fed.append(text))
+    turn = Turn("openai_chat", turn_key="turn-1")
+    for piece in [*plain(50), chat({}, finish="tool_calls")]:
+        turn.feed(piece)
+    turn.close()
+    assert turn.calls[0].partial == {"t": "xy" * 50}
+    assert fed == []

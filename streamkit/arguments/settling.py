@@ -1,7 +1,4 @@
-"""Argument text to an object: where an object ends, what a finished text means, what an unfinished one shows so far.
-
-Pure text functions. They know nothing of streams, calls or providers: which text stands is the accumulator's business.
-"""
+"""What an argument text means that has ended: an object, the true beginning of one, or neither."""
 
 from __future__ import annotations
 
@@ -11,85 +8,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streamkit.arguments.surrogates import without_lone_surrogates
 from streamkit.calls import CallState
 
-__all__ = [
-    "ObjectScanner",
-    "Settled",
-    "deepest_nesting",
-    "mended",
-    "nests_deeper",
-    "partial_object",
-    "settle",
-    "without_lone_surrogates",
-]
+__all__ = ["Settled", "settle"]
 
-_STRUCTURE = re.compile(r'["{}\[\]]')
-_STRING_STOP = re.compile(r'["\\]')
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _SPACE = " \t\r\n"
-
-
-class ObjectScanner:
-    """Finds the end of the first top-level object of a text that comes in pieces.
-
-    It counts braces outside of strings and judges nothing else: whether the text is JSON is decided once, at the end.
-    It jumps from one structural character to the next, so a long string costs one search a piece.
-    """
-
-    __slots__ = ("_depth", "_escaped", "_in_string", "_offset", "closed_at", "deepest")
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._in_string = False
-        self._escaped = False  # the last piece ended in a backslash inside a string
-        self._offset = 0
-        self.closed_at = -1  #: offset just behind the object's closing brace; -1 while it is open
-        self.deepest = 0  #: how deep the brackets nested
-
-    def feed(self, text: str) -> None:
-        """Scan the next piece. Nothing more is scanned once the object is closed."""
-        if self.closed_at >= 0:
-            return
-        at, end = 0, len(text)
-        if self._escaped and end:
-            at, self._escaped = 1, False
-        while at < end:
-            if self._in_string:
-                stop = _STRING_STOP.search(text, at)
-                if stop is None:
-                    break
-                at = stop.end()
-                if stop[0] == '"':
-                    self._in_string = False
-                elif at == end:
-                    self._escaped = True
-                else:
-                    at += 1
-                continue
-            mark = _STRUCTURE.search(text, at)
-            if mark is None:
-                break
-            at = mark.end()
-            character = mark[0]
-            if character == '"':
-                self._in_string = True
-            elif character in "{[":
-                self._depth += 1
-                self.deepest = max(self.deepest, self._depth)
-            else:
-                self._depth -= 1
-                if self._depth <= 0:
-                    self.closed_at = self._offset + at
-                    return
-        self._offset += end
-
-
-def mended(text: str) -> str:
-    """The text with surrogate pairs whole again that were cut in two between deltas; a lone half becomes U+FFFD."""
-    if not text.isascii() and _LONE_SURROGATE.search(text):
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
 
 
 class Settled(NamedTuple):
@@ -168,17 +92,6 @@ def _refuse_constant(name: str) -> Any:
 _lenient = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def without_lone_surrogates(value: Any) -> Any:
-    """Plain data with U+FFFD for each half of a surrogate pair that lost its other half, so that it can be written."""
-    if isinstance(value, str):
-        return _LONE_SURROGATE.sub("\ufffd", value)
-    if isinstance(value, dict):
-        return {without_lone_surrogates(key): without_lone_surrogates(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [without_lone_surrogates(item) for item in value]
-    return value
-
-
 _STRING_BODY = r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+'
 _TOKEN = re.compile(
     rf'[ \t\r\n]*+(?:(?P<string>"{_STRING_BODY}")|(?P<mark>[{{}}\[\]:,])'
@@ -233,36 +146,3 @@ def _is_prefix(text: str) -> bool:
             if kind in "}]":
                 inside.pop()
             expected = "end" if not inside else ", or }" if inside[-1] == "{" else ", or ]"
-
-
-def partial_object(text: str) -> dict[str, Any]:
-    """The object as far as it is there, open strings included; ``{}`` where nothing can be read. For display only."""
-    from pydantic_core import from_json
-
-    try:
-        value = from_json(mended(text), allow_partial="trailing-strings", allow_inf_nan=False)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def nests_deeper(value: Any, limit: int) -> bool:
-    """Whether dicts and lists stand within each other more than *limit* levels deep. Without recursion."""
-    level, depth = [value], 0
-    while level:
-        depth += 1
-        if depth > limit + 1:
-            return True
-        held = [item for item in level if isinstance(item, (dict, list))]
-        level = [inner for item in held for inner in (item.values() if isinstance(item, dict) else item)]
-    return False
-
-
-def deepest_nesting(text: str) -> int:
-    """How deep the first value of a text nests; cheap where it holds few brackets (then an upper bound)."""
-    brackets = text.count("{") + text.count("[")
-    if brackets <= 256:
-        return brackets
-    scanner = ObjectScanner()
-    scanner.feed(text)
-    return scanner.deepest
