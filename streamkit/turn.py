@@ -147,6 +147,7 @@ class Turn:
                 reuses_slots=self.provider.reuses_slots,
                 whole_names=self.provider.whole_names,
                 whole_calls=self.provider.whole_calls,
+                closes_in_order=getattr(self.provider, "calls_close_in_order", False),
             ),
             turn_key=turn_key,
             limits=limits,
@@ -365,6 +366,20 @@ class Turn:
             if call.ref is not None and call.ref.id == id:
                 return call.snapshot()
         raise UsageError(f"this turn has no call {id!r}")
+
+    def whole_call(self, index: int) -> ToolCall | None:
+        """A call that is known to be whole although the turn goes on, as it would run; None where that is not known.
+
+        For tools that may start before the turn has ended. The wire said that the call is over (or, on OpenAI and Azure
+        alone, its object is closed and another call began). A closed object by itself is no sign: some servers send
+        arguments anew. The turn may still fail, and then none of its calls may run.
+
+        Args:
+            index: the call's ``index``.
+        """
+        if self._closed or self._accumulator.error is not None:
+            return None
+        return self._accumulator.choice(0).whole_call(index)
 
     @property
     def executable(self) -> list[ToolCall]:

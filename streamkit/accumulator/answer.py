@@ -285,6 +285,27 @@ class Answer:
             self.turn.warn("finish_without_calls", "the provider finished for tool calls, but there is none")
         self.finished = Finish(reason, sent.raw if sent is not None else None)
 
+    def whole_call(self, index: int) -> ToolCall | None:
+        """The call of that index as it will stand, where it is known to be whole before the turn has ended.
+
+        The wire said that it is over, or (OpenAI and Azure) its object is closed and another call began; a closed
+        object alone says nothing, since some servers send arguments anew (ollama/ollama#15457, Moonshot's revisions in
+        danny-avila/agents#181).
+        """
+        calls = self.table.calls
+        if not 0 <= index < len(calls):
+            return None
+        call = calls[index]
+        ordered = self.turn.habits.closes_in_order and call.index < len(calls) - 1 and call.closed()
+        if not (call.sealed or ordered) or call.ref is None or not call.name or call.state != "incomplete":
+            return None
+        if call.kind == "custom":
+            return call.snapshot(as_if="complete")
+        if not call.size and self.blocks[-1].call is call and not self.turn.habits.whole_calls:
+            return None  # were the answer cut here, its arguments would be missing
+        settled = call.settle(recover_trailing_junk=self.turn.recover_trailing_junk)
+        return call.snapshot(as_if="complete") if settled.state == "complete" else None
+
     def _decide(self, call: GatheredCall, *, confirmed: bool, length: bool) -> None:
         """A call's state (design section 5, "State")."""
         if call.kind == "custom":

@@ -32,6 +32,7 @@ class Habits(Struct, frozen=True, kw_only=True):
     reuses_slots: bool = False
     whole_names: bool = True
     whole_calls: bool = False
+    closes_in_order: bool = False
 
 
 class Accumulator:

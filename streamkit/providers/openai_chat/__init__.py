@@ -48,6 +48,7 @@ class ChatProvider:
     def __init__(self, facts: ChatFacts, *, rewrite: Rewrite | None = None) -> None:
         self.facts = facts
         self.name = facts.name
+        self.calls_close_in_order = facts.calls_close_in_order
         self.rewrite = rewrite
 
     def __repr__(self) -> str:
@@ -76,6 +77,7 @@ class ChatProvider:
         for fact in changed:
             if fact not in known:
                 raise UsageError(f"a chat dialect has no fact {fact!r}; there are: {', '.join(known)}")
+        changed.setdefault("calls_close_in_order", False)  # of the vendor that streams them, not of the wire
         return ChatProvider(replace(self.facts, name=name, **changed), rewrite=rewrite or self.rewrite)
 
     def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedThread:

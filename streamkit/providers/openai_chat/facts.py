@@ -29,9 +29,15 @@ class ChatFacts:
         prefix: an assistant message that ends the thread, to be continued, must say so by ``prefix``.
         bridge: what the model says between a tool's result and a person's message, where one may not follow the other.
         custom_calls: there are custom tools; elsewhere such a call goes as a function of one text, ``input``.
+        result_images: a tool's message takes images; elsewhere they are shown by the user behind the results.
+        document_parts: a file is a part ``document_url``; elsewhere it is a ``file``.
         file_addresses: a file may be given by its address.
         file_annotations: annotations of type ``file`` go back, so that the file is not parsed again.
         image_replay: images that the model made go back.
+        strict: whose strict mode it has for tools (a name of ``strict.MODES``); None where it has none.
+        calls_close_in_order: a call whose object is closed is over once another has begun. Only where that is known:
+            Moonshot's servers revise earlier arguments (danny-avila/agents#181, #237), and so may what stands behind
+            any other name.
         whole_calls: a call is streamed in one chunk.
         finish_with_last: the finish reason comes with the last piece, not in a chunk of its own.
         reasoning_details: reasoning is streamed a second time, in typed details.
@@ -57,10 +63,14 @@ class ChatFacts:
     prefix: bool = False
     bridge: str | None = None
     custom_calls: bool = False
+    result_images: bool = False
+    document_parts: bool = False
     file_addresses: bool = False
     file_annotations: bool = False
     image_replay: bool = False
+    strict: str | None = None
     # how a stream looks
+    calls_close_in_order: bool = False
     whole_calls: bool = False
     finish_with_last: bool = False
     reasoning_details: bool = False
@@ -76,20 +86,26 @@ class ChatFacts:
 DIALECTS = (
     ChatFacts(
         "openai_chat",
+        strict="openai",
+        calls_close_in_order=True,
         custom_calls=True,  # https://platform.openai.com/docs/guides/function-calling#custom-tools
     ),
     ChatFacts(
         "azure_openai",
+        strict="azure",
+        calls_close_in_order=True,
         custom_calls=True,
         opening="prompt_filter",  # https://learn.microsoft.com/azure/ai-foundry/openai/concepts/content-filter
     ),
     ChatFacts(
         "cerebras",
+        strict="cerebras",
         reasoning_field="reasoning",  # "reasoning_content" is refused (QwenLM/qwen-code#11045)
         usage_in="finish",
     ),
     ChatFacts(
         "deepseek",
+        strict="deepseek",
         reasoning_field="reasoning_content",
         # https://api-docs.deepseek.com/guides/thinking_mode: 400 where it is missing after a tool call (#tool-calls),
         # ignored elsewhere; the API before refused it there, when there were no tools (earendil-works/pi#3636).
@@ -101,6 +117,7 @@ DIALECTS = (
     ),
     ChatFacts(
         "groq",
+        strict="groq",
         # The SDK's ChatCompletionAssistantMessageParam has it; "reasoning_content" is refused (janhq/jan#8136).
         reasoning_field="reasoning",
         whole_calls=True,
@@ -109,13 +126,16 @@ DIALECTS = (
     ChatFacts("huggingface", reasoning_field="reasoning_content"),
     ChatFacts(
         "kimi",
+        strict="kimi",
         id_target="kimi",
         # https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model: keep it in the context, all of it
         reasoning_field="reasoning_content",
+        result_images=True,  # tried, by lm15-dev/lm15-contract research/tool-result-content (September 2026)
         usage_in="choice",
     ),
     ChatFacts(
         "mistral",
+        strict="mistral",
         id_target="mistral",
         thinking_parts=True,  # https://docs.mistral.ai/capabilities/reasoning
         stream_usage=False,  # 422 "Extra inputs are not permitted" (openai-agents-python#442, avante.nvim#2347)
@@ -123,6 +143,11 @@ DIALECTS = (
         result_names=True,  # the SDK's ToolMessage
         # 400 "Expected last role User or Tool (or Assistant with prefix True)" (huggingface/smolagents#757)
         prefix=True,
+        # The SDK's ToolMessage holds content chunks; tried by mistralai/mistral-vibe#900. Another server of its models
+        # refuses them (LibreChat-AI/agents#344), so a dialect of one's own is better based on openai_compatible.
+        result_images=True,
+        document_parts=True,  # https://docs.mistral.ai/capabilities/document_ai/document_qna: data URLs, too
+        file_addresses=True,
         bridge="Done.",  # 400 "Unexpected role 'user' after role 'tool'" (NousResearch/hermes-agent#20154)
         whole_calls=True,
         finish_with_last=True,
@@ -131,6 +156,7 @@ DIALECTS = (
     ChatFacts("openai_compatible", reasoning_field="reasoning_content"),
     ChatFacts(
         "openrouter",
+        strict="openrouter",
         reasoning_field="reasoning",
         reasoning_details=True,  # https://openrouter.ai/docs/use-cases/reasoning-tokens
         # https://openrouter.ai/docs/guides/overview/multimodal/pdfs, both
@@ -150,10 +176,11 @@ DIALECTS = (
     ),
     ChatFacts("qwen", reasoning_field="reasoning_content"),
     ChatFacts("together", reasoning_field="reasoning", usage_in="finish"),
-    ChatFacts("vllm", reasoning_field="reasoning"),
+    ChatFacts("vllm", strict="vllm", reasoning_field="reasoning"),
     ChatFacts(
         "xai",
         reasoning_field="reasoning_content",
+        result_images=True,  # tried, by lm15-dev/lm15-contract research/tool-result-content (September 2026)
         whole_calls=True,
         reasoning_apart=True,  # in recorded streams the total is prompt, completion and reasoning tokens
         source_lists=True,  # https://docs.x.ai/docs/guides/live-search
