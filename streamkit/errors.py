@@ -5,6 +5,7 @@
     x UnknownProvider        the name is not a provider's; lists those there are
     x UnsupportedContent     the target cannot carry this content, and leaving it out was not asked for
   - StreamInterrupted        the provider or the network: the turn ended in an error; trying again may help
+  - ToolFailed               raised by a tool, in whose words the model is to be told that it failed
 
 Bad input from a wire raises none of these: it becomes an event and, where it ends the turn, ``turn.error``.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["StreamInterrupted", "StreamkitError", "UnknownProvider", "UnsupportedContent", "UsageError"]
+__all__ = ["StreamInterrupted", "StreamkitError", "ToolFailed", "UnknownProvider", "UnsupportedContent", "UsageError"]
 
 
 class StreamkitError(Exception):
@@ -50,3 +51,10 @@ class StreamInterrupted(StreamkitError):
         self.error = error
         self.turn = turn
         super().__init__(f"{error.kind}: {error.message}")
+
+
+class ToolFailed(StreamkitError):
+    """For tools to raise: the message is the call's error as it stands, a sentence that the model can act on.
+
+    Any other exception of a tool becomes an error too, with its type and "failed" around it.
+    """

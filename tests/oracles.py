@@ -26,6 +26,7 @@ __all__ = [
     "openai_chat_messages",
     "openai_chat_request",
     "openai_responses_input",
+    "openai_responses_tool",
 ]
 
 
@@ -84,6 +85,10 @@ def openai_responses_input(items: list[dict[str, Any]]) -> None:
     for item in items:
         if item.get("type") == "function_call_output" and not item.get("call_id"):
             raise ValueError(f"an output without call_id: {item}")  # another item's type takes it for its own
+
+
+def openai_responses_tool(tool: dict[str, Any]) -> None:
+    _judge("openai.types.responses", "FunctionToolParam", False).validate_python(tool)
 
 
 def anthropic_messages(messages: list[dict[str, Any]]) -> None:

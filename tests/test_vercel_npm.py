@@ -16,7 +16,17 @@ from typing import Any
 import pytest
 from test_matrix import CASES_WITH_CALLS, conversation
 
-from streamkit.history import Content, ImageBlock, TextBlock, convert_to_vercel_messages, repair
+from streamkit.history import (
+    Content,
+    FileBlock,
+    ImageBlock,
+    TextBlock,
+    ToolCallBlock,
+    ToolResponseBlock,
+    convert_to_vercel_messages,
+    repair,
+)
+from streamkit.history.results import stored_result
 
 HERE = Path(__file__).parent / "vercel"
 
@@ -57,11 +67,25 @@ def threads(version: int) -> list[list[dict[str, Any]]]:
         histories.append(conversation(turn))
     pixel = ImageBlock(data="data:image/png;base64,iVBORw0KGgo=")
     histories.append([Content(speaker="human", blocks=[TextBlock(text="What is this?"), pixel])])
+    histories.append(
+        [
+            Content.ai("", ToolCallBlock(id="c", name="see")),
+            Content(
+                speaker="tool",
+                blocks=[
+                    ToolResponseBlock(
+                        call_id="c",
+                        result=stored_result(["two", pixel, FileBlock(media_type="application/pdf", data="JVBERi0=")]),
+                    )
+                ],
+            ),
+        ]
+    )
     made = [convert_to_vercel_messages(repair(history).contents, version=version) for history in histories]
     return json.loads(json.dumps(made))  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize(("judge", "version"), [("ai4", 4), ("ai5", 5), ("ai6", 5), ("ai", 5)])
+@pytest.mark.parametrize(("judge", "version"), [("ai4", 4), ("ai5", 5), ("ai6", 5), ("ai6", 6), ("ai", 7)])
 def test_the_package_takes_what_is_written_for_it(judge: str, version: int) -> None:
     written = threads(version)
     assert len(written) > 100

@@ -147,7 +147,13 @@ class ToolCallBlock(_Stored):
 
 
 class ToolResponseBlock(_Stored):
-    """What came of a call."""
+    """What came of a call.
+
+    ``result`` is text, JSON data, or a list of parts where it shows images or files: the JSON of blocks, such as
+    ``[{"type": "text", "text": "Page 1"}, {"type": "image", "data": "data:image/png;base64,..."}]`` and
+    ``{"type": "file", "media_type": "application/pdf", "data": "JVBE...", "url": None, "name": "report.pdf"}``.
+    ``history.results`` makes it of what a tool returned, and reads it.
+    """
 
     type: Literal["tool_response"] = "tool_response"
     call_id: str  #: the ``id`` of the call

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history.content import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock
+from streamkit.history.results import stored_part
 from streamkit.history.transcript import Transcript, checked, listed
 
 __all__ = ["from_vercel_messages"]
@@ -124,9 +125,21 @@ def _read_result(transcript: Transcript, part: dict[str, Any]) -> None:
         transcript.result(call_id, value, name=name, status="error" if part.get("isError") is True else None)
 
 
+_RESULT_FILES = ("media", "image-data", "file-data")
+_RESULT_ADDRESSES = ("image-url", "file-url")
+
+
 def _result_part(item: Any) -> Any:
-    """A part of a result; images as every provider's render knows them."""
+    """A part of a result; images and files as every provider's render knows them."""
     kind = item.get("type") if isinstance(item, dict) else None
-    if kind in ("media", "image-data") and isinstance(item.get("data"), str):
-        return {"type": "image", "data": item["data"], "mimeType": _media_type(item)}
+    name, media_type = (item.get("filename"), _media_type(item)) if kind is not None else (None, None)
+    name = name if isinstance(name, str) else None
+    if kind in _RESULT_FILES and isinstance(item.get("data"), str):
+        if kind == "image-data" or (media_type or "").startswith("image/"):
+            return stored_part(ImageBlock(data=_address(item["data"], media_type or "image/png")))
+        return stored_part(FileBlock(media_type=media_type, data=item["data"], name=name))
+    if kind in _RESULT_ADDRESSES and isinstance(item.get("url"), str):
+        if kind == "image-url":
+            return stored_part(ImageBlock(data=item["url"]))
+        return stored_part(FileBlock(media_type=media_type, url=item["url"], name=name))
     return item

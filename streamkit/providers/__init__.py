@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import UnknownProvider, UsageError
 from streamkit.providers.protocol import IdPolicy, Provider, ReadsThreads, ToolChoice
-from streamkit.providers.results import spread
 from streamkit.providers.unsupported import UnsupportedPolicy, carried
 
 if TYPE_CHECKING:
@@ -135,7 +134,7 @@ def render(
         repair: make the history legal first (``history.repair``). Without it a part of a conversation can be rendered,
             such as the results alone for a provider that keeps the rest itself (``previous_response_id``).
         unsupported: what becomes of an image or a file that the target cannot carry: ``raise``, ``text`` (a line that
-            names it stands in its place) or ``drop``.
+            names it stands in its place) or ``drop``. What a tool returned never raises; there ``raise`` is ``text``.
         changes: takes a sentence for each thing that was changed or left out.
 
     Raises:
@@ -143,7 +142,7 @@ def render(
     """
     said = changes if changes is not None else []
     target = get(provider)
-    legal = spread(_legal(contents, said) if repair else contents, target, said)
+    legal = _legal(contents, said) if repair else contents
     rendered = target.render(carried(legal, target, unsupported, said), ids=ids)
     said += rendered.changes
     return rendered.messages
@@ -176,7 +175,7 @@ def render_request(
 
     known: Sequence[Tool] = list(as_tools(tools).values())
     target = get(provider)
-    legal = carried(spread(_legal(contents, []) if repair else contents, target, []), target, unsupported, [])
+    legal = carried(_legal(contents, []) if repair else contents, target, unsupported, [])
     return target.render_request(legal, tools=known, tool_choice=tool_choice, stream=stream, ids=ids)
 
 

@@ -142,9 +142,8 @@ class Rendered(Protocol):
 class Provider(Protocol):
     """One provider: a vendor's wire under a name.
 
-    Two facts more it may have, where they are not what most have: ``takes_result_parts`` (a tool's result may be a list
-    of parts with images; default False) and ``takes_media_beside_results`` (an image may stand in a tool's content
-    beside the result, and render finds its place; default True).
+    A fact more that it may have, where it is not what most have: ``calls_close_in_order`` (a call whose object is
+    closed is over once another has begun; default False).
     """
 
     @property
@@ -178,7 +177,11 @@ class Provider(Protocol):
         """Whether these first bytes can only be this wire's."""
 
     def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> Rendered:
-        """History as this provider's messages. System text stays out where the wire wants it elsewhere."""
+        """History as this provider's messages. System text stays out where the wire wants it elsewhere.
+
+        A tool's result may show images and files (``providers.results.parts_of``), and they may stand beside it. What a
+        tool made never raises ``UnsupportedContent``: text stands in its place, and ``changes`` says so.
+        """
 
     def render_request(
         self,

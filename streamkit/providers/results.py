@@ -1,87 +1,135 @@
-"""Results of tools that hold images, for targets whose results are text alone.
+"""Results that show images and files, for targets that take them in another place than in the result, or not at all.
 
-Some targets take a result as a list of parts (Anthropic's computer tool answers so), others an image beside the result,
-others neither: for those the image is shown by the user, directly behind the results. This file knows no vendor; a
-provider says which it is by ``takes_result_parts`` and ``takes_media_beside_results``.
+What a tool returned never raises: the tool has run, and a conversation that ends there is lost. So what a target cannot
+carry is named in its place by a line of text (a file of text by what it says), and ``changes`` says so. The policy
+``unsupported`` (see ``unsupported.py``) is for what people gave; its ``drop`` holds for results as well.
+
+Where a target's result is text alone, the images are shown elsewhere, and the text says where each belongs: nothing
+where the texts come first and the images behind them, as most tools answer; else a line ``[image 1]`` in its place.
+This file knows no vendor: a room says what it can carry by its own functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from streamkit.providers.protocol import Provider
+from streamkit.errors import UnsupportedContent
 
 if TYPE_CHECKING:
-    from streamkit.history import Block, Content, ImageBlock
+    from streamkit.history import Block, FileBlock, ImageBlock, ToolResponseBlock
+    from streamkit.history.results import ResultPart
 
-__all__ = ["spread"]
+__all__ = ["Media", "fitting", "in_words", "named", "parts_of", "read_apart", "shown", "taken", "written_apart"]
+
+Media: TypeAlias = "ImageBlock | FileBlock"
 
 
-def spread(contents: Sequence[Content], provider: Provider, changes: list[str]) -> Sequence[Content]:
-    """The contents with images where the target takes them; the same objects where nothing is to be moved."""
-    from streamkit.history import Content, FileBlock, ImageBlock, ToolResponseBlock
+def parts_of(block: ToolResponseBlock, *, texts_alone: bool = False) -> list[ResultPart] | None:
+    """The parts that a result shows; None where it is text or data, or says what went wrong."""
+    from streamkit.history.results import result_parts
 
-    whole = getattr(provider, "takes_result_parts", False)
-    beside = getattr(provider, "takes_media_beside_results", True)
-    made: list[Content] = []
-    for content in contents:
-        if content.speaker != "tool":
-            made.append(content)
-            continue
-        blocks: list[Block] = []
-        shown: list[Block] = []
-        for block in content.blocks:
-            parted = None if whole or not isinstance(block, ToolResponseBlock) else _parted(block.result)
-            if parted is not None:
-                text, images = parted
-                blocks.append(block.model_copy(update={"result": text}))
-                shown += images
-                changes.append(f"put {len(images)} image of a tool's result behind it")
-            elif isinstance(block, (ImageBlock, FileBlock)) and not beside:
-                shown.append(block)
-            else:
-                blocks.append(block)
-        if not shown:
-            made.append(content)
-            continue
-        if beside:
-            blocks += shown
-        made.append(Content(speaker="tool", blocks=blocks, metadata=content.metadata))
-        if not beside:
-            made.append(Content.human("From the tool's result:", *shown))
-            changes.append(f"put {len(shown)} image or file of a tool's result into a user message")
+    if block.error is not None or block.status not in (None, "completed"):
+        return None
+    return result_parts(block.result, texts_alone=texts_alone)
+
+
+def taken(part: Media, write: Callable[[Any], Any], changes: list[str], target: str) -> dict[str, Any] | str:
+    """What ``write`` makes of an image or file of a tool; where it refuses, the line of text in its place.
+
+    Args:
+        part: the image or file.
+        write: the room's own; raises ``UnsupportedContent`` for what it cannot carry.
+        changes: takes the sentence that says so.
+        target: the name of it for that sentence.
+    """
+    try:
+        made: dict[str, Any] = write(part)
+    except UnsupportedContent:
+        sentence = f"put text in the place of an {named(part)} in a tool's result, which {target} cannot carry"
+        if sentence not in changes:
+            changes.append(sentence)
+        return in_words(part)
     return made
 
 
-def _parted(result: Any) -> tuple[str, list[ImageBlock]] | None:
-    """The text and the images of a result that is a list of parts; None where it is none, or holds no image."""
-    from streamkit.history import ImageBlock
+def fitting(
+    parts: Sequence[ResultPart], write: Callable[[Any], Any], changes: list[str], target: str
+) -> list[ResultPart]:
+    """The parts, with text in the place of what ``write`` refuses; arguments as of ``taken``."""
+    from streamkit.history import TextBlock
 
-    if not isinstance(result, list):
-        return None
-    texts: list[str] = []
-    images: list[ImageBlock] = []
-    for part in result:
-        kind = part.get("type") if isinstance(part, dict) else None
-        if kind == "text" and isinstance(part.get("text"), str):
-            texts.append(part["text"])
-            continue
-        address = _address(part) if kind in ("image", "image_url") else None
-        if address is None:
-            return None
-        images.append(ImageBlock(data=address))
-    return ("\n".join(texts), images) if images else None
+    made: list[ResultPart] = []
+    for part in parts:
+        text = "" if isinstance(part, TextBlock) else taken(part, write, changes, target)
+        made.append(TextBlock(text=text) if isinstance(text, str) and not isinstance(part, TextBlock) else part)
+    return made
 
 
-def _address(part: dict[str, Any]) -> str | None:
-    """Where an image part has its image, as Anthropic, MCP and Chat Completions write it: a data URL or an address."""
-    held = part.get("source") or part.get("image_url") or part
-    if isinstance(held, str):
-        return held
-    if not isinstance(held, dict):
-        return None
-    media_type, data, url = held.get("media_type") or held.get("mimeType"), held.get("data"), held.get("url")
-    if isinstance(data, str) and isinstance(media_type, str):
-        return f"data:{media_type};base64,{data}"
-    return url if isinstance(url, str) else None
+def shown(media: Sequence[ResultPart], name: str | None) -> list[Block]:
+    """What a user's message says of the images and files of one result, where results are text alone."""
+    from streamkit.history import TextBlock
+
+    label = f"From the result of {name}:" if name else "From the tool's result:"
+    return [TextBlock(text=label), *media] if media else []
+
+
+def written_apart(parts: Sequence[ResultPart]) -> tuple[str, list[Media]]:
+    """The text of a result, and the images and files that are shown apart from it, in order."""
+    lines: list[str] = []
+    media: list[Media] = []
+    leading = True
+    for part in parts:
+        if part.type == "text":
+            leading = leading and not media
+            lines.append(part.text)
+        else:
+            media.append(part)
+    if leading and "".join(lines).strip():
+        return "\n".join(lines), media
+    count = iter(range(1, len(media) + 1))
+    return "\n".join(part.text if part.type == "text" else _mark(next(count), part) for part in parts), media
+
+
+def read_apart(text: str, media: Sequence[Media]) -> list[ResultPart]:
+    """The way back from ``written_apart``: the parts in their order; the text first where it has no marks."""
+    from streamkit.history import TextBlock
+
+    parts: list[ResultPart] = []
+    said: list[str] = []
+    waiting = list(media)
+    for line in text.split("\n"):
+        if waiting and line == _mark(len(media) - len(waiting) + 1, waiting[0]):
+            if said:
+                parts.append(TextBlock(text="\n".join(said)))
+            parts.append(waiting.pop(0))
+            said = []
+        else:
+            said.append(line)
+    if waiting:
+        return [*([TextBlock(text=text)] if text else []), *media]
+    return [*parts, TextBlock(text="\n".join(said))] if said else parts
+
+
+def _mark(number: int, part: Media) -> str:
+    name = f": {part.name}" if part.type == "file" and part.name else ""
+    return f"[{part.type} {number}{name}]"
+
+
+def in_words(part: Media) -> str:
+    """An image or file as text: a file of text by what it says, all else by its name."""
+    from streamkit.history.results import text_of_file
+
+    text = text_of_file(part) if part.type == "file" else None
+    if text is None:
+        return f"[{named(part)}]"
+    return f"{part.name}:\n{text}" if part.type == "file" and part.name else text
+
+
+def named(block: Media) -> str:
+    """Such as ``image https://example.org/a.png`` and ``attached file report.pdf (application/pdf)``."""
+    if block.type == "image":
+        data = block.data
+        return f"image {data}" if data.startswith(("http://", "https://")) else "image that was attached here"
+    name = block.name or block.url or "without a name"
+    return f"attached file {name}" + (f" ({block.media_type})" if block.media_type else "")

@@ -1,8 +1,9 @@
 """Images and files that a target cannot carry, by a named policy.
 
 ``raise`` (the default) says so by ``UnsupportedContent``: a question without the picture that it is about makes no
-sense. ``text`` puts a line in its place that names it, ``drop`` leaves it out; both say what they did. Whether a target
-takes a block is asked of its own render, so this file knows no vendor.
+sense. ``text`` puts a line in its place that names it, ``drop`` leaves it out; both say what they did. What a tool
+returned never raises (``results.py`` says why): there ``raise`` is ``text``. Whether a target takes a block is asked of
+its own render, so this file knows no vendor.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.providers.protocol import Provider
+from streamkit.providers.results import Media, in_words, named, parts_of
 
 if TYPE_CHECKING:
-    from streamkit.history import Block, Content, FileBlock, ImageBlock
+    from streamkit.history import Block, Content, ToolResponseBlock
+    from streamkit.history.results import ResultPart
 
 __all__ = ["UnsupportedPolicy", "carried"]
 
@@ -29,23 +32,21 @@ def carried(
     Raises:
         UsageError: there is no such policy.
     """
-    from streamkit.history import Content, FileBlock, ImageBlock, TextBlock
+    from streamkit.history import Content, FileBlock, ImageBlock, TextBlock, ToolResponseBlock
 
+    if policy not in ("raise", "text", "drop"):
+        raise UsageError(f"unsupported is 'raise', 'text' or 'drop', not {policy!r}")
     if policy == "raise":
         return contents
-    if policy not in ("text", "drop"):
-        raise UsageError(f"unsupported is 'raise', 'text' or 'drop', not {policy!r}")
     made = []
     for content in contents:
         blocks: list[Block] = []
         for block in content.blocks:
-            if isinstance(block, (ImageBlock, FileBlock)) and not _takes(provider, content.speaker, block):
-                named = _named(block)
-                if policy == "text":
-                    blocks.append(TextBlock(text=f"[{named}]"))
-                    changes.append(f"put a line of text in the place of an {named}, which {provider.name} cannot carry")
-                else:
-                    changes.append(f"left out an {named}, which {provider.name} cannot carry")
+            if isinstance(block, ToolResponseBlock):
+                blocks.append(_result(block, provider, policy, changes))
+            elif isinstance(block, (ImageBlock, FileBlock)) and not _takes(provider, content.speaker, block):
+                text = _replaced(block, f"[{named(block)}]", provider, policy, changes)
+                blocks += [TextBlock(text=text)] if text is not None else []
             else:
                 blocks.append(block)
         same = len(blocks) == len(content.blocks) and all(a is b for a, b in zip(blocks, content.blocks, strict=True))
@@ -53,20 +54,43 @@ def carried(
     return made
 
 
-def _takes(provider: Provider, speaker: str, block: ImageBlock | FileBlock) -> bool:
+def _result(
+    block: ToolResponseBlock, provider: Provider, policy: UnsupportedPolicy, changes: list[str]
+) -> ToolResponseBlock:
+    """A result without the parts that the target does not take."""
+    from streamkit.history import TextBlock
+    from streamkit.history.results import stored_part
+
+    kept: list[ResultPart] = []
+    parts = parts_of(block) or []
+    for part in parts:
+        # What a target takes of a person it can show of a tool as well, in the result or beside it.
+        if isinstance(part, TextBlock) or _takes(provider, "human", part):
+            kept.append(part)
+        elif (text := _replaced(part, in_words(part), provider, policy, changes)) is not None:
+            kept.append(TextBlock(text=text))
+    if len(kept) == len(parts) and all(a is b for a, b in zip(kept, parts, strict=True)):
+        return block
+    result = [stored_part(part) for part in kept]
+    if all(isinstance(part, TextBlock) for part in kept):
+        return block.model_copy(update={"result": "\n".join(part["text"] for part in result)})
+    return block.model_copy(update={"result": result})
+
+
+def _replaced(block: Media, text: str, provider: Provider, policy: UnsupportedPolicy, changes: list[str]) -> str | None:
+    """The text in the place of a block, or None where it is left out."""
+    if policy == "text":
+        changes.append(f"put a line of text in the place of an {named(block)}, which {provider.name} cannot carry")
+        return text
+    changes.append(f"left out an {named(block)}, which {provider.name} cannot carry")
+    return None
+
+
+def _takes(provider: Provider, speaker: str, block: Media) -> bool:
     from streamkit.history import Content
 
     try:
-        provider.render([Content(speaker=speaker, blocks=[block])])
+        provider.render([Content(speaker="human" if speaker == "tool" else speaker, blocks=[block])])
     except UnsupportedContent:
         return False
     return True
-
-
-def _named(block: ImageBlock | FileBlock) -> str:
-    """Such as ``image https://example.org/a.png`` and ``attached file report.pdf (application/pdf)``."""
-    if block.type == "image":
-        data = block.data
-        return f"image {data}" if data.startswith(("http://", "https://")) else "image that was attached here"
-    name = block.name or block.url or "without a name"
-    return f"attached file {name}" + (f" ({block.media_type})" if block.media_type else "")

@@ -5,6 +5,7 @@ It also says in a sentence what is wrong with given arguments, for the model to 
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -63,6 +64,12 @@ class Signature:
             self._model: type[BaseModel] = create_model(name, __config__=config, **fields)
         except (PydanticSchemaGenerationError, PydanticUserError, PydanticUndefinedAnnotation, TypeError) as error:
             raise UsageError(f"tool {name}: pydantic cannot validate its parameters: {_first_line(error)}") from error
+
+    def renamed(self, name: str) -> Signature:
+        """The same for a tool of another name: sentences about arguments name the tool."""
+        made = copy.copy(self)
+        made._tool = name
+        return made
 
     def _resolved(self, function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
         try:

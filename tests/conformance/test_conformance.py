@@ -41,7 +41,7 @@ def warning_codes(path: Path) -> set[str]:
     """The codes of warnings that a module can give, read from its source: all are literals, so that none is missed."""
     found: set[str] = set()
     tree = ast.parse(path.read_text())
-    place = {"warn": 0, "warn_call": 1, "StreamWarning": 0}  # of the code, among the arguments
+    place = {"warn": 0, "warn_call": 1, "StreamWarning": 0, "Warned": 0}  # of the code, among the arguments
     handed_on: set[ast.AST] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
@@ -57,9 +57,10 @@ def warning_codes(path: Path) -> set[str]:
             code = node.args[place[called]]
             if isinstance(code, ast.Constant):
                 found.add(code.value)
-            else:  # a settled text brings its own, found below
-                assert isinstance(code, ast.Starred), f"{path.name}:{code.lineno}: the code of a warning is a literal"
-        elif isinstance(node, ast.Tuple) and path.name == "arguments.py" and len(node.elts) == 2:
+            else:  # a settled text brings its own, found below; a warning that is there is handed on
+                handed = isinstance(code, ast.Starred) or (isinstance(code, ast.Attribute) and code.attr == "code")
+                assert handed, f"{path.name}:{code.lineno}: the code of a warning is a literal"
+        elif isinstance(node, ast.Tuple) and path.name == "settling.py" and len(node.elts) == 2:
             code = node.elts[0]
             if isinstance(code, ast.Constant) and re.fullmatch(r"[a-z]+(_[a-z]+)+", str(code.value)):
                 found.add(code.value)

@@ -15,6 +15,7 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
     convert_to_vercel_messages,
+    from_vercel_messages,
 )
 
 VECTORS = Path(__file__).parents[2].parent / "shared" / "vectors" / "vercel_v4.json"
@@ -132,5 +133,48 @@ def test_images_stand_in_order() -> None:
 
 
 def test_another_version_is_refused() -> None:
-    with pytest.raises(UsageError, match="version is 4 or 5, not 3"):
+    with pytest.raises(UsageError, match="version is 4, 5, 6 or 7, not 3"):
         convert_to_vercel_messages([], version=3)  # type: ignore[arg-type]
+
+
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+SHOWN = [
+    {"type": "text", "text": "two"},
+    {"type": "image", "data": PIXEL},
+    {"type": "file", "media_type": "application/pdf", "data": "JVBERi0=", "url": None, "name": "a.pdf"},
+]
+
+
+@pytest.mark.parametrize(
+    ("version", "image", "file"),
+    [
+        (
+            5,
+            {"type": "media", "data": "iVBORw0KGgo=", "mediaType": "image/png"},
+            {"type": "media", "data": "JVBERi0=", "mediaType": "application/pdf"},
+        ),
+        (
+            6,
+            {"type": "image-data", "data": "iVBORw0KGgo=", "mediaType": "image/png"},
+            {"type": "file-data", "data": "JVBERi0=", "mediaType": "application/pdf", "filename": "a.pdf"},
+        ),
+    ],
+)
+def test_images_and_files_of_a_result_are_content(version: Any, image: Any, file: Any) -> None:
+    written = convert_to_vercel_messages(_round(result=SHOWN), version=version)
+    output = written[-1]["content"][0]["output"]
+    assert output == {"type": "content", "value": [{"type": "text", "text": "two"}, image, file]}
+    block = from_vercel_messages(written)[-1].blocks[0]
+    assert isinstance(block, ToolResponseBlock)
+    assert block.result == [*SHOWN[:2], {**SHOWN[2], "name": "a.pdf" if version == 6 else None}]
+
+
+def test_an_address_in_a_result_is_data_in_version_5_and_a_word_of_its_own_later() -> None:
+    result = [{"type": "image", "data": "https://example.org/a.png"}]
+    five, seven = (convert_to_vercel_messages(_round(result=result), version=version)[-1] for version in (5, 7))
+    assert five["content"][0]["output"] == {"type": "json", "value": result}
+    value = [{"type": "image-url", "url": "https://example.org/a.png"}]
+    assert seven["content"][0]["output"] == {"type": "content", "value": value}
+    block = from_vercel_messages([seven])[0].blocks[0]
+    assert isinstance(block, ToolResponseBlock)
+    assert block.result == result

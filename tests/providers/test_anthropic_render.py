@@ -251,9 +251,15 @@ def test_native_image_part_of_a_result_goes_through() -> None:
     assert parts(thread, "user")[1]["content"] == [{"type": "image", "source": source}]
 
 
-@pytest.mark.parametrize("image", [{"data": "x", "mimeType": "image/tiff"}, {"data": None}])
-def test_image_that_is_not_taken_stays_json_in_a_result(image: dict[str, Any]) -> None:
-    value = [{"type": "image", **image}]
+def test_image_that_is_not_taken_is_named_in_a_result() -> None:
+    value = [{"type": "image", "data": "x", "mimeType": "image/tiff"}]
+    thread = rendered(Content.human("?"), Content.ai("", call("t1")), result("t1", value))
+    assert parts(thread, "user")[1]["content"] == [{"type": "text", "text": "[image that was attached here]"}]
+    assert len(thread.changes) == 1
+
+
+def test_an_image_without_data_is_data() -> None:
+    value = [{"type": "image", "data": None}]
     thread = rendered(Content.human("?"), Content.ai("", call("t1")), result("t1", value))
     assert json.loads(parts(thread, "user")[1]["content"]) == value
 

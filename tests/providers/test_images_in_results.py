@@ -33,8 +33,6 @@ def with_parts(form: str) -> list[Content]:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("target", providers.names())
 def test_text_and_image_of_a_result_reach_every_target(target: str, form: str) -> None:
-    if target in ("anthropic", "bedrock_invoke") and form != "anthropic":
-        pytest.skip("parts of another form go to Anthropic as text, as they came")
     contents = with_parts(form)
     messages = json.dumps(render(contents, target))
     assert "a shot" in messages

@@ -308,7 +308,7 @@ def test_anthropic_keeps_thinking_server_tools_and_failed_results() -> None:
     assert isinstance(failed, ToolResponseBlock)
     assert (failed.status, failed.error) == ("error", "boom")
     assert isinstance(pictured, ToolResponseBlock)
-    assert pictured.result[1] == {"type": "image", "data": "QQ==", "mimeType": "image/png"}
+    assert pictured.result[1] == {"type": "image", "data": "data:image/png;base64,QQ=="}
     assert render(contents, "anthropic", ids="origin") == thread
 
 
@@ -413,7 +413,7 @@ def test_vercel_reads_version_4_and_5_and_gives_back_its_own_ids() -> None:
                 "value": [{"type": "media", "data": "QQ==", "mediaType": "image/png"}, {"type": "text", "text": "a"}],
             },
             (
-                [{"type": "image", "data": "QQ==", "mimeType": "image/png"}, {"type": "text", "text": "a"}],
+                [{"type": "image", "data": "data:image/png;base64,QQ=="}, {"type": "text", "text": "a"}],
                 None,
                 None,
             ),

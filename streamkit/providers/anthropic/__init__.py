@@ -39,7 +39,6 @@ class Anthropic:
     whole_names = True
     whole_calls = False
     batched_results = True
-    takes_result_parts = True
 
     def __init__(self, name: str, framing: Framing = "sse") -> None:
         self.name = name

@@ -27,12 +27,14 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.providers.anthropic.parts import as_text, document, image_source, result_parts
+from streamkit.providers.anthropic.parts import as_text, media_block, result_content
 from streamkit.providers.anthropic.wire import Json
 from streamkit.providers.protocol import IdPolicy, ToolChoice
 from streamkit.providers.rendered import RenderedThread
+from streamkit.providers.results import taken
+from streamkit.providers.strictness import ANTHROPIC
 from streamkit.providers.thread_ids import ThreadIds
-from streamkit.tools import Tool
+from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["render", "render_request"]
 
@@ -68,18 +70,25 @@ def render_request(
     stream: bool = True,
     ids: IdPolicy | None = None,
 ) -> Json:
-    """The body's fields that the conversation decides; ``model``, ``max_tokens`` and settings are the caller's."""
+    """The body's fields that the conversation decides; ``model``, ``max_tokens`` and settings are the caller's.
+
+    Raises:
+        UsageError: the schema of a strict tool, or all of them together, cannot be had.
+        UnsupportedContent: as ``render``.
+    """
     thread = render(contents, family=family, ids=ids)
     body: Json = {}
     if thread.system is not None:
         body["system"] = thread.system
     body["messages"] = thread.messages
     if tools:
+        strict = strict_parameters(tools, ANTHROPIC)
         body["tools"] = [
             {
                 "name": tool.name,
                 **({"description": tool.description} if tool.description else {}),
-                "input_schema": tool.parameters,
+                "input_schema": strict.get(tool.name, tool.parameters),
+                **({"strict": True} if tool.name in strict else {}),
             }
             for tool in tools
         ]
@@ -115,6 +124,9 @@ class _Thread:
         for block in content.blocks:
             if isinstance(block, ToolResponseBlock):
                 self._push("user", self._result(block))
+            elif content.speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
+                shown = taken(block, media_block, self.changes, "Anthropic")
+                self._push(role, {"type": "text", "text": shown} if isinstance(shown, str) else shown)
             elif role == "user":
                 self._push(role, self._said(block))
             else:
@@ -168,10 +180,8 @@ class _Thread:
     def _said(self, block: Block) -> Json | None:
         if isinstance(block, TextBlock):
             return self._text(block)
-        if isinstance(block, ImageBlock):
-            return {"type": "image", "source": image_source(block.data)}
-        if isinstance(block, FileBlock):
-            return document(block)
+        if isinstance(block, (ImageBlock, FileBlock)):
+            return media_block(block)
         self._change(f"a block of type {block.type!r} in a user message was left out")
         return None
 
@@ -196,7 +206,7 @@ class _Thread:
             part["content"] = said or f"The call did not complete: {block.status}."
             part["is_error"] = True
         else:
-            part["content"] = result_parts(block.result) or as_text(block.result)
+            part["content"] = result_content(block.result, self.changes) or as_text(block.result)
         return part
 
     # ------------------------------------------------------------ what the model said

@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
+from streamkit.history.results import result_parts, stored_part
 from streamkit.history.transcript import Transcript, listed
 from streamkit.providers.anthropic.wire import Json
 from streamkit.providers.wire import text_of
@@ -119,12 +120,8 @@ def _result_part(part: Any) -> Any:
     kind = part.get("type") if isinstance(part, dict) else None
     if kind == "text":
         return {"type": "text", "text": part.get("text")}
-    source = part.get("source") if kind == "image" else None
-    if isinstance(source, dict) and isinstance(source.get("url"), str):
-        return {"type": "image", "data": source["url"]}
-    if isinstance(source, dict) and isinstance(source.get("data"), str):
-        return {"type": "image", "data": source["data"], "mimeType": source.get("media_type")}
-    return part
+    read = result_parts([part]) if kind in ("image", "document") else None
+    return stored_part(read[0]) if read else part
 
 
 # ---------------------------------------------------------------- what the model said

@@ -2,7 +2,8 @@
 
 It knows single values, not messages: where a part goes is ``render``'s business. Binary values are base64 text, as the
 JSON body has them; boto3 wants the bytes and makes the base64 itself.
-Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html
+Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html and, for what a result may
+hold, .../API_runtime_ToolResultContentBlock.html (text, json, image, document, video; images not by every model).
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import re
 from typing import Any
 
 from streamkit.errors import UnsupportedContent
-from streamkit.history.content import FileBlock
+from streamkit.history.content import FileBlock, ImageBlock, TextBlock
+from streamkit.history.results import result_parts
 from streamkit.providers.bedrock_converse.wire import Json
+from streamkit.providers.results import taken
 from streamkit.providers.wire import compact
 
-__all__ = ["as_text", "file_part", "image_part", "result_parts"]
+__all__ = ["as_text", "media_part", "result_content"]
 
 _IMAGES = {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
 _DOCUMENTS = {
@@ -49,38 +52,39 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else compact(value)
 
 
-def result_parts(value: Any) -> list[Json]:
+def result_content(value: Any, changes: list[str]) -> list[Json]:
     """A tool's result as the content of a ``toolResult``: never empty and never blank, for both are refused.
 
-    ``json`` must be an object (sigoden/aichat#1542), so a list or a number goes as text. A list of texts and images, as
-    MCP tools give, keeps its parts.
+    ``json`` must be an object (sigoden/aichat#1542), so a list or a number goes as text.
+
+    Args:
+        value: the result.
+        changes: takes a sentence for what cannot be carried, in whose place stands text.
     """
     if isinstance(value, dict) and value:
         return [{"json": value}]
-    parts = _given_parts(value) if isinstance(value, list) else None
+    parts = result_parts(value, texts_alone=True)
     if parts is None:
-        text = as_text(value)
-        parts = [{"text": text}] if text.strip() else []
-    return parts or [{"text": "(no output)"}]  # NousResearch/hermes-agent#55092
+        texts: list[Json | str] = [as_text(value)]
+    else:
+        texts = [
+            part.text if isinstance(part, TextBlock) else taken(part, media_part, changes, "Bedrock") for part in parts
+        ]
+    made = [{"text": part} if isinstance(part, str) else part for part in texts if part and not _is_blank(part)]
+    return made or [{"text": "(no output)"}]  # NousResearch/hermes-agent#55092
 
 
-def _given_parts(items: list[Any]) -> list[Json] | None:
-    """Parts that a tool gave as such; None where the list is something else."""
-    parts: list[Json] = []
-    for item in items:
-        kind = item.get("type") if isinstance(item, dict) else None
-        if kind == "text" and isinstance(item.get("text"), str):
-            if item["text"].strip():
-                parts.append({"text": item["text"]})
-        elif kind == "image" and isinstance(item.get("data"), str):
-            media_type = item.get("mimeType") or item.get("media_type")  # MCP has bare base64
-            try:
-                parts.append(image_part(f"data:{media_type};base64,{item['data']}" if media_type else item["data"]))
-            except UnsupportedContent:
-                return None
-        else:
-            return None
-    return parts if items else None
+def _is_blank(part: Json | str) -> bool:
+    return isinstance(part, str) and not part.strip()
+
+
+def media_part(part: ImageBlock | FileBlock) -> Json:
+    """An image or a file.
+
+    Raises:
+        UnsupportedContent: as ``image_part`` and ``file_part``.
+    """
+    return image_part(part.data) if isinstance(part, ImageBlock) else file_part(part)
 
 
 def image_part(data: str) -> Json:

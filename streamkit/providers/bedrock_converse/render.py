@@ -31,12 +31,14 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.providers.bedrock_converse.parts import as_text, file_part, image_part, result_parts
+from streamkit.providers.bedrock_converse.parts import as_text, media_part, result_content
 from streamkit.providers.bedrock_converse.wire import FAMILY, Json
 from streamkit.providers.protocol import IdPolicy, ToolChoice
 from streamkit.providers.rendered import RenderedThread
+from streamkit.providers.results import taken
+from streamkit.providers.strictness import BEDROCK
 from streamkit.providers.thread_ids import ThreadIds
-from streamkit.tools import Tool
+from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["render", "render_request"]
 
@@ -72,13 +74,18 @@ def render_request(
     (langgenius/dify#16421). So with ``none`` the tools stay and the choice is left out; and where no tools are given,
     those that the history called are named with an open schema. Tools of the provider's own whose calls go back are
     named, too (``systemTool``).
+
+    Raises:
+        UsageError: a strict tool's schema cannot be had.
+        UnsupportedContent: as ``render``.
     """
     thread = _rendered(contents, ids)
     body: Json = {}
     if thread.system:
         body["system"] = [{"text": text} for text in thread.system]
     body["messages"] = thread.messages
-    specs = [_spec(tool.name, tool.description, tool.parameters) for tool in tools]
+    strict = strict_parameters(tools, BEDROCK)
+    specs = [_spec(tool.name, tool.description, tool.parameters, strict.get(tool.name)) for tool in tools]
     if not specs:
         gone = "A tool of the conversation so far. It cannot be called any more."
         specs = [_spec(name, gone, {"type": "object"}) for name in thread.called]
@@ -90,9 +97,12 @@ def render_request(
     return body
 
 
-def _spec(name: str, description: str, parameters: Json) -> Json:
+def _spec(name: str, description: str, parameters: Json, strict: Json | None = None) -> Json:
+    """``strict``: the parameters as the strict mode takes them, None where it is not asked for."""
     described = {"description": description} if description else {}  # an empty one is refused
-    return {"toolSpec": {"name": name, **described, "inputSchema": {"json": parameters}}}
+    if strict is None:
+        return {"toolSpec": {"name": name, **described, "inputSchema": {"json": parameters}}}
+    return {"toolSpec": {"name": name, **described, "inputSchema": {"json": strict}, "strict": True}}
 
 
 def _rendered(contents: Sequence[Content], ids: IdPolicy | None) -> _Thread:
@@ -126,6 +136,9 @@ class _Thread:
         for block in content.blocks:
             if isinstance(block, ToolResponseBlock):
                 self._push("user", [self._result(block)])
+            elif content.speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
+                shown = taken(block, media_part, self.changes, "Bedrock")
+                self._push(role, [{"text": shown} if isinstance(shown, str) else shown])
             elif role == "user":
                 self._push(role, self._said(block))
             else:
@@ -192,7 +205,8 @@ class _Thread:
 
     def _accompany_documents(self, parts: list[Json]) -> None:
         names: set[str] = set()
-        for part in parts:
+        inside = [part for given in parts for part in given.get("toolResult", {}).get("content", ())]
+        for part in [*parts, *inside]:
             if "document" in part:
                 name = part["document"]["name"]
                 number = 2
@@ -200,7 +214,7 @@ class _Thread:
                     part["document"]["name"] = f"{name} ({number})"
                     number += 1
                 names.add(part["document"]["name"])
-        if names and not any("text" in part for part in parts):
+        if any("document" in part for part in parts) and not any("text" in part for part in parts):
             parts.append({"text": "(see the document)"})
             self._change("a text was put beside a document: the API wants one")
 
@@ -215,10 +229,8 @@ class _Thread:
     def _said(self, block: Block) -> list[Json]:
         if isinstance(block, TextBlock):
             return self._text(block)
-        if isinstance(block, ImageBlock):
-            return [image_part(block.data)]
-        if isinstance(block, FileBlock):
-            return [file_part(block)]
+        if isinstance(block, (ImageBlock, FileBlock)):
+            return [media_part(block)]
         self._change(f"a block of type {block.type!r} in a user message was left out")
         return []
 
@@ -239,7 +251,7 @@ class _Thread:
             result["content"] = [{"text": said if said.strip() else f"The call did not complete: {block.status}."}]
             result["status"] = "error"
         else:
-            result["content"] = result_parts(block.result)
+            result["content"] = result_content(block.result, self.changes)
         return {"toolResult": result}
 
     # ------------------------------------------------------------ what the model said

@@ -36,7 +36,6 @@ class Cohere:
     whole_names = True
     whole_calls = False
     batched_results = False
-    takes_media_beside_results = False
 
     def __repr__(self) -> str:
         return f"<provider {self.name}>"

@@ -6,10 +6,12 @@ An assistant message holds text or calls, never both: "text content is not allow
 you wish to pass a tool plan, either pass thinking content (with thinking enabled) or use 'tool_plan'"
 (vercel/ai#5794). So what the model said beside its calls goes as the plan, which is what it was. Results follow their
 calls, one message each, in call order. A tool's result is sent as a string, which "should be formatted as a JSON
-object string" and stands for one document that the model may cite; the list of documents is the other form.
+object string" and stands for one document that the model may cite; the list of documents is the other form. Neither
+holds an image (the SDK's ToolContent is text or a document of text), so those are shown by the user behind the results.
 
 Whatever a message has no place for is left out with a sentence in ``changes``; an image or file of a person that
-cannot be carried raises instead. This file does not mend a thread: a call without a result stays one.
+cannot be carried raises instead, in the place of a tool's stands text. This file does not mend a thread: a call without
+a result stays one.
 """
 
 from __future__ import annotations
@@ -28,14 +30,27 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.history.results import ResultPart
 from streamkit.ids import TargetIds
 from streamkit.providers.cohere.wire import NAME, Json
 from streamkit.providers.protocol import IdPolicy, ToolChoice
 from streamkit.providers.rendered import RenderedThread
+from streamkit.providers.results import Media, fitting, parts_of, shown, written_apart
 from streamkit.providers.wire import compact
-from streamkit.tools import Tool
+from streamkit.tools import StrictRules, Tool, strict_parameters
 
 __all__ = ["render", "render_request"]
+
+# https://docs.cohere.com/docs/structured-outputs#parameter-types-support and .../tool-use-parameter-types (read
+# 2026-11): one switch for the request; no range of a number or a length; these formats; patterns without ^ and $, which
+# few are; a required parameter in each tool, 200 fields in all of them.
+_STRICT = StrictRules(
+    "Cohere",
+    words={"format": frozenset(("date-time", "uuid", "date", "time"))},
+    some_required=True,
+    all_or_none=True,
+    fields=200,
+)
 
 
 def render(contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedThread:
@@ -66,13 +81,16 @@ def render_request(
     must be called, that one alone is offered and required.
 
     Raises:
-        UsageError: ``tool_choice`` asks for a tool that is not there.
+        UsageError: ``tool_choice`` asks for a tool that is not there, or a strict tool's schema cannot be had.
         UnsupportedContent: as ``render``.
     """
     body: Json = {"messages": render(contents, ids=ids).messages}
     offered, choice = _choice(tool_choice, list(tools))
     if offered:
-        body["tools"] = [_tool(tool) for tool in offered]
+        strict = strict_parameters(offered, _STRICT)
+        body["tools"] = [_tool(tool, strict.get(tool.name, tool.parameters)) for tool in offered]
+        if strict:
+            body["strict_tools"] = True
         if choice is not None:
             body["tool_choice"] = choice
     if stream:
@@ -95,11 +113,11 @@ def _choice(choice: ToolChoice | None, tools: list[Tool]) -> tuple[list[Tool], s
     raise UsageError(f'tool_choice {choice!r} cannot be had: it is not "auto" or "none", {known}')
 
 
-def _tool(tool: Tool) -> Json:
+def _tool(tool: Tool, parameters: Json) -> Json:
     function: Json = {"name": tool.name}
     if tool.description:
         function["description"] = tool.description
-    return {"type": "function", "function": {**function, "parameters": tool.parameters}}
+    return {"type": "function", "function": {**function, "parameters": parameters}}
 
 
 class _Thread:
@@ -112,7 +130,10 @@ class _Thread:
         self._order: dict[str, int] = {}  # wire id of each call of the last assistant message, to its place
         self._waiting: dict[str, list[str]] = {}  # of the last round: wire ids without a result, by the id in history
         self._times: dict[str, int] = {}  # how many calls of the thread have an id
-        self._results: list[tuple[int, Json]] = []  # tool messages that wait for their order
+        self._names: dict[str, str] = {}  # of the tool of each call, by the call's id in history
+        # tool messages that wait for their order, with what the user shows of their results
+        self._results: list[tuple[int, Json, list[Block]]] = []
+        self._beside: list[Media] = []  # images and files that stand beside the results
 
     def of(self, contents: Sequence[Content]) -> RenderedThread:
         for content in contents:
@@ -128,7 +149,10 @@ class _Thread:
                 self._system(others)
             elif content.speaker == "tool":
                 for block in others:
-                    self._left_out(block, "a tool message holds results alone")
+                    if isinstance(block, (ImageBlock, FileBlock)):
+                        self._beside.append(block)
+                    else:
+                        self._left_out(block, "a tool message holds results alone")
             elif content.speaker != "ai":
                 self._rendered.changes.append(f"left out a message: its speaker {content.speaker!r} is not known")
         self._flush()
@@ -140,9 +164,23 @@ class _Thread:
 
     def _flush(self) -> None:
         """The results of a round, in call order; those that belong to no call of it stay behind them as they came."""
-        self._rendered.messages += [message for _, message in sorted(self._results, key=lambda result: result[0])]
-        self._results = []
-        self._order = {}
+        results, beside = sorted(self._results, key=lambda result: result[0]), self._fitting(self._beside)
+        self._results, self._beside, self._order = [], [], {}
+        self._rendered.messages += [message for _, message, _ in results]
+        told = [block for _, _, blocks in results for block in blocks] + shown(beside, None)
+        if told:
+            count = sum(not isinstance(block, TextBlock) for block in told)
+            if count:
+                self._rendered.changes.append(f"put {count} image or file of a tool's result into a user message")
+            self._user(told)
+
+    def _fitting(self, parts: Sequence[ResultPart]) -> list[ResultPart]:
+        return fitting(
+            parts,
+            lambda part: _image(part.data) if isinstance(part, ImageBlock) else _file(part),
+            self._rendered.changes,
+            "Cohere",
+        )
 
     def _left_out(self, block: Block, why: str) -> None:
         origin = block.metadata.get("provider")
@@ -225,6 +263,7 @@ class _Thread:
             arguments = {"input": arguments}
         # One id may stand for several calls in history, where a provider counts ids anew in each turn; results are
         # then paired with them by order.
+        self._names[block.id] = block.name
         times = self._times[block.id] = self._times.get(block.id, 0) + 1
         own = self._origin and block.metadata.get("provider") == NAME
         wire_id = self._ids.call(
@@ -242,7 +281,11 @@ class _Thread:
     def _result(self, block: ToolResponseBlock) -> None:
         waiting = self._waiting.get(block.call_id)
         wire_id = waiting.pop(0) if waiting else self._ids.result(block.call_id, block.name or "")
-        if block.error is not None:
+        media: list[Media] = []
+        parts = parts_of(block)
+        if parts is not None:
+            text, media = written_apart(self._fitting(parts))
+        elif block.error is not None:
             text = block.error
         elif block.result is None and block.status not in (None, "completed"):
             text = f"The call did not complete: {block.status}."
@@ -251,7 +294,8 @@ class _Thread:
                 "" if block.result is None else block.result if isinstance(block.result, str) else compact(block.result)
             )
         message = {"role": "tool", "tool_call_id": wire_id, "content": text}
-        self._results.append((self._order.get(wire_id, len(self._order)), message))
+        name = block.name or self._names.get(block.call_id)
+        self._results.append((self._order.get(wire_id, len(self._order)), message, shown(media, name)))
 
 
 def _image(data: str) -> Json:

@@ -1,6 +1,7 @@
 """Images and files in the form in which Gemini takes them: data inline, or the address of it.
 
-It knows single values, not contents. Source: https://ai.google.dev/api/caching#Part (``inlineData``, ``fileData``).
+It knows single values, not contents. Source: https://ai.google.dev/api/caching#Part (``inlineData``, ``fileData``), and
+for results https://ai.google.dev/gemini-api/docs/function-calling#multimodal.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ import re
 from typing import Any
 
 from streamkit.errors import UnsupportedContent
-from streamkit.history.content import FileBlock
+from streamkit.history.content import FileBlock, ImageBlock
 
-__all__ = ["file_part", "image_part"]
+__all__ = ["file_part", "image_part", "nested", "shown_part"]
 
 _DATA_URL = re.compile(r"data:([\w.+/-]*)((?:;[\w.+=-]+)*);base64,", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?:https?|gs)://", re.IGNORECASE)
@@ -66,6 +67,30 @@ def file_part(block: FileBlock) -> dict[str, Any]:
     if not media_type:
         raise UnsupportedContent(f"the file {block.name!r} has no media type, which Gemini wants with data")
     return {"inlineData": {"mimeType": media_type, "data": data}}
+
+
+def shown_part(block: ImageBlock | FileBlock) -> dict[str, Any]:
+    """An image or file that a tool made.
+
+    Raises:
+        UnsupportedContent: as ``image_part`` and ``file_part``; its data is of a kind that no model reads.
+    """
+    if isinstance(block, ImageBlock):
+        return image_part(block.data)
+    part = file_part(block)
+    kind = part.get("inlineData", part.get("fileData", {})).get("mimeType") or "application/pdf"
+    if kind != "application/pdf" and not kind.startswith(("image/", "audio/", "video/", "text/")):
+        # https://ai.google.dev/gemini-api/docs/file-input-methods: "Unsupported MIME type" for all else
+        raise UnsupportedContent(f"Gemini takes images, sound, films, text and PDF as files, not {kind!r}")
+    return part
+
+
+def nested(part: dict[str, Any]) -> bool:
+    """Whether a part may stand in a function response: only data, and only of these kinds."""
+    return part.get("inlineData", {}).get("mimeType") in _NESTED
+
+
+_NESTED = ("image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain")
 
 
 def _file_data(address: str, media_type: str | None) -> dict[str, Any]:

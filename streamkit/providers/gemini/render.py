@@ -7,6 +7,11 @@ empty (https://ai.google.dev/gemini-api/docs/thought-signatures). Gemini 3 refus
 For calls that Gemini never made, or that an older model of it made unsigned, that page names the signature which skips
 the check; older models ignore it.
 
+Images and files of a result stand in its function response (``parts``), which Gemini 3 alone takes:
+"function_response.parts is not supported for this model" (google-gemini/gemini-cli#19436). A thread does not say which
+model will read it, so they stand there where a Gemini 3 made the call, and else behind the results, as every model
+takes them.
+
 Signatures, ids and the provider's own parts go back only to the family that made them. This file knows neither streams
 nor how a broken history is repaired: a call without a result stays one.
 """
@@ -29,12 +34,13 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.providers.gemini.media import file_part, image_part
+from streamkit.providers.gemini.media import file_part, image_part, nested, shown_part
 from streamkit.providers.gemini.wire import SIGNATURE
 from streamkit.providers.protocol import ToolChoice
 from streamkit.providers.rendered import RenderedThread
+from streamkit.providers.results import fitting, parts_of, shown, taken, written_apart
 from streamkit.providers.wire import compact
-from streamkit.tools import Tool
+from streamkit.tools import StrictRules, Tool, strict_parameters
 
 __all__ = ["SKIP_SIGNATURE", "render", "render_request"]
 
@@ -44,6 +50,21 @@ _ROLES = {"human": "user", "tool": "user", "ai": "model"}
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 # "Must be a-z, A-Z, 0-9, or contain underscores, dots, colons and dashes" (FunctionDeclaration.name)
 _ILLEGAL_IN_NAME = re.compile(r"[^a-zA-Z0-9_.:-]")
+_NESTING = re.compile(r"(?:.*/)?gemini-(?:[3-9]|\d\d)\b")  # models that take the parts of a function response
+# https://ai.google.dev/gemini-api/docs/function-calling: no field of a tool, but a mode of the request, VALIDATED:
+# "ensures function schema adherence" where the model is free to answer in text; ANY is constrained anyway. The words
+# are those of https://ai.google.dev/gemini-api/docs/structured-output#json-schema-support; others are not read.
+_STRICT = StrictRules(
+    "Gemini",
+    words={
+        "format": frozenset(("date-time", "date", "time")),
+        "minimum": None,
+        "maximum": None,
+        "minItems": None,
+        "maxItems": None,
+    },
+    all_or_none=True,
+)
 _UNSIGNING = re.compile(r"(?:.*/)?gemini-[12]\b")  # models whose calls may have no signature
 
 
@@ -74,6 +95,10 @@ def render_request(
 
     A conversation that begins with a call gets a user content before it: "function call turn comes immediately after a
     user turn or after a function response turn" (google-gemini/gemini-cli#11814).
+
+    Raises:
+        UsageError: a strict tool's schema cannot be had.
+        UnsupportedContent: as ``render``.
     """
     thread = render(contents, family=family)
     begins = [part for content in thread.messages[:1] for part in content["parts"] if "functionCall" in part]
@@ -82,8 +107,12 @@ def render_request(
     if thread.system is not None:
         body["systemInstruction"] = {"parts": [{"text": thread.system}]}
     if tools:
-        body["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in tools]}]
-        if tool_choice is not None:
+        strict = strict_parameters(tools, _STRICT)
+        declarations = [_declaration(tool, strict.get(tool.name, tool.parameters)) for tool in tools]
+        body["tools"] = [{"functionDeclarations": declarations}]
+        if strict and tool_choice in (None, "auto"):
+            body["toolConfig"] = {"functionCallingConfig": {"mode": "VALIDATED"}}
+        elif tool_choice is not None:
             config: dict[str, Any] = {"mode": _MODES.get(tool_choice, "ANY")}
             if tool_choice not in _MODES:
                 config["allowedFunctionNames"] = [tool_choice]
@@ -91,11 +120,11 @@ def render_request(
     return body
 
 
-def _declaration(tool: Tool) -> dict[str, Any]:
+def _declaration(tool: Tool, parameters: dict[str, Any]) -> dict[str, Any]:
     declaration: dict[str, Any] = {"name": tool.name}
     if tool.description:
         declaration["description"] = tool.description
-    declaration["parametersJsonSchema"] = tool.parameters
+    declaration["parametersJsonSchema"] = parameters
     return declaration
 
 
@@ -113,12 +142,13 @@ class _Part:
 class _Call:
     """What a result must know of its call."""
 
-    __slots__ = ("name", "number", "raw_id")
+    __slots__ = ("name", "nests", "number", "raw_id")
 
-    def __init__(self, number: int, name: str, raw_id: str | None) -> None:
+    def __init__(self, number: int, name: str, raw_id: str | None, *, nests: bool = False) -> None:
         self.number = number
         self.name = name
         self.raw_id = raw_id
+        self.nests = nests  # its model takes images within the result
 
 
 class _Thread:
@@ -133,6 +163,7 @@ class _Thread:
         self._unanswered: dict[str, list[_Call]] = {}  # by the id in history, which may be there several times
         self._answered: dict[str, _Call] = {}
         self._unsigning = False  # the message is by a model whose calls may have no signature
+        self._nests = False  # the message is by a model that takes images within results
 
     def add(self, content: Content) -> None:
         """The next message of the conversation."""
@@ -145,9 +176,13 @@ class _Thread:
             return
         model = content.metadata.get("model")
         self._unsigning = isinstance(model, str) and _UNSIGNING.match(model) is not None
+        self._nests = isinstance(model, str) and _NESTING.match(model) is not None
         for block in content.blocks:
             if isinstance(block, ToolResponseBlock):
-                self._push("user", [self._result(block)])
+                self._push("user", self._result(block))
+            elif content.speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
+                made = taken(block, shown_part, self.changes, "Gemini")
+                self._push(role, [_Part({"text": made} if isinstance(made, str) else made)])
             elif role == "user":
                 self._push(role, self._said(block))
             else:
@@ -197,7 +232,7 @@ class _Thread:
         self._change(f"a block of type {block.type!r} in a user message was left out")
         return []
 
-    def _result(self, block: ToolResponseBlock) -> _Part:
+    def _result(self, block: ToolResponseBlock) -> list[_Part]:
         waiting = self._unanswered.get(block.call_id)
         call = waiting.pop(0) if waiting else self._answered.get(block.call_id)
         if call is None:  # its call is not in this part of the conversation
@@ -206,7 +241,16 @@ class _Thread:
         else:
             self._answered[block.call_id] = call
         response: dict[str, Any]
-        if block.error is not None or block.status not in (None, "completed"):
+        inside: list[dict[str, Any]] = []
+        behind: list[_Part] = []
+        if (parts := parts_of(block)) is not None:
+            text, media = written_apart(fitting(parts, shown_part, self.changes, "Gemini"))
+            response = {"result": text}
+            inside = [shown_part(part) for part in media]
+            if not (call.nests and all(nested(part) for part in inside)):
+                inside = []
+                behind = [part for said in shown(media, call.name) for part in self._said(said)]
+        elif block.error is not None or block.status not in (None, "completed"):
             said = block.error or (block.result if isinstance(block.result, str) else compact(block.result))
             if block.error is None and block.result is None:
                 said = f"The call did not complete: {block.status}."
@@ -216,7 +260,9 @@ class _Thread:
         wire: dict[str, Any] = {"name": call.name, "response": response}
         if call.raw_id:
             wire["id"] = call.raw_id
-        return _Part({"functionResponse": wire}, place=call.number)
+        if inside:
+            wire["parts"] = inside
+        return [_Part({"functionResponse": wire}, place=call.number), *behind]
 
     # ------------------------------------------------------------ what the model said
 
@@ -261,7 +307,8 @@ class _Thread:
             arguments = {"input": arguments}
         own = self._is_own(block)
         raw_id = block.metadata.get("raw_id") if own else None
-        call = _Call(self._calls, name, raw_id if isinstance(raw_id, str) and raw_id else None)
+        raw_id = raw_id if isinstance(raw_id, str) and raw_id else None
+        call = _Call(self._calls, name, raw_id, nests=own and self._nests)
         self._calls += 1
         self._unanswered.setdefault(block.id, []).append(call)
         wire: dict[str, Any] = {"name": name, "args": arguments}

@@ -14,9 +14,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
+from streamkit.history.results import stored_part
 from streamkit.history.transcript import Transcript, listed
 from streamkit.providers.gemini.wire import SIGNATURE, rest_form, signature_of
-from streamkit.providers.wire import text_of
+from streamkit.providers.results import read_apart
+from streamkit.providers.wire import compact, text_of
 
 __all__ = ["read_thread"]
 
@@ -91,24 +93,21 @@ def _read_result(transcript: Transcript, given: dict[str, Any]) -> None:
             value, error = None, response["error"]
         elif "result" in response and not isinstance(response["result"], dict):
             value = response["result"]
-    parts = given.get("parts")  # images of a result, which Gemini 3 takes inside of it
-    transcript.result(given.get("id"), value, name=given.get("name"), error=error, beside={"parts": parts})
+    # Images and files of a result, which Gemini 3 takes inside of it.
+    media = [block for part in listed(given.get("parts")) if isinstance(block := _media(part), (ImageBlock, FileBlock))]
+    if media and error is None:
+        text = value if isinstance(value, str) else compact(value) if value else ""
+        value = [stored_part(part) for part in read_apart(text, media)]
+    transcript.result(given.get("id"), value, name=given.get("name"), error=error)
 
 
 def _read_thing(transcript: Transcript, speaker: str, part: dict[str, Any]) -> None:
     """A file, a step of a tool that Google ran, or what is not known here."""
-    inline, address = part.get("inlineData"), part.get("fileData")
     whole = transcript.own({"raw": part}) if speaker == "ai" else {}  # goes back as it came, with its signature
+    media = _media(part, images=speaker != "ai")
     name = next((name for name in _SERVER_TOOLS if isinstance(part.get(name), dict)), None)
-    if isinstance(inline, dict) and isinstance(inline.get("data"), str):
-        media_type, label = text_of(inline.get("mimeType")), text_of(inline.get("displayName"))
-        if speaker != "ai" and media_type is not None and media_type.startswith("image/") and label is None:
-            transcript.put(speaker, ImageBlock(data=f"data:{media_type};base64,{inline['data']}"))
-        else:
-            transcript.put(speaker, FileBlock(media_type=media_type, data=inline["data"], name=label, metadata=whole))
-    elif isinstance(address, dict) and isinstance(address.get("fileUri"), str):
-        media_type = text_of(address.get("mimeType"))
-        transcript.put(speaker, FileBlock(media_type=media_type, url=address["fileUri"], metadata=whole))
+    if media is not None:
+        transcript.put(speaker, media.model_copy(update={"metadata": whole}))
     elif name is not None:
         step = part[name]
         result = step.get("response", step) if name in ("codeExecutionResult", "toolResponse") else None
@@ -126,3 +125,16 @@ def _read_thing(transcript: Transcript, speaker: str, part: dict[str, Any]) -> N
         )
     else:
         transcript.opaque(speaker, part)
+
+
+def _media(part: Any, *, images: bool = True) -> ImageBlock | FileBlock | None:
+    """An image or a file; ``images``: one without a name that is an image is an image."""
+    inline, address = (part.get("inlineData"), part.get("fileData")) if isinstance(part, dict) else (None, None)
+    if isinstance(inline, dict) and isinstance(inline.get("data"), str):
+        media_type, label = text_of(inline.get("mimeType")), text_of(inline.get("displayName"))
+        if images and media_type is not None and media_type.startswith("image/") and label is None:
+            return ImageBlock(data=f"data:{media_type};base64,{inline['data']}")
+        return FileBlock(media_type=media_type, data=inline["data"], name=label)
+    if isinstance(address, dict) and isinstance(address.get("fileUri"), str):
+        return FileBlock(media_type=text_of(address.get("mimeType")), url=address["fileUri"])
+    return None

@@ -5,10 +5,13 @@ Wire      https://docs.ollama.com/api/chat and https://docs.ollama.com/capabilit
 A call's arguments are an object, images are bare base64 beside the text, and a result names its tool. Older servers
 know no ids: there, two results of one tool are told apart by order alone (ollama/ollama#6708), so results stand in
 call order. Since v0.12.10 a call has an id, which goes back with it and with its result; a server that does not know
-the field does not mind it.
+the field does not mind it. Images of a result are shown by the user behind it: a tool's message has the field for them,
+too, but whether the model sees it is its template's affair (it does not: ollama/ollama#16038; it does:
+bug-ops/zeph#6376), while every template shows those of a user.
 
 Whatever a message has no place for is left out with a sentence in ``changes``; an image or file of a person that
-cannot be carried raises instead. This file does not mend a thread: a call without a result stays one.
+cannot be carried raises instead, in the place of a tool's stands text. This file does not mend a thread: a call without
+a result stays one.
 """
 
 from __future__ import annotations
@@ -28,10 +31,12 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.history.results import ResultPart
 from streamkit.ids import TargetIds
 from streamkit.providers.ollama.wire import NAME, Json
 from streamkit.providers.protocol import IdPolicy, ToolChoice
 from streamkit.providers.rendered import RenderedThread
+from streamkit.providers.results import Media, fitting, parts_of, shown, written_apart
 from streamkit.providers.wire import compact
 from streamkit.tools import Tool
 
@@ -107,7 +112,9 @@ class _Thread:
         self._known: dict[str, Json] = {}  # by the id in history, its latest call
         self._times: dict[str, int] = {}  # how many calls of the thread have an id
         self._calls = 0
-        self._results: list[tuple[int, Json]] = []  # tool messages that wait for their order
+        # tool messages that wait for their order, with what the user shows of their results
+        self._results: list[tuple[int, Json, list[Block]]] = []
+        self._beside: list[Media] = []  # images and files that stand beside the results
 
     def of(self, contents: Sequence[Content]) -> RenderedThread:
         for content in contents:
@@ -121,7 +128,10 @@ class _Thread:
                 self._said("user" if content.speaker == "human" else "system", others)
             elif content.speaker == "tool":
                 for block in others:
-                    self._left_out(block, "a tool message holds results alone")
+                    if isinstance(block, (ImageBlock, FileBlock)):
+                        self._beside.append(block)
+                    else:
+                        self._left_out(block, "a tool message holds results alone")
             elif content.speaker != "ai":
                 self._rendered.changes.append(f"left out a message: its speaker {content.speaker!r} is not known")
         self._flush()
@@ -133,8 +143,23 @@ class _Thread:
 
     def _flush(self) -> None:
         """The results so far, in the order of their calls; those that belong to none stand behind them as they came."""
-        self._rendered.messages += [message for _, message in sorted(self._results, key=lambda result: result[0])]
-        self._results = []
+        results, beside = sorted(self._results, key=lambda result: result[0]), self._fitting(self._beside)
+        self._results, self._beside = [], []
+        self._rendered.messages += [message for _, message, _ in results]
+        told = [block for _, _, blocks in results for block in blocks] + shown(beside, None)
+        if told:
+            count = sum(not isinstance(block, TextBlock) for block in told)
+            if count:
+                self._rendered.changes.append(f"put {count} image or file of a tool's result into a user message")
+            self._said("user", told)
+
+    def _fitting(self, parts: Sequence[ResultPart]) -> list[ResultPart]:
+        return fitting(
+            parts,
+            lambda part: {"image": _image(part.data) if isinstance(part, ImageBlock) else _file(part)},
+            self._rendered.changes,
+            "Ollama",
+        )
 
     def _left_out(self, block: Block, why: str) -> None:
         origin = block.metadata.get("provider")
@@ -219,7 +244,11 @@ class _Thread:
     def _result(self, block: ToolResponseBlock) -> None:
         waiting = self._waiting.get(block.call_id)
         place, call = waiting.pop(0) if waiting else (self._calls, self._known.get(block.call_id, {}))
-        if block.error is not None:
+        media: list[Media] = []
+        parts = parts_of(block)
+        if parts is not None:
+            text, media = written_apart(self._fitting(parts))
+        elif block.error is not None:
             text = block.error
         elif block.result is None and block.status not in (None, "completed"):
             text = f"The call did not complete: {block.status}."
@@ -233,7 +262,7 @@ class _Thread:
             message["tool_name"] = name
         if "id" in call:
             message["tool_call_id"] = call["id"]
-        self._results.append((place, message))
+        self._results.append((place, message, shown(media, name)))
 
 
 def _image(data: str) -> str:

@@ -150,8 +150,8 @@ def image_part(data: str) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": data}}
 
 
-def file_part(block: FileBlock, *, by_address: bool) -> dict[str, Any]:
-    """A file of a person; ``by_address``: the dialect fetches files itself.
+def file_part(block: FileBlock, *, by_address: bool, document: bool = False) -> dict[str, Any]:
+    """A file; ``by_address``: the dialect fetches files itself; ``document``: it is a part ``document_url``.
 
     Raises:
         UnsupportedContent: its data is wanted and not there.
@@ -164,7 +164,11 @@ def file_part(block: FileBlock, *, by_address: bool) -> dict[str, Any]:
         data = f"data:{media_type};base64,{data}"
     if media_type.startswith("image/"):
         return image_part(data or block.url or "")
-    if not data and by_address and (block.url or "").startswith(("http://", "https://")):
+    fetched = by_address and (block.url or "").startswith(("http://", "https://"))
+    if document and media_type not in _AUDIO_FORMATS and (data or fetched):
+        part = {"type": "document_url", "document_url": data or block.url}
+        return part | ({"document_name": block.name} if block.name else {})
+    if not data and fetched:
         return {"type": "file", "file": {"filename": block.name or "file", "file_data": block.url}}
     if not data:
         raise UnsupportedContent(f"a chat message takes a file's data, not its address: {block.url or block.name!r}")

@@ -5,7 +5,9 @@ Wire      https://platform.openai.com/docs/api-reference/chat/create
 What the dialects differ in comes as ``ChatFacts``. An assistant message holds text and calls; the results follow it
 directly, one message each, in call order. Whatever a message has no place for is left out with a sentence in
 ``changes``; an image or file of a person that cannot be carried raises instead, for the question would make no sense
-without it.
+without it. Those that a tool made never raise; a tool's message takes text alone ("Image URLs are only allowed for
+messages with role 'user'", agno-agi/agno#4286, vllm-project/vllm#43203), so they are shown by the user behind the
+results, but for dialects whose tool messages take images.
 Calls without result and results without call are rendered as they stand: mending a thread is not done here.
 """
 
@@ -14,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from streamkit.errors import UsageError
+from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.history import (
     Block,
     Content,
@@ -26,6 +28,7 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.history.results import ResultPart
 from streamkit.ids import TargetIds
 from streamkit.providers.openai_chat.blocks import (
     audio_id,
@@ -40,10 +43,12 @@ from streamkit.providers.openai_chat.blocks import (
     whole,
 )
 from streamkit.providers.openai_chat.facts import ChatFacts
+from streamkit.providers.openai_chat.strict import mode
 from streamkit.providers.protocol import IdPolicy, ToolChoice
 from streamkit.providers.rendered import RenderedThread
+from streamkit.providers.results import Media, fitting, parts_of, shown, written_apart
 from streamkit.providers.wire import compact
-from streamkit.tools import Tool
+from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["render", "render_request"]
 
@@ -74,12 +79,13 @@ def render_request(
     """The fields of the request's body that the conversation decides.
 
     Raises:
-        UsageError: ``tool_choice`` asks for a tool that is not there.
+        UsageError: ``tool_choice`` asks for a tool that is not there, or a strict tool's schema cannot be had.
         UnsupportedContent: as ``render``.
     """
     body: dict[str, Any] = {"messages": render(contents, facts, ids=ids).messages}
     if tools:
-        body["tools"] = [_tool(tool) for tool in tools]
+        strict = strict_parameters(tools, mode(facts.strict))
+        body["tools"] = [_tool(tool, strict.get(tool.name)) for tool in tools]
     choice = _tool_choice(tool_choice, [tool.name for tool in tools])
     if choice is not None:
         body["tool_choice"] = facts.required_choice if choice == "required" else choice
@@ -93,11 +99,15 @@ def render_request(
     return body
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
+def _tool(tool: Tool, strict: dict[str, Any] | None) -> dict[str, Any]:
+    """``strict``: the parameters as the dialect's strict mode takes them, None where it is not asked for."""
     function: dict[str, Any] = {"name": tool.name}
     if tool.description:
         function["description"] = tool.description
-    return {"type": "function", "function": {**function, "parameters": tool.parameters}}
+    function["parameters"] = tool.parameters if strict is None else strict
+    if strict is not None:
+        function["strict"] = True
+    return {"type": "function", "function": function}
 
 
 def _tool_choice(choice: ToolChoice | None, names: list[str]) -> Any:
@@ -123,8 +133,9 @@ class _Thread:
         self.rendered = RenderedThread()
         self.names: dict[str, str] = {}  # of the tool of each call, by the call's id in history
         self.order: dict[str, int] = {}  # target id of each call of the last assistant message, to its place
-        self.results: list[tuple[int, dict[str, Any]]] = []  # tool messages that wait for their order
-        self.shown: list[Block] = []  # images and files of theirs, which a tool message does not take
+        # tool messages that wait for their order, with what the user shows of their results
+        self.results: list[tuple[int, dict[str, Any], list[Block]]] = []
+        self.beside: list[Media] = []  # images and files that stand beside the results
 
     def of(self, contents: Sequence[Content]) -> RenderedThread:
         wanted = self._reasoning_wanted(contents)
@@ -145,7 +156,7 @@ class _Thread:
             elif content.speaker == "tool":
                 for block in others:
                     if isinstance(block, (ImageBlock, FileBlock)):
-                        self.shown.append(block)
+                        self.beside.append(block)
                     else:
                         self._left_out(block, "a tool message holds results alone")
         self._flush()
@@ -180,13 +191,15 @@ class _Thread:
 
     def _flush(self) -> None:
         """The results of a round, in call order; those that belong to no call of it stay behind them as they came."""
-        self.rendered.messages += [message for _, message in sorted(self.results, key=lambda result: result[0])]
-        self.results = []
-        self.order = {}
-        if self.shown:  # a tool message takes text alone, so what a tool made to be seen is shown by the user
-            shown, self.shown = self.shown, []
-            self.rendered.changes.append(f"put {len(shown)} image or file of a tool's result into a user message")
-            self._message(self._user([TextBlock(text="From the tool's result:"), *shown]))
+        results, beside = sorted(self.results, key=lambda result: result[0]), self._fitting(self.beside)
+        self.results, self.beside, self.order = [], [], {}
+        self.rendered.messages += [message for _, message, _ in results]
+        told = [block for _, _, blocks in results for block in blocks] + shown(beside, None)
+        if told:
+            count = sum(not isinstance(block, TextBlock) for block in told)
+            if count:
+                self.rendered.changes.append(f"put {count} image or file of a tool's result into a user message")
+            self._message(self._user(told))
 
     def _left_out(self, block: Block, why: str) -> None:
         origin = block.metadata.get("provider")
@@ -214,7 +227,7 @@ class _Thread:
             elif isinstance(block, ImageBlock):
                 parts.append(image_part(block.data))
             elif isinstance(block, FileBlock):
-                parts.append(file_part(block, by_address=self.facts.file_addresses))
+                parts.append(self._file(block))
             else:
                 self._left_out(block, "a user message has no place for it")
         if len(parts) > len(texts):
@@ -297,10 +310,44 @@ class _Thread:
 
     def _result(self, block: ToolResponseBlock) -> None:
         call_id = self.ids.result(block.call_id, block.name or "")
-        value = block.result if block.error is None else block.error
-        text = "" if value is None else value if isinstance(value, str) else compact(value)
-        message = {"role": "tool", "tool_call_id": call_id, "content": text}
         name = block.name or self.names.get(block.call_id)
+        parts = parts_of(block)
+        media: list[Media] = []
+        content: str | list[dict[str, Any]]
+        if parts is None:
+            value = block.result if block.error is None else block.error
+            content = "" if value is None else value if isinstance(value, str) else compact(value)
+        else:
+            content, media = self._shown_result(self._fitting(parts))
+        message = {"role": "tool", "tool_call_id": call_id, "content": content}
         if self.facts.result_names and name:
             message["name"] = name
-        self.results.append((self.order.get(call_id, len(self.order)), message))
+        self.results.append((self.order.get(call_id, len(self.order)), message, shown(media, name)))
+
+    def _shown_result(self, parts: Sequence[ResultPart]) -> tuple[str | list[dict[str, Any]], list[Media]]:
+        """The content of a tool's message, and what the user shows of it."""
+        if not self.facts.result_images or not any(isinstance(part, ImageBlock) for part in parts):
+            return written_apart(parts)
+        files: list[Media] = [part for part in parts if isinstance(part, FileBlock)]
+        inside = [part for part in parts if not isinstance(part, FileBlock)]
+        return [
+            image_part(part.data) if isinstance(part, ImageBlock) else {"type": "text", "text": part.text}
+            for part in inside
+            if isinstance(part, ImageBlock) or part.text
+        ], files
+
+    def _fitting(self, parts: Sequence[ResultPart]) -> list[ResultPart]:
+        return fitting(parts, self._shown_part, self.rendered.changes, self.facts.name)
+
+    def _shown_part(self, block: Media) -> dict[str, Any]:
+        if isinstance(block, ImageBlock):
+            return image_part(block.data)
+        part = self._file(block)
+        kind = (block.media_type or "application/pdf").lower()
+        if part["type"] in ("file", "document_url") and kind != "application/pdf":
+            # https://platform.openai.com/docs/guides/pdf-files; what a file of text says needs no file
+            raise UnsupportedContent(f"few servers of this wire take files that are no PDF, such as {kind}")
+        return part
+
+    def _file(self, block: FileBlock) -> dict[str, Any]:
+        return file_part(block, by_address=self.facts.file_addresses, document=self.facts.document_parts)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock, TextBlock
+from streamkit.history.results import result_parts, stored_part
 from streamkit.history.transcript import Transcript, listed
 from streamkit.providers.openai_chat.facts import ChatFacts
 
@@ -74,6 +75,11 @@ def _read_part(transcript: Transcript, part: dict[str, Any]) -> bool:
     kind = part.get("type")
     if kind == "text":
         return transcript.text("human", part.get("text"))
+    if kind == "document_url":
+        files = result_parts([part]) or []
+        for file in files:
+            transcript.put("human", file)
+        return bool(files)
     if kind == "image_url":
         address = _address(part)
         if address is not None:
@@ -106,20 +112,13 @@ def _address(part: dict[str, Any]) -> str | None:
 
 
 def _result(content: Any) -> Any:
-    """What a tool message holds: its text; with images in it, a list of texts and images; else what is there."""
-    if not isinstance(content, list):
+    """What a tool message holds: its text; with images or files in it, the parts; else what is there."""
+    parts = result_parts(content, texts_alone=True)
+    if parts is None:
         return content
-    parts: list[dict[str, Any]] = []
-    for part in content:
-        if isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str):
-            parts.append({"type": "text", "text": part["text"]})
-        elif isinstance(part, dict) and part.get("type") == "image_url" and (address := _address(part)) is not None:
-            parts.append({"type": "image", "data": address})
-        else:
-            return content
-    if any(part["type"] == "image" for part in parts):
-        return parts
-    return "\n".join(part["text"] for part in parts)
+    if all(isinstance(part, TextBlock) for part in parts):
+        return "\n".join(part.text for part in parts if isinstance(part, TextBlock))
+    return [stored_part(part) for part in parts]
 
 
 # ---------------------------------------------------------------- what the model said

@@ -1,7 +1,8 @@
 """Images, files, results and what an answer kept of the provider's own, in the form that the Responses API takes.
 
 It knows single values: where one goes, and whether it may, is ``render``'s business.
-Source: https://platform.openai.com/docs/guides/images-vision and .../pdf-files
+Source: https://platform.openai.com/docs/guides/images-vision, .../file-inputs and, for what a call's output may hold,
+https://platform.openai.com/docs/guides/function-calling#formatting-results.
 """
 
 from __future__ import annotations
@@ -13,15 +14,26 @@ from streamkit.history.content import (
     Block,
     Content,
     FileBlock,
+    ImageBlock,
     OpaqueBlock,
     ServerToolBlock,
     TextBlock,
     ToolResponseBlock,
 )
 from streamkit.providers.openai_responses.wire import Json
+from streamkit.providers.results import parts_of, taken
 from streamkit.providers.wire import compact, text_of
 
-__all__ = ["input_file", "input_image", "item_ids", "output_of", "output_part", "reasoning_item", "sendable"]
+__all__ = [
+    "input_file",
+    "input_image",
+    "item_ids",
+    "output_of",
+    "output_part",
+    "reasoning_item",
+    "sendable",
+    "shown_part",
+]
 
 
 def input_image(data: str) -> Json:
@@ -56,37 +68,44 @@ def input_file(block: FileBlock) -> Json:
     raise UnsupportedContent(f"the file {block.name!r} has neither data nor an address")
 
 
-def output_of(block: ToolResponseBlock) -> str | list[Json]:
-    """What came of a call: text, or a list of texts and images. The API has no field that says it failed."""
+def output_of(block: ToolResponseBlock, changes: list[str]) -> str | list[Json]:
+    """What came of a call: text, or a list of texts, images and files. The API has no field that says it failed.
+
+    Args:
+        block: the result.
+        changes: takes a sentence for what cannot be carried, in whose place stands text.
+    """
     if block.error is not None or block.status not in (None, "completed"):
         return block.error or _as_text(block.result) or f"The call did not complete: {block.status}."
-    return _with_images(block.result) or _as_text(block.result)
+    parts = parts_of(block)
+    if parts is None:
+        return _as_text(block.result)
+    made = [part.text if isinstance(part, TextBlock) else shown_part(part, changes) for part in parts]
+    return [{"type": "input_text", "text": part} if isinstance(part, str) else part for part in made]
+
+
+def shown_part(part: ImageBlock | FileBlock, changes: list[str]) -> Json | str:
+    """An image or file that a tool made; arguments as of ``output_of``."""
+    return taken(part, _media, changes, "OpenAI")
+
+
+def _media(part: ImageBlock | FileBlock) -> Json:
+    if isinstance(part, ImageBlock):
+        return input_image(part.data)
+    media_type = (part.media_type or "").lower()
+    if media_type.startswith(("audio/", "video/")) or media_type in _NO_FILES:
+        # https://platform.openai.com/docs/guides/file-inputs: PDF, office documents, text and code
+        raise UnsupportedContent(f"OpenAI takes documents as files, not {media_type!r}")
+    return input_file(part)
+
+
+_NO_FILES = ("application/octet-stream", "application/zip", "application/gzip", "application/x-tar")
 
 
 def _as_text(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else compact(value)
-
-
-def _with_images(value: Any) -> list[Json] | None:
-    """A result that is a list of texts and images, with an image among them; None where it is anything else."""
-    if not isinstance(value, list):
-        return None
-    parts: list[Json] = []
-    for item in value:
-        kind = item.get("type") if isinstance(item, dict) else None
-        if kind == "text" and isinstance(item.get("text"), str):
-            parts.append({"type": "input_text", "text": item["text"]})
-        elif kind == "image" and isinstance(item.get("data"), str):
-            media_type = item.get("mimeType") or item.get("media_type")  # MCP has bare base64
-            try:
-                parts.append(input_image(f"data:{media_type};base64,{item['data']}" if media_type else item["data"]))
-            except UnsupportedContent:
-                return None
-        else:
-            return None
-    return parts if any(part["type"] == "input_image" for part in parts) else None
 
 
 def reasoning_item(block: Block) -> Json | None:

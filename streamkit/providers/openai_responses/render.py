@@ -35,13 +35,15 @@ from streamkit.providers.openai_responses.parts import (
     output_part,
     reasoning_item,
     sendable,
+    shown_part,
 )
 from streamkit.providers.openai_responses.wire import Json
 from streamkit.providers.protocol import IdPolicy, ToolChoice
 from streamkit.providers.rendered import RenderedThread
+from streamkit.providers.strictness import OPENAI
 from streamkit.providers.thread_ids import ThreadIds
 from streamkit.providers.wire import compact
-from streamkit.tools import Tool
+from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["render", "render_request"]
 
@@ -77,16 +79,23 @@ def render_request(
     stream: bool = True,
     ids: IdPolicy | None = None,
 ) -> Json:
-    """The body's fields that the conversation decides; ``model`` and settings are the caller's."""
+    """The body's fields that the conversation decides; ``model`` and settings are the caller's.
+
+    Raises:
+        UsageError: a strict tool's schema cannot be had.
+        UnsupportedContent: as ``render``.
+    """
     body: Json = {"input": render(contents, family=family, ids=ids).messages}
     if tools:
+        strict = strict_parameters(tools, OPENAI)
         body["tools"] = [
             {
                 "type": "function",
                 "name": tool.name,
                 **({"description": tool.description} if tool.description else {}),
-                "parameters": tool.parameters,
-                "strict": False,  # the API's default is strict, which few schemas of people's functions keep
+                "parameters": strict.get(tool.name, tool.parameters),
+                # Said either way: the API's default is strict, which few schemas of people's functions keep.
+                "strict": tool.name in strict,
             }
             for tool in tools
         ]
@@ -131,6 +140,9 @@ class _Thread:
         for block in content.blocks:
             if isinstance(block, ToolResponseBlock):
                 self._result(block)
+            elif content.speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
+                shown = shown_part(block, self.changes)
+                parts.append({"type": "input_text", "text": shown} if isinstance(shown, str) else shown)
             else:
                 parts += self._said(block, content.speaker)
         if parts:
@@ -168,7 +180,7 @@ class _Thread:
     def _result(self, block: ToolResponseBlock) -> None:
         custom = self._kinds.get(block.call_id) == "custom"
         kind = "custom_tool_call_output" if custom else "function_call_output"
-        item: Json = {"type": kind, "call_id": self._ids.of_result(block), "output": output_of(block)}
+        item: Json = {"type": kind, "call_id": self._ids.of_result(block), "output": output_of(block, self.changes)}
         if block.call_id in self._callers:
             item["caller"] = self._callers[block.call_id]
         self._results.append(item)

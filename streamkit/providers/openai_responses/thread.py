@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
+from streamkit.history.results import result_parts, stored_part
 from streamkit.history.transcript import Transcript, listed
 from streamkit.providers.openai_responses.servertools import runs_on_server
 from streamkit.providers.openai_responses.table import type_of
@@ -116,21 +117,13 @@ def _read_part(transcript: Transcript, speaker: str, part: Any) -> bool:
 
 
 def _output(output: Any) -> Any:
-    """What came of a call: its text; with images in it, a list of texts and images; else what is there."""
-    if not isinstance(output, list):
+    """What came of a call: its text; with images or files in it, the parts; else what is there."""
+    parts = result_parts(output, texts_alone=True)
+    if parts is None:
         return output
-    parts: list[Json] = []
-    for part in output:
-        kind = part.get("type") if isinstance(part, dict) else None
-        if kind in _TEXTS and isinstance(part.get("text"), str):
-            parts.append({"type": "text", "text": part["text"]})
-        elif kind == "input_image" and isinstance(part.get("image_url"), str):
-            parts.append({"type": "image", "data": part["image_url"]})
-        else:
-            return output
-    if any(part["type"] == "image" for part in parts):
-        return parts
-    return "\n".join(part["text"] for part in parts)
+    if all(isinstance(part, TextBlock) for part in parts):
+        return "\n".join(part.text for part in parts if isinstance(part, TextBlock))
+    return [stored_part(part) for part in parts]
 
 
 def _reasoning(transcript: Transcript, item: Json) -> ReasoningBlock:
