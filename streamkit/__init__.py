@@ -22,15 +22,27 @@ from streamkit.calls import (
     ToolResult,
     Usage,
 )
-from streamkit.errors import StreamInterrupted, StreamkitError, UnknownProvider, UnsupportedContent, UsageError
+from streamkit.errors import (
+    StreamInterrupted,
+    StreamkitError,
+    ToolFailed,
+    UnknownProvider,
+    UnsupportedContent,
+    UsageError,
+)
 from streamkit.events import Event, NormalizedToolChunk
 from streamkit.providers import detect, from_thread, render, render_request
 from streamkit.turn import AnswerView, Turn
 
 if TYPE_CHECKING:
     from streamkit.execution import (
+        Notifier,
         RoundContext,
+        RunState,
+        Schedule,
+        SharedAccumulator,
         ThreadUpdate,
+        ToolNotification,
         execute_one_tool,
         execute_tool_calls_batched,
         execute_tool_calls_sequentially,
@@ -39,7 +51,7 @@ if TYPE_CHECKING:
     )
     from streamkit.execution.read import read
     from streamkit.history import Content, convert_to_vercel_messages
-    from streamkit.tools import Approval, Tool, ToolContext, tool
+    from streamkit.tools import Approval, Tool, ToolContext, ToolSet, tool
 
 __all__ = [  # noqa: RUF022 - in the order of the walk
     "Turn",
@@ -61,6 +73,7 @@ __all__ = [  # noqa: RUF022 - in the order of the walk
     "Tool",
     "tool",
     "ToolContext",
+    "ToolSet",
     "Approval",
     "ToolResult",
     "ThreadUpdate",
@@ -70,6 +83,11 @@ __all__ = [  # noqa: RUF022 - in the order of the walk
     "finalize_tool_execution",
     "run_loop",
     "RoundContext",
+    "RunState",
+    "Schedule",
+    "SharedAccumulator",
+    "Notifier",
+    "ToolNotification",
     "Content",
     "render",
     "render_request",
@@ -80,12 +98,18 @@ __all__ = [  # noqa: RUF022 - in the order of the walk
     "UnknownProvider",
     "UnsupportedContent",
     "StreamInterrupted",
+    "ToolFailed",
 ]
 
 _LATER = {  # where the names are that bring pydantic or anyio with them
     "streamkit.execution": (
+        "Notifier",
         "RoundContext",
+        "RunState",
+        "Schedule",
+        "SharedAccumulator",
         "ThreadUpdate",
+        "ToolNotification",
         "execute_one_tool",
         "execute_tool_calls_batched",
         "execute_tool_calls_sequentially",
@@ -94,7 +118,7 @@ _LATER = {  # where the names are that bring pydantic or anyio with them
         "run_loop",
     ),
     "streamkit.history": ("Content", "convert_to_vercel_messages"),
-    "streamkit.tools": ("Approval", "Tool", "ToolContext", "tool"),
+    "streamkit.tools": ("Approval", "Tool", "ToolContext", "ToolSet", "tool"),
 }
 _ROOM_OF = {name: room for room, found in _LATER.items() for name in found}
 

@@ -1,29 +1,47 @@
 """The asynchronous shell: read the next piece, run a tool, ask again.
 
-``read`` feeds a turn, ``rounds`` says what a round of calls adds to the thread (pure), ``calling`` runs one tool,
-``executors`` all those of a turn; ``background`` is the task that they own. ``context`` says what a request is made
-from, ``breaker`` when failures repeat (both pure), ``asking`` makes a request, ``loop`` is the whole conversation.
-Everything works on asyncio and trio. What decides anything about streams or calls is not here but in the pure rooms
-below.
+Of one turn: ``read`` feeds it; ``rounds`` is where its calls are, ``schedule`` which may begin, ``early`` which of them
+even before the turn is over, ``formatting`` what the thread gains (all pure). ``calling`` runs one tool, ``threads`` a
+synchronous one, ``executing`` all of them, in a task of its own (``background``); ``executors`` are the functions for
+it. ``shared`` hands over the calls of many turns; ``notifications`` says what happens in words for people (pure).
+
+Of a whole run: ``context`` is what a request is made from, ``retrying`` when it is made again, ``breaker`` when
+failures repeat, ``state`` a paused run as data (all pure). ``asking`` makes a request, ``conversation`` is the order of
+things, ``loop`` how a run is begun, watched, left and resumed.
+
+Everything works on asyncio and trio. What decides anything about streams is not here but in the pure rooms below.
 """
 
 from __future__ import annotations
 
 from streamkit.execution.calling import execute_one_tool
 from streamkit.execution.context import RoundContext, finalize_tool_execution
-from streamkit.execution.executors import Execution, execute_tool_calls_batched, execute_tool_calls_sequentially
-from streamkit.execution.loop import Ended, Run, run_loop
+from streamkit.execution.conversation import Ended
+from streamkit.execution.executing import Execution
+from streamkit.execution.executors import execute_tool_calls_batched, execute_tool_calls_sequentially
+from streamkit.execution.formatting import ThreadUpdate
+from streamkit.execution.loop import Run, run_loop
+from streamkit.execution.notifications import Notifier, ToolNotification
 from streamkit.execution.read import Reading, read
-from streamkit.execution.rounds import Round, ThreadUpdate
+from streamkit.execution.rounds import Round
+from streamkit.execution.schedule import Schedule
+from streamkit.execution.shared import HandedCall, SharedAccumulator
+from streamkit.execution.state import RunState
 
 __all__ = [
     "Ended",
     "Execution",
+    "HandedCall",
+    "Notifier",
     "Reading",
     "Round",
     "RoundContext",
     "Run",
+    "RunState",
+    "Schedule",
+    "SharedAccumulator",
     "ThreadUpdate",
+    "ToolNotification",
     "execute_one_tool",
     "execute_tool_calls_batched",
     "execute_tool_calls_sequentially",

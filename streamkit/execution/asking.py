@@ -1,44 +1,74 @@
-"""One request of the loop: what the caller's ``create_new_stream`` gives, opened and read into a turn.
+"""One request of the loop: what the caller's ``create_new_stream`` gives, opened, read, and asked for again.
 
-It decides nothing about the conversation; it knows HTTP only as far as exceptions carry a response.
+It decides nothing about the conversation; it knows HTTP only as far as exceptions carry a response. What fails before
+its first event is asked for again, of the same provider and then of others, as ``retrying`` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import random
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, aclosing, suppress
+from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
 
 import anyio
 
+from streamkit.calls import StreamError, StreamWarning
 from streamkit.errors import StreamkitError, UsageError
-from streamkit.events import Event
+from streamkit.events import Event, Failed, Finished, Warned
 from streamkit.execution.context import CreateStream, RoundContext
 from streamkit.execution.read import Source, batches, is_readable
+from streamkit.execution.retrying import delay, is_mistake, may_help
+from streamkit.providers.protocol import Provider
 from streamkit.turn import Turn
 
-__all__ = ["Request"]
+__all__ = ["Asking"]
 
 # Awaitables and context managers around a stream, one in the other; what gives itself when entered has no end.
 _WRAPPINGS = 8
 
 
-class Request:
-    """One request, to be read once.
+class Asking:
+    """One answer to be had, by as many requests as it takes. To be read once.
+
+    Args:
+        create: the caller's ``create_new_stream``.
+        context: what the request is made from.
+        new_turn: makes the turn of an attempt.
+        retries: how often a request that failed before its first event is made again, of each provider.
+        fallbacks: the providers to ask next; one that was asked is taken off.
+        deadline: on anyio's clock, or None.
 
     Attributes:
+        context: of the attempt that was made last: its provider may be a fallback.
+        turn: of that attempt; None before the first.
         cause: what was raised instead of a stream, or by the stream; None where nothing was.
+        begun: the first event has come: there will be no other attempt.
+        warnings: of attempts that failed.
     """
 
-    __slots__ = ("_context", "_create", "_deadline", "_turn", "cause")
-
-    def __init__(self, create: CreateStream, context: RoundContext, turn: Turn, deadline: float | None) -> None:
+    def __init__(
+        self,
+        create: CreateStream,
+        context: RoundContext,
+        new_turn: Callable[[RoundContext], Turn],
+        *,
+        retries: int = 0,
+        fallbacks: list[Provider],
+        deadline: float | None = None,
+    ) -> None:
         self._create = create
-        self._context = context
-        self._turn = turn
-        self._deadline = deadline  # of anyio's clock
+        self._new_turn = new_turn
+        self._retries = retries
+        self._fallbacks = fallbacks
+        self._deadline = deadline
+        self.context = context
+        self.turn: Turn | None = None
         self.cause: Exception | None = None
+        self.begun = False
+        self.warnings: list[StreamWarning] = []
 
     async def batches(self) -> AsyncGenerator[list[Event], None]:
         """The events, as the turn gave them. An exception of the caller's code or of the stream is the turn's error.
@@ -46,6 +76,49 @@ class Request:
         Raises:
             UsageError: what ``create_new_stream`` gave cannot be read.
         """
+        attempts = 0
+        while True:
+            attempts += 1
+            self.turn = turn = self._new_turn(self.context)
+            last: list[Event] = []
+            async with aclosing(self._attempt(turn)) as lists:
+                async for events in lists:
+                    if not self.begun and turn.error is not None and _says_nothing(events):
+                        last += events
+                        continue
+                    self.begun = True
+                    yield last + events
+                    last = []
+            error = turn.error
+            if self.begun or error is None:
+                return
+            wait = delay(error, attempts, random.random()) if self._again(error, attempts) else None  # noqa: S311
+            if wait is not None and self._in_time(wait):
+                message = f"{error.kind}: {error.message}; asked again in {wait:.1f} seconds"
+                yield [self._warned("request_retried", message)]
+                await anyio.sleep(wait)
+            elif self._fallbacks and self._in_time(0) and not is_mistake(self.cause):
+                attempts = 0
+                following = self._fallbacks.pop(0)
+                message = f"{self.context.provider.name} failed with {error.kind}: {error.message}"
+                yield [self._warned("provider_fallback", f"{message}; asking {following.name}")]
+                self.context = replace(self.context, provider=following)
+            else:
+                yield last
+                return
+            self.cause = None
+
+    def _warned(self, code: str, message: str) -> Warned:
+        self.warnings.append(StreamWarning(code, message))
+        return Warned(code, message)
+
+    def _again(self, error: StreamError, attempts: int) -> bool:
+        return attempts <= self._retries and may_help(error, self.cause)
+
+    def _in_time(self, seconds: float) -> bool:
+        return self._deadline is None or anyio.current_time() + seconds < self._deadline
+
+    async def _attempt(self, turn: Turn) -> AsyncGenerator[list[Event], None]:
         async with AsyncExitStack() as stack:
             try:
                 if self._deadline is None:
@@ -57,17 +130,18 @@ class Request:
                 raise
             except Exception as error:  # no connection, a refused request: the stream failed before it began
                 self.cause = error
-                yield _never_began(self._turn, error)
+                yield _never_began(turn, error)
                 return
-            source = Source(self._turn, given, deadline=self._deadline)
-            async with aclosing(batches(self._turn, source)) as lists:
+            source = Source(turn, given, deadline=self._deadline)
+            async with aclosing(batches(turn, source)) as lists:
                 async for events in lists:
+                    self.cause = source.cause
                     yield events
             self.cause = source.cause
 
     async def _opened(self, stack: AsyncExitStack) -> Any:
         """What ``create_new_stream`` gave, down to something that can be read."""
-        given = self._create(self._context)
+        given = self._create(self.context)
         for _ in range(_WRAPPINGS):
             if is_readable(given):
                 return given
@@ -80,6 +154,11 @@ class Request:
             else:
                 break
         raise UsageError(f"create_new_stream gave {type(given).__name__}, which cannot be read as a stream")
+
+
+def _says_nothing(events: list[Event]) -> bool:
+    """Whether these events of a failed turn tell the reader nothing but that it failed, and is over."""
+    return all(isinstance(event, (Failed, Finished, Warned)) for event in events)
 
 
 def _never_began(turn: Turn, error: Exception) -> list[Event]:

@@ -138,6 +138,13 @@ class Outbox:
             if self._wake is None or self._wake.is_set():
                 self._wake = anyio.Event()
             await self._wake.wait()
+        return self._next()
+
+    def take(self) -> list[Event]:
+        """All that is there now."""
+        return [self._next() for _ in range(len(self._events))]
+
+    def _next(self) -> Event:
         event = self._events.popleft()
         if not isinstance(event, _Progress):
             return event

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from streamkit.calls import ToolCall, ToolResult
 
@@ -20,10 +20,19 @@ _FAILED = ("error", "timed_out", "denied")
 
 
 class Breaker:
-    """Counts failures of equal calls over the rounds of a run."""
+    """Counts failures of equal calls over the rounds of a run.
 
-    def __init__(self) -> None:
-        self._failures: Counter[str] = Counter()
+    Args:
+        failures: those that there were before.
+    """
+
+    def __init__(self, failures: Mapping[str, int] | None = None) -> None:
+        self._failures: Counter[str] = Counter(failures)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How often each call has failed; to be stored, and to begin with again."""
+        return dict(self._failures)
 
     def trips(self, results: Sequence[ToolResult]) -> bool:
         """Take a round's results: whether one of its calls has now failed in ``FAILURES`` rounds, never succeeding.

@@ -15,9 +15,9 @@ from inspect import isawaitable
 from typing import Any, TypeAlias
 
 import anyio
-from anyio import from_thread, to_thread
 
 from streamkit.calls import CallRef, ResultStatus, ToolCall, ToolResult
+from streamkit.errors import ToolFailed
 from streamkit.events import (
     ToolCanceled,
     ToolCompleted,
@@ -27,17 +27,34 @@ from streamkit.events import (
     ToolProgress,
     ToolRunning,
     ToolTimedOut,
+    Warned,
 )
 from streamkit.execution.background import asyncio_task
 from streamkit.execution.rounds import not_runnable
+from streamkit.execution.threads import OwnThread
 from streamkit.tools import Approval, Tool, ToolContext, as_tools
 from streamkit.turn import Turn
 
-__all__ = ["CANCELED", "Approve", "Ready", "ask", "ending", "execute_one_tool", "prepare", "run"]
+__all__ = [
+    "CANCELED",
+    "Approve",
+    "Ready",
+    "answered",
+    "ask",
+    "ending",
+    "execute_one_tool",
+    "prepare",
+    "run",
+    "unanswered",
+]
 
-#: ``approve(call, deps)``: whether a call may run. True and False are short for an ``Approval``.
-Approve: TypeAlias = Callable[[ToolCall, Any], "Awaitable[Approval | bool] | Approval | bool"]
-Report: TypeAlias = Callable[[ToolEvent], object]
+#: ``approve(call, deps)``: whether a call may run. True and False are short for an ``Approval``; None is no answer: a
+#: run of the loop is paused then, and anywhere else the call is denied.
+Approve: TypeAlias = Callable[[ToolCall, Any], "Awaitable[Approval | bool | None] | Approval | bool | None"]
+Report: TypeAlias = Callable[["ToolEvent | Warned"], object]
+
+# Seconds that a synchronous tool has to notice ``ToolContext.canceled`` before its thread counts as abandoned.
+_GRACE = 0.2
 
 # Neutral on purpose: "interrupted by the user" in a history makes models ask the user what is wrong.
 CANCELED = "Canceled before it had finished; nothing is known of its effects."
@@ -75,7 +92,8 @@ async def execute_one_tool(
         deps: what tools find in ``ToolContext.deps``.
         approve: asked for tools that want it.
         turn: the turn that made the call.
-        report: takes the events as they happen: ``tool_running``, ``tool_progress``, and the ending.
+        report: takes the events as they happen: ``tool_running``, ``tool_progress``, and the ending; ``warned`` where a
+            synchronous tool does not stop when it should.
 
     Cancellation ends it with a ``tool_canceled`` event and goes on its way; nothing else is raised.
     """
@@ -83,7 +101,7 @@ async def execute_one_tool(
     ready = not_runnable(call, turn) or prepare(call, as_tools(tools))
     try:
         if isinstance(ready, Ready):
-            ready = await ask(ready, approve, deps)
+            ready = await ask(ready, approve, deps) or unanswered(ready)
         result = await run(ready, timeout, deps, turn, say) if isinstance(ready, Ready) else ready
     except anyio.get_cancelled_exc_class():
         say(ending(ToolResult(call, "canceled", error=CANCELED)))
@@ -92,7 +110,7 @@ async def execute_one_tool(
     return result
 
 
-def _no_report(_: ToolEvent) -> None:
+def _no_report(_: ToolEvent | Warned) -> None:
     pass
 
 
@@ -135,19 +153,24 @@ def _unknown(name: str, tools: Mapping[str, Tool]) -> str:
     return f"Not run: there is no tool {name!r}. There are: {', '.join(nearest)}. Call one of these instead."
 
 
-async def ask(ready: Ready, approve: Approve | None, deps: Any) -> Ready | ToolResult:
-    """Have somebody agree to a call that wants it; what they did not agree to has its result."""
-    call, tool = ready.call, ready.tool
-    if tool.approval != "ask":
+async def ask(ready: Ready, approve: Approve | None, deps: Any) -> Ready | ToolResult | None:
+    """Have somebody agree to a call that wants it; what they did not agree to has its result. None: no answer yet."""
+    if ready.tool.approval != "ask":
         return ready
     if approve is None:
-        return ToolResult(call, "denied", error=f"Not run: {tool.name} needs approval, and nobody could be asked.")
+        return None
     try:
-        answer = approve(call, deps)
+        answer = approve(ready.call, deps)
         if isawaitable(answer):
             answer = await answer
     except Exception as error:
-        return ToolResult(call, "denied", error=f"Not run: asking for approval failed with {_sentence(error)}.")
+        return ToolResult(ready.call, "denied", error=f"Not run: asking for approval failed with {_sentence(error)}.")
+    return None if answer is None else answered(ready, answer)
+
+
+def answered(ready: Ready, answer: Approval | bool) -> Ready | ToolResult:
+    """What an answer makes of a call: it may run, perhaps with other arguments, or has its result."""
+    call, tool = ready.call, ready.tool
     approval = answer if isinstance(answer, Approval) else Approval(answer is True)
     if not approval.allow:
         reason = f": {approval.reason}" if approval.reason else ". Do not try it again unasked"
@@ -155,6 +178,12 @@ async def ask(ready: Ready, approve: Approve | None, deps: Any) -> Ready | ToolR
     if approval.arguments is None:
         return ready
     return _fitted(call, tool, approval.arguments)
+
+
+def unanswered(ready: Ready) -> ToolResult:
+    """Of a call that needs an answer where there is nobody to give one."""
+    name = ready.tool.name
+    return ToolResult(ready.call, "denied", error=f"Not run: {name} needs approval, and nobody could be asked.")
 
 
 # ---------------------------------------------------------------- running
@@ -175,35 +204,38 @@ async def run(ready: Ready, seconds: float | None, deps: Any, turn: Turn | None,
         if _asked_to_stop():
             raise
         return ToolResult(call, "error", error=f"{tool.name} was canceled by something that it waited for.")
+    except ToolFailed as error:
+        return ToolResult(call, "error", error=str(error) or f"{tool.name} failed.")
     except (Exception, SystemExit) as error:  # a tool that exits must not take the program with it
         if not scope.cancel_called:
             return ToolResult(call, "error", error=f"{tool.name} failed with {_sentence(error)}.")
     finally:
         attempt.over = True
-    runs_on = " Its thread cannot be stopped and may still finish." if attempt.in_thread else ""
+    runs_on = " Its thread cannot be stopped and may still finish." if attempt.abandoned else ""
     return ToolResult(call, "timed_out", error=f"{tool.name} did not finish within {seconds:g} seconds.{runs_on}")
 
 
 class _Attempt:
     """One attempt to run a call, and its way to say how far it is."""
 
-    __slots__ = ("_home", "_ready", "_ref", "_report", "context", "in_thread", "over")
+    __slots__ = ("_ready", "_ref", "_report", "_thread", "abandoned", "context", "over")
 
     def __init__(self, ready: Ready, deps: Any, turn: Turn | None, report: Report) -> None:
         self._ready = ready
         self._ref = ready.call.ref
         self._report = report
-        self._home = threading.get_ident()
-        self.in_thread = False
+        self._thread: OwnThread | None = None
+        self.abandoned = False  # its thread did not stop when it should have
         self.over = False  # it has its ending, or is given up: it may go on in its thread, but is not heard
         self.context = ToolContext(ready.call, deps=deps, turn=turn, progress=self.progress, canceled=lambda: self.over)
 
     def progress(self, value: Any) -> None:
-        if threading.get_ident() == self._home:
-            if not self.over:
-                self._report(ToolProgress(self._ref, value))
-        elif not self.over:
-            from_thread.run_sync(self.progress, value)
+        if self.over:
+            return
+        if self._thread is None or threading.get_ident() == self._thread.home:
+            self._report(ToolProgress(self._ref, value))
+        else:
+            self._thread.call_home(self.progress, value)
 
     async def value(self) -> Any:
         """Call the function, in a thread unless it is async, and follow what it returns to the end."""
@@ -215,21 +247,28 @@ class _Attempt:
         if tool.kind in ("async", "async_generator"):
             made = function(**arguments)
         else:
-            [made] = await self._in_thread(lambda: [_exhausted(function(**arguments), self.progress)])
+            made = await self._in_thread(lambda: _exhausted(function(**arguments), self.progress))
         if isawaitable(made):  # also what a plain function returned, such as a lambda around a coroutine
             made = await made
         if isinstance(made, AsyncIterator):
             made = await self._last(made)
         return made
 
-    async def _in_thread(self, function: Callable[[], list[Any]]) -> list[Any]:
-        # A list around what it returns, for trio refuses a function that returns a coroutine. A limiter of its own:
-        # threads that had to be given up must not use up the places of others; how many run at once is the executor's
-        # business.
-        self.in_thread = True
-        made = await to_thread.run_sync(function, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
-        self.in_thread = False
-        return made
+    async def _in_thread(self, function: Callable[[], Any]) -> Any:
+        self._thread = thread = OwnThread(function)
+        try:
+            return await thread.result()
+        except anyio.get_cancelled_exc_class():
+            self.over = True  # context.canceled says so: a tool that looks has a moment to stop by itself
+            try:
+                await thread.ends_within(_GRACE)
+            finally:
+                self.abandoned = thread.alive
+                if self.abandoned:
+                    name = self._ready.tool.name
+                    message = f"{name} is synchronous and did not stop: its thread was left running"
+                    self._report(Warned("tool_abandoned", message))
+            raise
 
     async def _last(self, values: AsyncIterator[Any]) -> Any:
         """The last value; those before it are progress.

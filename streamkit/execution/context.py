@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from streamkit import providers
-from streamkit.execution.rounds import ThreadUpdate
+from streamkit.execution.formatting import ThreadUpdate
 from streamkit.history import Content
 from streamkit.providers.protocol import Provider, ToolChoice
 from streamkit.tools import Tool

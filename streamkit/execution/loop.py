@@ -1,61 +1,43 @@
-"""The agent loop: ask, read, run the tools, write back, ask again.
+"""``run_loop`` and the ``Run`` that it makes: how a conversation is begun, watched, left and resumed.
 
-Everything hard is elsewhere: reading in ``read``, running in ``executors``, what the thread gains in ``rounds``. Here
-is the order of things, and when to stop. The stream is read in the task of whoever asks for the next event, so a slow
-reader slows the stream and nothing piles up; only tools run in tasks of their own. No scope of ours is open while the
-reader has control, so a run may be held open over a ``yield`` and be left from another task.
+How it goes is ``conversation``'s. Here is what a caller may get wrong, and that a run can be left at any moment, from
+any task, with everything that was begun ended.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import anyio
 
 from streamkit import providers
-from streamkit.calls import StreamError, ToolResult, Usage
-from streamkit.errors import StreamInterrupted, UsageError
-from streamkit.events import Event, RoundFinished, RoundStarted, Warned
-from streamkit.execution.asking import Request
+from streamkit.calls import StreamWarning, ToolCall, Usage
+from streamkit.errors import UsageError
+from streamkit.events import Event
 from streamkit.execution.background import asyncio_task
-from streamkit.execution.breaker import FAILURES, Breaker
-from streamkit.execution.calling import Approve, ending
+from streamkit.execution.calling import Approve
 from streamkit.execution.context import CreateStream, RoundContext
-from streamkit.execution.executors import Execution, check_numbers
-from streamkit.execution.rounds import Round, Shape
+from streamkit.execution.conversation import BeforeFollowUp, Conversation, Ended, Settings
+from streamkit.execution.executing import check_seconds
+from streamkit.execution.formatting import Shape
+from streamkit.execution.schedule import Schedule
+from streamkit.execution.state import RunState, checked_answers
 from streamkit.history import Content
 from streamkit.providers.protocol import Provider, ToolChoice
-from streamkit.tools import Tool, as_tools
+from streamkit.tools import Approval, Tool, as_tools
 from streamkit.turn import Turn
 
-__all__ = ["Ended", "Run", "run_loop"]
-
-#: Why a run ended.
-Ended: TypeAlias = Literal[
-    "answered",  # the model answered
-    "max_rounds",  # it still called tools in the last round, which was asked without
-    "breaker",  # it made the same failing call again and again
-    "refusal",
-    "filtered",  # by the provider's content filter
-    "length",  # the answer was cut at its length limit, and no call of it was whole
-    "canceled",  # the reader left, or was cancelled
-    "timed_out",  # after run_timeout
-    "error",  # of the stream, or of what should have brought it
-]
-
-PAUSES = 8  #: how often in a row a paused turn is continued
+__all__ = ["Run", "run_loop"]
 
 
 def run_loop(
     create_new_stream: CreateStream,
     *,
-    provider: str | Provider,
+    provider: str | Provider | None = None,
     tools: Sequence[Callable[..., Any] | Tool] = (),
     history: Sequence[Content] | None = None,
     thread: Sequence[dict[str, Any]] | None = None,
@@ -64,10 +46,15 @@ def run_loop(
     tool_choice: ToolChoice | None = None,
     approve: Approve | None = None,
     max_rounds: int = 8,
-    limit: int = 8,
+    limit: int | Schedule = 8,
     timeout: float | None = 30.0,
     run_timeout: float | None = None,
     shape: Shape = "batched",
+    retries: int = 0,
+    fallbacks: Sequence[str | Provider] = (),
+    before_follow_up: BeforeFollowUp | Sequence[BeforeFollowUp] = (),
+    resume: RunState | None = None,
+    approvals: Mapping[str, Approval | bool] | None = None,
 ) -> Run:
     """Ask a model, run the tools that it calls, and ask again until it has answered.
 
@@ -77,7 +64,7 @@ def run_loop(
     Args:
         create_new_stream: called with a ``RoundContext`` for each request. It gives pieces (an iterable, sync or
             async), a response, or an awaitable or a context manager of one.
-        provider: whose wire that is.
+        provider: whose wire that is; of a resumed run by default the one that it was paused with.
         tools: functions and tools.
         history: the conversation so far, rendered anew for each request.
         thread: instead of history, the provider's own messages, appended to (in a copy).
@@ -85,25 +72,68 @@ def run_loop(
             done again. It stands in the metadata of what the run adds, in ``turn_key``, before the colon.
         deps: what tools find in ``ToolContext.deps``, and the context has.
         tool_choice: of the first round. One that forces a tool is cleared after it.
-        approve: ``async (call, deps) -> Approval | bool``, for tools with ``approval="ask"``.
+        approve: ``async (call, deps) -> Approval | bool | None``, for tools with ``approval="ask"``. Without it, and
+            where it gives None, the other calls run, and the run ends ``awaiting_approval`` with ``run.pending`` and
+            ``run.state``.
         max_rounds: requests at most (continued pauses not counted); the last is made with ``tool_choice="none"``.
-        limit: how many tools run at once.
+        limit: how many tools run at once, over the whole run; or a ``Schedule`` that several runs share.
         timeout: seconds for each call; None for no end.
         run_timeout: seconds for the whole run; what is under way then ends as ``timed_out``.
         shape: how calls and results are laid out in the thread, ``batched`` or ``sequential`` (one call at a time).
+        retries: how often a request that failed before its first event is made again: where it could not connect, was
+            cut off, or the provider said that it is overloaded (408, 409, 425, 429, 5xx). It waits as long as the
+            provider says, else half a second, doubled each time. The SDKs retry by themselves: turn one of the two off.
+        fallbacks: providers to ask next, in order, where a request has failed for good before its first event. The
+            history is rendered for them, and ``context.provider`` says who is asked; the run stays with the one that
+            answered. Not with a ``thread``.
+        before_follow_up: one hook or several, called with the ``RoundContext`` before the request of each round but the
+            first: ``async (context) -> RoundContext | None``. What it returns (``dataclasses.replace(context, ...)``)
+            takes its place: other tools, a shorter history, another provider.
+        resume: the ``state`` of a run that ended ``awaiting_approval``, also in another process. Tools, ``deps`` and
+            limits are given again; the conversation, its rounds and ``run_key`` are the state's.
+        approvals: for each call in ``state.pending``, by its id: True, False, or an ``Approval``. A run whose calls are
+            not all answered ends ``awaiting_approval`` again, when what was allowed has run.
 
     Raises:
-        UsageError: neither or both of history and thread are given; the choice names no tool; a number makes no sense.
+        UsageError: neither or both of history and thread are given; the choice names no tool; a number makes no sense;
+            an answer is of no call that waits.
         StreamInterrupted: while it runs: a turn ended in an error. It carries the turn, of which nothing is appended.
     """
-    if (history is None) == (thread is None):
-        raise UsageError("give run_loop either history (Contents) or thread (the provider's own messages)")
     known = as_tools(tools)
-    if tool_choice not in (None, "auto", "none", "required", *known):
-        raise UsageError(f"tool_choice is 'auto', 'none', 'required' or a tool's name, not {tool_choice!r}")
     if max_rounds < 1:
         raise UsageError(f"max_rounds is at least 1, not {max_rounds!r}")
-    check_numbers(limit, timeout, run_timeout)
+    if retries < 0:
+        raise UsageError(f"retries is how often a request is made again, at least 0, not {retries!r}")
+    check_seconds(timeout=timeout, run_timeout=run_timeout)
+    how = Settings(
+        create_new_stream,
+        known,
+        approve,
+        max_rounds,
+        limit if isinstance(limit, Schedule) else Schedule(limit),
+        timeout,
+        run_timeout,
+        shape,
+        retries,
+        tuple(providers.get(each) for each in fallbacks),
+        (before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up),
+    )
+    if resume is not None:
+        if history is not None or thread is not None or run_key is not None or tool_choice is not None:
+            raise UsageError("a resumed run has its history, thread, run_key and tool_choice from its state")
+        if not isinstance(resume, RunState):
+            raise UsageError(f"resume takes a RunState (RunState.model_validate_json), not {type(resume).__name__}")
+        conversation = _resumed(resume, provider, how, deps)
+        conversation.resume(resume, checked_answers(resume, approvals or {}))
+        return Run(conversation)
+    if approvals is not None:
+        raise UsageError("approvals are answers to a paused run's questions: give its state with resume=")
+    if provider is None:
+        raise UsageError("run_loop needs provider=, the name of the wire that create_new_stream gives")
+    if (history is None) == (thread is None):
+        raise UsageError("give run_loop either history (Contents) or thread (the provider's own messages)")
+    if tool_choice not in (None, "auto", "none", "required", *known):
+        raise UsageError(f"tool_choice is 'auto', 'none', 'required' or a tool's name, not {tool_choice!r}")
     context = RoundContext(
         contents=list(history or ()),
         tools=list(known.values()),
@@ -112,95 +142,107 @@ def run_loop(
         deps=deps,
         native=None if thread is None else list(thread),
     )
-    how = _Settings(create_new_stream, known, approve, max_rounds, limit, timeout, run_timeout, shape)
-    return Run(context, how, run_key if run_key is not None else secrets.token_urlsafe(12))
+    _check_thread(context, how)
+    return Run(Conversation(context, how, run_key if run_key is not None else secrets.token_urlsafe(12)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    create_new_stream: CreateStream
-    tools: dict[str, Tool]
-    approve: Approve | None
-    max_rounds: int
-    limit: int
-    timeout: float | None
-    run_timeout: float | None
-    shape: Shape
+def _resumed(state: RunState, provider: str | Provider | None, how: Settings, deps: Any) -> Conversation:
+    found = providers.get(state.provider if provider is None else provider)
+    if state.thread is not None and found.name != state.provider:
+        raise UsageError(f"the run was paused with a thread of {state.provider}, which {found.name} cannot read")
+    context = RoundContext(
+        contents=list(state.history),
+        tools=list(how.tools.values()),
+        tool_choice=state.tool_choice,
+        provider=found,
+        round=state.round,
+        deps=deps,
+        native=None if state.thread is None else list(state.thread),
+    )
+    _check_thread(context, how)
+    return Conversation(context, how, state.run_key)
+
+
+def _check_thread(context: RoundContext, how: Settings) -> None:
+    if context.native is not None and how.fallbacks:
+        raise UsageError("a thread of one provider's own messages cannot go on with another: give history")
 
 
 class Run:
     """One run of the loop. It is used once: awaited, or entered and watched.
 
     Leaving the block early closes the stream and cancels the tools that run, and waits for both.
-
-    Attributes:
-        run_key: the stable name of the run.
-        ended: why it ended; None while it has not.
-        rounds: how many rounds were begun.
-        turn: the turn that is read, or was read last; also what it holds of a half answer.
-        pending: calls that wait for approval; none in this version.
-        state: what a paused run is resumed from; None in this version.
     """
 
-    def __init__(self, context: RoundContext, how: _Settings, run_key: str) -> None:
-        self._context = context
-        self._how = how
-        self._given = len(context.contents)
-        self._turns: list[Turn] = []
-        self._answer: list[Turn] = []  # the turns of the round: more than one where the provider paused
-        self._breaker = Breaker()
-        self._deadline: float | None = None
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
         self._events: AsyncGenerator[Event, None] | None = None
         self._used = False
         self._left = False
         self._reader: asyncio.Task[Any] | None = None  # who waits for an event just now, on asyncio
         self._idle: anyio.Event | None = None  # set when that one has stopped, where somebody else leaves the run
-        self.run_key = run_key
-        self.ended: Ended | None = None
-        self.rounds = 0
-        self.pending: list[Any] = []
-        self.state: Any = None
 
     # ---------------------------------------------------------------- what it has
 
     @property
-    def turn(self) -> Turn | None:  # noqa: D102 - described by the class
-        return self._turns[-1] if self._turns else None
+    def run_key(self) -> str:
+        """The stable name of the run."""
+        return self._conversation.run_key
+
+    @property
+    def ended(self) -> Ended | None:
+        """Why it ended; None while it has not."""
+        return self._conversation.ended
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were begun."""
+        return self._conversation.rounds
+
+    @property
+    def turn(self) -> Turn | None:
+        """The turn that is read, or was read last; also what it holds of a half answer."""
+        return self._conversation.turn
 
     @property
     def text(self) -> str:
         """The text of the last round's answer, as far as it is there."""
-        return "".join([turn.text for turn in self._answer])
+        return self._conversation.text
 
     @property
     def usage(self) -> Usage | None:
         """The tokens of all requests, added up; None where no provider gave any. ``raw`` is the list of reports."""
-        reports = [turn.usage for turn in self._turns if turn.usage is not None]
-        if not reports:
-            return None
-        return Usage(
-            _sum(report.input_tokens for report in reports),
-            _sum(report.output_tokens for report in reports),
-            _sum(report.reasoning_tokens for report in reports),
-            _sum(report.cache_read_tokens for report in reports),
-            _sum(report.cache_write_tokens for report in reports),
-            [report.raw for report in reports],
-        )
+        return Usage.added_up(self._conversation.reports)
 
     @property
     def contents(self) -> list[Content]:
         """What the run added, neutral; every call in it has its result, at any moment. Append it to your store."""
-        return self._context.contents[self._given :]
+        return list(self._conversation.contents)
 
     @property
     def history(self) -> list[Content]:
         """The history that was given (none where it was a thread), and what the run added."""
-        return list(self._context.contents)
+        return list(self._conversation.context.contents)
 
     @property
     def thread(self) -> list[dict[str, Any]]:
         """The whole conversation as the provider's own messages."""
-        return list(self._context.thread)
+        return list(self._conversation.context.thread)
+
+    @property
+    def pending(self) -> list[ToolCall]:
+        """The calls that wait for somebody's answer, where it ended ``awaiting_approval``."""
+        return list(self._conversation.pending)
+
+    @property
+    def state(self) -> RunState | None:
+        """What a run that ended ``awaiting_approval`` is resumed from; else None."""
+        return self._conversation.state
+
+    @property
+    def warnings(self) -> list[StreamWarning]:
+        """What was odd outside of the turns, which have their own: abandoned tools, the breaker, changed content."""
+        return list(self._conversation.warnings)
 
     # ---------------------------------------------------------------- how it is used
 
@@ -217,7 +259,7 @@ class Run:
         if self._used:
             raise UsageError("a run is used once: make a new one")
         self._used = True
-        self._events = self._walk()
+        self._events = self._conversation.events()
         return self
 
     async def __aexit__(
@@ -236,7 +278,7 @@ class Run:
                 await self._idle.wait()
         if self._events is not None:
             await self._events.aclose()
-        self.ended = self.ended or "canceled"
+        self._conversation.ended = self.ended or "canceled"
 
     def __aiter__(self) -> Run:
         if self._events is None:
@@ -257,132 +299,3 @@ class Run:
             self._reader = None
             if self._idle is not None:
                 self._idle.set()
-
-    # ---------------------------------------------------------------- how it goes
-
-    async def _walk(self) -> AsyncGenerator[Event, None]:
-        try:
-            if self._how.run_timeout is not None:
-                self._deadline = anyio.current_time() + self._how.run_timeout
-            while self.ended is None:
-                async with aclosing(self._round(last=self._context.round == self._how.max_rounds - 1)) as events:
-                    async for event in events:
-                        yield event
-        except Exception:
-            self.ended = "error"
-            raise
-        finally:
-            self.ended = self.ended or "canceled"
-
-    async def _round(self, *, last: bool) -> AsyncGenerator[Event, None]:
-        number = self._context.round
-        if last and self._context.tools:
-            self._context = replace(self._context, tool_choice="none")
-        self.rounds = number + 1
-        self._answer = []
-        yield RoundStarted(number)
-        for pauses in range(PAUSES + 1):
-            turn = self._new_turn(number, pauses)
-            request = Request(self._how.create_new_stream, self._context, turn, self._deadline)
-            async with aclosing(request.batches()) as lists:
-                async for events in lists:
-                    for event in events:
-                        yield event
-            self._judge(turn, request.cause)
-            if self.ended is not None:
-                return
-            if turn.finish is None or turn.finish.reason != "pause":
-                break
-            update = Round(turn, shape=self._how.shape).update()
-            self._context = self._context.extended(update)
-            for result in update.results:
-                yield ending(result)
-        else:
-            yield Warned("paused_too_often", f"the provider paused {PAUSES + 1} times in a row")
-            self.ended = "max_rounds"
-            yield RoundFinished(number)
-            return
-        if not turn.calls:
-            self._context = self._context.extended(Round(turn).update()).following()
-            self._conclude(turn, [], last=last)
-            yield RoundFinished(number)
-            return
-        async with aclosing(self._run_tools(turn, last=last)) as tool_events:
-            async for event in tool_events:
-                yield event
-
-    def _new_turn(self, number: int, pauses: int) -> Turn:
-        key = f"{self.run_key}:{number}"
-        # A continued turn is another one: without ids on the wire its calls would be named as those before the pause.
-        turn = Turn(self._context.provider, turn_key=f"{key}.{pauses}" if pauses else key)
-        self._turns.append(turn)
-        self._answer.append(turn)
-        return turn
-
-    def _remaining(self) -> float | None:
-        return None if self._deadline is None else max(0.001, self._deadline - anyio.current_time())
-
-    def _out_of_time(self) -> bool:
-        return self._deadline is not None and anyio.current_time() >= self._deadline
-
-    def _judge(self, turn: Turn, cause: Exception | None) -> None:
-        """End the run where the turn failed; nothing of it is appended."""
-        error = turn.error
-        if error is None and turn.finish is not None and turn.finish.reason == "error":
-            error = StreamError("provider_error", f"the provider ended the answer with {turn.finish.raw!r}")
-        if error is None:
-            return
-        if isinstance(cause, TimeoutError) and self._out_of_time():
-            self.ended = "timed_out"
-            return
-        raise StreamInterrupted(error, turn) from cause
-
-    async def _run_tools(self, turn: Turn, *, last: bool) -> AsyncGenerator[Event, None]:
-        how, number = self._how, self._context.round
-        withheld = "Not run: this was the last round, and tools were no longer to be called." if last else None
-        execution = Execution(
-            Round(turn, shape=how.shape, withheld=withheld),
-            how.tools,
-            limit=how.limit,
-            one_by_one=how.shape == "sequential",
-            timeout=how.timeout,
-            run_timeout=self._remaining(),
-            deps=self._context.deps,
-            approve=how.approve,
-        )
-        try:
-            async with execution:
-                async for event in execution:
-                    yield event
-        finally:  # also where the reader has left: every call has its result
-            if execution.ended:
-                self._context = self._context.extended(execution.update).following()
-        results = execution.update.results
-        self._conclude(turn, results, last=last)
-        if self.ended == "breaker":
-            yield Warned("breaker", f"the same call failed in {FAILURES} rounds, and the run was ended")
-        yield RoundFinished(number, execution.update)
-
-    def _conclude(self, turn: Turn, results: list[ToolResult], *, last: bool) -> None:
-        """After a round: whether and why the run ends with it."""
-        reason = turn.finish.reason if turn.finish is not None else None
-        if reason == "content_filter":
-            self.ended = "filtered"
-        elif reason == "refusal" or (turn.refusal is not None and not results):
-            self.ended = "refusal"
-        elif reason == "length" and not turn.executable:
-            # To ask again would cut the answer at the same place (lobehub/lobehub#13817: 17 steps, 487k tokens).
-            self.ended = "length"
-        elif not results:
-            self.ended = "answered"
-        elif self._out_of_time():
-            self.ended = "timed_out"
-        elif last:
-            self.ended = "max_rounds"
-        elif self._breaker.trips(results):
-            self.ended = "breaker"
-
-
-def _sum(figures: Iterable[int | None]) -> int | None:
-    given = [figure for figure in figures if figure is not None]
-    return sum(given) if given else None

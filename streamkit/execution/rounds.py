@@ -1,92 +1,71 @@
-"""One round of tool calls, as a pure machine: calls and their results to what the thread gains.
+"""The round: the calls of one turn, from what the model asked for to exactly one result each. Pure.
 
-Theory of operation. A round is made of calls, in the order in which the model made them; each holds one place, and a
-place takes exactly one result. Calls that may not run have theirs from the start, saying why. Whoever runs the others
-settles them in any order, and owes each a result, also where it gives up. So the update is a legal piece of a thread,
-and does not depend on the order of completion.
-
-The update is made neutral first (``Content``), then rendered by the provider or by the caller's own callbacks.
-Nothing here knows how a tool is run, nor waits: no event loop, clock or thread.
+A state machine. Each call is in one stage, ``TRANSITIONS`` says which may follow which, and an ending is followed by
+nothing. Whoever runs the tools (an executor, a loop of one's own, a durable workflow) tells the round what happens and
+is told what that means; what the thread gains is written by ``formatting``. Nothing here runs, nor waits: no event
+loop, clock or thread.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias
 
-from pydantic_core import to_jsonable_python
+import msgspec
 
 from streamkit import providers
-from streamkit.calls import StreamWarning, ToolCall, ToolResult
+from streamkit.calls import ResultStatus, StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
-from streamkit.history import Content, ToolCallBlock, ToolResponseBlock
+from streamkit.execution.formatting import Formatting, Shape, ThreadUpdate, asked_by, written
+from streamkit.history import Content
 from streamkit.providers.protocol import Provider
 from streamkit.turn import Turn
 
-__all__ = ["Formatting", "Messages", "Round", "Shape", "ThreadUpdate", "not_runnable"]
+__all__ = ["TRANSITIONS", "CallStage", "Round", "not_runnable"]
 
-#: ``batched``: one assistant message with all calls, then all results. ``sequential``: one call, one result, in turn.
-Shape: TypeAlias = Literal["batched", "sequential"]
-Messages: TypeAlias = "dict[str, Any] | list[dict[str, Any]]"
+#: Where a call is between being made and having its result.
+CallStage: TypeAlias = Literal["waiting", "asking", "running", "held"] | ResultStatus
+
+#: What may follow what.
+TRANSITIONS: Mapping[CallStage, frozenset[CallStage]] = {
+    # It may run as soon as there is room; or it may not run at all.
+    "waiting": frozenset({"asking", "running", "error", "denied", "timed_out", "canceled"}),
+    # Somebody must agree first.
+    "asking": frozenset({"waiting", "error", "denied", "timed_out", "canceled"}),
+    # Its tool was called. Back to waiting: it began early, with arguments that were not the last.
+    "running": frozenset({"held", "waiting", "completed", "error", "timed_out", "canceled"}),
+    # It began early and is done, but its turn is not over: what it came to counts only once the turn is confirmed.
+    "held": frozenset({"waiting", "completed", "error", "timed_out", "canceled"}),
+    # The result is there.
+    "completed": frozenset(),
+    "error": frozenset(),
+    "denied": frozenset(),
+    "timed_out": frozenset(),
+    "canceled": frozenset(),
+}
 
 _TAIL = 60  # how much of an argument text is quoted to the model
-_SIGNATURES = ("thoughtSignature", "thought_signature", "extra_content")  # Gemini's, and as OpenAI-compatible wires say
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadUpdate:
-    """What a round adds to the thread.
-
-    Attributes:
-        messages: in the provider's own format, to append to the thread as they are.
-        contents: the same as neutral ``Content``, to append to history.
-        results: one for each call, in call order.
-        warnings: what was not done as asked, such as a shape that the provider would have rejected.
-    """
-
-    messages: list[dict[str, Any]]
-    contents: list[Content]
-    results: list[ToolResult]
-    warnings: list[StreamWarning] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Formatting:
-    """The caller's own ways to write messages; each replaces the provider's and may return one message or a list.
-
-    Attributes:
-        call: ``format_tool_call_for_thread(call, arguments)``: the assistant message of one call.
-        result: ``format_tool_result_for_thread(result, call, arguments)``: the message of one ``ToolResult``.
-        batch: ``format_batch_for_thread(completed)``: all messages of a list of ``ToolResult``.
-    """
-
-    call: Callable[[ToolCall, Any], Messages] | None = None
-    result: Callable[[ToolResult, ToolCall, Any], Messages] | None = None
-    batch: Callable[[list[ToolResult]], Messages] | None = None
-
-    @property
-    def whole(self) -> bool:
-        """Nothing is left to a provider."""
-        return self.batch is not None or (self.call is not None and self.result is not None)
+_EFFECTS = {"effects_possible": True}
 
 
 class Round:
-    """The calls of one turn, or a list of calls, waiting for their results.
+    """The calls of one turn, or a list of calls, on their way to their results.
 
     Args:
-        subject: a closed turn (its text, reasoning and opaque state go into the assistant message), or calls alone.
+        subject: a turn (its text, reasoning and opaque state go into the assistant message), or calls alone. Of a turn
+            that is still open, calls may begin early (``begin_early``); ``close`` says that it is over.
         provider: whose format the messages have; by default the turn's.
         shape: how calls and results are laid out.
         formatting: the caller's callbacks.
         withheld: a sentence, where no call of this round may run; it is each call's result.
 
     Attributes:
-        calls: every call, in call order; a call's place in it is its position.
+        turn: the turn, where there is one.
+        calls: every call, in call order; a call's place in it is its position. Empty while the turn is open.
+        refused: the results of the calls that may not run, known as soon as all calls are.
 
     Raises:
-        UsageError: the turn is not closed; there are calls alone, and neither a provider nor callbacks.
+        UsageError: there are calls alone, and neither a provider nor callbacks.
     """
 
     def __init__(
@@ -98,29 +77,58 @@ class Round:
         formatting: Formatting | None = None,
         withheld: str | None = None,
     ) -> None:
+        self.turn = subject if isinstance(subject, Turn) else None
+        self.calls: tuple[ToolCall, ...] = ()
+        self.refused: list[ToolResult] = []
         self._formatting = formatting or Formatting()
-        self._shape = shape
-        if isinstance(subject, Turn):
-            if not (subject.closed or subject.done):
-                raise UsageError("the turn is not over: close() it before its calls are run")
-            subject.close()
-            self.turn: Turn | None = subject
-            self.calls = tuple(subject.calls)
+        self._shape: Shape = shape
+        self._withheld = withheld
+        self._asked: Content | None = None  # of a restored round: what the turn was
+        self._stages: list[CallStage] = []
+        self._results: list[ToolResult | None] = []
+        self._early: dict[int, tuple[ToolCall, ToolResult | None]] = {}  # what began before the turn was over
+        self._retracted: set[int] = set()  # begun early, and not to be counted
+        self._again: set[int] = set()  # begun early with other arguments
+        self._closed = False
+        if provider is not None:
+            self._provider: Provider | None = providers.get(provider)
         else:
-            self.turn = None
-            self.calls = tuple(subject)
-        if provider is None and self.turn is not None:
-            self._provider: Provider | None = self.turn.provider
-        elif provider is None:
-            self._provider = None
-        else:
-            self._provider = providers.get(provider)
+            self._provider = self.turn.provider if self.turn is not None else None
         if self._provider is None and not self._formatting.whole:
             raise UsageError("calls alone do not say whose format the thread has: give provider=, or the callbacks")
-        may_run = {call.id for call in self.turn.executable} if self.turn is not None else None
-        self._results: list[ToolResult | None] = [
-            not_runnable(call, self.turn) or _stopped(call, self.turn, may_run, withheld) for call in self.calls
-        ]
+        if self.turn is None:
+            self._open(subject)  # type: ignore[arg-type]  # no turn
+        elif self.turn.closed or self.turn.done:
+            self.turn.close()
+            self.close()
+
+    @classmethod
+    def restored(
+        cls,
+        asked: Content,
+        calls: Sequence[ToolCall],
+        results: Iterable[ToolResult],
+        *,
+        provider: str | Provider,
+        shape: Shape = "batched",
+    ) -> Round:
+        """A round that was stored half way: what the model said, its calls, and the results that are there."""
+        made = cls(calls, provider=provider, shape=shape)
+        made.refused = []  # they were told then
+        made._asked = asked
+        positions = {call.id: position for position, call in enumerate(made.calls)}
+        for result in results:
+            position = positions[result.call.id]
+            made._stages[position] = result.status
+            made._results[position] = result
+        return made
+
+    # ---------------------------------------------------------------- what it is
+
+    @property
+    def closed(self) -> bool:
+        """All calls are known: the turn is over, or there was none."""
+        return self._closed
 
     @property
     def unsettled(self) -> list[int]:
@@ -132,82 +140,160 @@ class Round:
         """The results that are there, in call order; at first those of the calls that may not run."""
         return [result for result in self._results if result is not None]
 
-    def settle(self, position: int, result: ToolResult) -> None:
-        """Give a call its result.
+    @property
+    def asked(self) -> Content:
+        """What the model said, with every call."""
+        if self._asked is not None:
+            return self._asked
+        return self.turn.content if self.turn is not None else asked_by(self.calls, self._provider)
+
+    def stage(self, position: int) -> CallStage:
+        """Where a call is."""
+        if not self._closed and position in self._early:
+            return "running" if self._early[position][1] is None else "held"
+        return self._stages[position] if self._closed else "waiting"
+
+    # ---------------------------------------------------------------- what happens
+
+    def begin_early(self, call: ToolCall) -> None:
+        """A call of an open turn that is known to be whole (``Turn.whole_call``) begins to run.
 
         Raises:
-            UsageError: it has one, or this is another call's.
+            UsageError: the turn is over, or the call has begun.
         """
-        if self._results[position] is not None:
-            raise UsageError(f"call {self.calls[position].id} has its result; every call gets exactly one")
-        if result.call.id != self.calls[position].id:
-            raise UsageError(f"the result is of call {result.call.id}, not of {self.calls[position].id}")
+        if self._closed or self.turn is None:
+            raise UsageError("only a call of a turn that goes on begins early")
+        if call.index in self._early:
+            raise UsageError(f"call {call.id} has begun")
+        self._early[call.index] = (call, None)
+
+    def close(self) -> list[int]:
+        """The turn is over: all calls are known. Gives the positions of early runs that are not to be counted.
+
+        Those were begun for a call that may not run after all, or with arguments that were not the last: whoever runs
+        them stops them, and settles them as ever.
+
+        Raises:
+            UsageError: the turn goes on.
+        """
+        if self._closed:
+            return []
+        if self.turn is None or not self.turn.closed:
+            raise UsageError("the turn is not over: close() it before its calls are run")
+        self._open(self.turn.calls)
+        for position, (begun, held) in self._early.items():
+            self._stages[position] = "running" if held is None else "held"
+            call = self.calls[position]
+            may_run = self._results[position] is None
+            self._results[position] = None  # what began is settled when it has stopped
+            self.refused = [result for result in self.refused if result.call.id != call.id]
+            if not may_run or (call.name, call.arguments) != (begun.name, begun.arguments):
+                self._retracted.add(position)
+                if may_run:
+                    self._again.add(position)
+        return sorted(self._retracted)
+
+    def ask(self, position: int) -> None:
+        """Somebody is asked whether the call may run."""
+        self._to(position, "asking")
+
+    def allow(self, position: int) -> None:
+        """They agreed."""
+        self._to(position, "waiting")
+
+    def begin(self, position: int) -> None:
+        """The call's tool is called. A call begins once.
+
+        Raises:
+            UsageError: it has begun, has its result, or waits for somebody's answer.
+        """
+        self._to(position, "running")
+
+    def settle(self, position: int, result: ToolResult) -> ToolResult | None:
+        """Give a call what came of it.
+
+        Returns:
+            The call's one result. For a call that began early: None while the turn goes on (the result is held), and
+            where it has to run again, because its arguments were not the last; of a call that may not run after all it
+            is ``canceled``, with ``effects_possible`` in its metadata.
+
+        Raises:
+            UsageError: it has its result, it never ran, or this is another call's.
+        """
+        early = self._early.get(position)
+        if not self._closed:
+            if early is None or early[1] is not None:
+                raise UsageError("the turn is not over, and no call of that position runs")
+            self._early[position] = (early[0], result)
+            return None
+        call = self.calls[position]
+        if result.call.id != call.id:
+            raise UsageError(f"the result is of call {result.call.id}, not of {call.id}")
+        if position in self._retracted:
+            self._retracted.discard(position)
+            if position in self._again:
+                self._to(position, "waiting")
+                return None
+            stopped = self._may_not_run(call) or ToolResult(call, "canceled", error="Not run.")
+            result = ToolResult(call, "canceled", error=_stopped_early(stopped.error), metadata=_EFFECTS)
+        elif early is not None or position in self._again:
+            doubtful = position in self._again or result.status == "canceled"
+            result = msgspec.structs.replace(
+                result, call=call, metadata=result.metadata | (_EFFECTS if doubtful else {})
+            )
+        self._to(position, result.status)
         self._results[position] = result
+        return result
 
-    def update(self) -> ThreadUpdate:
-        """What the thread gains.
+    def settle_held(self) -> list[ToolResult]:
+        """After ``close``: settle what began early and is done. Gives the results that there are now."""
+        held = [(position, result) for position, (_, result) in self._early.items() if result is not None]
+        made = [self.settle(position, result) for position, result in held if self._stages[position] == "held"]
+        return [result for result in made if result is not None]
+
+    def update(self, warnings: Iterable[StreamWarning] = ()) -> ThreadUpdate:
+        """What the thread gains. *warnings* of who ran the tools stand before those of writing it down.
 
         Raises:
-            UsageError: a call has no result yet.
+            UsageError: a call has no result yet, or the turn is not over.
         """
+        if not self._closed:
+            raise UsageError("the turn is not over: close() it before its calls are run")
         if missing := self.unsettled:
             raise UsageError(f"{len(missing)} of {len(self.calls)} calls have no result yet")
-        results = self.settled
-        asked = self._asked()
-        warnings: list[StreamWarning] = []
-        shape = self._shape
-        if shape == "sequential" and len(self.calls) > 1 and (why := _inseparable(asked, self._provider)):
-            shape = "batched"
-            warnings.append(StreamWarning("batched_instead", f"calls were kept together: {why}"))
-        steps = [results] if shape == "batched" or not results else [[result] for result in results]
-        contents: list[Content] = []
-        messages: list[dict[str, Any]] = []
-        for number, step in enumerate(steps):
-            said = asked if shape == "batched" else _only(asked, number)
-            answered = Content(speaker="tool", blocks=[_response(result) for result in step])
-            made = [content for content in (said, answered) if content.blocks]
-            contents += made
-            if step and self._formatting.batch is not None:
-                messages += _listed(self._formatting.batch(step))
-            elif step and self._formatting.call is not None and self._formatting.result is not None:
-                messages += self._formatted_calls(step) + self._formatted_results(step)
-            elif made:
-                messages += self._rendered(made, step, warnings)
-        return ThreadUpdate(messages, contents, list(results), warnings)
+        update = written(self.asked, self.settled, self._provider, self._shape, self._formatting)
+        update.warnings[:0] = warnings
+        return update
 
-    def _asked(self) -> Content:
-        """The assistant's content with every call."""
-        if self.turn is not None:
-            return self.turn.content
-        origin = {} if self._provider is None else {"provider": self._provider.name}
-        return Content(speaker="ai", blocks=[_call_block(call, origin) for call in self.calls])
+    # ---------------------------------------------------------------- inside
 
-    def _rendered(
-        self, made: list[Content], step: list[ToolResult], warnings: list[StreamWarning]
-    ) -> list[dict[str, Any]]:
-        """The provider's messages for one assistant content and its results, with the one callback that is given."""
-        if self._provider is None:  # the callbacks are whole, and there is no call: nothing says the text's format
-            return []
-        # Behind a person's message, as in every thread: Anthropic's render mends a thread that the model begins.
-        before = [Content.human("...")]
-        rendered = self._provider.render(before + made)
-        warnings += [StreamWarning("content_changed", change) for change in rendered.changes]
-        messages = rendered.messages[len(self._provider.render(before).messages) :]
-        # Results stand last: in one message where the wire has one for all, else one each.
-        at = len(messages) - (min(len(step), 1) if self._provider.batched_results else len(step))
-        if step and self._formatting.call is not None:
-            messages[:at] = self._formatted_calls(step)
-        elif step and self._formatting.result is not None:
-            messages[at:] = self._formatted_results(step)
-        return messages
+    def _open(self, calls: Iterable[ToolCall]) -> None:
+        self.calls = tuple(calls)
+        self._closed = True
+        self._executable = {call.id for call in self.turn.executable} if self.turn is not None else set()
+        for call in self.calls:
+            result = self._may_not_run(call)
+            self._stages.append("waiting" if result is None else result.status)
+            self._results.append(result)
+        self.refused = self.settled
 
-    def _formatted_calls(self, step: list[ToolResult]) -> list[dict[str, Any]]:
-        assert self._formatting.call is not None  # noqa: S101 - the caller looked
-        return [m for r in step for m in _listed(self._formatting.call(r.call, _arguments(r.call)))]
+    def _to(self, position: int, stage: CallStage) -> None:
+        now = self._stages[position]
+        if stage not in TRANSITIONS[now]:
+            call = self.calls[position]
+            if not TRANSITIONS[now]:
+                raise UsageError(f"call {call.id} has its result; every call gets exactly one")
+            raise UsageError(f"call {call.id} is {now}, and cannot be {stage} next")
+        self._stages[position] = stage
 
-    def _formatted_results(self, step: list[ToolResult]) -> list[dict[str, Any]]:
-        assert self._formatting.result is not None  # noqa: S101 - the caller looked
-        return [m for r in step for m in _listed(self._formatting.result(r, r.call, _arguments(r.call)))]
+    def _may_not_run(self, call: ToolCall) -> ToolResult | None:
+        """The result of a call that may not run; None for one that may."""
+        broken = not_runnable(call, self.turn)
+        if broken is not None:
+            return broken
+        if self.turn is not None and call.id not in self._executable:
+            return ToolResult(call, "canceled", error=f"Not run: {_why_stopped(self.turn)}.")
+        return ToolResult(call, "canceled", error=self._withheld) if self._withheld is not None else None
 
 
 # ---------------------------------------------------------------- why a call may not run
@@ -236,13 +322,6 @@ def not_runnable(call: ToolCall, turn: Turn | None = None) -> ToolResult | None:
     return None
 
 
-def _stopped(call: ToolCall, turn: Turn | None, may_run: set[str] | None, withheld: str | None) -> ToolResult | None:
-    """The ``canceled`` of a whole call whose turn was filtered, refused, paused or failed, or that is withheld."""
-    if turn is not None and may_run is not None and call.id not in may_run:
-        return ToolResult(call, "canceled", error=f"Not run: {_why_stopped(turn)}.")
-    return ToolResult(call, "canceled", error=withheld) if withheld is not None else None
-
-
 def _why_stopped(turn: Turn) -> str:
     if turn.error is not None:
         return f"the answer that made the call ended in an error ({turn.error.kind})"
@@ -256,72 +335,7 @@ def _why_stopped(turn: Turn) -> str:
     )
 
 
-# ---------------------------------------------------------------- contents
-
-
-def _call_block(call: ToolCall, origin: dict[str, Any]) -> ToolCallBlock:
-    """A call without its turn, as history holds it."""
-    metadata = {**origin, **call.metadata}
-    if call.raw_id is not None:
-        metadata["raw_id"] = call.raw_id
-    if call.state == "complete":
-        return ToolCallBlock(id=call.id, name=call.name, parameters=call.arguments, kind=call.kind, metadata=metadata)
-    metadata |= {"raw_arguments": call.arguments_text, "state": call.state}
-    parameters: dict[str, Any] | str = call.arguments_text if call.kind == "custom" else {}
-    return ToolCallBlock(id=call.id, name=call.name, parameters=parameters, kind=call.kind, metadata=metadata)
-
-
-def _response(result: ToolResult) -> ToolResponseBlock:
-    return ToolResponseBlock(
-        call_id=result.call.id,
-        name=result.call.name,
-        result=_jsonable(result.value),
-        status=result.status,
-        error=result.error,
-    )
-
-
-def _jsonable(value: Any) -> Any:
-    """What a tool returned, as JSON can hold it; objects that nobody can write become their text."""
-    try:
-        return to_jsonable_python(value, fallback=str, bytes_mode="base64", inf_nan_mode="null")
-    except ValueError:  # it holds itself
-        return str(value)
-
-
-def _only(asked: Content, number: int) -> Content:
-    """The assistant's content with one of its calls; all that is not a call stands in the first."""
-    count = itertools.count()
-    blocks = [
-        block for block in asked.blocks if (next(count) == number if isinstance(block, ToolCallBlock) else number == 0)
-    ]
-    return asked.model_copy(update={"blocks": blocks})
-
-
-def _inseparable(asked: Content, provider: Provider | None) -> str | None:
-    """Why the calls of this answer cannot be shown one by one; None where they can.
-
-    Anthropic takes signed thinking back only in front of all the tool_use blocks that it led to, and Gemini 3 refuses a
-    step of function calls whose first has no signature; of parallel calls only the first carries one
-    (https://ai.google.dev/gemini-api/docs/thought-signatures).
-    """
-    blocks = [block for block in asked.blocks if provider is None or _is_of(block.metadata, provider)]
-    if any(name in block.metadata for block in blocks for name in _SIGNATURES):
-        return "the provider signed them as one step"
-    signed = [getattr(block, "signature", None) or getattr(block, "opaque", None) for block in blocks]
-    if provider is not None and provider.batched_results and any(signed):
-        return "they follow reasoning that the provider signed"
-    return None
-
-
-def _is_of(metadata: dict[str, Any], provider: Provider) -> bool:
-    """What another provider signed is not sent to this one."""
-    return bool(metadata.get("provider", provider.name) == provider.name)
-
-
-def _arguments(call: ToolCall) -> Any:
-    return call.arguments if call.arguments is not None else {}
-
-
-def _listed(messages: Messages | Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [messages] if isinstance(messages, dict) else list(messages)
+def _stopped_early(error: str | None) -> str:
+    """Of a call that had begun before it showed that it may not run."""
+    why = (error or "").removeprefix("Not run: ")
+    return f"Stopped, and what it may have done does not count: {why}"

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from streamkit import ToolCall, ToolResult, Turn, UsageError
 from streamkit.calls import ResultStatus
-from streamkit.execution.rounds import Formatting, Round
+from streamkit.execution.formatting import Formatting
+from streamkit.execution.rounds import Round
 from streamkit.history import Content
 
 GOOD = ("get", {"city": "Oslo"})
@@ -24,6 +25,7 @@ def call(name: str = "f", index: int = 0, **more: Any) -> ToolCall:
 
 def settled(made_round: Round, value: Any = "ok", status: ResultStatus = "completed") -> Round:
     for position in made_round.unsettled:
+        made_round.begin(position)
         made_round.settle(position, ToolResult(made_round.calls[position], status, value))
     return made_round
 
@@ -37,6 +39,7 @@ def roles(messages: list[dict[str, Any]]) -> list[str]:
 
 def test_a_call_takes_exactly_one_result() -> None:
     made_round = Round([call()], provider="openai_chat")
+    made_round.begin(0)
     made_round.settle(0, ToolResult(made_round.calls[0], "completed", 1))
     with pytest.raises(UsageError, match="exactly one"):
         made_round.settle(0, ToolResult(made_round.calls[0], "completed", 2))
@@ -58,6 +61,8 @@ def test_the_order_of_completion_does_not_matter(order: list[int], shape: Any) -
     def run(positions: list[int]) -> Any:
         made_round = Round([call(index=n) for n in range(5)], provider="openai_chat", shape=shape)
         for position in positions:
+            made_round.begin(position)
+        for position in positions:
             made_round.settle(position, ToolResult(made_round.calls[position], "completed", position))
         return made_round.update()
 
@@ -67,7 +72,9 @@ def test_the_order_of_completion_does_not_matter(order: list[int], shape: Any) -
 def test_a_turn_must_be_over() -> None:
     turn = Turn("openai_chat", turn_key="k")
     with pytest.raises(UsageError, match="close"):
-        Round(turn)
+        Round(turn).close()
+    with pytest.raises(UsageError, match="close"):
+        Round(turn).update()
 
 
 def test_calls_alone_need_a_format() -> None:
@@ -163,6 +170,8 @@ def test_a_turn_that_said_nothing_adds_nothing() -> None:
 
 def test_results_are_neutral_content_with_status_and_error() -> None:
     made_round = Round([call(index=n) for n in range(3)], provider="openai_chat")
+    made_round.begin(0)
+    made_round.begin(2)
     made_round.settle(0, ToolResult(made_round.calls[0], "completed", {"ok": True}))
     made_round.settle(1, ToolResult(made_round.calls[1], "denied", error="No."))
     made_round.settle(2, ToolResult(made_round.calls[2], "completed", 0))

@@ -1,0 +1,419 @@
+"""Calls that somebody must agree to: the run is paused, stored as JSON, and resumed, also in another process."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_chunks import answer
+
+from streamkit import Approval, Content, RoundContext, RunState, ToolContext, UsageError, run_loop, tool
+from streamkit.events import Event, RoundFinished, RoundStarted, ToolCompleted, ToolDenied, ToolRunning
+
+pytestmark = pytest.mark.anyio
+
+HISTORY = [Content.human("Tidy up.")]
+CALLS = [("look", {"at": "desk"}), ("remove", {"what": "dust"}), ("remove", {"what": "desk"})]
+
+
+class House:
+    """Its tools, and what they did."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    @property
+    def tools(self) -> list[Any]:
+        def look(at: str) -> str:
+            self.done.append(f"look {at}")
+            return f"saw {at}"
+
+        @tool(approval="ask")
+        async def remove(what: str, context: ToolContext) -> dict[str, str]:
+            self.done.append(f"remove {what}")
+            return {"removed": what, "key": context.id}
+
+        return [look, remove]
+
+
+class Model:
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[RoundContext] = []
+
+    def __call__(self, context: RoundContext) -> Any:
+        self.asked.append(context)
+        return self.answers.pop(0)
+
+
+async def paused(house: House, *calls: Any, **more: Any) -> Any:
+    given = {"provider": "openai_chat", "tools": house.tools, "history": HISTORY, "run_key": "k"} | more
+    return await run_loop(Model(answer("Let me see.", *(calls or CALLS))), **given)
+
+
+def stored(state: RunState | None) -> RunState:
+    """The same state after a stay in a database."""
+    assert state is not None
+    again = RunState.model_validate_json(state.model_dump_json())
+    assert again == state
+    return again
+
+
+async def events_of(run: Any) -> list[Event]:
+    async with run:
+        return [event async for event in run]
+
+
+def results_of(contents: list[Content]) -> list[tuple[str | None, Any, str | None]]:
+    asked = [block for content in contents for block in content.blocks if block.type == "tool_call"]
+    told = [block for content in contents for block in content.blocks if block.type == "tool_response"]
+    assert [block.call_id for block in told] == [block.id for block in asked]  # type: ignore[union-attr]
+    return [(block.name, block.result, block.status) for block in told]  # type: ignore[union-attr]
+
+
+async def test_the_others_run_and_the_run_waits() -> None:
+    house = House()
+    run = await paused(house)
+    assert run.ended == "awaiting_approval"
+    assert house.done == ["look desk"]
+    assert [(call.name, call.arguments) for call in run.pending] == CALLS[1:]
+    assert run.contents == []  # legal: nothing of a round whose results are not there
+    assert run.state is not None
+    assert run.state.pending == [call.id for call in run.pending]
+
+
+async def test_it_goes_on_where_it_stopped_with_one_result_a_call_in_call_order() -> None:
+    house = House()
+    run = await paused(house)
+    dust, desk = run.pending
+    model = Model(answer("Done."))
+    resumed = run_loop(model, resume=stored(run.state), approvals={desk.id: False, dust.id: True}, tools=house.tools)
+    events = await events_of(resumed)
+    assert resumed.ended == "answered"
+    assert house.done == ["look desk", "remove dust"]
+    assert results_of(resumed.contents) == [
+        ("look", "saw desk", "completed"),
+        ("remove", {"removed": "dust", "key": dust.id}, "completed"),
+        ("remove", None, "denied"),
+    ]
+    assert resumed.history == HISTORY + resumed.contents
+    assert (resumed.rounds, resumed.run_key, resumed.text) == (2, "k", "Done.")
+    roles = [message["role"] for message in model.asked[0].request["messages"]]
+    assert roles == ["user", "assistant", "tool", "tool", "tool"]
+    # what ran before the pause is not told again
+    told = [event.call.name for event in events if isinstance(event, (ToolRunning, ToolCompleted, ToolDenied))]
+    assert told == ["remove", "remove", "remove"]
+    assert [event.round for event in events if isinstance(event, RoundStarted)] == [1]
+    assert [event.round for event in events if isinstance(event, RoundFinished)] == [0, 1]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+async def test_answers_may_come_one_at_a_time_and_in_any_order(order: tuple[int, ...]) -> None:
+    house = House()
+    run = await paused(house, *[("remove", {"what": str(n)}) for n in range(3)])
+    ids = [call.id for call in run.pending]
+    left = list(ids)
+    for count, position in enumerate(order, 1):
+        approvals = {ids[position]: position != 1}
+        model = Model(answer("Done."))
+        run = await run_loop(model, resume=stored(run.state), approvals=approvals, tools=house.tools)
+        left.remove(ids[position])
+        if count < 3:
+            assert run.ended == "awaiting_approval"
+            assert [call.id for call in run.pending] == left
+            assert (run.contents, model.asked) == ([], [])
+    assert run.ended == "answered"
+    assert sorted(house.done) == ["remove 0", "remove 2"]
+    assert [(status, value and value["removed"]) for _, value, status in results_of(run.contents)] == [
+        ("completed", "0"),
+        ("denied", None),
+        ("completed", "2"),
+    ]
+
+
+async def test_resumed_without_an_answer_it_waits_again_and_nothing_runs_twice() -> None:
+    house = House()
+    run = await paused(house)
+    again = await run_loop(Model(), resume=stored(run.state), tools=house.tools)
+    assert again.ended == "awaiting_approval"
+    assert house.done == ["look desk"]
+    assert again.state == run.state
+
+
+async def test_an_approval_may_change_the_arguments_and_they_are_checked() -> None:
+    house = House()
+    run = await paused(house)
+    dust, desk = [call.id for call in run.pending]
+    approvals = {dust: Approval(True, arguments={"what": "cobwebs"}), desk: Approval(True, arguments={"who": 1})}
+    run = await run_loop(Model(answer("Done.")), resume=stored(run.state), approvals=approvals, tools=house.tools)
+    assert house.done == ["look desk", "remove cobwebs"]
+    (_, _, first), (_, removed, second), (_, _, third) = results_of(run.contents)
+    assert (first, second, third) == ("completed", "completed", "error")
+    assert removed["removed"] == "cobwebs"
+
+
+async def test_a_reason_reaches_the_model() -> None:
+    house = House()
+    run = await paused(house, CALLS[1])
+    approvals = {run.pending[0].id: Approval(False, reason="dust is load-bearing")}
+    model = Model(answer("Oh."))
+    await run_loop(model, resume=stored(run.state), approvals=approvals, tools=house.tools)
+    assert "dust is load-bearing" in model.asked[0].request["messages"][2]["content"]
+
+
+async def test_a_callback_answers_at_once_and_none_leaves_the_question_open() -> None:
+    house = House()
+
+    async def approve(call: Any, deps: Any) -> bool | None:
+        return True if call.arguments["what"] == "dust" else None
+
+    run = await paused(house, approve=approve)
+    assert run.ended == "awaiting_approval"
+    assert house.done == ["look desk", "remove dust"]
+    assert [call.arguments for call in run.pending] == [{"what": "desk"}]
+
+
+async def test_a_resumed_run_may_be_answered_by_a_callback() -> None:
+    house = House()
+    run = await paused(house)
+    run = await run_loop(
+        Model(answer("Done.")), resume=stored(run.state), tools=house.tools, approve=lambda call, deps: True
+    )
+    assert run.ended == "answered"
+    assert house.done == ["look desk", "remove dust", "remove desk"]
+
+
+async def test_calls_behind_a_barrier_that_waits_run_after_it() -> None:
+    done: list[str] = []
+
+    def read() -> str:
+        done.append("read")
+        return "old" if "write" not in done else "new"
+
+    @tool(approval="ask", exclusive=True)
+    def write() -> None:
+        done.append("write")
+
+    calls = [("read", {}), ("write", {}), ("read", {})]
+    run = await run_loop(
+        Model(answer("", *calls)), provider="openai_chat", tools=[read, write], history=HISTORY, run_key="k"
+    )
+    assert (run.ended, done, [call.name for call in run.pending]) == ("awaiting_approval", ["read"], ["write"])
+    run = await run_loop(
+        Model(answer("Done.")), resume=stored(run.state), approvals={run.pending[0].id: True}, tools=[read, write]
+    )
+    assert done == ["read", "write", "read"]
+    assert [value for _, value, _ in results_of(run.contents)] == ["old", None, "new"]
+
+
+async def test_a_later_round_is_paused_with_all_before_it_kept() -> None:
+    house = House()
+    model = Model(answer("First.", CALLS[0], usage=(10, 1)), answer("Then.", CALLS[1], usage=(20, 2)))
+    run = await run_loop(model, provider="openai_chat", tools=house.tools, history=HISTORY, run_key="k")
+    assert (run.ended, run.rounds) == ("awaiting_approval", 2)
+    assert [content.speaker for content in run.contents] == ["ai", "tool"]
+    resumed = await run_loop(
+        Model(answer("Done.", usage=(30, 3))),
+        resume=stored(run.state),
+        approvals={run.pending[0].id: True},
+        tools=house.tools,
+    )
+    assert [content.speaker for content in resumed.contents] == ["ai", "tool", "ai", "tool", "ai"]
+    assert resumed.usage is not None
+    assert (resumed.usage.input_tokens, resumed.usage.output_tokens) == (60, 6)
+    assert resumed.rounds == 3
+
+
+async def test_a_paused_thread_goes_on_as_a_thread() -> None:
+    house = House()
+    thread = [{"role": "user", "content": "Tidy up.", "name": "ann"}]
+    given = {"provider": "openai_chat", "tools": house.tools, "run_key": "k"}
+    run = await run_loop(Model(answer("", CALLS[1])), thread=thread, **given)
+    assert run.thread == thread
+    model = Model(answer("Done."))
+    run = await run_loop(model, resume=stored(run.state), approvals={run.pending[0].id: True}, tools=house.tools)
+    assert [message["role"] for message in run.thread] == ["user", "assistant", "tool", "assistant"]
+    assert run.thread[0] == thread[0]
+    assert model.asked[0].request["messages"] == run.thread[:3]
+
+
+async def test_another_provider_may_go_on_with_a_paused_history() -> None:
+    house = House()
+    run = await paused(house, CALLS[1])
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "usage": {}}
+    body = message | {"content": [{"type": "text", "text": "Done."}], "stop_reason": "end_turn"}
+    model = Model([body])
+    resumed = await run_loop(
+        model, resume=stored(run.state), approvals={run.pending[0].id: True}, tools=house.tools, provider="anthropic"
+    )
+    assert resumed.text == "Done."
+    blocks = [block["type"] for message in model.asked[0].request["messages"] for block in message["content"]]
+    assert blocks == ["text", "text", "tool_use", "tool_result"]
+
+
+async def test_a_denied_policy_and_a_changed_tool_box_are_results_too() -> None:
+    house = House()
+    run = await paused(house, CALLS[1])
+    resumed = await run_loop(
+        Model(answer("Done.")), resume=stored(run.state), approvals={run.pending[0].id: True}, tools=[]
+    )
+    [(_, _, status)] = results_of(resumed.contents)
+    assert status == "error"
+
+
+async def test_the_state_holds_neither_deps_nor_tools_nor_what_the_request_was_made_with() -> None:
+    class Deps:
+        key = "sk-not-in-the-state"
+
+    house = House()
+    run = await paused(house, deps=Deps(), approve=None)
+    text = stored(run.state).model_dump_json()
+    assert "sk-not-in-the-state" not in text
+    assert "Deps" not in text
+    assert set(json.loads(text)) == {
+        "version", "run_key", "provider", "round", "tool_choice", "history", "contents", "thread", "asked", "calls",
+        "results", "pending", "usage", "failures",
+    }  # fmt: skip
+
+
+async def test_whatever_a_tool_returned_is_stored() -> None:
+    class Odd:
+        def __str__(self) -> str:
+            return "odd"
+
+    values = [b"\xff\x00", float("nan"), {1: {2}}, Odd(), "\ud83d", None, 0, ""]
+    produced = iter(values)
+
+    async def produce() -> Any:
+        return next(produced)
+
+    @tool(approval="ask")
+    async def last() -> str:
+        return "last"
+
+    calls = [*[("produce", {})] * len(values), ("last", {})]
+    run = await run_loop(
+        Model(answer("", *calls)), provider="openai_chat", tools=[produce, last], history=HISTORY, limit=1
+    )
+    state = RunState.model_validate_json(run.state.model_dump_json())  # type: ignore[union-attr]
+    resumed = await run_loop(
+        Model(answer("Done.")), resume=state, approvals={run.pending[0].id: True}, tools=[produce, last]
+    )
+    results = results_of(resumed.contents)
+    assert [status for *_, status in results] == ["completed"] * 9
+    assert [value for _, value, _ in results][5:] == [None, 0, "", "last"]
+
+
+async def test_failures_before_the_pause_count_for_the_breaker() -> None:
+    async def fail() -> None:
+        raise LookupError("nothing there")
+
+    @tool(approval="ask")
+    async def ask() -> str:
+        return "yes"
+
+    tools = [fail, ask]
+    model = Model(answer("", ("fail", {})), answer("", ("fail", {}), ("ask", {})))
+    run = await run_loop(model, provider="openai_chat", tools=tools, history=HISTORY)
+    assert run.ended == "awaiting_approval"
+    again = Model(answer("", ("fail", {})))
+    run = await run_loop(again, resume=stored(run.state), approvals={run.pending[0].id: True}, tools=tools)
+    assert run.ended == "breaker"
+
+
+async def test_calls_canceled_while_they_wait_have_their_results() -> None:
+    house = House()
+    run = await paused(house)
+    resumed = run_loop(Model(answer("Done.")), resume=stored(run.state), approvals={run.pending[0].id: True},
+                       tools=house.tools, approve=lambda call, deps: True)  # fmt: skip
+    async with resumed:
+        async for event in resumed:
+            if isinstance(event, ToolRunning):
+                break
+    assert resumed.ended == "canceled"
+    statuses = [status for *_, status in results_of(resumed.contents)]
+    assert statuses[0] == "completed"
+    assert len(statuses) == 3
+
+
+# ---------------------------------------------------------------- misuse
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"approvals": {"call_1": True}}, "no call 'call_1' waits"),
+        ({"approvals": "pending"}, "True, False or an Approval"),
+        ({"history": HISTORY}, "from its state"),
+        ({"thread": []}, "from its state"),
+        ({"run_key": "other"}, "from its state"),
+        ({"tool_choice": "none"}, "from its state"),
+        ({"resume": "{}"}, "takes a RunState"),
+        ({"resume": None, "provider": "openai_chat", "history": HISTORY, "approvals": {}}, "give its state"),
+        ({"resume": None, "history": HISTORY}, "needs provider="),
+    ],
+)
+async def test_misuse_is_refused_at_once(wrong: dict[str, Any], message: str) -> None:
+    house = House()
+    run = await paused(house)
+    if wrong.get("approvals") == "pending":
+        wrong = {"approvals": {run.pending[0].id: "yes"}}
+    with pytest.raises(UsageError, match=message):
+        run_loop(Model(), **{"resume": run.state, "tools": house.tools} | wrong)
+
+
+async def test_a_thread_cannot_be_resumed_with_another_provider() -> None:
+    house = House()
+    run = await run_loop(
+        Model(answer("", CALLS[1])), provider="openai_chat", tools=house.tools, thread=[{"role": "user", "content": ""}]
+    )
+    with pytest.raises(UsageError, match="anthropic cannot read"):
+        run_loop(Model(), resume=run.state, provider="anthropic", tools=house.tools)
+
+
+# ---------------------------------------------------------------- another process
+
+PROGRAM = """
+import json, sys
+import anyio
+from streamkit import RunState, run_loop, tool
+from chat_chunks import answer
+
+@tool(approval="ask")
+def remove(what: str) -> str:
+    return f"removed {what}"
+
+async def main():
+    state = RunState.model_validate_json(open(sys.argv[1]).read())
+    run = await run_loop(lambda context: answer("All done."), resume=state,
+                         approvals={state.pending[0]: True, state.pending[1]: False}, tools=[remove])
+    print(json.dumps([run.ended, run.text, [c.model_dump(mode="json") for c in run.contents]]))
+
+anyio.run(main)
+"""
+
+
+async def test_another_process_goes_on(tmp_path: Path) -> None:
+    house = House()
+    run = await paused(house)
+    assert run.state is not None
+    (tmp_path / "state.json").write_text(run.state.model_dump_json())
+    (tmp_path / "program.py").write_text(PROGRAM)
+    ran = subprocess.run(  # noqa: ASYNC221 - the test waits for it
+        [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "state.json")],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
+        env={"PYTHONPATH": f"{Path(__file__).parent}:{Path(__file__).parents[2]}", "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    ended, text, contents = json.loads(ran.stdout)
+    assert (ended, text) == ("answered", "All done.")
+    assert results_of([Content.model_validate(content) for content in contents]) == [
+        ("look", "saw desk", "completed"),
+        ("remove", "removed dust", "completed"),
+        ("remove", None, "denied"),
+    ]

@@ -1,0 +1,579 @@
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+from chat_chunks import answer, chunk, closed_turn
+from hypothesis import given as drawn
+from hypothesis import strategies as st
+
+from streamkit import (
+    Content,
+    StreamInterrupted,
+    Turn,
+    UsageError,
+    events,
+    execute_tool_calls_batched,
+    execute_tool_calls_sequentially,
+    run_loop,
+    tool,
+)
+from streamkit.calls import CallRef, StreamError, ToolCall, ToolResult
+from streamkit.events import (
+    ArgumentsRestated,
+    Event,
+    Failed,
+    Finished,
+    RoundFinished,
+    RoundStarted,
+    Text,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    ToolCanceled,
+    ToolCompleted,
+    ToolDenied,
+    ToolError,
+    ToolProgress,
+    ToolRunning,
+    ToolTimedOut,
+    Unknown,
+)
+from streamkit.execution.notifications import Notifier, ToolNotification
+from streamkit.tools import ToolContext, ToolState
+
+WEATHER = CallRef("hist_tool_weather", "get_weather", 0)
+CLOCK = CallRef("hist_tool_clock", "clock", 1)
+ERROR = Failed(StreamError("stream_truncated", "it broke off"))
+
+
+def describe_weather(state: ToolState, arguments: dict[str, Any]) -> str | None:
+    return f"{state}: {arguments['city']}"
+
+
+@tool(describe=describe_weather)
+async def get_weather(city: str) -> str:
+    return f"{city}: rain"
+
+
+@tool
+async def clock() -> str:
+    return "noon"
+
+
+def told(notifier: Notifier, given: Iterable[Event]) -> list[ToolNotification]:
+    return [notification for event in given for notification in notifier.take(event)]
+
+
+def in_short(notifications: Iterable[ToolNotification]) -> list[tuple[str, str, str | None, bool]]:
+    return [(each.name, each.state, each.description, each.done) for each in notifications]
+
+
+def prepared(*deltas: str, call: CallRef = WEATHER) -> list[Event]:
+    return [ToolCallStart(call), *(ToolCallDelta(call, delta) for delta in deltas)]
+
+
+def result(status: Any, call: CallRef = WEATHER, **more: Any) -> ToolResult:
+    whole = ToolCall(id=call.id, name=call.name, index=call.index, arguments={"city": "Rome"}, state="complete")
+    return ToolResult(whole, status, **more)
+
+
+# ---------------------------------------------------------------- being prepared
+
+
+def test_preparing_is_told_at_the_start_and_when_the_words_for_it_change() -> None:
+    deltas = ['{"days": 3, ', '"city"', ': "', "Os", "lo", '"', "}"]
+    notes = told(Notifier([get_weather]), prepared(*deltas))
+    assert in_short(notes) == [
+        ("get_weather", "preparing", None, False),  # there is no city yet, and describe raised
+        ("get_weather", "preparing", "preparing: ", False),
+        ("get_weather", "preparing", "preparing: Os", False),
+        ("get_weather", "preparing", "preparing: Oslo", False),
+    ]
+    assert [each.arguments for each in notes] == [
+        {},
+        {"days": 3, "city": ""},
+        {"days": 3, "city": "Os"},
+        {"days": 3, "city": "Oslo"},
+    ]
+    assert {each.id for each in notes} == {"hist_tool_weather"}
+
+
+def test_a_tool_without_describe_is_told_of_once() -> None:
+    notes = told(Notifier([clock]), prepared("{", '"a":1', "}", call=CLOCK))
+    assert in_short(notes) == [("clock", "preparing", None, False)]
+
+
+def test_a_tool_that_nobody_knows_is_told_of_too() -> None:
+    assert in_short(told(Notifier(), prepared("{}"))) == [("get_weather", "preparing", None, False)]
+
+
+def test_restated_arguments_are_described_anew() -> None:
+    notifier = Notifier([get_weather])
+    told(notifier, prepared('{"city":"Os'))
+    notes = told(notifier, [ArgumentsRestated(WEATHER, '{"city":"Rome"}')])
+    assert [(each.description, each.arguments) for each in notes] == [("preparing: Rome", {"city": "Rome"})]
+    assert [each.arguments for each in told(notifier, [ToolRunning(WEATHER)])] == [{"city": "Rome"}]
+
+
+def test_arguments_that_only_the_whole_text_shows_are_described_at_its_end() -> None:
+    notifier = Notifier([get_weather])
+    assert in_short(told(notifier, prepared('"{\\"city\\":', '\\"Oslo\\"}"')))[1:] == []
+    assert in_short(told(notifier, [ToolCallEnd(WEATHER)])) == [("get_weather", "preparing", "preparing: Oslo", False)]
+    assert told(notifier, [ToolCallEnd(WEATHER)]) == []
+
+
+def test_calls_beside_each_other_are_kept_apart() -> None:
+    other = CallRef("hist_tool_other", "get_weather", 1)
+    notifier = Notifier([get_weather])
+    told(notifier, [*prepared('{"city":"Os'), *prepared('{"city":"Ro', call=other)])
+    notes = told(notifier, [ToolCallDelta(WEATHER, 'lo"}'), ToolCallDelta(other, 'me"}')])
+    assert [(each.id, each.description) for each in notes] == [
+        (WEATHER.id, "preparing: Oslo"),
+        (other.id, "preparing: Rome"),
+    ]
+
+
+def test_other_choices_are_never_run_and_not_told_of() -> None:
+    given = [ToolCallStart(WEATHER, 1), ToolCallDelta(WEATHER, "{}", 1), ToolCallEnd(WEATHER, 1)]
+    notifier = Notifier([get_weather])
+    assert told(notifier, [*given, Finished("error", choice=1)]) == []
+    told(notifier, prepared())
+    assert told(notifier, [Finished("error", choice=1)]) == []
+
+
+def test_what_concerns_no_call_tells_nothing() -> None:
+    assert told(Notifier([get_weather]), [Text("{"), Unknown({}), RoundStarted(0), Finished("stop")]) == []
+
+
+def test_pieces_of_a_call_whose_start_was_not_seen_tell_nothing() -> None:
+    given = [ToolCallDelta(WEATHER, "{}"), ArgumentsRestated(WEATHER, "{}"), ToolCallEnd(WEATHER)]
+    notifier = Notifier([get_weather])
+    assert told(notifier, given) == []
+    assert notifier.close() == []
+
+
+# ---------------------------------------------------------------- running
+
+
+def test_running_shows_the_whole_arguments_also_without_describe() -> None:
+    notifier = Notifier([clock])
+    told(notifier, prepared('{"zone":', '"UTC"}', call=CLOCK))
+    (note,) = told(notifier, [ToolRunning(CLOCK)])
+    assert (note.state, note.arguments, note.done) == ("running", {"zone": "UTC"}, False)
+
+
+def test_progress_is_told_with_the_words_for_running() -> None:
+    notifier = Notifier([get_weather])
+    told(notifier, [*prepared('{"city":"Oslo"}'), ToolRunning(WEATHER)])
+    (note,) = told(notifier, [ToolProgress(WEATHER, {"percent": 40})])
+    assert (note.state, note.description, note.progress) == ("running", "running: Oslo", {"percent": 40})
+    assert note.arguments == {"city": "Oslo"}
+
+
+def test_who_comes_later_is_told_what_is_known() -> None:
+    notifier = Notifier([get_weather])
+    assert in_short(told(notifier, [ToolProgress(WEATHER, 1)])) == [("get_weather", "running", None, False)]
+    assert in_short(notifier.close()) == [("get_weather", "canceled", None, True)]
+
+
+@pytest.mark.parametrize(
+    ("event", "status", "state"),
+    [
+        (ToolCompleted, "completed", "completed"),
+        (ToolError, "error", "error"),
+        (ToolTimedOut, "timed_out", "error"),
+        (ToolDenied, "denied", "canceled"),
+        (ToolCanceled, "canceled", "canceled"),
+    ],
+)
+def test_each_ending_is_told_with_its_result(event: Any, status: Any, state: str) -> None:
+    notifier = Notifier([get_weather])
+    told(notifier, [*prepared('{"city":"Oslo"}'), ToolRunning(WEATHER)])
+    ended = result(status)
+    (note,) = told(notifier, [event(WEATHER, ended)])
+    assert (note.state, note.description, note.done) == (state, f"{state}: Rome", True)
+    assert note.result is ended
+    assert note.arguments == {"city": "Rome"}  # those of the result's call
+    assert notifier.close() == []
+
+
+def test_an_ending_without_a_beginning_is_told() -> None:
+    (note,) = told(Notifier([get_weather]), [ToolError(WEATHER, result("error", error="Not run."))])
+    assert (note.state, note.description, note.done) == ("error", "error: Rome", True)
+
+
+def test_a_text_for_arguments_is_no_object_and_stays_in_the_result() -> None:
+    call = ToolCall(id=WEATHER.id, name="get_weather", index=0, kind="custom", arguments="plain", state="complete")
+    notifier = Notifier([get_weather])
+    notes = told(
+        notifier, [*prepared("plain"), ToolRunning(WEATHER), ToolCompleted(WEATHER, ToolResult(call, "error"))]
+    )
+    assert [each.arguments for each in notes] == [{}, {}, {}]
+    assert notes[-1].result is not None
+    assert notes[-1].result.call.arguments == "plain"
+
+
+# ---------------------------------------------------------------- describe is a stranger's code
+
+
+@pytest.mark.parametrize("said", [7, b"x", ["x"], object()])
+def test_what_is_no_text_describes_nothing(said: Any) -> None:
+    odd = tool(clock.function, describe=lambda state, arguments: said)
+    assert in_short(told(Notifier([odd]), prepared("{}", call=CLOCK))) == [("clock", "preparing", None, False)]
+
+
+def test_a_describe_that_raises_never_breaks_the_stream() -> None:
+    def describe(state: ToolState, arguments: dict[str, Any]) -> str:
+        raise RecursionError(state)
+
+    odd = tool(clock.function, describe=describe)
+    given = [*prepared("{}", call=CLOCK), ToolRunning(CLOCK), ToolCompleted(CLOCK, result("completed", CLOCK))]
+    assert [each.description for each in told(Notifier([odd]), given)] == [None, None, None]
+
+
+def test_a_describe_that_changes_what_it_is_given_changes_neither_the_call_nor_what_was_told() -> None:
+    def describe(state: ToolState, arguments: dict[str, Any]) -> str:
+        for value in [*arguments.values()]:
+            if isinstance(value, list):
+                value.clear()
+        arguments.clear()
+        return f"{state}{len(seen)}"
+
+    seen: list[ToolNotification] = []
+    odd = tool(clock.function, describe=describe)
+    notifier = Notifier([odd])
+    for delta in '{"a":[1,[2,"x"],3],"b":1.5}':
+        seen += told(notifier, prepared(delta, call=CLOCK)[bool(seen) :])
+    ended = result("completed", CLOCK)
+    seen += told(notifier, [ToolRunning(CLOCK), ToolCompleted(CLOCK, ended)])
+    assert ended.call.arguments == {"city": "Rome"}
+    assert in_short(seen)[-1] == ("clock", "completed", f"completed{len(seen) - 2}", True)
+
+
+def test_what_was_told_stays_as_it_was() -> None:
+    notifier = Notifier([get_weather])
+    notes = told(notifier, prepared('{"city":"O', "s", 'lo","with":["a', '","b"]}'))
+    told(notifier, [ToolRunning(WEATHER)])
+    assert [each.arguments for each in notes] == [{}, {"city": "O"}, {"city": "Os"}, {"city": "Oslo", "with": ["a"]}]
+
+
+def test_a_describe_that_must_be_awaited_is_refused() -> None:
+    async def describe(state: ToolState, arguments: dict[str, Any]) -> str:
+        return state
+
+    wrong: Any
+    for wrong in (describe, "looks at the clock"):
+        with pytest.raises(UsageError, match="describe"):
+            tool(clock.function, describe=wrong)
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(UsageError, match="two tools"):
+        Notifier([clock, clock])
+
+
+def test_arguments_that_nest_beyond_reason_are_not_shown() -> None:
+    shown = set()
+    for depth in (
+        100,
+        *range(930, 1010),
+        100_000,
+    ):  # Python's limit is 1,000, of which the caller's own calls take some
+        text = '{"a":' * depth + "1" + "}" * depth
+        notifier = Notifier([get_weather])
+        notes = told(notifier, [*prepared(text), ToolCallEnd(WEATHER), ToolRunning(WEATHER)])
+        assert notes[-1].state == "running"
+        shown.add("a" in notes[-1].arguments)
+        assert notifier.close()[0].state == "canceled"
+    assert shown == {True, False}
+
+
+# ---------------------------------------------------------------- calls that are left over
+
+
+@pytest.mark.parametrize("end", [ERROR, Finished("error", "oops"), RoundFinished(0), RoundStarted(1)])
+def test_what_is_still_prepared_is_canceled(end: Event) -> None:
+    notifier = Notifier([get_weather, clock])
+    told(notifier, [*prepared('{"city":"Os'), *prepared("{", call=CLOCK)])
+    notes = told(notifier, [end])
+    assert in_short(notes) == [
+        ("get_weather", "canceled", "canceled: Os", True),
+        ("clock", "canceled", None, True),
+    ]
+    assert [each.arguments for each in notes] == [{"city": "Os"}, {}]
+    assert [each.result for each in notes] == [None, None]
+    assert notifier.close() == []
+
+
+@pytest.mark.parametrize("reason", ["stop", "tool_calls", "length", "content_filter", "refusal", "pause", "other"])
+def test_after_any_other_finish_a_call_waits_for_its_ending(reason: Any) -> None:
+    notifier = Notifier()
+    told(notifier, prepared("{}"))
+    assert told(notifier, [Finished(reason)]) == []
+    assert len(notifier.close()) == 1
+
+
+def test_a_call_that_began_early_runs_until_its_own_ending_when_the_answer_breaks_off() -> None:
+    notifier = Notifier()
+    told(notifier, [*prepared("{}"), ToolCallEnd(WEATHER), ToolRunning(WEATHER), *prepared("{", call=CLOCK)])
+    assert in_short(told(notifier, [ERROR])) == [("clock", "canceled", None, True)]
+    notes = told(notifier, [ToolCanceled(WEATHER, result("canceled"))])
+    assert in_short(notes) == [("get_weather", "canceled", None, True)]
+
+
+def test_a_call_that_began_early_and_has_no_ending_ends_with_its_round() -> None:
+    notifier = Notifier()
+    told(notifier, [*prepared("{}"), ToolRunning(WEATHER)])
+    assert in_short(told(notifier, [RoundStarted(1)])) == [("get_weather", "canceled", None, True)]
+
+
+def test_arguments_restated_after_the_end_open_nothing() -> None:
+    notifier = Notifier([get_weather])
+    told(notifier, [*prepared("{}"), ToolRunning(WEATHER), ToolCompleted(WEATHER, result("completed"))])
+    assert told(notifier, [ArgumentsRestated(WEATHER, "{}"), ToolCallDelta(WEATHER, "x"), ToolCallEnd(WEATHER)]) == []
+    assert notifier.close() == []
+
+
+def test_a_notifier_does_not_grow() -> None:
+    notifier = Notifier([get_weather, clock])
+
+    def one_round(number: int) -> list[Event]:
+        calls = [CallRef(f"hist_tool_{number}_{at}", "get_weather", at) for at in range(5)]
+        ended = [result("completed", call) for call in calls]
+        return [
+            RoundStarted(number),
+            *(event for call in calls for event in prepared('{"city":', '"Oslo"}', call=call)),
+            *map(ToolRunning, calls[:3]),
+            *map(ToolCompleted, calls[:2], ended[:2]),
+            *[ERROR][: number % 2],
+            RoundFinished(number),
+        ]
+
+    def held() -> int:
+        """How many containers and texts can be reached from it."""
+        found: dict[int, Any] = {}
+        new: list[Any] = [notifier]
+        while new:
+            found |= {id(each): each for each in new}
+            new = [
+                each for each in gc.get_referents(*new) if id(each) not in found and isinstance(each, (dict, list, str))
+            ]
+        return len(found)
+
+    told(notifier, one_round(0))
+    before = held()
+    for number in range(1, 1000):
+        notes = told(notifier, one_round(number))
+        assert {each.id for each in notes} == {each.id for each in notes if each.done}
+    assert held() == before
+
+
+# ---------------------------------------------------------------- over a network
+
+
+def test_events_and_notifications_survive_a_network() -> None:
+    given = [
+        *prepared('{"city":"Oslo"}'),
+        ToolRunning(WEATHER),
+        ToolProgress(WEATHER, {"percent": 40}),
+        ToolCompleted(WEATHER, result("completed", value="rain")),
+    ]
+    near = told(Notifier([get_weather]), given)
+    far = told(Notifier([get_weather]), [events.from_json(events.to_json(event)) for event in given])
+    assert far == near
+    assert msgspec.json.decode(msgspec.json.encode(near[-1]), type=ToolNotification) == near[-1]
+
+
+# ---------------------------------------------------------------- real runs
+
+
+HISTORY = [Content.human("Weather?")]
+
+
+def pieces(*deltas: str, name: str = "get_weather", index: int = 0) -> list[dict[str, Any]]:
+    """A call whose arguments come in deltas."""
+    first = {"index": index, "id": f"call_{index}", "type": "function", "function": {"name": name, "arguments": ""}}
+    more = [{"index": index, "function": {"arguments": delta}} for delta in deltas]
+    return [chunk({"index": 0, "delta": {"tool_calls": [each]}}) for each in [first, *more]]
+
+
+async def watch(run: Any, notifier: Notifier, notes: list[ToolNotification]) -> None:
+    async with run:
+        async for event in run:
+            notes += notifier.take(event)
+
+
+async def run_of(answers: list[Any], notifier: Notifier, **more: Any) -> list[ToolNotification]:
+    notes: list[ToolNotification] = []
+    given = {"provider": "openai_chat", "tools": [get_weather, clock], "history": HISTORY, "run_key": "k"} | more
+    rounds = iter(answers)
+    await watch(run_loop(lambda context: next(rounds), **given), notifier, notes)
+    return notes
+
+
+def of(name: str, notes: list[ToolNotification]) -> list[tuple[str, str, str | None, bool]]:
+    return in_short(each for each in notes if each.name == name)
+
+
+@pytest.mark.anyio
+async def test_a_whole_run() -> None:
+    calls = [
+        *pieces('{"city":', '"Os', 'lo"}'),
+        *pieces("{}", name="clock", index=1),
+        chunk({"index": 0, "delta": {}, "finish_reason": "tool_calls"}),
+    ]
+    notifier = Notifier([get_weather, clock])
+    notes = await run_of([calls, answer("Rain, at noon.")], notifier)
+    assert of("get_weather", notes) == [
+        ("get_weather", "preparing", None, False),
+        ("get_weather", "preparing", "preparing: Os", False),
+        ("get_weather", "preparing", "preparing: Oslo", False),
+        ("get_weather", "running", "running: Oslo", False),
+        ("get_weather", "completed", "completed: Oslo", True),
+    ]
+    assert of("clock", notes) == [
+        ("clock", "preparing", None, False),
+        ("clock", "running", None, False),
+        ("clock", "completed", None, True),
+    ]
+    assert [each.result.value for each in notes if each.result is not None and each.name == "clock"] == ["noon"]
+    assert notifier.close() == []
+
+
+@pytest.mark.anyio
+async def test_a_run_whose_stream_breaks_while_a_call_is_prepared() -> None:
+    notifier = Notifier([get_weather, clock])
+    notes: list[ToolNotification] = []
+    run = run_loop(lambda context: pieces('{"city":"Os'), provider="openai_chat", history=HISTORY)
+    with pytest.raises(StreamInterrupted):
+        await watch(run, notifier, notes)
+    assert in_short(notes)[-1] == ("get_weather", "canceled", "canceled: Os", True)
+    assert notifier.close() == []
+
+
+@pytest.mark.anyio
+async def test_a_run_that_the_provider_ends_in_an_error() -> None:
+    notifier = Notifier([get_weather])
+    notes: list[ToolNotification] = []
+    broken = [*pieces('{"city":"Oslo"}'), chunk({"index": 0, "delta": {}, "finish_reason": "error"})]
+    run = run_loop(lambda context: broken, provider="openai_chat", history=HISTORY)
+    with pytest.raises(StreamInterrupted):
+        await watch(run, notifier, notes)
+    assert in_short(notes)[-1] == ("get_weather", "canceled", "canceled: Oslo", True)
+    assert notifier.close() == []
+
+
+@pytest.mark.anyio
+async def test_a_run_with_a_denied_an_unknown_and_a_failing_call() -> None:
+    async def fails() -> None:
+        raise OSError("disk")
+
+    async def deploy() -> str:
+        return "done"
+
+    tools = [tool(deploy, approval="deny"), tool(fails)]
+    notifier = Notifier(tools)
+    first = answer("", ("deploy", {}), ("fails", {}), ("nowhere", {}), ("fails", '{"a":'))
+    notes = await run_of([first, answer("No.")], notifier, tools=tools)
+    assert of("deploy", notes) == [("deploy", "preparing", None, False), ("deploy", "canceled", None, True)]
+    assert of("nowhere", notes) == [("nowhere", "preparing", None, False), ("nowhere", "error", None, True)]
+    ended = [each for each in notes if each.name == "fails" and each.done]
+    assert [each.state for each in ended] == ["error", "error"]
+    errors = [each.result.error for each in ended if each.result is not None and each.result.error is not None]
+    assert any("disk" in error for error in errors)
+    assert any("incomplete" in error for error in errors)
+    assert notifier.close() == []
+
+
+@pytest.mark.anyio
+async def test_a_call_that_takes_too_long() -> None:
+    async def sleeps(context: ToolContext) -> None:
+        context.progress("halfway")
+        await anyio.sleep_forever()
+
+    slow = tool(sleeps, timeout=0.01)
+    notes = await run_of([answer("", ("sleeps", {})), answer("Late.")], Notifier([slow]), tools=[slow])
+    assert [(each.state, each.progress, each.done) for each in notes] == [
+        ("preparing", None, False),
+        ("running", None, False),
+        ("running", "halfway", False),
+        ("error", None, True),
+    ]
+
+
+@pytest.mark.anyio
+async def test_a_run_that_is_left_while_a_tool_runs() -> None:
+    async def sleeps() -> None:
+        await anyio.sleep_forever()
+
+    notifier = Notifier()
+    notes: list[ToolNotification] = []
+    async with run_loop(
+        lambda context: answer("", ("sleeps", {})), provider="openai_chat", tools=[sleeps], history=HISTORY
+    ) as run:
+        async for event in run:
+            notes += notifier.take(event)
+            if isinstance(event, ToolRunning):
+                break
+    assert in_short(notes)[-1] == ("sleeps", "running", None, False)
+    assert in_short(notifier.close()) == [("sleeps", "canceled", None, True)]
+
+
+@pytest.mark.anyio
+async def test_a_filtered_answer() -> None:
+    notes = await run_of([answer("", ("clock", {}), finish="content_filter")], Notifier([clock]))
+    assert of("clock", notes) == [("clock", "preparing", None, False), ("clock", "canceled", None, True)]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("execute", [execute_tool_calls_batched, execute_tool_calls_sequentially])
+async def test_executors_without_the_stream(execute: Any) -> None:
+    notifier = Notifier([get_weather])
+    turn = closed_turn("", ("get_weather", {"city": "Oslo"}), ("get_weather", {"city": "Rome"}))
+    notes: list[ToolNotification] = []
+    async with execute(turn, tools=[get_weather]) as execution:
+        async for event in execution:
+            notes += notifier.take(event)
+    ended = [(each.description, each.arguments) for each in notes if each.done]
+    assert ended == [("completed: Oslo", {"city": "Oslo"}), ("completed: Rome", {"city": "Rome"})]
+    assert notifier.close() == []
+
+
+def test_a_turn_of_several_choices() -> None:
+    turn, notifier = Turn("openai_chat", turn_key="t"), Notifier([clock])
+    call = {"index": 0, "id": "c", "type": "function", "function": {"name": "clock", "arguments": "{}"}}
+    given = [chunk({"index": at, "delta": {"tool_calls": [call]}}) for at in (1, 0)]
+    notes = told(notifier, [event for each in given for event in turn.feed(each)])
+    assert [each.id for each in notes] == [turn.calls[0].id]
+
+
+# ---------------------------------------------------------------- any events in any order
+
+REFS = [WEATHER, CLOCK, CallRef("hist_tool_unknown", "nowhere", 2)]
+one_event = st.one_of(
+    st.sampled_from(REFS).map(ToolCallStart),
+    st.builds(ToolCallDelta, st.sampled_from(REFS), st.sampled_from(['{"city":"', "Oslo", '"}', "", "}", "\ud83d"])),
+    st.builds(ArgumentsRestated, st.sampled_from(REFS), st.sampled_from(["", '{"city":"Rome"}', "{"])),
+    st.sampled_from(REFS).map(ToolCallEnd),
+    st.sampled_from(REFS).map(ToolRunning),
+    st.builds(ToolProgress, st.sampled_from(REFS), st.integers()),
+    st.sampled_from(REFS).map(lambda ref: ToolCompleted(ref, result("completed", ref))),
+    st.sampled_from(REFS).map(lambda ref: ToolDenied(ref, result("denied", ref))),
+    st.sampled_from([ERROR, Finished("stop"), Finished("error"), RoundStarted(0), RoundFinished(0)]),
+)
+
+
+@drawn(st.lists(one_event, max_size=30))
+def test_whatever_happens_the_last_that_is_told_of_a_call_is_its_end(given: list[Event]) -> None:
+    notifier = Notifier([get_weather, clock])
+    notes = told(notifier, given)
+    last = {each.id: each for each in [*notes, *notifier.close()]}
+    assert all(each.done for each in last.values())
+    assert {each.id for each in notes} == set(last)
+    assert all(each.done == (each.state in ("completed", "canceled", "error")) for each in notes)
+    assert notifier.close() == []
