@@ -10,6 +10,7 @@ from base64 import b64decode, b64encode
 from typing import Any
 
 from streamkit.accumulator.answer import Answer, Block
+from streamkit.calls import ToolCall
 from streamkit.history import (
     Content,
     FileBlock,
@@ -20,7 +21,7 @@ from streamkit.history import (
     ToolCallBlock,
 )
 
-__all__ = ["content_of"]
+__all__ = ["call_block", "content_of"]
 
 
 def content_of(
@@ -42,7 +43,7 @@ def content_of(
 def _block(block: Block, origin: dict[str, Any]) -> Any:
     metadata = {**origin, **block.metadata}
     if block.call is not None:
-        return _call(block, origin)
+        return call_block(block.call.snapshot(), origin)
     if block.kind == "text":
         if block.citations:
             metadata["citations"] = block.citations
@@ -81,9 +82,8 @@ def _one_base64(pieces: list[str]) -> str:
         return "".join(pieces)
 
 
-def _call(block: Block, origin: dict[str, Any]) -> ToolCallBlock:
-    assert block.call is not None  # noqa: S101 - the caller looked
-    call = block.call.snapshot()
+def call_block(call: ToolCall, origin: dict[str, Any]) -> ToolCallBlock:
+    """A call as history holds it, with what its provider wants back; ``origin`` says who that is."""
     metadata = {**origin, **call.metadata}
     if call.raw_id is not None:
         metadata["raw_id"] = call.raw_id

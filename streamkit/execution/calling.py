@@ -15,6 +15,7 @@ from inspect import isawaitable
 from typing import Any, TypeAlias
 
 import anyio
+import anyio.lowlevel
 
 from streamkit.calls import CallRef, ResultStatus, ToolCall, ToolResult
 from streamkit.errors import ToolFailed
@@ -195,6 +196,7 @@ async def run(ready: Ready, seconds: float | None, deps: Any, turn: Turn | None,
     if tool.timeout is not None:
         seconds = tool.timeout
     attempt = _Attempt(ready, deps, turn, report)
+    await anyio.lowlevel.checkpoint_if_cancelled()  # else a tool would do what it does before its first await
     report(ToolRunning(call.ref))
     scope = anyio.CancelScope(deadline=anyio.current_time() + seconds if seconds is not None else float("inf"))
     try:

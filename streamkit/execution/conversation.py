@@ -12,10 +12,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from inspect import isawaitable
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import anyio
 
+from streamkit.accumulator import Limits
 from streamkit.calls import StreamError, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Event, RoundFinished, RoundStarted, Warned
@@ -31,8 +32,11 @@ from streamkit.execution.schedule import Schedule
 from streamkit.execution.state import RunState
 from streamkit.history import Content
 from streamkit.providers.protocol import Provider
-from streamkit.tools import Approval, Tool
+from streamkit.tools import Approval, Tool, as_tools
 from streamkit.turn import Turn
+
+if TYPE_CHECKING:
+    from streamkit.markup import LeakedMarkup
 
 __all__ = ["BeforeFollowUp", "Conversation", "Ended", "Settings"]
 
@@ -71,6 +75,8 @@ class Settings:
     retries: int
     fallbacks: tuple[Provider, ...]
     before_follow_up: tuple[BeforeFollowUp, ...]
+    turn_limits: Limits | None
+    leaked_markup: LeakedMarkup
 
 
 class Conversation:
@@ -104,7 +110,6 @@ class Conversation:
         self._breaker = Breaker()
         self._deadline: float | None = None
         self._paused: tuple[Round, Mapping[str, Approval | bool]] | None = None
-        self._eager = how.shape == "batched" and any(may_be_early(tool) for tool in how.tools.values())
 
     def resume(self, state: RunState, answers: Mapping[str, Approval | bool]) -> None:
         """Begin where that one was paused."""
@@ -187,12 +192,13 @@ class Conversation:
     async def _take_turn(self, pauses: int, *, last: bool) -> AsyncGenerator[Event, None]:
         """One answer: read, its calls run, and all of it appended."""
         asking = self._asking(pauses)
+        early = not last and self._how.shape == "batched" and any(map(may_be_early, self._offered().values()))
         execution: Execution | None = None
         taken = False
         try:
             async with aclosing(asking.batches()) as lists:
                 async for events in lists:
-                    if self._eager and not last and asking.begun and asking.turn is not None and execution is None:
+                    if early and asking.begun and asking.turn is not None and execution is None:
                         execution = self._execution(Round(asking.turn, shape=self._how.shape))
                         await execution.__aenter__()
                     for event in events:
@@ -238,7 +244,12 @@ class Conversation:
         def new_turn(context: RoundContext) -> Turn:
             # A continued turn is another one: without ids on the wire its calls would be named as before the pause.
             self._turn_is_over()
-            self.turn = Turn(context.provider, turn_key=f"{key}.{pauses}" if pauses else key)
+            self.turn = Turn(
+                context.provider,
+                turn_key=f"{key}.{pauses}" if pauses else key,
+                limits=self._how.turn_limits,
+                leaked_markup=self._how.leaked_markup,
+            )
             return self.turn
 
         return Asking(
@@ -272,11 +283,15 @@ class Conversation:
 
     # ---------------------------------------------------------------- the tools of a round
 
+    def _offered(self) -> dict[str, Tool]:
+        """The tools of the request; only those run. A hook may have given others than the run began with."""
+        return as_tools(self.context.tools)
+
     def _execution(self, calls: Round, answers: Mapping[str, Approval | bool] | None = None) -> Execution:
         how = self._how
         return Execution(
             calls,
-            how.tools,
+            self._offered(),
             limit=how.schedule,
             one_by_one=how.shape == "sequential",
             timeout=how.timeout,

@@ -89,7 +89,7 @@ class Execution:
         self._task: OwnedTask | None = None
         self._scope: anyio.CancelScope | None = None  # of the whole run, while it runs
         self._ready: dict[int, Ready] = {}  # by position
-        self._scopes: dict[int, anyio.CancelScope] = {}  # of the calls that run
+        self._scopes: dict[int, anyio.CancelScope] = {}  # of the calls that run, or are about to
         self._early = EarlyCalls(round.turn, tools) if round.turn is not None else None
         self._begun: set[int] = set()  # positions
         self._to_ask: list[int] = []
@@ -288,6 +288,7 @@ class Execution:
     async def _work(self) -> None:
         self._schedule.listen(self, lambda: self._wake.set())
         try:
+            await anyio.lowlevel.checkpoint()  # nothing begins for a caller who is canceled already
             with anyio.move_on_after(self._run_timeout) as self._scope:
                 async with anyio.create_task_group() as tasks:
                     await self._run_all(tasks)
@@ -310,6 +311,7 @@ class Execution:
                     self.round.begin(position)
                 else:
                     self.round.begin_early(self._ready[position].call)
+                self._scopes[position] = anyio.CancelScope()  # not in its task, which may begin later than this goes on
                 tasks.start_soon(self._run_one, position)
                 await anyio.lowlevel.checkpoint()  # calls begin in their order, on trio as well
             elif self._opened and not self._asking and not self._scopes and self._stands_still():
@@ -319,9 +321,12 @@ class Execution:
                 await self._wake.wait()
 
     def _stands_still(self) -> bool:
-        """Nothing of its own runs: whether all calls have their results, or wait for an answer that nobody gives."""
+        """Nothing of its own runs: whether all calls have their results, or wait for an answer that nobody gives.
+
+        Not where one waits for the places of other executions: it will have its turn.
+        """
         stages = {self.round.stage(position) for position in self.round.unsettled}
-        return not stages or "asking" in stages
+        return not stages or ("asking" in stages and not self._schedule.waits_for_others(self))
 
     async def _ask(self, position: int) -> None:
         try:
@@ -342,9 +347,9 @@ class Execution:
     async def _run_one(self, position: int) -> None:
         ready = self._ready[position]
         try:
-            with anyio.CancelScope() as self._scopes[position]:  # cancelled where it began early, and should not have
+            with self._scopes[position] as scope:  # cancelled where it began early, and should not have
                 result = await run(ready, self._timeout, self._deps, self.round.turn, self._report)
-            if self._scopes[position].cancelled_caught:
+            if scope.cancelled_caught:
                 result = ToolResult(ready.call, "canceled", error=CANCELED)
             self._settle(position, result)
         finally:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from streamkit.accumulator.content import call_block
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.history import Content, ToolCallBlock, ToolResponseBlock
 from streamkit.history.results import stored_result
@@ -64,7 +65,7 @@ class Formatting:
 def asked_by(calls: Sequence[ToolCall], provider: Provider | None) -> Content:
     """The assistant's content of calls without their turn."""
     origin = {} if provider is None else {"provider": provider.name}
-    return Content(speaker="ai", blocks=[_call_block(call, origin) for call in calls])
+    return Content(speaker="ai", blocks=[call_block(call, origin) for call in calls])
 
 
 def written(
@@ -134,18 +135,6 @@ def _formatted_results(formatting: Formatting, step: list[ToolResult]) -> list[d
 
 
 # ---------------------------------------------------------------- contents
-
-
-def _call_block(call: ToolCall, origin: dict[str, Any]) -> ToolCallBlock:
-    """A call without its turn, as history holds it."""
-    metadata = {**origin, **call.metadata}
-    if call.raw_id is not None:
-        metadata["raw_id"] = call.raw_id
-    if call.state == "complete":
-        return ToolCallBlock(id=call.id, name=call.name, parameters=call.arguments, kind=call.kind, metadata=metadata)
-    metadata |= {"raw_arguments": call.arguments_text, "state": call.state}
-    parameters: dict[str, Any] | str = call.arguments_text if call.kind == "custom" else {}
-    return ToolCallBlock(id=call.id, name=call.name, parameters=parameters, kind=call.kind, metadata=metadata)
 
 
 def _response(result: ToolResult) -> ToolResponseBlock:

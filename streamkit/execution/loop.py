@@ -10,11 +10,12 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from streamkit import providers
+from streamkit.accumulator import Limits
 from streamkit.calls import StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import Event
@@ -30,6 +31,9 @@ from streamkit.history import Content
 from streamkit.providers.protocol import Provider, ToolChoice
 from streamkit.tools import Approval, Tool, as_tools
 from streamkit.turn import Turn
+
+if TYPE_CHECKING:
+    from streamkit.markup import LeakedMarkup
 
 __all__ = ["Run", "run_loop"]
 
@@ -53,6 +57,8 @@ def run_loop(
     retries: int = 0,
     fallbacks: Sequence[str | Provider] = (),
     before_follow_up: BeforeFollowUp | Sequence[BeforeFollowUp] = (),
+    turn_limits: Limits | None = None,
+    leaked_markup: LeakedMarkup = "keep",
     resume: RunState | None = None,
     approvals: Mapping[str, Approval | bool] | None = None,
 ) -> Run:
@@ -89,6 +95,8 @@ def run_loop(
         before_follow_up: one hook or several, called with the ``RoundContext`` before the request of each round but the
             first: ``async (context) -> RoundContext | None``. What it returns (``dataclasses.replace(context, ...)``)
             takes its place: other tools, a shorter history, another provider.
+        turn_limits: how much a turn may hold, and
+        leaked_markup: what becomes of tool-call markup in its text; both as of ``Turn``.
         resume: the ``state`` of a run that ended ``awaiting_approval``, also in another process. Tools, ``deps`` and
             limits are given again; the conversation, its rounds and ``run_key`` are the state's.
         approvals: for each call in ``state.pending``, by its id: True, False, or an ``Approval``. A run whose calls are
@@ -117,6 +125,8 @@ def run_loop(
         retries,
         tuple(providers.get(each) for each in fallbacks),
         (before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up),
+        turn_limits,
+        leaked_markup,
     )
     if resume is not None:
         if history is not None or thread is not None or run_key is not None or tool_choice is not None:
@@ -143,6 +153,7 @@ def run_loop(
         native=None if thread is None else list(thread),
     )
     _check_thread(context, how)
+    Turn(context.provider, limits=turn_limits, leaked_markup=leaked_markup)  # refuses now what it would refuse later
     return Run(Conversation(context, how, run_key if run_key is not None else secrets.token_urlsafe(12)))
 
 

@@ -140,15 +140,15 @@ class Schedule:
         its = self._owners.get(owner)
         if its is None or not its.ready or self._running >= self.limit:
             return None
-        first = self._first_of_each_tool(its)
-        barrier = min((entry for tool, entry in first.items() if tool.exclusive), default=None)
-        # What holds up the first call of a tool holds up those behind it: only the first of each need be looked at.
-        for entry in sorted([line[0] for line in its.ready.values()]):
-            if barrier is not None and barrier < entry:
-                return None
-            if self._may_begin(entry, first):
-                return self._begin(entry)
-        return None
+        entry = _next(its, self._first_of_each_tool(its), self._running_of)
+        return None if entry is None else self._begin(entry)
+
+    def waits_for_others(self, owner: Hashable) -> bool:
+        """Whether an owner of whose calls none runs has one that could begin if those of others were not there."""
+        its = self._owners.get(owner)
+        if its is None:
+            return False
+        return _next(its, {entry.tool: entry for entry in reversed(its.calls)}, Counter()) is not None
 
     # ---------------------------------------------------------------- inside
 
@@ -162,18 +162,6 @@ class Schedule:
         for tool, line in its.not_ready.items():
             first[tool] = min(first.get(tool, line[0]), line[0])
         return first
-
-    def _may_begin(self, entry: _Entry, first: dict[Tool, _Entry]) -> bool:
-        tool = entry.tool
-        if tool.exclusive:
-            return not self._running and not any(other < entry for other in first.values())
-        if entry.in_turn and entry.owner.calls[0] is not entry:
-            return False
-        if tool.limit is not None and self._running_of[tool] >= tool.limit:
-            return False
-        return not any(
-            _conflict(tool, other) and (head < entry or self._running_of[other]) for other, head in first.items()
-        )
 
     def _begin(self, entry: _Entry) -> int:
         _take(entry.owner.ready, (entry.tool, entry.in_turn), entry)
@@ -216,6 +204,29 @@ def _take(lines: dict[_Kind, list[_Entry]], kind: _Kind, entry: _Entry) -> None:
     del line[bisect_left(line, entry)]
     if not line:
         del lines[kind]
+
+
+def _next(its: _Owner, first: dict[Tool, _Entry], running: Counter[Tool]) -> _Entry | None:
+    """Which of an owner's calls may begin now, given the first call of each tool that it has to heed, and what runs."""
+    barrier = min((entry for tool, entry in first.items() if tool.exclusive), default=None)
+    # What holds up the first call of a tool holds up those behind it: only the first of each need be looked at.
+    for entry in sorted([line[0] for line in its.ready.values()]):
+        if barrier is not None and barrier < entry:
+            return None
+        if _may_begin(entry, first, running):
+            return entry
+    return None
+
+
+def _may_begin(entry: _Entry, first: dict[Tool, _Entry], running: Counter[Tool]) -> bool:
+    tool = entry.tool
+    if tool.exclusive:
+        return not running and not any(other < entry for other in first.values())
+    if entry.in_turn and entry.owner.calls[0] is not entry:
+        return False
+    if tool.limit is not None and running[tool] >= tool.limit:
+        return False
+    return not any(_conflict(tool, other) and (head < entry or running[other]) for other, head in first.items())
 
 
 def _conflict(one: Tool, other: Tool) -> bool:

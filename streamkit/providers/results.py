@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from streamkit.history import Block, FileBlock, ImageBlock, ToolResponseBlock
     from streamkit.history.results import ResultPart
 
-__all__ = ["Media", "fitting", "in_words", "named", "parts_of", "read_apart", "shown", "taken", "written_apart"]
+__all__ = [
+    "Media",
+    "fitting",
+    "in_words",
+    "named",
+    "parts_of",
+    "read_apart",
+    "shown",
+    "taken",
+    "told_behind",
+    "written_apart",
+]
 
 Media: TypeAlias = "ImageBlock | FileBlock"
 
@@ -72,6 +83,22 @@ def shown(media: Sequence[ResultPart], name: str | None) -> list[Block]:
 
     label = f"From the result of {name}:" if name else "From the tool's result:"
     return [TextBlock(text=label), *media] if media else []
+
+
+def told_behind(results: Sequence[Sequence[Block]], beside: Sequence[ResultPart], changes: list[str]) -> list[Block]:
+    """What a user's message says behind a round's results, where those are text alone; empty where there is nothing.
+
+    Args:
+        results: of each result, in call order, what ``shown`` made of its images and files.
+        beside: images and files that stood beside the results, of which nobody knows whose they are.
+        changes: takes the sentence that says so.
+    """
+    from streamkit.history import TextBlock
+
+    told = [block for blocks in results for block in blocks] + shown(beside, None)
+    if count := sum(not isinstance(block, TextBlock) for block in told):
+        changes.append(f"put {count} image or file of a tool's result into a user message")
+    return told
 
 
 def written_apart(parts: Sequence[ResultPart]) -> tuple[str, list[Media]]:

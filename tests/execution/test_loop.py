@@ -12,6 +12,7 @@ from chat_chunks import answer, as_bytes
 
 from streamkit import (
     Content,
+    Limits,
     RoundContext,
     StreamInterrupted,
     Turn,
@@ -572,3 +573,21 @@ async def test_a_loop_of_ones_own() -> None:
     assert context.round == 1
     assert model.choices == ["required", None]
     assert [message["role"] for message in context.thread] == ["system", "user", "assistant", "tool"]
+
+
+# ---------------------------------------------------------------- what its turns are made with
+
+
+async def test_a_runs_turns_recover_leaked_markup() -> None:
+    leaked = '<tool_call>{"name": "get_weather", "arguments": {"city": "Oslo"}}</tool_call>'
+    model = Model(answer(leaked), answer("It rains."))
+    run = await loop(model, leaked_markup="recover")
+    assert run.text == "It rains."
+    assert [block.result for block in run.contents[1].blocks] == ["Oslo: rain"]
+
+
+async def test_a_runs_turns_have_its_limits() -> None:
+    with pytest.raises(StreamInterrupted, match="limit_exceeded"):
+        await loop(Model(answer("Far too long.")), turn_limits=Limits(text=5))
+    with pytest.raises(UsageError, match="leaked_markup"):
+        loop(Model(), leaked_markup="remove")

@@ -35,7 +35,7 @@ from streamkit.ids import TargetIds
 from streamkit.providers.cohere.wire import NAME, Json
 from streamkit.providers.protocol import IdPolicy, ToolChoice
 from streamkit.providers.rendered import RenderedThread
-from streamkit.providers.results import Media, fitting, parts_of, shown, written_apart
+from streamkit.providers.results import Media, fitting, parts_of, shown, told_behind, written_apart
 from streamkit.providers.wire import compact
 from streamkit.tools import StrictRules, Tool, strict_parameters
 
@@ -167,11 +167,7 @@ class _Thread:
         results, beside = sorted(self._results, key=lambda result: result[0]), self._fitting(self._beside)
         self._results, self._beside, self._order = [], [], {}
         self._rendered.messages += [message for _, message, _ in results]
-        told = [block for _, _, blocks in results for block in blocks] + shown(beside, None)
-        if told:
-            count = sum(not isinstance(block, TextBlock) for block in told)
-            if count:
-                self._rendered.changes.append(f"put {count} image or file of a tool's result into a user message")
+        if told := told_behind([blocks for _, _, blocks in results], beside, self._rendered.changes):
             self._user(told)
 
     def _fitting(self, parts: Sequence[ResultPart]) -> list[ResultPart]:

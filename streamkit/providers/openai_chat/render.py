@@ -46,7 +46,7 @@ from streamkit.providers.openai_chat.facts import ChatFacts
 from streamkit.providers.openai_chat.strict import mode
 from streamkit.providers.protocol import IdPolicy, ToolChoice
 from streamkit.providers.rendered import RenderedThread
-from streamkit.providers.results import Media, fitting, parts_of, shown, written_apart
+from streamkit.providers.results import Media, fitting, parts_of, shown, told_behind, written_apart
 from streamkit.providers.wire import compact
 from streamkit.tools import Tool, strict_parameters
 
@@ -194,11 +194,7 @@ class _Thread:
         results, beside = sorted(self.results, key=lambda result: result[0]), self._fitting(self.beside)
         self.results, self.beside, self.order = [], [], {}
         self.rendered.messages += [message for _, message, _ in results]
-        told = [block for _, _, blocks in results for block in blocks] + shown(beside, None)
-        if told:
-            count = sum(not isinstance(block, TextBlock) for block in told)
-            if count:
-                self.rendered.changes.append(f"put {count} image or file of a tool's result into a user message")
+        if told := told_behind([blocks for _, _, blocks in results], beside, self.rendered.changes):
             self._message(self._user(told))
 
     def _left_out(self, block: Block, why: str) -> None:
