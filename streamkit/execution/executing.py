@@ -26,7 +26,7 @@ from streamkit.execution.rounds import Round
 from streamkit.execution.schedule import Schedule
 from streamkit.tools import Approval, Tool
 
-__all__ = ["Execution", "check_seconds"]
+__all__ = ["Execution", "check_callable", "check_seconds"]
 
 _NO_ANSWERS: Mapping[str, Approval | bool] = {}
 
@@ -73,6 +73,7 @@ class Execution:
         may_pause: bool = False,
     ) -> None:
         check_seconds(timeout=timeout, run_timeout=run_timeout)
+        check_callable(approve=approve)
         self.round = round
         self._tools = tools
         self._schedule = limit if isinstance(limit, Schedule) else Schedule(limit)
@@ -410,3 +411,14 @@ def check_seconds(**given: float | None) -> None:
     for name, seconds in given.items():
         if seconds is not None and not seconds > 0:
             raise UsageError(f"{name} is a number of seconds above 0, or None, not {seconds!r}")
+
+
+def check_callable(**given: Any) -> None:
+    """Refuse what should be called and cannot be.
+
+    Raises:
+        UsageError: with the name and the value.
+    """
+    for name, function in given.items():
+        if function is not None and not callable(function):
+            raise UsageError(f"{name} is a function, not {function!r}")

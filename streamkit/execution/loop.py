@@ -23,7 +23,7 @@ from streamkit.execution.background import asyncio_task
 from streamkit.execution.calling import Approve
 from streamkit.execution.context import CreateStream, RoundContext
 from streamkit.execution.conversation import BeforeFollowUp, Conversation, Ended, Settings
-from streamkit.execution.executing import check_seconds
+from streamkit.execution.executing import check_callable, check_seconds
 from streamkit.execution.formatting import Shape
 from streamkit.execution.schedule import Schedule
 from streamkit.execution.state import RunState, checked_answers
@@ -113,6 +113,12 @@ def run_loop(
     if retries < 0:
         raise UsageError(f"retries is how often a request is made again, at least 0, not {retries!r}")
     check_seconds(timeout=timeout, run_timeout=run_timeout)
+    hooks = (before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up)
+    check_callable(
+        create_new_stream=create_new_stream, approve=approve, **{f"hook {n}": hook for n, hook in enumerate(hooks)}
+    )
+    if isinstance(fallbacks, str):
+        raise UsageError(f"fallbacks is a list of providers, not {fallbacks!r}")
     how = Settings(
         create_new_stream,
         known,
@@ -124,7 +130,7 @@ def run_loop(
         shape,
         retries,
         tuple(providers.get(each) for each in fallbacks),
-        (before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up),
+        hooks,
         turn_limits,
         leaked_markup,
     )

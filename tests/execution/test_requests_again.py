@@ -375,3 +375,23 @@ async def test_no_hook_is_called_before_the_first_request_nor_between_pauses() -
     model = Model(anthropic({"type": "text", "text": "Wait."}, reason="pause_turn"), anthropic())
     await loop(model, provider="anthropic", before_follow_up=lambda context: called.append(context.round))
     assert called == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"fallbacks": "anthropic"}, "a list of providers"),
+        ({"fallbacks": ["antropic"]}, "unknown provider"),
+        ({"before_follow_up": ["compact"]}, "hook 0 is a function"),
+        ({"approve": True}, "approve is a function"),
+        ({"retries": -1}, "at least 0"),
+    ],
+)
+def test_misuse_is_refused_at_once(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        loop(Model(), **wrong)
+
+
+def test_a_model_that_cannot_be_called_is_refused_at_once() -> None:
+    with pytest.raises(UsageError, match="create_new_stream is a function"):
+        loop("gpt-4")
