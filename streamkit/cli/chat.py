@@ -5,7 +5,8 @@ provider's usual environment variable. For example:
 
   streamkit chat --provider anthropic --model claude-sonnet-4-5 --tool mytools:get_weather "Weather in Oslo?"
 
-where mytools.py is in this folder and get_weather is a function with type annotations and a docstring.
+where mytools.py is in this folder and get_weather is a function with type annotations and a docstring. Before a tool
+with approval="ask" runs, you are asked at the terminal.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from streamkit import providers
-from streamkit.calls import CallRef
+from streamkit.calls import CallRef, ToolCall
 from streamkit.cli.endpoints import endpoint
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import (
@@ -28,19 +29,15 @@ from streamkit.events import (
     Text,
     ToolCallDelta,
     ToolCallStart,
-    ToolCanceled,
-    ToolCompleted,
-    ToolDenied,
-    ToolError,
-    ToolRunning,
-    ToolTimedOut,
     Warned,
 )
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from streamkit.tools import Tool
+    from streamkit.execution import Run
+    from streamkit.execution.notifications import ToolNotification
+    from streamkit.tools import Approval, Tool
 
 __all__ = ["configure", "run"]
 
@@ -87,7 +84,6 @@ def run(options: argparse.Namespace) -> int:
             lambda: _converse(name, url, reached.all_headers(key), body, tools, prompt, options.system, notes)
         )
     except StreamInterrupted as error:
-        print(file=sys.stdout, flush=True)
         notes.print(f"streamkit chat: {_sentence(error, url)}", style="red", markup=False, soft_wrap=True)
     except httpx.HTTPError as error:
         notes.print(
@@ -106,8 +102,10 @@ async def _converse(
     system: str | None,
     notes: Console,
 ) -> int:
+    import anyio
     import httpx
 
+    from streamkit.cli import approval
     from streamkit.execution import run_loop
     from streamkit.history import Content
 
@@ -118,11 +116,22 @@ async def _converse(
         async def ask(context: Any) -> Any:
             return http.stream("POST", url, json=_merged(settings, context.request))
 
-        printer = _Printer(notes)
-        async with run_loop(ask, provider=provider, tools=tools, history=history) as conversation:
-            async for event in conversation:
-                printer.show(event)
-        printer.end_line()
+        printer = _Printer(notes, tools)
+        floor = anyio.Lock()  # who has it writes: nothing stands between a question and its answer
+
+        async def approve(call: ToolCall, _: Any) -> Approval:
+            async with floor:
+                printer.end_line()
+                return await approval.ask(call)
+
+        conversation = run_loop(ask, provider=provider, tools=tools, history=history, approve=approve)
+        try:
+            async with conversation:
+                async for event in conversation:
+                    async with floor:
+                        printer.show(event)
+        finally:
+            printer.close(conversation)
     if conversation.ended != "answered":
         why = {
             "max_rounds": "the model still called tools in the last round that was allowed",
@@ -139,11 +148,15 @@ async def _converse(
 class _Printer:
     """Text to standard output, all else to standard error, each line begun on a line of its own."""
 
-    def __init__(self, notes: Console) -> None:
+    def __init__(self, notes: Console, tools: list[Tool]) -> None:
+        from streamkit.execution.notifications import Notifier
+
         self._notes = notes
+        self._notifier = Notifier(tools)
         self._open = False  # text stands on the line and no newline behind it
         self._thinking = False
         self._asked: dict[str, str] = {}  # each call as the model wrote it, by its id
+        self._running: set[str] = set()  # ids
 
     def show(self, event: Event) -> None:
         match event:
@@ -163,23 +176,54 @@ class _Printer:
                 self._asked[call.id] = self._call(call) + arguments_delta
             case ArgumentsRestated(call, arguments_text):
                 self._asked[call.id] = f"{call.name} {arguments_text}"
-            case ToolRunning(call):
-                self._note(f"> {_brief(self._call(call))}", "cyan")
-            case ToolCompleted(call, result):
-                self._note(f"= {_brief(self._call(call))}: {_brief(result.value)}", "green")
-            case (
-                ToolError(call, result)
-                | ToolDenied(call, result)
-                | ToolTimedOut(call, result)
-                | ToolCanceled(call, result)
-            ):
-                # The line names the tool already.
-                why = str(result.error).removeprefix(f"{call.name} failed with ")
-                self._note(f"! {_brief(self._call(call))}: {why}", "yellow")
             case Warned(code, message):
                 self._note(f"warning: {code}: {message}", "yellow")
             case _:
                 pass
+        for notification in self._notifier.take(event):
+            self._tell(notification)
+
+    def close(self, conversation: Run) -> None:
+        """The run was left, perhaps in the middle: say what became of the tools that ran."""
+        from streamkit.history import ToolResponseBlock
+
+        self.end_line()
+        blocks = [block for content in conversation.contents for block in content.blocks]
+        results = {block.call_id: block for block in blocks if isinstance(block, ToolResponseBlock)}
+        lines = []
+        for left in self._notifier.close():
+            result, label = results.get(left.id), self._label(left)
+            if result is not None and result.status == "completed":  # it ended, and nobody had heard of it yet
+                lines.append((f"= {label}: {_brief(result.result)}", "green"))
+            elif result is not None:
+                lines.append((f"! {label}: {result.error}", "yellow"))
+            elif left.id in self._running:  # begun early, in an answer that is not in the history
+                lines.append(
+                    (f"! {label}: Canceled before it had finished; nothing is known of its effects.", "yellow")
+                )
+        if lines and self._notes.is_terminal:
+            self._notes.print()  # the terminal's own ^C stands on the line
+        for line, style in lines:
+            self._note(line, style)
+
+    def _tell(self, told: ToolNotification) -> None:
+        label, result = self._label(told), told.result
+        if told.progress is not None:
+            self._note(f"~ {label}: {_brief(told.progress)}", "dim")
+        elif told.state == "running":
+            self._running.add(told.id)
+            self._note(f"> {label}", "cyan")
+        elif result is not None:
+            self._running.discard(told.id)
+            if told.state == "completed":
+                self._note(f"= {label}: {_brief(result.value)}", "green")
+            else:
+                # The line names the tool already.
+                why = str(result.error).removeprefix(f"{told.name} failed with ")
+                self._note(f"! {label}: {why}", "yellow")
+
+    def _label(self, told: ToolNotification) -> str:
+        return _brief(told.description or self._asked.get(told.id, f"{told.name} "))
 
     def _call(self, call: CallRef) -> str:
         return self._asked.get(call.id, f"{call.name} ")

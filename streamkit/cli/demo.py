@@ -2,7 +2,10 @@
 
 An embedded server speaks each provider's own format over real HTTP on this machine: the model calls two tools at once,
 one of them fails, it calls that one again, and answers. Streamkit reads each stream, runs the tools and continues the
-thread in the provider's format. The table at the end shows whether the same came of it on each wire.
+thread in the provider's format. The table shows whether the same came of it on each wire.
+
+Then one answer with three calls is read twice, with tools that may begin before it is over and without. On a terminal
+the seconds of both are measured; elsewhere the demo is quick, and the order of things shows the gain.
 """
 
 from __future__ import annotations
@@ -10,12 +13,14 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from streamkit import providers
+from streamkit.cli import eager
 from streamkit.cli.comparison import Outcome, counted, print_block, print_table, print_verdict, shape
 from streamkit.cli.endpoints import endpoint
+from streamkit.cli.tape import cut_into_frames, taped
 from streamkit.turn import Turn
 
 if TYPE_CHECKING:
@@ -68,8 +73,9 @@ async def _demo(names: list[str], console: Console) -> int:
         Reply("Bergen did not answer; I ask there again. ", Call(*_CALLS[2])),
         Reply(_ANSWER),
     ]
-    live = console.is_terminal and not console.is_dumb_terminal
-    # For people to follow; the whole in some ten seconds, however many wires there are.
+    # Not rich's word alone: colours may be forced for a file (FORCE_COLOR, as CI sets it), a moving picture may not.
+    live = console.is_terminal and not console.is_dumb_terminal and console.file.isatty()
+    # For people to follow; all wires in some ten seconds, however many there are.
     speed = min(1.0, 4 / len(names)) if live else 0.0
     async with serve(script, piece=6, pace=0.02 * speed) as server:
         console.print(
@@ -80,7 +86,8 @@ async def _demo(names: list[str], console: Console) -> int:
         async with httpx.AsyncClient(timeout=30.0, trust_env=False) as http:
             outcomes = [await _converse(name, server, http, console, live=live, speed=speed) for name in names]
     print_table(outcomes, console)
-    return print_verdict(outcomes, _expected(outcomes[0]), console)
+    code = print_verdict(outcomes, _expected(outcomes[0]), console)
+    return await eager.show(names if len(names) == 1 else eager.WIRES, console, live=live) or code
 
 
 def _expected(first: Outcome) -> Outcome:
@@ -130,7 +137,7 @@ async def _converse(
     async def ask(context: Any) -> AsyncIterator[bytes]:
         tapes.append([])
         body = {**reached.settings("demo"), **context.request}
-        return _taped(http.stream("POST", url, json=body), tapes[-1])
+        return taped(http.stream("POST", url, json=body), tapes[-1])
 
     if screen:
         screen.start()
@@ -159,17 +166,9 @@ async def _converse(
     return outcome
 
 
-async def _taped(request: Any, tape: list[bytes]) -> AsyncIterator[bytes]:
-    """The pieces of a response, as the network cut them, and a copy of each on the tape."""
-    async with request as response:
-        async for piece in response.aiter_bytes():
-            tape.append(piece)
-            yield piece
-
-
 def _replay(outcome: Outcome, tapes: list[list[bytes]], repeats: int = 30) -> None:
     """Feed what came over the network again, a frame a feed, to count the chunks and to measure what one costs."""
-    rounds = [list(_frames(outcome.provider, b"".join(tape))) for tape in tapes]
+    rounds = [list(cut_into_frames(outcome.provider, b"".join(tape))) for tape in tapes]
     outcome.chunks = sum(map(len, rounds))
     if not outcome.chunks:
         return
@@ -188,17 +187,3 @@ def _replay(outcome: Outcome, tapes: list[list[bytes]], repeats: int = 30) -> No
     outcome.nanoseconds = statistics.median(costs)
     if not outcome.problem and ids != outcome.ids:
         outcome.problem = f"the same bytes gave other ids when they were read again: {ids}, not {outcome.ids}"
-
-
-def _frames(provider: str, data: bytes) -> Iterable[bytes]:
-    """The same bytes, cut where a frame ends."""
-    from streamkit.framing import framer_for
-
-    framer = framer_for(providers.get(provider).framing)
-    start = 0
-    for end in range(1, len(data) + 1):
-        if framer.feed(data[end - 1 : end]):
-            yield data[start:end]
-            start = end
-    if start < len(data):
-        yield data[start:]
