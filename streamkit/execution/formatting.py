@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from streamkit.accumulator.content import call_block
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
-from streamkit.history import Content, ToolCallBlock, ToolResponseBlock
+from streamkit.history import Content, ReasoningBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.history.results import stored_result
 from streamkit.providers.protocol import Provider
 
@@ -162,7 +162,7 @@ def _inseparable(asked: Content, provider: Provider | None) -> str | None:
 
     Anthropic takes signed thinking back only in front of all the tool_use blocks that it led to, and Gemini 3 refuses a
     step of function calls whose first has no signature; of parallel calls only the first carries one
-    (https://ai.google.dev/gemini-api/docs/thought-signatures).
+    (https://ai.google.dev/gemini-api/docs/thought-signatures). DeepSeek and Kimi refuse calls without their reasoning.
     """
     blocks = [block for block in asked.blocks if provider is None or _is_of(block.metadata, provider)]
     if any(name in block.metadata for block in blocks for name in _SIGNATURES):
@@ -170,6 +170,9 @@ def _inseparable(asked: Content, provider: Provider | None) -> str | None:
     signed = [getattr(block, "signature", None) or getattr(block, "opaque", None) for block in blocks]
     if provider is not None and provider.batched_results and any(signed):
         return "they follow reasoning that the provider signed"
+    reasoned = any(isinstance(block, ReasoningBlock) for block in blocks)
+    if reasoned and getattr(provider, "calls_need_reasoning", False):
+        return "the provider wants the reasoning before them in the same message"
     return None
 
 

@@ -142,8 +142,9 @@ class Rendered(Protocol):
 class Provider(Protocol):
     """One provider: a vendor's wire under a name.
 
-    A fact more that it may have, where it is not what most have: ``calls_close_in_order`` (a call whose object is
-    closed is over once another has begun; default False).
+    Facts more that it may have, where they are not what most have: ``calls_close_in_order`` (a call whose object is
+    closed is over once another has begun; default False) and ``calls_need_reasoning`` (a message with calls is refused
+    without the reasoning before them; default False).
     """
 
     @property

@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 import pytest
-from chat_chunks import closed_turn
+from chat_chunks import answer, closed_turn
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -238,6 +238,17 @@ def test_thinking_of_another_provider_separates_nobody() -> None:
     update = settled(Round(anthropic_turn(thinking=True), shape="sequential", provider="openai_chat")).update()
     assert roles(update.messages) == ["assistant", "tool", "assistant", "tool"]
     assert "batched_instead" not in [warning.code for warning in update.warnings]
+
+
+@pytest.mark.parametrize(("provider", "together"), [("deepseek", True), ("kimi", True), ("vllm", False)])
+def test_calls_that_are_refused_without_their_reasoning_stay_together(provider: str, together: bool) -> None:
+    turn = Turn(provider, turn_key="k")
+    for chunk in [{"choices": [{"index": 0, "delta": {"reasoning_content": "Hm."}}]}, *answer("", GOOD, GOOD)]:
+        turn.feed(chunk)
+    turn.close()
+    update = settled(Round(turn, shape="sequential")).update()
+    assert [warning.code for warning in update.warnings] == (["batched_instead"] if together else [])
+    assert roles(update.messages) == (["assistant", "tool", "tool"] if together else ["assistant", "tool"] * 2)
 
 
 def test_gemini_signatures_keep_the_calls_together() -> None:

@@ -49,6 +49,7 @@ class ChatProvider:
         self.facts = facts
         self.name = facts.name
         self.calls_close_in_order = facts.calls_close_in_order
+        self.calls_need_reasoning = facts.calls_need_reasoning
         self.rewrite = rewrite
 
     def __repr__(self) -> str:

@@ -23,6 +23,8 @@ class ChatFacts:
         thinking_parts: reasoning stands in ``content`` instead, as parts of type ``thinking``.
         reasoning_replay: which reasoning goes back: ``always``; ``tool_turns``, that of turns in which a tool was
             called; ``never``.
+        calls_need_reasoning: a thinking model's message with calls is refused without its reasoning, so calls that
+            followed one reasoning cannot be shown one by one.
         stream_usage: whether usage must be asked for by ``stream_options``; False where that is refused.
         required_choice: the word for "one of the tools must be called".
         result_names: a tool's message names the tool.
@@ -57,6 +59,7 @@ class ChatFacts:
     reasoning_field: str | None = None
     thinking_parts: bool = False
     reasoning_replay: Literal["always", "tool_turns", "never"] = "always"
+    calls_need_reasoning: bool = False
     stream_usage: bool = True
     required_choice: str = "required"
     result_names: bool = False
@@ -110,6 +113,7 @@ DIALECTS = (
         # https://api-docs.deepseek.com/guides/thinking_mode: 400 where it is missing after a tool call (#tool-calls),
         # ignored elsewhere; the API before refused it there, when there were no tools (earendil-works/pi#3636).
         reasoning_replay="tool_turns",
+        calls_need_reasoning=True,
     ),
     ChatFacts(
         "fireworks",
@@ -130,6 +134,8 @@ DIALECTS = (
         id_target="kimi",
         # https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model: keep it in the context, all of it
         reasoning_field="reasoning_content",
+        # "reasoning_content is missing in assistant tool call message" (bytedance/deer-flow#3043, continue#11711)
+        calls_need_reasoning=True,
         result_images=True,  # tried, by lm15-dev/lm15-contract research/tool-result-content (September 2026)
         usage_in="choice",
     ),
