@@ -749,3 +749,18 @@ async def test_execute_one_tool_says_its_ending_when_canceled() -> None:
         await execute_one_tool(calls("hang")[0], tools=[hang], report=events.append)
     assert scope.cancelled_caught
     assert [event.type for event in events] == ["tool_running", "tool_canceled"]
+
+
+async def test_a_round_with_calls_to_run_cannot_just_be_concluded() -> None:
+    async def f() -> None: ...
+
+    execution = execute_tool_calls_batched(closed_turn("", ("f", {})), tools=[f])
+    with pytest.raises(UsageError, match="there are calls to run"):
+        execution.conclude()
+
+
+async def test_a_round_without_any_is_concluded_with_no_task_for_it() -> None:
+    execution = execute_tool_calls_batched(closed_turn("Hello.", ("f", "{")), tools=[])
+    assert [result.status for result in execution.conclude().results] == ["error"]
+    with pytest.raises(UsageError, match="used once"):
+        await execution

@@ -310,3 +310,13 @@ class RoundMachine(RuleBasedStateMachine):
 
 TestRoundMachine = RoundMachine.TestCase
 TestRoundMachine.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+
+
+def test_of_an_open_turn_only_what_began_early_is_settled_and_once() -> None:
+    turn, made, call = begun_early(("f", {"n": 1}), ("g", {}))
+    with pytest.raises(UsageError, match="no call of that position runs"):
+        made.settle(1, ToolResult(turn.calls[1], "completed", 1))
+    made.settle(0, ToolResult(call, "completed", 1))
+    with pytest.raises(UsageError, match="no call of that position runs"):
+        made.settle(0, ToolResult(call, "completed", 1))
+    assert [made.stage(position) for position in (0, 1)] == ["held", "waiting"]
