@@ -228,15 +228,18 @@ class Conversation:
                     yield event
         finally:
             self.warnings += asking.warnings
-            if execution is not None:
-                await execution.aclose()
-            turn = asking.turn
-            if not taken and turn is not None and turn.finish is not None and _failure(turn) is None:
-                # The reader left at the last events of an answer: it was said all the same.
-                withheld = "Not run: canceled before it began."
-                left = execution or self._execution(Round(turn, shape=self._how.shape, withheld=withheld))
-                self.context = asking.context
-                self._append(left.update if left.ended else left.conclude(), followed=True)
+            try:
+                if execution is not None:
+                    await execution.aclose()
+            finally:  # asyncio may cancel that once more
+                turn = asking.turn
+                if not taken and turn is not None and turn.finish is not None and _failure(turn) is None:
+                    # The reader left at the last events of an answer: it was said all the same.
+                    withheld = "Not run: canceled before it began."
+                    left = execution or self._execution(Round(turn, shape=self._how.shape, withheld=withheld))
+                    left.give_up()
+                    self.context = asking.context
+                    self._append(left.update if left.ended else left.conclude(), followed=True)
 
     def _asking(self, pauses: int) -> Asking:
         key = f"{self.run_key}:{self.context.round}"
@@ -317,16 +320,22 @@ class Conversation:
         """Run what is left of a round's calls, append the update, and see whether the run ends with it."""
         number = self.context.round
         paused_by_provider = turn is not None and turn.finish is not None and turn.finish.reason == "pause"
+        left = True
         try:
             if execution.entered:
                 async for event in execution:
                     yield event
             else:
                 execution.conclude()
+            left = False
         finally:  # also where the reader has left: every call has its result
-            await execution.aclose()
-            if execution.ended:
-                self._append(execution.update, followed=not paused_by_provider)
+            try:
+                await execution.aclose()
+            finally:  # asyncio may cancel that once more: what has run must be told all the same
+                if left:  # also by a reader to whom it was not told yet that somebody must answer
+                    execution.give_up()
+                if execution.ended:
+                    self._append(execution.update, followed=not paused_by_provider)
         if execution.paused:
             self._pause(execution)
             return

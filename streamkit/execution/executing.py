@@ -181,6 +181,12 @@ class Execution:
         self._conclude()
         return self.update
 
+    def give_up(self) -> None:
+        """Of one that is paused, and that nobody goes on with: the calls that wait for an answer are canceled."""
+        if self.paused:
+            self.paused = False
+            self._write()
+
     @property
     def entered(self) -> bool:
         """Its block was entered."""
@@ -300,6 +306,8 @@ class Execution:
         if self.round.closed:
             self._open()
         while True:
+            # Woken and cancelled at once: nothing more may begin, and questions that were cancelled are no pause.
+            await anyio.lowlevel.checkpoint_if_cancelled()
             self._wake = anyio.Event()
             for asked in self._to_ask:  # people are slow: all are asked at once, and asking takes no place
                 self._asking += 1
@@ -378,16 +386,18 @@ class Execution:
                 self._open()
             self._concluded = True
             self._schedule.leave(self)
-            if not self._opened or self.paused:
-                return
-            for position in self.round.unsettled:
-                self._settle(position, self._stopped(position))
-            written = len(self.warnings)
-            self._update = self.round.update(self.warnings)
-            for warning in self._update.warnings[written:]:
-                self._outbox.put(Warned(warning.code, warning.message))
+            if self._opened and not self.paused:
+                self._write()
         finally:  # a callback of the caller's may raise, and the reader must not wait for ever
             self._outbox.close()
+
+    def _write(self) -> None:
+        for position in self.round.unsettled:
+            self._settle(position, self._stopped(position))
+        written = len(self.warnings)
+        self._update = self.round.update(self.warnings)
+        for warning in self._update.warnings[written:]:
+            self._outbox.put(Warned(warning.code, warning.message))
 
     def _turn_is_over(self) -> bool:
         return self.round.turn is not None and self.round.turn.closed

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Generator
 from contextlib import aclosing, suppress
+from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
@@ -26,6 +27,10 @@ CLOSING_TIME = 5.0
 
 #: Seconds to wait for the end of a body whose terminator was seen.
 LINGERING = 0.1
+
+# Pieces of a body that can have come by one read of the network and wait to be given: httpcore reads 64 KiB, and an
+# HTTP chunk has 6 bytes or more.
+_BUFFERED = 64 * 1024 // 6
 
 _BYTES = (bytes, bytearray, memoryview)
 
@@ -235,28 +240,49 @@ class Source:
         """Close the source, whatever happened. A second time does nothing."""
         if not (targets := self._to_close()):
             return
+        interrupted: BaseException | None = None
         # Shielded, because a cancelled reader must still be able to say goodbye to the peer. Nothing is yielded here.
-        with anyio.move_on_after(CLOSING_TIME, shield=True):
-            if isinstance(self._pieces, AsyncGenerator) and hasattr(self._given, "aiter_bytes"):
-                await self._run_out(self._pieces)
-            for target in targets:
-                with suppress(Exception):  # the turn has its result; a source that closes badly cannot change it
-                    asynchronous = hasattr(target, "aclose") and not _is_sync_response(target)
-                    closing = target.aclose() if asynchronous else target.close()
-                    if isawaitable(closing):
-                        await closing
+        with anyio.move_on_after(CLOSING_TIME, shield=True) as scope:
+            steps = [partial(self._close, target) for target in targets]
+            if isinstance(self._pieces, AsyncGenerator) and self._pieces is not self._given:
+                steps.insert(0, partial(self._run_out, self._pieces))
+            while steps:
+                try:
+                    await steps[0]()
+                except anyio.get_cancelled_exc_class() as error:
+                    if scope.cancel_called:
+                        raise
+                    interrupted = error  # asyncio's own cancel() knows no shield: the same once more
+                else:
+                    del steps[0]
+        if interrupted is not None:
+            raise interrupted
+
+    async def _close(self, target: Any) -> None:
+        with suppress(Exception):  # the turn has its result; a source that closes badly cannot change it
+            asynchronous = hasattr(target, "aclose") and not _is_sync_response(target)
+            closing = target.aclose() if asynchronous else target.close()
+            if isawaitable(closing):
+                await closing
 
     async def _run_out(self, pieces: AsyncGenerator[Any, None]) -> None:
-        """Let a response's own iterator come to its end.
+        """Let the iterator of a response, or of an SDK's stream, come to its end.
 
         A body read to its end leaves its connection to the next request, and with httpx a body ends just behind the
         terminator. Where it does not at once, or the reader left early, the cancellation unwinds the generators that
-        httpx has nested in each other, which closing the outermost would leave to the collector (trio warns of that).
+        httpx and the SDKs have nested in each other, which closing the outermost would leave to the collector (trio
+        warns of that). A generator that is the source itself is its writer's, and is closed as generators are.
         """
-        with anyio.move_on_after(LINGERING if self._turn.done else 0), suppress(Exception):
-            while True:
-                await anext(pieces)
-                await anyio.lowlevel.checkpoint()
+        with suppress(Exception):
+            if self._turn.done:
+                with anyio.move_on_after(LINGERING):
+                    while True:
+                        await anext(pieces)
+                        await anyio.lowlevel.checkpoint()
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                for _ in range(_BUFFERED):  # no checkpoint: the cancellation is for where the innermost of them waits
+                    await anext(pieces)
 
     def close(self) -> None:
         """The same for a sync source."""

@@ -154,6 +154,20 @@ def test_an_execution_that_leaves_takes_its_calls_with_it() -> None:
     assert begin_all(schedule, "two") == [0]
 
 
+def test_who_waits_for_others_and_who_only_for_an_answer() -> None:
+    schedule = Schedule(1)
+    assert not schedule.waits_for_others("one")
+    schedule.add("two", 0, READ)
+    assert begin_all(schedule, "two") == [0]
+    schedule.add("one", 0, READ, ready=False)  # somebody is asked about it
+    assert not schedule.waits_for_others("one")
+    schedule.add("one", 1, READ)
+    assert schedule.waits_for_others("one")
+    schedule.drop("one", 1)
+    schedule.add("one", 1, WRITE)  # behind its own question
+    assert not schedule.waits_for_others("one")
+
+
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True, "8"])
 def test_a_limit_that_lets_nothing_run_is_refused(limit: Any) -> None:
     with pytest.raises(UsageError, match="at least 1"):

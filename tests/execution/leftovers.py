@@ -1,0 +1,35 @@
+"""What executions may leave behind: tasks and threads, for tests that say there are none."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Set
+
+import anyio
+import anyio.lowlevel
+
+__all__ = ["nothing_left", "tool_threads"]
+
+
+def tool_threads() -> set[threading.Thread]:
+    """The threads that tools run in, also those that other tests have abandoned."""
+    return {thread for thread in threading.enumerate() if thread.name == "streamkit tool"}
+
+
+async def nothing_left(before: Set[threading.Thread]) -> None:
+    """No task of an execution, and no thread of a tool but those *before*, once such as are about to end have ended."""
+    with anyio.fail_after(5):
+        while tool_threads() - before:  # noqa: ASYNC110 - a thread tells nobody that it has ended
+            await anyio.sleep(0.001)
+    for _ in range(20):
+        await anyio.lowlevel.checkpoint()
+    try:
+        import trio
+
+        root = trio.lowlevel.current_root_task()
+        assert root is not None
+        names = [task.name for nursery in root.child_nurseries for task in nursery.child_tasks]
+    except RuntimeError:
+        names = [repr(task) for task in asyncio.all_tasks()]
+    assert not [name for name in names if "OwnedTask" in name]
