@@ -334,6 +334,7 @@ def test_every_call_has_one_result_in_call_order_whatever_happens(backend: str, 
         assert [status for _, status in answered] == expected(plan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @given(plan=plans(leaving=False), order=st.randoms(use_true_random=False), limit=st.integers(1, 8))
 @SUITE

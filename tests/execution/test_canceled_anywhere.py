@@ -161,6 +161,7 @@ async def test_people_who_are_asked(execute: Callable[..., Execution], use: str,
     assert any({"completed", "canceled"} <= set(each) for each in seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("execute", EXECUTORS)
 @pytest.mark.parametrize("use", ["await", "watch"])
 async def test_tools_in_threads(execute: Callable[..., Execution], use: str, cancel: str) -> None:

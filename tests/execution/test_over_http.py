@@ -248,6 +248,7 @@ async def test_asyncio_may_cancel_more_than_once(anyio_backend_name: str, often:
     assert run.ended == "canceled"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leave", WAYS)
 async def test_what_was_received_and_not_read_yet_is_let_go(leave: Any) -> None:
     """Many small frames that came by one read: nothing of httpx is left to the collector, of which trio would warn."""
@@ -568,6 +569,7 @@ def pool_of(client: Any) -> list[Any]:
     return list(client._client._transport._pool.connections)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leave", WAYS)
 @pytest.mark.parametrize("which", SDKS)
 async def test_leaving_an_answer_of_an_sdk_closes_its_stream(which: str, leave: Any) -> None:
@@ -599,6 +601,7 @@ async def test_a_whole_conversation_with_an_sdk(which: str, anyio_backend_name: 
     assert answered_calls(run.contents) == [("get_weather", "completed")] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leave", WAYS)
 @pytest.mark.parametrize("which", SDKS)
 async def test_leaving_the_second_answer_of_an_sdk_closes_its_stream(

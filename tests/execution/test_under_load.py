@@ -284,6 +284,7 @@ CROWDS: dict[str, Callable[[int], list[str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crowd", CROWDS)
 async def test_the_work_for_many_calls_is_in_proportion_to_their_number(crowd: str, anyio_backend_name: str) -> None:
     await check_in_proportion(execute_tool_calls_batched, CROWDS[crowd])
@@ -326,6 +327,7 @@ async def test_800_calls_that_are_canceled_while_they_wait_are_told_in_one_go() 
     assert cost[200] < 4.4 * cost[50]
 
 
+@pytest.mark.slow
 async def test_memory_is_in_proportion_and_given_back() -> None:
     async def use(count: int) -> tuple[int, int]:
         """The peak of an execution and what is left behind it, in bytes."""
@@ -353,6 +355,7 @@ async def test_memory_is_in_proportion_and_given_back() -> None:
     assert left < 10_000
 
 
+@pytest.mark.slow
 async def test_a_schedule_that_is_shared_for_ever_keeps_nothing_of_executions_that_are_over() -> None:
     """A server has one for all its conversations, whose tools hold what belongs to their users."""
     schedule = Schedule(LIMIT)

@@ -215,6 +215,7 @@ def shape(chunk: Any, path: tuple[Any, ...]) -> str:
     return ".".join(words)
 
 
+@pytest.mark.slow
 @near_the_vocabulary
 def test_every_place_may_hold_anything(provider: str) -> None:
     """Each kind of place in the chunks of the cases, holding a value of each type, one at a time."""

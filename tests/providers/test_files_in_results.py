@@ -217,7 +217,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize("provider", providers.names())
-@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_no_value_keeps_a_provider_from_being_answered(value: Any, provider: str) -> None:
     assert executed(value, provider)
     contents = history(returned(value))

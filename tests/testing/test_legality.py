@@ -646,6 +646,7 @@ def places(value, path=()):
         yield from places(item, (*path, key))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(LEGAL))
 @settings(max_examples=80, deadline=None)
 @given(data=st.data())
