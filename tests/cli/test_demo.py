@@ -24,6 +24,7 @@ def test_it_shows_the_same_from_every_wire(capsys):
     assert max(map(len, out.splitlines())) <= 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", providers.names())
 def test_one_wire_alone(capsys, name):
     assert main(["demo", "--provider", name]) == 0

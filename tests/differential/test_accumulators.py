@@ -107,6 +107,7 @@ PROVIDERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (CAPTURES / "manifest.json").exists(), reason="no recorded streams here")
 def test_the_sdks_say_the_same_of_recorded_streams() -> None:
     found: set[tuple[str, frozenset[str]]] = set()

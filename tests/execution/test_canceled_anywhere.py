@@ -237,6 +237,7 @@ def check_run(run: Any, model: Model, office: Office, schedule: Schedule, finish
     assert run.ended in ("answered", "canceled", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["batched", "sequential"])
 @pytest.mark.parametrize("calls", [["remove", "remove", "look"], ["read", "read"]], ids=["asked", "threads"])
 async def test_a_run(shape: Any, calls: list[str], cancel: str) -> None:

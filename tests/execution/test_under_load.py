@@ -41,7 +41,7 @@ pytestmark = pytest.mark.anyio
 PACKAGE = str(Path(streamkit.__file__).parent)
 EXECUTION = str(Path(PACKAGE, "execution"))
 MANY, FEW, LIMIT = 800, 100, 5
-KINDS = ["async", "threads"]
+KINDS = ["async", pytest.param("threads", marks=pytest.mark.slow)]
 
 
 def calls(names: Iterable[str]) -> list[ToolCall]:

@@ -367,6 +367,7 @@ PARTS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", ["openai_chat", "mistral"])
 @settings(max_examples=50, deadline=None)
 @given(

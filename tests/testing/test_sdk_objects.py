@@ -213,6 +213,7 @@ def as_far_as_the_sdk_shows(provider: str, plain: dict[str, Any]) -> dict[str, A
     return plain
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not recorded(), reason="no recorded streams here")
 @pytest.mark.parametrize("provider", sorted({*recorded()}))
 def test_objects_of_recorded_streams_give_the_turn_that_bytes_give(provider: str, streams: Streams) -> None:
