@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from streamkit.accumulator.content import call_block
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
+from streamkit.errors import UsageError
 from streamkit.history import Content, ReasoningBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.history.results import stored_result
 from streamkit.providers.protocol import Provider
 
-__all__ = ["Formatting", "Messages", "Shape", "ThreadUpdate", "asked_by", "written"]
+__all__ = ["Formatting", "Messages", "Shape", "ThreadUpdate", "asked_by", "check_shape", "written"]
 
 #: ``batched``: one assistant message with all calls, then all results. ``sequential``: one call, one result, in turn.
 Shape: TypeAlias = Literal["batched", "sequential"]
@@ -60,6 +61,16 @@ class Formatting:
     def whole(self) -> bool:
         """Nothing is left to a provider."""
         return self.batch is not None or (self.call is not None and self.result is not None)
+
+
+def check_shape(shape: str) -> None:
+    """Refuse a shape that there is not.
+
+    Raises:
+        UsageError: with the two there are.
+    """
+    if shape not in get_args(Shape):
+        raise UsageError(f"shape is {' or '.join(map(repr, get_args(Shape)))}, not {shape!r}")
 
 
 def asked_by(calls: Sequence[ToolCall], provider: Provider | None) -> Content:

@@ -24,7 +24,7 @@ from streamkit.execution.calling import Approve
 from streamkit.execution.context import CreateStream, RoundContext
 from streamkit.execution.conversation import BeforeFollowUp, Conversation, Ended, Settings
 from streamkit.execution.executing import check_callable, check_seconds
-from streamkit.execution.formatting import Shape
+from streamkit.execution.formatting import Shape, check_shape
 from streamkit.execution.schedule import Schedule
 from streamkit.execution.state import RunState, checked_answers
 from streamkit.history import Content
@@ -112,6 +112,7 @@ def run_loop(
         raise UsageError(f"max_rounds is at least 1, not {max_rounds!r}")
     if retries < 0:
         raise UsageError(f"retries is how often a request is made again, at least 0, not {retries!r}")
+    check_shape(shape)
     check_seconds(timeout=timeout, run_timeout=run_timeout)
     hooks = (before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up)
     check_callable(

@@ -16,7 +16,7 @@ import msgspec
 from streamkit import providers
 from streamkit.calls import ResultStatus, StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
-from streamkit.execution.formatting import Formatting, Shape, ThreadUpdate, asked_by, written
+from streamkit.execution.formatting import Formatting, Shape, ThreadUpdate, asked_by, check_shape, written
 from streamkit.history import Content
 from streamkit.providers.protocol import Provider
 from streamkit.turn import Turn
@@ -65,7 +65,7 @@ class Round:
         refused: the results of the calls that may not run, known as soon as all calls are.
 
     Raises:
-        UsageError: there are calls alone, and neither a provider nor callbacks.
+        UsageError: there are calls alone, and neither a provider nor callbacks; there is no such shape.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Round:
         formatting: Formatting | None = None,
         withheld: str | None = None,
     ) -> None:
+        check_shape(shape)
         self.turn = subject if isinstance(subject, Turn) else None
         self.calls: tuple[ToolCall, ...] = ()
         self.refused: list[ToolResult] = []

@@ -17,7 +17,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from streamkit.calls import ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.events import Event
-from streamkit.execution.formatting import Shape, ThreadUpdate
+from streamkit.execution.formatting import Shape, ThreadUpdate, check_shape
 from streamkit.execution.read import Source, batches
 from streamkit.execution.rounds import Round
 from streamkit.turn import Turn
@@ -89,6 +89,7 @@ class SharedAccumulator:
     def __init__(self, capacity: int = 64, *, shape: Shape = "batched") -> None:
         if capacity < 1:
             raise UsageError(f"capacity is how many calls may wait for a worker, at least 1, not {capacity!r}")
+        check_shape(shape)
         self._shape: Shape = shape
         self._send: MemoryObjectSendStream[HandedCall]
         self._receive: MemoryObjectReceiveStream[HandedCall]

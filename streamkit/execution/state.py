@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
 from streamkit.arguments import without_lone_surrogates
 from streamkit.calls import ResultStatus, ToolCall, ToolResult, Usage
@@ -83,6 +83,17 @@ class RunState(BaseModel):
     pending: list[str]
     usage: list[Annotated[Usage, *_struct(Usage)]] = Field(default_factory=list)
     failures: dict[str, int] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _speaks_of_its_calls(self) -> RunState:
+        known = {call.id for call in self.calls}
+        told = [result.call_id for result in self.results]
+        unknown = [call_id for call_id in [*told, *self.pending] if call_id not in known]
+        if unknown:
+            raise ValueError(f"the state speaks of calls that it does not hold: {', '.join(unknown)}")
+        if len({*told, *self.pending}) < len(told) + len(self.pending):
+            raise ValueError("a call of the state has two results, or one and waits for an answer")
+        return self
 
     @classmethod
     def of(cls, paused: Round, pending: list[ToolCall], **more: Any) -> RunState:

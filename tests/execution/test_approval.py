@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from chat_chunks import answer
+from pydantic import ValidationError
 
 from streamkit import Approval, Content, RoundContext, RunState, ToolContext, UsageError, run_loop, tool
 from streamkit.events import Event, RoundFinished, RoundStarted, ToolCompleted, ToolDenied, ToolRunning
@@ -365,6 +366,27 @@ async def test_misuse_is_refused_at_once(wrong: dict[str, Any], message: str) ->
         wrong = {"approvals": {run.pending[0].id: "yes"}}
     with pytest.raises(UsageError, match=message):
         run_loop(Model(), **{"resume": run.state, "tools": house.tools} | wrong)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda state: state["calls"].pop(),
+        lambda state: state["calls"].pop(0),
+        lambda state: state["results"].append(state["results"][0]),
+        lambda state: state["pending"].append(state["results"][0]["call_id"]),
+        lambda state: state.update(version=2),
+        lambda state: state.update(surplus="x"),
+        lambda state: state.pop("asked"),
+        lambda state: state["calls"][0].update(id=None),
+    ],
+)
+async def test_a_state_that_is_damaged_is_refused_when_it_is_read(damaged: Any) -> None:
+    run = await paused(House())
+    data = json.loads(run.state.model_dump_json())
+    damaged(data)
+    with pytest.raises(ValidationError):
+        RunState.model_validate(data)
 
 
 async def test_a_thread_cannot_be_resumed_with_another_provider() -> None:

@@ -385,6 +385,7 @@ async def test_no_hook_is_called_before_the_first_request_nor_between_pauses() -
         ({"before_follow_up": ["compact"]}, "hook 0 is a function"),
         ({"approve": True}, "approve is a function"),
         ({"retries": -1}, "at least 0"),
+        ({"shape": "parallel"}, "'batched' or 'sequential'"),
     ],
 )
 def test_misuse_is_refused_at_once(wrong: dict[str, Any], message: str) -> None:
