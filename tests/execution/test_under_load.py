@@ -454,8 +454,8 @@ async def test_a_run_of_1000_rounds_keeps_nothing_but_its_conversation(mode: str
     assert (run.ended, run.rounds) == ("answered", ROUNDS + 1)
     assert len(run.contents) == 2 * ROUNDS + 1
     more = seen[ROUNDS - 1] - seen[200]
-    # Not none at all: abstract classes remember what they were asked about, each once (91 were seen). What a run kept of
-    # every round would be 799 or more.
+    # Not none at all: abstract classes remember what they were asked about, each once (91 were seen). What a run kept
+    # of every round would be 799 or more.
     assert more.total() < 200, more
 
 
