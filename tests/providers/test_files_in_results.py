@@ -216,6 +216,7 @@ VALUES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", providers.names())
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_no_value_keeps_a_provider_from_being_answered(value: Any, provider: str) -> None:

@@ -363,6 +363,7 @@ def _said(turn: Turn) -> dict[str, Any]:
     return whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FACTS)
 @settings(max_examples=40, deadline=None)
 @given(st.data(), st.integers(1, 20), st.integers(1, 20))

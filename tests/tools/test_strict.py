@@ -769,6 +769,7 @@ def everything(
 ) -> None: ...
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", [OPENAI, WORDLESS, chat_modes.MODES["groq"], chat_modes.MODES["kimi"]])
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
