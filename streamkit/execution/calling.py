@@ -101,7 +101,7 @@ async def execute_one_tool(
     say = report or _no_report
     ready = not_runnable(call, turn) or prepare(call, as_tools(tools))
     try:
-        if isinstance(ready, Ready):
+        if isinstance(ready, Ready) and ready.tool.approval == "ask":
             ready = await ask(ready, approve, deps) or unanswered(ready)
         result = await run(ready, timeout, deps, turn, say) if isinstance(ready, Ready) else ready
     except anyio.get_cancelled_exc_class():
@@ -155,9 +155,7 @@ def _unknown(name: str, tools: Mapping[str, Tool]) -> str:
 
 
 async def ask(ready: Ready, approve: Approve | None, deps: Any) -> Ready | ToolResult | None:
-    """Have somebody agree to a call that wants it; what they did not agree to has its result. None: no answer yet."""
-    if ready.tool.approval != "ask":
-        return ready
+    """Have somebody agree to a call; what they did not agree to has its result. None: no answer yet."""
     if approve is None:
         return None
     try:

@@ -265,7 +265,7 @@ class Execution:
             self._outbox.put(ending(result))
         for position, call in enumerate(self.round.calls):
             stage = self.round.stage(position)
-            if stage == "waiting":
+            if stage in ("waiting", "asking"):
                 self._admit(position, call)
             elif stage != "running":
                 self._schedule.drop(self, position)
@@ -282,15 +282,21 @@ class Execution:
             self._settle(position, ready)
             return
         self._ready[position] = ready
-        asks = ready.tool.approval == "ask" and answer is None
+        asked = (
+            self.round.stage(position) == "asking"
+        )  # before a pause: it waits for its answer, whatever its tool says
+        asks = answer is None and (asked or ready.tool.approval == "ask")
         if self._schedule.holds(self, position):
             if not asks:
                 self._schedule.release(self, position)
         else:
             self._schedule.add(self, position, ready.tool, ready=not asks, in_turn=self._one_by_one)
         if asks:
-            self.round.ask(position)
             self._to_ask.append(position)
+        if asks and not asked:
+            self.round.ask(position)
+        elif asked and not asks:
+            self.round.allow(position)
 
     async def _work(self) -> None:
         self._schedule.listen(self, lambda: self._wake.set())

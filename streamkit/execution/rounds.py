@@ -109,11 +109,14 @@ class Round:
         asked: Content,
         calls: Sequence[ToolCall],
         results: Iterable[ToolResult],
+        asking: Iterable[str] = (),
         *,
         provider: str | Provider,
         shape: Shape = "batched",
     ) -> Round:
-        """A round that was stored half way: what the model said, its calls, and the results that are there."""
+        """A round that was stored half way: what the model said, its calls, the results that are there, and the ids of
+        the calls that somebody was asked about.
+        """
         made = cls(calls, provider=provider, shape=shape)
         made.refused = []  # they were told then
         made._asked = asked
@@ -122,6 +125,8 @@ class Round:
             position = positions[result.call.id]
             made._stages[position] = result.status
             made._results[position] = result
+        for call_id in asking:
+            made.ask(positions[call_id])
         return made
 
     # ---------------------------------------------------------------- what it is

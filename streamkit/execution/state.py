@@ -118,7 +118,7 @@ class RunState(BaseModel):
             ToolResult(by_id[stored.call_id], stored.status, stored.value, stored.error, stored.metadata)
             for stored in self.results
         ]
-        return Round.restored(self.asked, self.calls, results, provider=provider, shape=shape)
+        return Round.restored(self.asked, self.calls, results, self.pending, provider=provider, shape=shape)
 
 
 def checked_answers(state: RunState, approvals: Mapping[str, Approval | bool]) -> dict[str, Approval | bool]:

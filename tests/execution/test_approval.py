@@ -439,3 +439,21 @@ async def test_another_process_goes_on(tmp_path: Path) -> None:
         ("remove", "removed dust", "completed"),
         ("remove", None, "denied"),
     ]
+
+
+async def test_a_call_that_waits_needs_its_answer_though_the_tool_would_now_run_unasked() -> None:
+    house = House()
+    run = await paused(house, CALLS[1])
+    unasked = [tool(each.function if hasattr(each, "function") else each, name=name, approval="allow")
+               for each, name in zip(house.tools, ("look", "remove"), strict=True)]  # fmt: skip
+    again = await run_loop(Model(), resume=stored(run.state), tools=unasked)
+    assert again.ended == "awaiting_approval"
+    assert house.done == []
+    denied = await run_loop(
+        Model(answer("Oh.")), resume=stored(again.state), approvals={run.pending[0].id: False}, tools=unasked
+    )
+    assert [status for *_, status in results_of(denied.contents)] == ["denied"]
+    allowed = await run_loop(
+        Model(answer("Done.")), resume=stored(again.state), approvals={run.pending[0].id: True}, tools=unasked
+    )
+    assert (house.done, allowed.ended) == (["remove dust"], "answered")
