@@ -86,9 +86,10 @@ class Asking:
                     if not self.begun and turn.error is not None and _says_nothing(events):
                         last += events
                         continue
+                    if last:
+                        events, last = last + events, []
                     self.begun = True
-                    yield last + events
-                    last = []
+                    yield events
             error = turn.error
             if self.begun or error is None:
                 return

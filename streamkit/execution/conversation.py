@@ -65,7 +65,6 @@ class Settings:
     """What ``run_loop`` was told; its docstring describes each."""
 
     create_new_stream: CreateStream
-    tools: dict[str, Tool]
     approve: Approve | None
     max_rounds: int
     schedule: Schedule
@@ -198,12 +197,13 @@ class Conversation:
         try:
             async with aclosing(asking.batches()) as lists:
                 async for events in lists:
-                    if early and asking.begun and asking.turn is not None and execution is None:
-                        execution = self._execution(Round(asking.turn, shape=self._how.shape))
+                    turn = asking.turn
+                    if early and asking.begun and turn is not None and execution is None:
+                        execution = self._execution(Round(turn, shape=self._how.shape))
                         await execution.__aenter__()
                     for event in events:
                         yield event
-                    if execution is not None and _failure(execution.round.turn) is None:
+                    if execution is not None and turn is not None and _failure(turn) is None:
                         for event in execution.advance(events):
                             yield event
             self.context = asking.context
@@ -397,10 +397,8 @@ class Conversation:
         return Warned(code, message)
 
 
-def _failure(turn: Turn | None) -> StreamError | None:
+def _failure(turn: Turn) -> StreamError | None:
     """What ended a turn so that nothing of it counts."""
-    if turn is None:
-        return None
     if turn.error is None and turn.finish is not None and turn.finish.reason == "error":
         return StreamError("provider_error", f"the provider ended the answer with {turn.finish.raw!r}")
     return turn.error

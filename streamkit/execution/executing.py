@@ -282,9 +282,7 @@ class Execution:
             self._settle(position, ready)
             return
         self._ready[position] = ready
-        asked = (
-            self.round.stage(position) == "asking"
-        )  # before a pause: it waits for its answer, whatever its tool says
+        asked = self.round.stage(position) == "asking"  # since before a pause: whatever its tool says now
         asks = answer is None and (asked or ready.tool.approval == "ask")
         if self._schedule.holds(self, position):
             if not asks:

@@ -125,12 +125,14 @@ def _rendered(
     rendered = provider.render(before + made)
     warnings += [StreamWarning("content_changed", change) for change in rendered.changes]
     messages = rendered.messages[len(provider.render(before).messages) :]
+    if not step or (formatting.call is None and formatting.result is None):
+        return messages
     # Results stand behind the calls: in one message where the wire has one for all, else one each, and behind them a
     # user message where only that can hold the images and files of results.
     at = len(provider.render(before + made[:1]).messages) - (len(rendered.messages) - len(messages))
-    if step and formatting.call is not None:
+    if formatting.call is not None:
         messages[:at] = _formatted_calls(formatting, step)
-    elif step and formatting.result is not None:
+    else:
         messages[at:] = _formatted_results(formatting, step)
     return messages
 

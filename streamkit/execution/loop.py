@@ -122,7 +122,6 @@ def run_loop(
         raise UsageError(f"fallbacks is a list of providers, not {fallbacks!r}")
     how = Settings(
         create_new_stream,
-        known,
         approve,
         max_rounds,
         limit if isinstance(limit, Schedule) else Schedule(limit),
@@ -140,8 +139,14 @@ def run_loop(
             raise UsageError("a resumed run has its history, thread, run_key and tool_choice from its state")
         if not isinstance(resume, RunState):
             raise UsageError(f"resume takes a RunState (RunState.model_validate_json), not {type(resume).__name__}")
-        conversation = _resumed(resume, provider, how, deps)
-        conversation.resume(resume, checked_answers(resume, approvals or {}))
+        answers = checked_answers(resume, approvals or {})
+        found = providers.get(resume.provider if provider is None else provider)
+        if resume.thread is not None and found.name != resume.provider:
+            raise UsageError(f"the run was paused with a thread of {resume.provider}, which {found.name} cannot read")
+        conversation = _conversation(
+            resume.history, known, resume.tool_choice, found, deps, resume.thread, how, resume.run_key, resume.round
+        )
+        conversation.resume(resume, answers)
         return Run(conversation)
     if approvals is not None:
         raise UsageError("approvals are answers to a paused run's questions: give its state with resume=")
@@ -151,39 +156,27 @@ def run_loop(
         raise UsageError("give run_loop either history (Contents) or thread (the provider's own messages)")
     if tool_choice not in (None, "auto", "none", "required", *known):
         raise UsageError(f"tool_choice is 'auto', 'none', 'required' or a tool's name, not {tool_choice!r}")
-    context = RoundContext(
-        contents=list(history or ()),
-        tools=list(known.values()),
-        tool_choice=tool_choice,
-        provider=providers.get(provider),
-        deps=deps,
-        native=None if thread is None else list(thread),
-    )
-    _check_thread(context, how)
-    Turn(context.provider, limits=turn_limits, leaked_markup=leaked_markup)  # refuses now what it would refuse later
-    return Run(Conversation(context, how, run_key if run_key is not None else secrets.token_urlsafe(12)))
+    key = run_key if run_key is not None else secrets.token_urlsafe(12)
+    return Run(_conversation(history or (), known, tool_choice, providers.get(provider), deps, thread, how, key))
 
 
-def _resumed(state: RunState, provider: str | Provider | None, how: Settings, deps: Any) -> Conversation:
-    found = providers.get(state.provider if provider is None else provider)
-    if state.thread is not None and found.name != state.provider:
-        raise UsageError(f"the run was paused with a thread of {state.provider}, which {found.name} cannot read")
-    context = RoundContext(
-        contents=list(state.history),
-        tools=list(how.tools.values()),
-        tool_choice=state.tool_choice,
-        provider=found,
-        round=state.round,
-        deps=deps,
-        native=None if state.thread is None else list(state.thread),
-    )
-    _check_thread(context, how)
-    return Conversation(context, how, state.run_key)
-
-
-def _check_thread(context: RoundContext, how: Settings) -> None:
-    if context.native is not None and how.fallbacks:
+def _conversation(
+    contents: Sequence[Content],
+    tools: dict[str, Tool],
+    tool_choice: ToolChoice | None,
+    provider: Provider,
+    deps: Any,
+    thread: Sequence[dict[str, Any]] | None,
+    how: Settings,
+    run_key: str,
+    round: int = 0,
+) -> Conversation:
+    if thread is not None and how.fallbacks:
         raise UsageError("a thread of one provider's own messages cannot go on with another: give history")
+    Turn(provider, limits=how.turn_limits, leaked_markup=how.leaked_markup)  # refuses now what it would refuse later
+    native = None if thread is None else list(thread)
+    context = RoundContext(list(contents), list(tools.values()), tool_choice, provider, round, deps, native)
+    return Conversation(context, how, run_key)
 
 
 class Run:

@@ -114,8 +114,15 @@ class Round:
         provider: str | Provider,
         shape: Shape = "batched",
     ) -> Round:
-        """A round that was stored half way: what the model said, its calls, the results that are there, and the ids of
-        the calls that somebody was asked about.
+        """A round that was stored half way.
+
+        Args:
+            asked: what the model said.
+            calls: its calls.
+            results: those that are there.
+            asking: the ids of the calls that somebody was asked about.
+            provider: whose format the messages have.
+            shape: how calls and results are laid out.
         """
         made = cls(calls, provider=provider, shape=shape)
         made.refused = []  # they were told then
@@ -192,11 +199,11 @@ class Round:
             call = self.calls[position]
             may_run = self._results[position] is None
             self._results[position] = None  # what began is settled when it has stopped
-            self.refused = [result for result in self.refused if result.call.id != call.id]
             if not may_run or (call.name, call.arguments) != (begun.name, begun.arguments):
                 self._retracted.add(position)
                 if may_run:
                     self._again.add(position)
+        self.refused = [result for result in self.refused if result.call.index not in self._early]
         return sorted(self._retracted)
 
     def ask(self, position: int) -> None:

@@ -185,7 +185,7 @@ async def test_a_stream_that_breaks_cancels_what_runs_and_discards_what_is_done(
     assert run.contents == []
     assert tools.running == 0
     assert tools.began == ["look sea"]
-    assert isinstance(next(event for event in events if isinstance(event, Failed)), Failed)
+    assert [event.error.kind for event in events if isinstance(event, Failed)] == ["transport_error"]
     endings = [event for event in events if isinstance(event, (ToolCompleted, ToolCanceled))]
     assert [(event.type, event.call.name) for event in endings] == [("tool_canceled", "look")]
     assert endings[0].result.metadata == {"effects_possible": True}
@@ -252,7 +252,7 @@ async def test_what_is_not_safe_or_must_be_asked_about_or_is_the_last_round_wait
 
     async def stream() -> AsyncIterator[dict[str, Any]]:
         nonlocal over
-        for chunk in begin(("asked", {"x": 1}), ("unsafe", {"x": 1}), ("unsafe", {})):
+        for chunk in begin(("asked", {}), ("unsafe", {}), ("unsafe", {})):
             yield chunk
         for _ in range(10):
             await anyio.lowlevel.checkpoint()
@@ -272,7 +272,7 @@ async def test_what_is_not_safe_or_must_be_asked_about_or_is_the_last_round_wait
         history=HISTORY,
         approve=lambda call, deps: True,
     )
-    assert all(entry.endswith("True") for entry in began)
+    assert sorted(began) == ["asked True", "unsafe True", "unsafe True"]
 
 
 async def test_an_exclusive_call_before_it_is_waited_for() -> None:

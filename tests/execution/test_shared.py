@@ -118,13 +118,12 @@ async def check_that_streams_wait(shared: SharedAccumulator) -> None:
 
 def test_nothing_is_awaited_for_a_chunk() -> None:
     """A coroutine that never suspends runs to its end at the first send, without any event loop."""
-    shared = object.__new__(SharedAccumulator)  # the hand-off itself needs a loop; a turn without calls does not use it
-    shared._closed, shared._reading, shared._shape = False, 0, "batched"
     chunks = answer("word " * 1)[1:2] * 5000 + answer("")[-1:]
     events: list[Event] = []
-    coroutine = consumed(shared, turn_of("t"), chunks, events)
-    with pytest.raises(StopIteration):
-        coroutine.send(None)
+    with SharedAccumulator() as shared:
+        coroutine = consumed(shared, turn_of("t"), chunks, events)
+        with pytest.raises(StopIteration):
+            coroutine.send(None)
     assert len([event for event in events if event.type == "text"]) == 5000
 
 
