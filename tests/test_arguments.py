@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any
 
 import pytest
 
+from streamkit import Turn
 from streamkit.arguments import ObjectScanner, PartialObject, deepest_nesting, mended, partial_object, settle
 
 
@@ -262,3 +264,46 @@ def test_the_longest_integer_is_shown_also_where_python_was_told_to_refuse_it() 
     finally:
         sys.set_int_max_str_digits(before)
     assert view.value == {"a": int(digits * 3), "b": 10**299}
+
+
+ESCAPED = [
+    r'{"a":"x\u00e9y\ud83d\ude00\n"}',
+    r'{"\u00e9\"\\":["\\\\u00e9","\/\b\f\n\r\t",{"\ud83d\ude00":"\u0041\\"}]}',
+    '{"path":"' + r"\\\u00e9\ud83d\ude00" * 300 + '","n":-1.5e3}',  # more escapes than one match of a pattern takes
+]
+
+
+@pytest.mark.parametrize("text", ESCAPED)
+def test_a_text_truncated_at_any_offset_is_incomplete_and_shown(text: str) -> None:
+    view = PartialObject()
+    for end in range(1, len(text)):
+        view.feed(text[end - 1])
+        assert settle(text[:end]).state == "incomplete", text[:end]
+        if len(text) < 500 or end % 37 == 0:
+            at_once = PartialObject()
+            at_once.feed(text[:end])
+            assert view.value == at_once.value == partial_object(text[:end]), text[:end]
+    assert settle(text).arguments == json.loads(text)
+
+
+@pytest.mark.parametrize("text", ESCAPED[:2])
+def test_a_turn_that_ends_in_an_escape_has_an_incomplete_call(text: str) -> None:
+    for end in range(1, len(text)):
+        turn = Turn("openai_chat")
+        function = {"name": "f", "arguments": text[:end]}
+        delta = {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": function}]}
+        turn.feed({"id": "r", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]})
+        turn.close()
+        (call,) = turn.calls
+        assert (call.state, call.arguments, call.arguments_text) == ("incomplete", None, text[:end])
+        assert call.partial == partial_object(text[:end])
+
+
+@pytest.mark.parametrize("escape", [r"\x", r"\u00g", r"\u0 ", r"\ud83d\u00g", '\\"\\u\n', "\\\x00"])
+@pytest.mark.parametrize("before", ["", "x" * 10, r"\n" * 256, r"\u00e9" * 600])
+def test_a_text_with_a_wrong_escape_is_invalid(before: str, escape: str) -> None:
+    text = f'{{"a":"{before}{escape}'
+    assert settle(text).state == "invalid"
+    view = PartialObject()
+    view.feed(text)
+    assert view.value == partial_object(text)

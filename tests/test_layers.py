@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -47,6 +49,28 @@ def test_every_module_of_the_house_has_its_layer() -> None:
         if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
     }
     assert there - placed == set()
+
+
+def patterns_of(text: str) -> list[str]:
+    """What a module writes that ``re`` would read as a possessive repeat or an atomic group."""
+    strings = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)]
+    values = [node.value for node in strings if isinstance(node.value, (str, bytes))]
+    texts = [value.decode("latin-1") if isinstance(value, bytes) else value for value in values]
+    return [text for text in texts if re.search(r"(?<!\\)(?:\\\\)*[*+?}]\+|\(\?>", text)]
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_pattern_has_a_possessive_repeat_or_an_atomic_group(path: Path) -> None:
+    """Before 3.11.5 they match wrongly (https://github.com/python/cpython/issues/106052); Debian 12 has 3.11.2."""
+    assert patterns_of(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_possessive_repeat_or_an_atomic_group_would_be_seen() -> None:
+    for pattern in (r"[ab]*+", r"a++", r"(?:a|b)?+", r"a{2,3}+", r"(?>a|b)", rf"{1}a*+", r"\\++"):
+        assert patterns_of(f"x = {pattern!r}"), pattern
+        assert patterns_of(f"x = {pattern.encode()!r}"), pattern
+    for pattern in (r"\++", r"\*+", "a+", "a*"):
+        assert not patterns_of(f"x = {pattern!r}"), pattern
 
 
 def test_the_core_is_all_but_the_shell() -> None:

@@ -25,13 +25,16 @@ _DEEPEST = 200  # containers around a value, as in jiter (DEFAULT_RECURSION_LIMI
 _LONGEST_NUMBER = 4300  # characters; jiter refuses longer integers, as Python does
 
 _STRING_STOP = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
+# Runs of characters and escapes alternate, so there is one way to match. No repeat is possessive: before 3.11.5, ``re``
+# consumed part of an escape that did not match (https://github.com/python/cpython/issues/106052), and Debian 12 has
+# 3.11.2. The bound limits the record that ``re`` keeps of each repetition, 170 bytes an escape.
 _BODY = re.compile(
-    r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}'
-    r"|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}))*+"
+    r'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u(?:(?![dD][89a-fA-F])[0-9a-fA-F]{4}'
+    r'|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}))[^"\\\x00-\x1f]*){0,256}'
 )
-_SPACE = re.compile(r"[ \t\r\n]*+")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?([eE][+-]?[0-9]++)?")
-_CUT_NUMBER = re.compile(r"-|-?(?:0|[1-9][0-9]*+)(?:\.|(?:\.[0-9]++)?[eE][+-]?)")
+_SPACE = re.compile(r"[ \t\r\n]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_CUT_NUMBER = re.compile(r"-|-?(?:0|[1-9][0-9]*)(?:\.|(?:\.[0-9]+)?[eE][+-]?)")
 _HEX = b"0123456789abcdefABCDEF"
 _WORDS: dict[str, tuple[str, Any]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 _NOTHING: Final = object()
@@ -298,9 +301,12 @@ class PartialObject:
                 self._string = ""
                 self._step = PartialObject._behind
             return stop + 1
-        if text[stop] == "\\" and _can_be_escape(text[stop + 1 : stop + 12]):
-            self._held = text[stop:]
-            return _END
+        if text[stop] == "\\":
+            if _can_be_escape(text[stop + 1 : stop + 12]):
+                self._held = text[stop:]
+                return _END
+            if stop > at:  # the bound of the pattern may have been reached
+                return stop
         return self._broken()
 
 

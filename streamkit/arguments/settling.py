@@ -92,15 +92,18 @@ def _refuse_constant(name: str) -> Any:
 _lenient = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-_STRING_BODY = r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+'
+# The characters and escapes of a string. There is no possessive repeat here: before 3.11.5, ``re`` consumed part of an
+# escape that did not match inside one (https://github.com/python/cpython/issues/106052), and Debian 12 has 3.11.2. Runs
+# and escapes alternate, so there is one way to match; the bound limits the record that ``re`` keeps of each repetition.
+_CHARACTERS = re.compile(r'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*){0,256}')
+_CUT_ESCAPE = re.compile(r"(?:\\(?:u[0-9a-fA-F]{0,3})?)?")
 _TOKEN = re.compile(
-    rf'[ \t\r\n]*+(?:(?P<string>"{_STRING_BODY}")|(?P<mark>[{{}}\[\]:,])'
-    r"|(?P<scalar>true|false|null|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?))"
+    r'[ \t\r\n]*(?:(?P<string>"[^"\\\x00-\x1f]{0,64}")|(?P<mark>["{}\[\]:,])'
+    r"|(?P<scalar>true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?))"
 )
-_CUT_TOKEN = re.compile(  # the beginning of a token, up to the end of the text
-    rf'[ \t\r\n]*+(?:|(?P<string>"{_STRING_BODY}(?:\\(?:u[0-9a-fA-F]{{0,3}})?)?)'
-    r"|(?P<scalar>t(?:r(?:u)?)?|f(?:a(?:l(?:s)?)?)?|n(?:u(?:l)?)?"
-    r"|-|-?(?:0|[1-9][0-9]*+)(?:\.|(?:\.[0-9]++)?[eE][+-]?)))"
+_CUT_TOKEN = re.compile(  # the beginning of a token that is no string, up to the end of the text
+    r"[ \t\r\n]*(?:|(?P<scalar>t(?:r(?:u)?)?|f(?:a(?:l(?:s)?)?)?|n(?:u(?:l)?)?"
+    r"|-|-?(?:0|[1-9][0-9]*)(?:\.|(?:\.[0-9]+)?[eE][+-]?)))"
 )
 _FOLLOWS = {  # by what is expected: the kinds of token that may come
     "value": {"string", "scalar", "{", "["},
@@ -112,6 +115,15 @@ _FOLLOWS = {  # by what is expected: the kinds of token that may come
     ", or ]": {",", "]"},
     "end": set(),
 }
+
+
+def _end_of_characters(text: str, at: int) -> int:
+    """Return the offset of the first character that is no part of a string whose characters start at *at*."""
+    while True:
+        end = _CHARACTERS.match(text, at).end()  # type: ignore[union-attr]  # it matches everywhere
+        if end == at or not text.startswith("\\", end):
+            return end
+        at = end
 
 
 def _is_prefix(text: str) -> bool:
@@ -127,9 +139,14 @@ def _is_prefix(text: str) -> bool:
             cut = _CUT_TOKEN.fullmatch(text, at)
             return cut is not None and (cut.lastgroup is None or cut.lastgroup in _FOLLOWS[expected])
         kind = token["mark"] or token.lastgroup or ""
+        at = token.end()
+        if kind == '"':  # a string that is long, has escapes or is truncated
+            kind, end = "string", _end_of_characters(text, at)
+            if not text.startswith('"', end):
+                return kind in _FOLLOWS[expected] and _CUT_ESCAPE.fullmatch(text, end) is not None
+            at = end + 1
         if kind not in _FOLLOWS[expected]:
             return False
-        at = token.end()
         if kind == "{":
             inside.append(kind)
             expected = "key or }"

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["JsonArrayFramer"]
 
 # Escapes and runs are taken 256 at a time and the scan goes on from there: without a bound the engine keeps a record of
-# each repetition, which for a string of a million escapes is more memory than the string.
-_STRING_REST = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+){0,256}', re.DOTALL)
-_INSIDE = re.compile(rb'(?:[^"{}]++|"[^"\\]*+(?:\\.[^"\\]*+){0,256}"){0,256}', re.DOTALL)
+# each repetition, which for a string of a million escapes is more memory than the string. A string that is long or full
+# of escapes is left to _STRING_REST, so that one without its end is not searched backwards.
+_STRING_REST = re.compile(rb'[^"\\]*(?:\\.[^"\\]*){0,256}', re.DOTALL)
+_INSIDE = re.compile(rb'[^"{}]*(?:"[^"\\]{0,128}(?:\\.[^"\\]{0,32}){0,8}"[^"{}]*){0,256}', re.DOTALL)
 _OUTSIDE = re.compile(rb'[^"{]*')
 _BETWEEN = b" \t\r\n,[]"
 _BOM = b"\xef\xbb\xbf"
@@ -97,10 +98,8 @@ class JsonArrayFramer:
                         return self._passed_over(frames)
                     frames.append((b"", value))
                     start = at + 1
-            elif byte == _QUOTE:
-                self._in_string = True
             else:
-                continue  # the pattern's bound was reached
+                self._in_string = True
             at += 1
         if not self._depth:
             self._put_aside(data[start:])

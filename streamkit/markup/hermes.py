@@ -31,7 +31,7 @@ from streamkit.providers.wire import compact, read_json
 __all__ = ["read_xml"]
 
 # The order in which the templates show the members: only so is a call that was cut sure to be one.
-_NAMED = re.compile(r'\{\s*"name"\s*:\s*(?P<name>"(?:[^"\\]|\\.)*+")')
+_NAMED = re.compile(r'\{\s*"name"\s*:\s*(?P<name>"[^"\\]*(?:\\.[^"\\]*){0,256}")')
 _BEGUN = re.compile(r'\s*,\s*"arguments"\s*:\s*(?=\{)')
 _UP_TO_ARGUMENTS = ',"arguments":'
 
