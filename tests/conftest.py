@@ -1,8 +1,17 @@
-"""What all tests share: asynchronous tests run on asyncio and on trio."""
+"""What all tests share: asynchronous tests run on asyncio and on trio; how hypothesis looks for examples.
+
+Hypothesis takes the same examples at every run and stores none; ``--hypothesis-profile deep`` looks further, for any
+selection of tests.
+"""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("suite", deadline=None, derandomize=True, database=None, max_examples=50)
+settings.register_profile("deep", deadline=None, database=None, max_examples=2000)
+settings.load_profile("suite")
 
 
 @pytest.fixture(params=["asyncio", "trio"])

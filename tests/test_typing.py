@@ -12,9 +12,9 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.slow
-def test_the_public_types() -> None:
+def test_the_public_types(tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "tests/typing"],
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "tests/typing"],
         cwd=ROOT,
         capture_output=True,
         text=True,
