@@ -23,7 +23,7 @@ CONTRACTS: dict[str, dict[str, Any]] = {
 
 
 def test_the_contracts_are_kept() -> None:
-    program = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command(['--no-cache']))"
+    program = "from importlinter.cli import lint_imports_command; lint_imports_command(['--no-cache'])"
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert f"{len(CONTRACTS)} kept, 0 broken" in ran.stdout
