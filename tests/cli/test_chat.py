@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
 
@@ -194,7 +193,6 @@ def test_ctrl_c_ends_it_cleanly():
         )
         with process:
             assert process.stdout.read(4) == b"Once"
-            time.sleep(0.05)
             process.send_signal(signal.SIGINT)
             assert process.wait(10) == 130
             assert process.stderr.read().strip() == b""

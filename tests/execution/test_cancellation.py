@@ -147,11 +147,17 @@ async def test_canceled_at_every_step_by_asyncio_itself(
 
 
 async def test_three_running_tools_canceled_have_three_canceled_results() -> None:
+    running = 0
+
     async def hang() -> None:
+        nonlocal running
+        running += 1
+        if running == 3:
+            scope.cancel()
         await anyio.sleep_forever()
 
     execution = execute_tool_calls_batched(closed_turn("", *[("hang", {})] * 3), tools=[hang])
-    with anyio.move_on_after(0.05) as scope:
+    with anyio.CancelScope() as scope:
         await execution
     assert scope.cancelled_caught
     assert [result.status for result in execution.update.results] == ["canceled"] * 3
@@ -160,10 +166,11 @@ async def test_three_running_tools_canceled_have_three_canceled_results() -> Non
 
 async def test_results_say_whether_a_canceled_call_had_begun() -> None:
     async def hang() -> None:
+        scope.cancel()
         await anyio.sleep_forever()
 
     execution = execute_tool_calls_batched(closed_turn("", *[("hang", {})] * 2), tools=[hang], limit=1)
-    with anyio.move_on_after(0.05):
+    with anyio.CancelScope() as scope:
         await execution
     errors = [result.error or "" for result in execution.update.results]
     assert "nothing is known of its effects" in errors[0]
@@ -178,7 +185,7 @@ async def test_leaving_early_cancels_and_waits() -> None:
             await anyio.sleep_forever()
         finally:
             with anyio.CancelScope(shield=True):
-                await anyio.sleep(0.02)
+                await anyio.wait_all_tasks_blocked()
             events.append("cleaned up")
 
     async with execute_tool_calls_batched(closed_turn("", ("hang", {})), tools=[hang]) as execution:
@@ -350,7 +357,7 @@ async def test_a_run_closed_while_another_task_waits_for_its_events(anyio_backen
     async with run:
         task = asyncio.create_task(reader())
         await waiting.wait()
-        await asyncio.sleep(0.02)
+        await anyio.wait_all_tasks_blocked()
     assert await task == "ended in order"
     assert stream.closed
     assert run.ended == "canceled"

@@ -26,6 +26,7 @@ import pytest
 import wire_streams
 from chat_chunks import answer, as_bytes, closed_turn
 from scripted import Model, answered_calls, ids_in_thread, tasks_and_threads
+from virtual_clock import on_a_virtual_clock
 
 from streamkit import (
     Approval,
@@ -127,6 +128,7 @@ async def test_ex_002_a_tool_that_raises_has_an_error_result_and_the_other_its_o
     ]
 
 
+@on_a_virtual_clock
 @pytest.mark.anyio
 @EXECUTORS
 async def test_ex_003_a_tool_that_never_returns_times_out_and_leaves_no_task_nor_thread(execute: Any) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -11,6 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from chat_chunks import closed_turn
+from virtual_clock import on_a_virtual_clock
 
 from streamkit import (
     Approval,
@@ -173,6 +173,7 @@ async def test_a_raising_validator_is_an_error() -> None:
     assert "RuntimeError: validator broke" in (result.error or "")
 
 
+@on_a_virtual_clock
 async def test_a_hanging_tool_times_out_and_is_canceled() -> None:
     ended: list[str] = []
 
@@ -188,13 +189,15 @@ async def test_a_hanging_tool_times_out_and_is_canceled() -> None:
     assert ended == ["cleaned up"]
 
 
+@on_a_virtual_clock
 async def test_a_tools_own_timeout_goes_before() -> None:
     async def hang() -> None:
         await anyio.sleep_forever()
 
-    assert (await one(tool(hang, timeout=0.05), timeout=None)).status == "timed_out"
+    assert (await one(tool(hang, timeout=3600), timeout=None)).status == "timed_out"
 
 
+@on_a_virtual_clock
 async def test_a_timeout_of_the_tools_own_is_an_error() -> None:
     async def wait() -> None:
         with anyio.fail_after(0.01):
@@ -210,7 +213,7 @@ async def test_a_hanging_thread_times_out_and_the_result_says_that_it_runs_on() 
     seen: list[bool] = []
 
     def hang(context: ToolContext) -> None:
-        gate.wait(5)
+        gate.wait(30)
         seen.append(context.canceled)
 
     result = await one(hang, timeout=0.05)
@@ -226,37 +229,34 @@ async def test_a_hanging_thread_times_out_and_the_result_says_that_it_runs_on() 
 async def test_given_up_threads_do_not_use_up_the_places_of_others() -> None:
     gate = threading.Event()
 
+    @tool(timeout=0.05)
     def hang() -> None:
-        gate.wait(5)
+        gate.wait(30)
 
     def quick() -> str:
         return "done"
 
     update = await execute_tool_calls_batched(
-        calls(*["hang"] * 4, *["quick"] * 4), tools=[hang, quick], provider="gemini", limit=2, timeout=0.05
+        calls(*["hang"] * 4, *["quick"] * 4), tools=[hang, quick], provider="gemini", limit=2, timeout=None
     )
     gate.set()
     assert Counter(result.status for result in update.results) == {"timed_out": 4, "completed": 4}
 
 
 async def test_a_sync_tool_does_not_block_the_event_loop() -> None:
-    def block() -> str:
-        time.sleep(0.3)
-        return "done"
+    begun, gate = threading.Event(), threading.Event()
 
-    ticks = 0
+    def block() -> bool:
+        begun.set()
+        return gate.wait(10)
 
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await anyio.sleep(0.01)
-            ticks += 1
+    async def let_go() -> None:
+        await anyio.to_thread.run_sync(begun.wait, 10)
+        gate.set()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(tick)
-        assert (await one(block)).value == "done"
-        tasks.cancel_scope.cancel()
-    assert ticks >= 5
+        tasks.start_soon(let_go)
+        assert (await one(block)).value is True
 
 
 async def test_a_cancellation_that_a_tool_meets_by_itself_is_its_error(anyio_backend_name: str) -> None:
@@ -482,6 +482,7 @@ async def test_an_exclusive_tool_is_a_barrier() -> None:
     assert all(len(each) == 1 for each in seen if "w" in each or "r3" in each)
 
 
+@on_a_virtual_clock
 async def test_run_timeout_ends_all_calls_and_gives_the_update() -> None:
     async def hang() -> None:
         await anyio.sleep_forever()
@@ -643,7 +644,7 @@ async def test_nothing_runs_before_it_is_awaited(execute: Any) -> None:
         ran.append(1)
 
     execution = execute(calls("f"), tools=[f], provider="gemini")
-    await anyio.sleep(0.01)
+    await anyio.wait_all_tasks_blocked()
     assert ran == []
     with pytest.raises(UsageError, match="not ended"):
         _ = execution.update
@@ -745,8 +746,13 @@ async def test_execute_one_tool_says_its_ending_when_canceled() -> None:
         await anyio.sleep_forever()
 
     events: list[ToolEvent] = []
-    with anyio.move_on_after(0.02) as scope:
-        await execute_one_tool(calls("hang")[0], tools=[hang], report=events.append)
+    with anyio.CancelScope() as scope:
+
+        def report(event: ToolEvent) -> None:
+            events.append(event)
+            scope.cancel()  # while the tool runs
+
+        await execute_one_tool(calls("hang")[0], tools=[hang], report=report)
     assert scope.cancelled_caught
     assert [event.type for event in events] == ["tool_running", "tool_canceled"]
 

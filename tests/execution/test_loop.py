@@ -9,6 +9,7 @@ import anyio
 import httpx
 import pytest
 from chat_chunks import answer, as_bytes
+from virtual_clock import on_a_virtual_clock
 
 from streamkit import (
     Content,
@@ -385,6 +386,7 @@ async def test_the_same_failure_thrice_in_one_round_is_one() -> None:
     assert run.ended == "answered"
 
 
+@on_a_virtual_clock
 async def test_run_timeout_in_the_stream() -> None:
     async def stream() -> AsyncIterator[Any]:
         for each in answer("Now.")[:2]:
@@ -399,6 +401,7 @@ async def test_run_timeout_in_the_stream() -> None:
     assert run.text == "Now."
 
 
+@on_a_virtual_clock
 async def test_run_timeout_while_the_stream_is_opened() -> None:
     async def ask(context: Any) -> None:
         await anyio.sleep_forever()
@@ -407,6 +410,7 @@ async def test_run_timeout_while_the_stream_is_opened() -> None:
     assert run.ended == "timed_out"
 
 
+@on_a_virtual_clock
 async def test_run_timeout_in_a_tool_gives_its_result() -> None:
     async def hang() -> None:
         await anyio.sleep_forever()

@@ -10,6 +10,7 @@ import pytest
 from chat_chunks import answer, chunk, closed_turn
 from hypothesis import given as drawn
 from hypothesis import strategies as st
+from virtual_clock import on_a_virtual_clock
 
 from streamkit import (
     Content,
@@ -490,6 +491,7 @@ async def test_a_run_with_a_denied_an_unknown_and_a_failing_call() -> None:
     assert notifier.close() == []
 
 
+@on_a_virtual_clock
 @pytest.mark.anyio
 async def test_a_call_that_takes_too_long() -> None:
     async def sleeps(context: ToolContext) -> None:

@@ -11,6 +11,7 @@ import anyio
 import httpx
 import pytest
 from chat_chunks import answer, as_bytes
+from virtual_clock import on_a_virtual_clock
 
 from streamkit import Content, RoundContext, StreamError, StreamInterrupted, UsageError, run_loop
 from streamkit.events import Event, Failed, Warned
@@ -220,6 +221,7 @@ async def test_there_is_no_attempt_beyond_the_runs_time() -> None:
     assert len(model.asked) == 1
 
 
+@on_a_virtual_clock
 @pytest.mark.anyio
 async def test_a_wait_can_be_canceled() -> None:
     model = Model(refused(429, {"retry-after": "50"}))

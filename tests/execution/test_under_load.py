@@ -21,6 +21,7 @@ import anyio.lowlevel
 import pytest
 from chat_chunks import answer
 from leftovers import tool_threads
+from virtual_clock import on_a_virtual_clock
 
 import streamkit
 from streamkit import (
@@ -313,6 +314,7 @@ async def check_in_proportion(execute: Callable[..., Execution], crowd: Callable
     assert cost[200].total() < 4.4 * cost[50].total(), (cost[200] - cost[50]).most_common(3)
 
 
+@on_a_virtual_clock
 async def test_800_calls_that_are_canceled_while_they_wait_are_told_in_one_go() -> None:
     async def hang(number: int) -> None:
         await anyio.sleep_forever()
