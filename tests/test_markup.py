@@ -267,7 +267,7 @@ NO_MARKUP = [
     "<tool_call></function>",
     '<tool_call>{"name": "f\\q", "arguments": {}}</tool_call>',
     '<tool_call>{"name": "f\\q", "arguments": {"a": "b',
-    '<tool_call>{"name": "f", "arguments": ' + '{"a":' * 3000 + "1" + "}" * 3001 + "</tool_call>",
+    '<tool_call>{"name": "f", "arguments": ' + '{"a":' * 12_000 + "1" + "}" * 12_001 + "</tool_call>",
     "<function=f></tool_call>",
     "<|tool_calls_begin|><|tool_sep|>",
     "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>" + " " * 300 + "{}<|tool_call_end|>",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr, model_serializer
 
@@ -351,6 +351,7 @@ def test_texts_alone_are_parts_where_that_is_asked() -> None:
         )
     )
 )
+@example([{"type": "image", "data": PNG_TEXT, "mimeType": "image/png"}])
 def test_nothing_that_a_list_holds_raises(result: Any) -> None:
     for part in result_parts(result) or []:
         assert isinstance(part, (TextBlock, ImageBlock, FileBlock))
