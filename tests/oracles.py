@@ -48,7 +48,7 @@ def _strict(schema: Any) -> Any:
 @functools.cache
 def _judge(module: str, name: str, many: bool) -> SchemaValidator:
     kind = getattr(importlib.import_module(module), name)
-    return SchemaValidator(_strict(TypeAdapter(list[kind] if many else kind).core_schema))
+    return SchemaValidator(_strict(TypeAdapter(list[kind] if many else kind).core_schema))  # type: ignore[valid-type]
 
 
 def _values(data: Any, *names: str) -> Iterator[Any]:
@@ -112,7 +112,7 @@ def anthropic_request(body: dict[str, Any]) -> None:
 def gemini_contents(contents: list[dict[str, Any]]) -> None:
     """These are pydantic models that forbid unknown fields by themselves; both spellings are accepted."""
     kind = importlib.import_module("google.genai.types").Content
-    TypeAdapter(list[kind]).validate_python(contents)
+    TypeAdapter(list[kind]).validate_python(contents)  # type: ignore[valid-type]
 
 
 def bedrock_messages(messages: list[dict[str, Any]]) -> None:

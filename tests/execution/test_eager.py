@@ -435,7 +435,7 @@ async def test_canceled_at_every_step_with_early_calls() -> None:
                 yield chunk
 
         answers = iter([stream(), ANSWER])
-        run = run_loop(lambda context, answers=answers: next(answers), provider="anthropic", tools=list(tools),
+        run = run_loop(lambda context, answers=answers: next(answers), provider="anthropic", tools=list(tools),  # type: ignore[misc]
                        history=HISTORY)  # fmt: skip
 
         async def caller(run: Any = run) -> None:

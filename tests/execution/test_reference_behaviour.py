@@ -376,7 +376,7 @@ async def test_who_leaves_while_a_call_runs_has_an_ending_for_it_and_for_those_b
 async def test_what_a_tool_gives_although_it_was_canceled_is_its_result(execute: Any) -> None:
     """There it was discarded, although what the tool did was done."""
 
-    async def book() -> str:
+    async def book() -> str:  # type: ignore[return]
         try:
             await anyio.sleep_forever()
         except anyio.get_cancelled_exc_class():

@@ -61,8 +61,8 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr(asking.anyio, "sleep", sleep)
-    monkeypatch.setattr(asking.random, "random", lambda: 0.0)
+    monkeypatch.setattr(asking.anyio, "sleep", sleep)  # type: ignore[attr-defined]
+    monkeypatch.setattr(asking.random, "random", lambda: 0.0)  # type: ignore[attr-defined]
     return waits
 
 

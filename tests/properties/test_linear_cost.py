@@ -59,10 +59,10 @@ def counted() -> Iterator[Work]:
     def counting_text(call: GatheredCall) -> str:
         if len(call.parts) > 1:
             work.joined += call.size
-        return text.fget(call)  # type: ignore[misc]
+        return text.fget(call)  # type: ignore[attr-defined, misc]
 
     def counting_object_text(call: GatheredCall) -> str:
-        found: str = object_text.fget(call)  # type: ignore[misc]
+        found: str = object_text.fget(call)  # type: ignore[attr-defined, misc]
         work.joined += len(found)
         return found
 

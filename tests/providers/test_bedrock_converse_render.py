@@ -306,7 +306,7 @@ def test_what_has_no_place_is_left_out_and_said() -> None:
         {"role": "assistant", "content": [{"text": "yes"}]},
     ]
     assert len(changes) == 6
-    assert PROVIDER.render([Content.system("a"), Content.system(" "), Content.system("b")]).system == "a\n\nb"
+    assert PROVIDER.render([Content.system("a"), Content.system(" "), Content.system("b")]).system == "a\n\nb"  # type: ignore[attr-defined]
 
 
 def test_a_conversation_begins_with_a_user() -> None:

@@ -305,6 +305,6 @@ def test_cases_that_end_well_are_the_same_after_emit_and_parse(case: Path) -> No
     assert (again.text, again.reasoning, again.refusal) == (turn.text, turn.reasoning, turn.refusal)
     assert again.finish == turn.finish
     assert [block.type for block in again.content.blocks] == [block.type for block in turn.content.blocks]
-    for before, after in zip(turn.content.blocks, again.content.blocks, strict=True):
+    for before, after in zip(turn.content.blocks, again.content.blocks, strict=True):  # type: ignore[assignment]
         if isinstance(before, ReasoningBlock) and before.opaque is not None:
             assert after.opaque == before.opaque

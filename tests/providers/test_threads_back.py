@@ -164,7 +164,7 @@ def test_a_conversation_is_the_same_whoever_tells_it(provider: str) -> None:
     assert [result.call_id for result in results] == [call.id for call in calls]
     assert all(is_canonical(call.id) for call in calls)
     assert [call.metadata["raw_id"] for call in calls] == ["call_1", "call_2"]
-    assert all(block.metadata["provider"] == provider for block in [*calls, *results])
+    assert all(block.metadata["provider"] == provider for block in [*calls, *results])  # type: ignore[attr-defined]
     assert repair(contents).changes == []
 
 

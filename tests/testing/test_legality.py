@@ -466,7 +466,7 @@ def changed(body, changes):
     """The body with each change made: ``+`` puts behind the last of a list, ``<`` before its first."""
     body = copy.deepcopy(body)
     for path, value in changes:
-        holder, *keys = body, *path.split(".")
+        holder, *keys = body, *path.split(".")  # type: ignore[misc]
         for key in keys[:-1]:
             holder = holder[int(key)] if isinstance(holder, list) else holder[key]
         key = int(keys[-1]) if isinstance(holder, list) and keys[-1].isdigit() else keys[-1]

@@ -300,7 +300,7 @@ def test_an_object_that_nests_too_deeply_ends_the_turn() -> None:
     class Deep:
         def model_dump(self, **_: Any) -> dict[str, Any]:
             value: dict[str, Any] = {}
-            for _ in range(5000):
+            for _ in range(5000):  # type: ignore[assignment]
                 value = {"a": value}
             return value
 

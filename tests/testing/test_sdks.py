@@ -5,6 +5,8 @@ Their own accumulators say what they understood; their chunk objects, fed to ``T
 
 from __future__ import annotations
 
+from typing import Any
+
 import anthropic
 import openai
 import pytest
@@ -78,7 +80,7 @@ def test_openai_tries_again_and_comes_to_the_next_turn():
 
 # ---------------------------------------------------------------- anthropic
 
-ANTHROPIC = {
+ANTHROPIC: Any = {
     "model": "m",
     "max_tokens": 100,
     "tools": [{"name": name, "input_schema": SCHEMA} for name in ("get_weather", "get_time")],

@@ -440,7 +440,7 @@ def test_a_function_that_fails_is_told_to_the_client(client):
 
 
 def test_a_function_that_gives_no_turn_is_told_to_the_client(client):
-    with serve(lambda _: 3) as server:
+    with serve(lambda _: 3) as server:  # type: ignore[return-value]
         assert "not 3" in ask(client, server, "openai_chat").json()["error"]["message"]
 
 
