@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Iterator
 
 from streamkit import Tool, Turn, tool
-from streamkit.arguments import PartialObject, partial_object
 from streamkit.calls import CallRef
 from streamkit.events import ToolCallDelta, ToolCallStart
 from streamkit.execution.notifications import Notifier
+from streamkit.json_text import IncrementalJsonObject, parse_partial_object
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 CALL = CallRef("hist_tool_0", "write_file", 0)
@@ -47,17 +47,17 @@ def again(deltas: list[str]) -> None:
     text = ""
     for delta in deltas:
         text += delta
-        partial_object(text)
+        parse_partial_object(text)
 
 
 def fed(deltas: list[str]) -> None:
-    view = PartialObject()
+    view = IncrementalJsonObject()
     for delta in deltas:
         view.feed(delta)
 
 
 def fed_and_read(deltas: list[str]) -> None:
-    view = PartialObject()
+    view = IncrementalJsonObject()
     for delta in deltas:
         view.feed(delta)
         view.value  # noqa: B018 - to read it is the work
@@ -87,9 +87,9 @@ DESCRIBED = tool(write_file, describe=lambda state, arguments: f"{state} {argume
 
 def notified(deltas: list[str], about: Tool = SILENT) -> None:
     notifier = Notifier([about])
-    notifier.take(ToolCallStart(CALL))
+    notifier.handle(ToolCallStart(CALL))
     for delta in deltas:
-        notifier.take(ToolCallDelta(CALL, delta))
+        notifier.handle(ToolCallDelta(CALL, delta))
 
 
 def described(deltas: list[str]) -> None:

@@ -31,8 +31,8 @@ from streamkit.errors import (
     UsageError,
 )
 from streamkit.events import Event, NormalizedToolChunk
-from streamkit.providers import detect, from_thread, render, render_request
-from streamkit.turn import AnswerView, Turn
+from streamkit.providers import detect, parse_messages, render, render_request
+from streamkit.turn import ChoiceView, Turn
 
 if TYPE_CHECKING:
     from streamkit.execution import (
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
         finalize_tool_execution,
         run_loop,
     )
-    from streamkit.execution.read import read
     from streamkit.history import Content, convert_to_vercel_messages
+    from streamkit.stream_reader import read
     from streamkit.tools import Approval, Tool, ToolContext, ToolSet, tool
 
 __all__ = [  # noqa: RUF022 - in the order of the walk
     "Turn",
-    "AnswerView",
+    "ChoiceView",
     "Limits",
     "read",
     "detect",
@@ -91,7 +91,7 @@ __all__ = [  # noqa: RUF022 - in the order of the walk
     "Content",
     "render",
     "render_request",
-    "from_thread",
+    "parse_messages",
     "convert_to_vercel_messages",
     "StreamkitError",
     "UsageError",
@@ -101,7 +101,8 @@ __all__ = [  # noqa: RUF022 - in the order of the walk
     "ToolFailed",
 ]
 
-_LATER = {  # where the names are that bring pydantic or anyio with them
+_LAZY_IMPORTS = {  # where the names are that bring pydantic or anyio with them
+    "streamkit.stream_reader": ("read",),
     "streamkit.execution": (
         "Notifier",
         "RoundContext",
@@ -114,17 +115,16 @@ _LATER = {  # where the names are that bring pydantic or anyio with them
         "execute_tool_calls_batched",
         "execute_tool_calls_sequentially",
         "finalize_tool_execution",
-        "read",
         "run_loop",
     ),
     "streamkit.history": ("Content", "convert_to_vercel_messages"),
     "streamkit.tools": ("Approval", "Tool", "ToolContext", "ToolSet", "tool"),
 }
-_ROOM_OF = {name: room for room, found in _LATER.items() for name in found}
+_MODULE_OF = {name: room for room, found in _LAZY_IMPORTS.items() for name in found}
 
 
 def __getattr__(name: str) -> Any:
-    room = _ROOM_OF.get(name)
+    room = _MODULE_OF.get(name)
     if room is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(room), name)

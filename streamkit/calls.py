@@ -77,7 +77,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     arguments_text: str = ""
     partial: dict[str, Any] = field(default_factory=dict)
     state: CallState = "incomplete"
-    sealed: bool = False
+    ended: bool = False
     metadata: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[StreamWarning, ...] = ()
 
@@ -118,7 +118,7 @@ class Usage(Struct, frozen=True):
     raw: Any = None  #: the provider's last report
 
     @staticmethod
-    def added_up(reports: Iterable[Usage]) -> Usage | None:
+    def sum(reports: Iterable[Usage]) -> Usage | None:
         """The tokens of several turns; None where there is none. ``raw`` is the list of their reports."""
         told = list(reports)
         if not told:
@@ -132,14 +132,14 @@ class Usage(Struct, frozen=True):
             [report.raw for report in told],
         )
 
-    def merged(self, later: Usage) -> Usage:
+    def updated_with(self, later: Usage) -> Usage:
         """The figures after a *later* report: per field the last that is given wins; a zero never replaces a figure."""
         return Usage(
-            _last_said(self.input_tokens, later.input_tokens),
-            _last_said(self.output_tokens, later.output_tokens),
-            _last_said(self.reasoning_tokens, later.reasoning_tokens),
-            _last_said(self.cache_read_tokens, later.cache_read_tokens),
-            _last_said(self.cache_write_tokens, later.cache_write_tokens),
+            _latest(self.input_tokens, later.input_tokens),
+            _latest(self.output_tokens, later.output_tokens),
+            _latest(self.reasoning_tokens, later.reasoning_tokens),
+            _latest(self.cache_read_tokens, later.cache_read_tokens),
+            _latest(self.cache_write_tokens, later.cache_write_tokens),
             later.raw,
         )
 
@@ -149,7 +149,7 @@ def _sum(figures: Iterable[int | None]) -> int | None:
     return sum(given) if given else None
 
 
-def _last_said(before: int | None, later: int | None) -> int | None:
+def _latest(before: int | None, later: int | None) -> int | None:
     return later if later or before is None else before
 
 

@@ -12,31 +12,31 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from streamkit import doors, providers
-from streamkit.accumulator import Accumulator, Habits, Limits
-from streamkit.accumulator.answer import Answer
-from streamkit.arguments import without_lone_surrogates
-from streamkit.body import Body, failed_response, retry_after
+from streamkit import providers, sdk_objects
+from streamkit.accumulator import Accumulator, Limits, WireTraits
+from streamkit.accumulator.choice import Choice
 from streamkit.calls import Finish, ServerCall, StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Event
 from streamkit.framing import Framer
-from streamkit.providers.protocol import Provider
-from streamkit.providers.wire import excerpt, read_json
+from streamkit.json_text import replace_lone_surrogates
+from streamkit.providers.decoding import excerpt, read_json
+from streamkit.providers.provider import Provider
+from streamkit.response_body import ResponseBody, failed_response, retry_after
 
 if TYPE_CHECKING:
     from streamkit.history import Content
-    from streamkit.markup import LeakedMarkup, MarkupSink
+    from streamkit.leaked_markup import LeakedMarkup, MarkupSink
 
-__all__ = ["AnswerView", "Turn"]
+__all__ = ["ChoiceView", "Turn"]
 
 
-class AnswerView:
+class ChoiceView:
     """One of several answers, where more than one was asked for (``n`` > 1)."""
 
     __slots__ = ("_answer", "_turn")
 
-    def __init__(self, turn: Turn, answer: Answer) -> None:
+    def __init__(self, turn: Turn, answer: Choice) -> None:
         self._turn = turn
         self._answer = answer
 
@@ -48,17 +48,17 @@ class AnswerView:
     @property
     def text(self) -> str:
         """The answer's text so far."""
-        return self._answer.joined("text")
+        return self._answer.joined_text("text")
 
     @property
     def reasoning(self) -> str:
         """The reasoning so far, of every kind."""
-        return self._answer.joined("reasoning")
+        return self._answer.joined_text("reasoning")
 
     @property
     def refusal(self) -> str | None:
         """What the model said in refusal; None where it did not refuse."""
-        return self._answer.joined("refusal") or None
+        return self._answer.joined_text("refusal") or None
 
     @property
     def calls(self) -> list[ToolCall]:
@@ -83,9 +83,9 @@ class AnswerView:
     @property
     def content(self) -> Content:
         """The assistant's content, blocks in order, opaque state kept: ready for history."""
-        from streamkit.accumulator.content import content_of
+        from streamkit.accumulator.to_content import choice_to_content
 
-        return content_of(
+        return choice_to_content(
             self._answer,
             provider=self._turn.provider.name,
             model=self._turn.model,
@@ -106,7 +106,7 @@ class Turn:
             DeepSeek's and Kimi's tokens, Hermes, Qwen). ``keep``: it is text. ``strip``: it is taken out. ``recover``:
             it becomes the calls that it was meant to be, at its place; what does not parse stays text. With the last
             two the control tokens of gpt-oss are cut off the names of calls, and text that may be the beginning of
-            markup waits for what follows. Both warn of what they found. See ``streamkit.markup``.
+            markup waits for what follows. Both warn of what they found. See ``streamkit.leaked_markup``.
 
     Raises:
         UnknownProvider: no provider has that name; the message lists those there are.
@@ -120,11 +120,11 @@ class Turn:
         "_body",
         "_chunks",
         "_closed",
-        "_door",
+        "input_kind",
         "_events",
         "_frame",
         "_framer",
-        "_hot",
+        "_fast_path",
         "_markup",
         "_parser",
         "_status",
@@ -143,26 +143,26 @@ class Turn:
         self.provider: Provider = providers.get(provider)
         self._accumulator = Accumulator(
             self.provider.name,
-            Habits(
+            WireTraits(
                 reuses_slots=self.provider.reuses_slots,
                 whole_names=self.provider.whole_names,
                 whole_calls=self.provider.whole_calls,
-                closes_in_order=getattr(self.provider, "calls_close_in_order", False),
+                calls_end_in_order=getattr(self.provider, "calls_close_in_order", False),
             ),
             turn_key=turn_key,
             limits=limits,
             recover_trailing_junk=recover_trailing_junk,
         )
-        self._answer = AnswerView(self, self._accumulator.choice(0))
+        self._answer = ChoiceView(self, self._accumulator.choice(0))
         self._events = self._accumulator.events
         self._markup = None if leaked_markup == "keep" else _markup_sink(self._accumulator, leaked_markup)
         self._parser = self.provider.parser(self._accumulator if self._markup is None else self._markup)
         self._frame = self._parser.frame
         self._framer: Framer | None = None
-        self._hot = False  # bytes come, and what came is of this wire: the next piece takes the short path
-        self._body: Body | None = None  # of the bytes door
+        self._fast_path = False  # bytes come, and what came is of this wire: the next piece takes the short path
+        self._body: ResponseBody | None = None  # of the bytes door
         self._chunks = 0  # fed by the other doors
-        self._door: str | None = None  # "bytes", "dict" or "object"
+        self.input_kind: str | None = None  # "bytes", "dict" or "object"
         self._status: tuple[int, float | None] = (0, None)  # of the response, and how long to wait
         self._closed = False
 
@@ -174,7 +174,7 @@ class Turn:
         Raises:
             UsageError: pieces were fed already.
         """
-        if self._door is not None or self._closed:
+        if self.input_kind is not None or self._closed:
             raise UsageError("Turn.response() comes before the first feed()")
         self._status = self._accumulator.status = (status, retry_after(headers or {}))
 
@@ -188,15 +188,15 @@ class Turn:
         Raises:
             UsageError: the turn is closed, or this is another kind of piece than the first one was.
         """
-        if not self._hot or data.__class__ is not bytes:
+        if not self._fast_path or data.__class__ is not bytes:
             return self._feed_first(data)
         accumulator = self._accumulator
         frame = self._frame
         framer = self._framer
         for name, payload in framer.feed(data):  # type: ignore[union-attr]  # hot: there is one
             frame(name, payload)
-            if accumulator.stopped:
-                self._hot = False
+            if accumulator.done:
+                self._fast_path = False
                 break
         if framer.overflow:  # type: ignore[union-attr]
             self._overflow()
@@ -210,11 +210,11 @@ class Turn:
             raise UsageError("feed() after close(): make a new Turn for the next stream")
         accumulator = self._accumulator
         try:
-            data = self._enter(data)
+            data = self._check_input(data)
         except RecursionError:  # of an SDK's object, which dumps itself by recursion
             accumulator.fail(StreamError("limit_exceeded", "a chunk's JSON is nested too deeply"))
             return self._take()
-        if accumulator.stopped:
+        if accumulator.done:
             return []
         body = self._body
         if body is None:
@@ -223,24 +223,24 @@ class Turn:
                 self._parser.chunk(data)
             return self._take()
         for name, payload in body.feed(data):
-            if not accumulator.stopped:
+            if not accumulator.done:
                 self._frame(name, payload)
         if body.framer is not None and body.framer.overflow:
             self._overflow()
-        elif body.frames and accumulator.understood(body.frames) and not accumulator.stopped:
-            body.understood = self._hot = True  # it is this wire: from here on a piece needs no looking at
+        elif body.frames and accumulator.is_recognized(body.frames) and not accumulator.done:
+            body.is_recognized = self._fast_path = True  # it is this wire: from here on a piece needs no looking at
             self._framer = body.framer
         return self._take()
 
     def _overflow(self) -> None:
         """The framer gives nothing more: a frame is too long, or the framing itself is broken."""
-        self._hot = False
+        self._fast_path = False
         framer = self._body.framer if self._body is not None else None
-        if framer is not None and framer.fault is not None:
-            if not self._accumulator.stopped:
-                self._accumulator.fail(StreamError("protocol_error", framer.fault, excerpt(framer.pending)))
+        if framer is not None and framer.error is not None:
+            if not self._accumulator.done:
+                self._accumulator.fail(StreamError("protocol_error", framer.error, excerpt(framer.pending)))
         else:
-            self._accumulator.exceed(f"a frame passed {self._accumulator.limits.frame} bytes")
+            self._accumulator.report_limit(f"a frame passed {self._accumulator.limits.frame} bytes")
 
     def close(self, error: BaseException | None = None, *, complete: bool = False) -> list[Event]:
         """The end of the input; returns the last events. A second close does nothing.
@@ -252,21 +252,21 @@ class Turn:
         if self._closed:
             return []
         self._closed = True
-        self._hot = False
+        self._fast_path = False
         accumulator = self._accumulator
         if self._body is not None and self._body.failed:
             accumulator.fail(failed_response(self._body.head, *self._status))
         elif self._status[0] >= 400 and accumulator.error is None:
             accumulator.fail(failed_response(b"", *self._status))
         elif self._body is not None:
-            self._end_body(self._body, judge=error is None)
-        elif error is None and not accumulator.understood(self._chunks):
+            self._close_body(self._body, judge=error is None)
+        elif error is None and not accumulator.is_recognized(self._chunks):
             accumulator.fail(
                 StreamError("protocol_error", "nothing that was fed is of this wire")
                 if self._chunks
                 else StreamError("stream_truncated", "the body is empty")
             )
-        if self._door is not None and not accumulator.stopped:
+        if self.input_kind is not None and not accumulator.done:
             self._parser.end()
         if error is not None:
             message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -279,7 +279,7 @@ class Turn:
         accumulator.close(complete=complete and error is None)
         return self._take()
 
-    def _enter(self, data: Any) -> Any:
+    def _check_input(self, data: Any) -> Any:
         """Check the kind of a piece; give it as bytes or a dict."""
         if isinstance(data, (bytes, bytearray, memoryview)):
             door, data = "bytes", bytes(data)
@@ -289,28 +289,28 @@ class Turn:
             raise UsageError("feed() takes bytes, not text: give it the response's bytes as they come")
         else:
             door = "object"
-        if self._door is None:
-            self._door = door
+        if self.input_kind is None:
+            self.input_kind = door
             if door == "bytes":
                 limit = self._accumulator.limits.frame
-                self._body = Body(self.provider.framing, limit, failed=self._status[0] >= 400)
-        elif self._door != door:
-            raise UsageError(f"feed() was given {door} after {self._door}: one kind of piece a turn")
-        return doors.as_dict(data) if door == "object" else data
+                self._body = ResponseBody(self.provider.framing, limit, failed=self._status[0] >= 400)
+        elif self.input_kind != door:
+            raise UsageError(f"feed() was given {door} after {self.input_kind}: one kind of piece a turn")
+        return sdk_objects.to_plain(data) if door == "object" else data
 
-    def _end_body(self, body: Body, *, judge: bool) -> None:
+    def _close_body(self, body: ResponseBody, *, judge: bool) -> None:
         """What the end of the bytes completes, and whether any of it was this wire's."""
         accumulator = self._accumulator
-        if accumulator.stopped:
+        if accumulator.done:
             return
         accumulator.at_end = True
         for name, payload in body.end():
             if judge or _is_json(payload):  # a half frame of a broken connection is not judged
                 self._frame(name, payload)
         accumulator.at_end = False
-        if judge and accumulator.error is None and not accumulator.stopped:
-            body.understood = body.understood or accumulator.understood(body.frames)
-            wrong = body.verdict()
+        if judge and accumulator.error is None and not accumulator.done:
+            body.is_recognized = body.is_recognized or accumulator.is_recognized(body.frames)
+            wrong = body.diagnose()
             if wrong is not None:
                 accumulator.fail(wrong)
 
@@ -324,7 +324,7 @@ class Turn:
     @property
     def done(self) -> bool:
         """The wire's terminator was seen, or nothing more can be read: stop reading and close the response."""
-        return self._accumulator.stopped
+        return self._accumulator.done
 
     @property
     def closed(self) -> bool:
@@ -362,12 +362,12 @@ class Turn:
         Raises:
             UsageError: the turn has no such call.
         """
-        for call in self._accumulator.choice(0).table.calls:
+        for call in self._accumulator.choice(0).tracker.calls:
             if call.ref is not None and call.ref.id == id:
                 return call.snapshot()
         raise UsageError(f"this turn has no call {id!r}")
 
-    def whole_call(self, index: int) -> ToolCall | None:
+    def completed_call(self, index: int) -> ToolCall | None:
         """A call that is known to be whole although the turn goes on, as it would run; None where that is not known.
 
         For tools that may start before the turn has ended. The wire said that the call is over (or, on OpenAI and Azure
@@ -379,7 +379,7 @@ class Turn:
         """
         if self._closed or self._accumulator.error is not None:
             return None
-        return self._accumulator.choice(0).whole_call(index)
+        return self._accumulator.choice(0).completed_call(index)
 
     @property
     def executable(self) -> list[ToolCall]:
@@ -399,7 +399,7 @@ class Turn:
     @property
     def usage(self) -> Usage | None:
         """The tokens counted so far; None where the wire gave none."""
-        return self._accumulator.used
+        return self._accumulator.total_usage
 
     @property
     def error(self) -> StreamError | None:
@@ -436,13 +436,13 @@ class Turn:
         return self._accumulator.response_id
 
     @property
-    def choices(self) -> list[AnswerView]:
+    def choices(self) -> list[ChoiceView]:
         """One view per choice, by number; the turn's own properties are those of choice 0."""
-        return [AnswerView(self, answer) for _, answer in sorted(self._accumulator.answers.items())]
+        return [ChoiceView(self, answer) for _, answer in sorted(self._accumulator.choices.items())]
 
     def to_dict(self) -> dict[str, Any]:
         """The turn as plain data that JSON can hold."""
-        whole: dict[str, Any] = without_lone_surrogates(
+        whole: dict[str, Any] = replace_lone_surrogates(
             msgspec.to_builtins(
                 {
                     "provider": self.provider.name,
@@ -468,7 +468,7 @@ class Turn:
 
 def _markup_sink(accumulator: Accumulator, mode: LeakedMarkup) -> MarkupSink:
     """What stands before the accumulator where leaked markup is not kept; few need it, so it is loaded here."""
-    from streamkit.markup import MarkupSink
+    from streamkit.leaked_markup import MarkupSink
 
     return MarkupSink(accumulator, mode)
 

@@ -107,7 +107,7 @@ def test_any_text_can_be_written(text: str) -> None:
 
 
 def test_usage_merges_by_field() -> None:
-    merged = Usage(10, 5, None, 3, None, {"a": 1}).merged(Usage(0, 7, 2, None, 0, {"b": 2}))
+    merged = Usage(10, 5, None, 3, None, {"a": 1}).updated_with(Usage(0, 7, 2, None, 0, {"b": 2}))
     assert merged == Usage(10, 7, 2, 3, 0, {"b": 2})
-    assert Usage().merged(Usage(0)).input_tokens == 0
-    assert Usage(0).merged(Usage(None)).input_tokens == 0
+    assert Usage().updated_with(Usage(0)).input_tokens == 0
+    assert Usage(0).updated_with(Usage(None)).input_tokens == 0

@@ -7,17 +7,16 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shared_data import ROOT
 
 from streamkit import UsageError, ids
 from streamkit.ids import TARGETS, TargetIds
 
-ROOT = Path(__file__).resolve().parent.parent
 VECTORS = ROOT.parent / "shared" / "vectors" / "ids.json"
 
 LEGAL = {

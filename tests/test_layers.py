@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shared_data import ROOT
 
 import streamkit
 
-ROOT = Path(__file__).parents[1]
 PACKAGE = Path(streamkit.__file__).parent
 CONTRACTS: dict[str, dict[str, Any]] = {
     contract["name"]: contract
@@ -51,7 +51,7 @@ def test_every_module_of_the_house_has_its_layer() -> None:
 
 def test_the_core_is_all_but_the_shell() -> None:
     (contract,) = [found for found in CONTRACTS.values() if "pure" in found["name"]]
-    shell = {"execution", "bridges", "testing", "cli"}
+    shell = {"execution", "stream_reader", "bridges", "testing", "cli"}
     core = {
         f"streamkit.{path.stem}"
         for path in PACKAGE.iterdir()
@@ -60,7 +60,7 @@ def test_the_core_is_all_but_the_shell() -> None:
     }
     pure = set(contract["source_modules"])
     assert {module for module in pure if not module.startswith("streamkit.execution.")} == core
-    assert "streamkit.execution.rounds" in pure
+    assert "streamkit.execution.round" in pure
 
 
 @pytest.mark.parametrize("word", ["utils", "helpers", "common", "manager"])

@@ -11,15 +11,14 @@ import json
 import random
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from shared_data import SHARED
 
 from streamkit import providers
 
-SHARED = Path(__file__).parents[2] / "shared"
 CHECKER = SHARED / "conformance" / "check.py"
 SLOW_FROM = 24 * 1024  # bytes of a stream from which on reading it byte by byte is left to the slow tests
 

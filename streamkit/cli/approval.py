@@ -12,10 +12,10 @@ import sys
 from contextlib import suppress
 
 from streamkit.calls import ToolCall
-from streamkit.execution.threads import OwnThread
+from streamkit.execution.worker_thread import WorkerThread
 from streamkit.tools import Approval
 
-__all__ = ["QUESTION", "ask", "question"]
+__all__ = ["QUESTION", "ask", "format_question"]
 
 #: How a question ends.
 QUESTION = "run it? [y/N, or say why not] "
@@ -31,7 +31,7 @@ async def ask(call: ToolCall) -> Approval:
 
     Cancelled, it leaves a thread behind that waits for the line, and that ends with the program.
     """
-    line = await OwnThread(lambda: _answer(question(call))).result()
+    line = await WorkerThread(lambda: _answer(format_question(call))).result()
     if line is None:
         return Approval(allow=False, reason=_NOBODY)
     said = line.strip()
@@ -40,7 +40,7 @@ async def ask(call: ToolCall) -> Approval:
     return Approval(allow=False, reason=None if said.lower() in _NO else said.rstrip("."))
 
 
-def question(call: ToolCall) -> str:
+def format_question(call: ToolCall) -> str:
     """What is asked: all of the arguments, since what is not shown cannot be agreed to.
 
     What no terminal shows as a letter (escape sequences, line ends, marks that turn the direction of writing) is

@@ -180,7 +180,7 @@ class _Printer:
                 self._note(f"warning: {code}: {message}", "yellow")
             case _:
                 pass
-        for notification in self._notifier.take(event):
+        for notification in self._notifier.handle(event):
             self._tell(notification)
 
     def close(self, conversation: Run) -> None:
@@ -247,7 +247,7 @@ class _Printer:
 
 def _load(spec: str) -> Tool:
     """The tool that ``module:function`` names; modules of the working directory are found too."""
-    from streamkit.tools import as_tools
+    from streamkit.tools import to_tools
 
     module_name, _, attributes = spec.partition(":")
     if not module_name or not attributes:
@@ -263,7 +263,7 @@ def _load(spec: str) -> Tool:
             raise UsageError(f"--tool {spec}: there is no {attribute} in {module_name}")
         found = getattr(found, attribute)
     try:
-        (made,) = as_tools([found]).values()
+        (made,) = to_tools([found]).values()
     except UsageError as error:
         raise UsageError(f"--tool {spec}: {error}") from None
     return made

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Outcome", "counted", "print_block", "print_table", "print_verdict", "shape"]
+__all__ = ["DemoResult", "counted", "print_block", "print_table", "print_verdict", "shape"]
 
 
 @dataclass(slots=True)
-class Outcome:
+class DemoResult:
     """What came of the conversation on one wire.
 
     Attributes:
@@ -50,7 +50,7 @@ class Outcome:
             "thread": self.thread,
         }
 
-    def differences(self, expected: Outcome) -> Iterator[str]:
+    def differences(self, expected: DemoResult) -> Iterator[str]:
         """In what it is not what was expected: a sentence each."""
         if self.problem:
             yield self.problem
@@ -87,7 +87,7 @@ def _list(value: Any) -> list[dict[str, Any]]:
     return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
 
 
-def print_table(outcomes: list[Outcome], console: Console) -> None:
+def print_table(outcomes: list[DemoResult], console: Console) -> None:
     """What each wire took, and what became of the thread; in place of a table, lines on a narrow terminal."""
     from rich import box
     from rich.padding import Padding
@@ -140,7 +140,7 @@ def print_block(console: Console, what: Any) -> None:
         print(line.rstrip(), file=console.file)
 
 
-def print_verdict(outcomes: list[Outcome], expected: Outcome, console: Console) -> int:
+def print_verdict(outcomes: list[DemoResult], expected: DemoResult, console: Console) -> int:
     """Say whether every wire gave what was expected, and where one did not; the exit code."""
     different = {outcome.provider: list(outcome.differences(expected)) for outcome in outcomes}
     if not any(different.values()):

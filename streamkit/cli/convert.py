@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Convert the thread; 2 where there is none in the file, or the target cannot carry it."""
     messages, system = _thread(options.file)
-    contents = providers.from_thread(messages, options.source, system=system)
+    contents = providers.parse_messages(messages, options.source, system=system)
     changes: list[str] = []
     made: Any
     if options.target == _VERCEL:

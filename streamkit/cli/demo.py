@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from streamkit import providers
 from streamkit.cli import eager
-from streamkit.cli.comparison import Outcome, counted, print_block, print_table, print_verdict, shape
+from streamkit.cli.comparison import DemoResult, counted, print_block, print_table, print_verdict, shape
 from streamkit.cli.endpoints import endpoint
-from streamkit.cli.tape import cut_into_frames, taped
+from streamkit.cli.tape import cut_into_frames, record_bytes
 from streamkit.turn import Turn
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ async def _demo(names: list[str], console: Console) -> int:
     live = console.is_terminal and not console.is_dumb_terminal and console.file.isatty()
     # For people to follow; all wires in some ten seconds, however many there are.
     speed = min(1.0, 4 / len(names)) if live else 0.0
-    async with serve(script, piece=6, pace=0.02 * speed) as server:
+    async with serve(script, delta_size=6, delay=0.02 * speed) as server:
         console.print(
             f"One scripted conversation over real HTTP on {server.url}, on {counted(len(names), 'wire')}.",
             soft_wrap=not live,
@@ -90,21 +90,21 @@ async def _demo(names: list[str], console: Console) -> int:
     return await eager.show(names if len(names) == 1 else eager.WIRES, console, live=live) or code
 
 
-def _expected(first: Outcome) -> Outcome:
+def _expected(first: DemoResult) -> DemoResult:
     """What the script says must come of it. How the failure is worded is the same everywhere, whatever it is."""
     failures = [why for status, why in first.results if status == "error" and _SILENT in why]
     results = [("completed", _WEATHER["Oslo"]), ("error", failures[0] if failures else _SILENT)]
-    return Outcome("", calls=_CALLS, results=[*results, ("completed", _WEATHER["Bergen"])], answer=_ANSWER)
+    return DemoResult("", calls=_CALLS, results=[*results, ("completed", _WEATHER["Bergen"])], answer=_ANSWER)
 
 
 async def _converse(
     name: str, server: Server, http: httpx.AsyncClient, console: Console, *, live: bool, speed: float
-) -> Outcome:
+) -> DemoResult:
     import anyio
     import httpx
     from rich.live import Live
 
-    from streamkit.cli.scene import Scene
+    from streamkit.cli.scene import ConversationView
     from streamkit.errors import StreamkitError
     from streamkit.events import RoundFinished
     from streamkit.execution import run_loop
@@ -123,7 +123,7 @@ async def _converse(
 
     reached = endpoint(name)
     url = reached.url("demo", server.base_url(name))
-    outcome, tapes, scene = Outcome(name), list[list[bytes]](), Scene(_QUESTION)
+    outcome, tapes, scene = DemoResult(name), list[list[bytes]](), ConversationView(_QUESTION)
     console.print()
     path = url.removeprefix(server.url).partition("?")[0]
     console.print(
@@ -137,7 +137,7 @@ async def _converse(
     async def ask(context: Any) -> AsyncIterator[bytes]:
         tapes.append([])
         body = {**reached.settings("demo"), **context.request}
-        return taped(http.stream("POST", url, json=body), tapes[-1])
+        return record_bytes(http.stream("POST", url, json=body), tapes[-1])
 
     if screen:
         screen.start()
@@ -166,7 +166,7 @@ async def _converse(
     return outcome
 
 
-def _replay(outcome: Outcome, tapes: list[list[bytes]], repeats: int = 30) -> None:
+def _replay(outcome: DemoResult, tapes: list[list[bytes]], repeats: int = 30) -> None:
     """Feed what came over the network again, a frame a feed, to count the chunks and to measure what one costs."""
     rounds = [list(cut_into_frames(outcome.provider, b"".join(tape))) for tape in tapes]
     outcome.chunks = sum(map(len, rounds))

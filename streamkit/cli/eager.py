@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from streamkit.cli.endpoints import endpoint
-from streamkit.cli.tape import cut_into_frames, taped
+from streamkit.cli.tape import cut_into_frames, record_bytes
 from streamkit.turn import Turn
 
 if TYPE_CHECKING:
@@ -123,8 +123,10 @@ async def show(names: Sequence[str], console: Console, *, live: bool) -> int:
     faults: list[str] = []
     pace = _PACE if live else 0.0
     async with (
-        serve(script, piece=_PIECE, pace=pace) as one,  # a server each, so that their ids and threads are equal too
-        serve(script, piece=_PIECE, pace=pace) as other,
+        serve(
+            script, delta_size=_PIECE, delay=pace
+        ) as one,  # a server each, so that their ids and threads are equal too
+        serve(script, delta_size=_PIECE, delay=pace) as other,
         httpx.AsyncClient(timeout=30.0, trust_env=False) as http,  # as in the demo: this stays on the machine
     ):
         for name in names:
@@ -205,7 +207,7 @@ async def _hold(run: _Run, timeline: Timeline, server: Server, http: httpx.Async
             run.start = time.monotonic()
             run.lanes[0].begin = 0.0
         tapes.append([])
-        pieces = taped(http.stream("POST", url, json={**reached.settings("demo"), **context.request}), tapes[-1])
+        pieces = record_bytes(http.stream("POST", url, json={**reached.settings("demo"), **context.request}), tapes[-1])
         return pieces if live else _in_turns(run.name, pieces)
 
     try:
@@ -277,4 +279,4 @@ def _known(provider: str, data: bytes) -> list[int]:
     turn = Turn(provider)
     for frame in list(cut_into_frames(provider, data))[:-1]:
         turn.feed(frame)
-    return [index for index in range(len(_CALLS)) if turn.whole_call(index) is not None]
+    return [index for index in range(len(_CALLS)) if turn.completed_call(index) is not None]

@@ -28,7 +28,7 @@ from streamkit.events import (
     Warned,
 )
 
-__all__ = ["Scene"]
+__all__ = ["ConversationView"]
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
@@ -41,7 +41,7 @@ class _Row:
     outcome: str = ""
 
 
-class Scene:
+class ConversationView:
     """What was said so far, as rows of who and what. Show it with rich, live or once.
 
     Args:

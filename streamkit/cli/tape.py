@@ -8,10 +8,10 @@ from typing import Any
 from streamkit import providers
 from streamkit.framing import framer_for
 
-__all__ = ["cut_into_frames", "taped"]
+__all__ = ["cut_into_frames", "record_bytes"]
 
 
-async def taped(request: Any, tape: list[bytes]) -> AsyncIterator[bytes]:
+async def record_bytes(request: Any, tape: list[bytes]) -> AsyncIterator[bytes]:
     """The pieces of a response, as the network cut them, and a copy of each on the tape."""
     async with request as response:
         async for piece in response.aiter_bytes():

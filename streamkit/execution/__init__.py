@@ -14,26 +14,26 @@ Everything works on asyncio and trio. What decides anything about streams is not
 
 from __future__ import annotations
 
-from streamkit.execution.calling import execute_one_tool
 from streamkit.execution.context import RoundContext, finalize_tool_execution
-from streamkit.execution.conversation import Ended
-from streamkit.execution.executing import Execution
-from streamkit.execution.executors import execute_tool_calls_batched, execute_tool_calls_sequentially
-from streamkit.execution.formatting import ThreadUpdate
+from streamkit.execution.execution import Execution
+from streamkit.execution.executor import execute_tool_calls_batched, execute_tool_calls_sequentially
 from streamkit.execution.loop import Run, run_loop
+from streamkit.execution.loop_state import Ended
 from streamkit.execution.notifications import Notifier, ToolNotification
-from streamkit.execution.read import Reading, read
-from streamkit.execution.rounds import Round
-from streamkit.execution.schedule import Schedule
-from streamkit.execution.shared import HandedCall, SharedAccumulator
+from streamkit.execution.round import Round
+from streamkit.execution.run_tool import execute_one_tool
+from streamkit.execution.scheduler import Schedule
+from streamkit.execution.shared import QueuedCall, SharedAccumulator
 from streamkit.execution.state import RunState
+from streamkit.execution.thread_update import ThreadUpdate
+from streamkit.stream_reader import StreamReader, read
 
 __all__ = [
     "Ended",
     "Execution",
-    "HandedCall",
+    "QueuedCall",
     "Notifier",
-    "Reading",
+    "StreamReader",
     "Round",
     "RoundContext",
     "Run",

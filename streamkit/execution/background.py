@@ -20,7 +20,7 @@ import anyio
 from streamkit.calls import CallRef
 from streamkit.events import Event, ToolProgress
 
-__all__ = ["PROGRESS_BOUND", "Outbox", "OwnedTask", "asyncio_task"]
+__all__ = ["PROGRESS_BOUND", "EventQueue", "BackgroundTask", "asyncio_task"]
 
 #: Unread progress events of one execution; beyond them a call's newest value replaces its last unread one.
 PROGRESS_BOUND = 256
@@ -34,7 +34,7 @@ def asyncio_task() -> asyncio.Task[Any] | None:
         return None
 
 
-class OwnedTask:
+class BackgroundTask:
     """A task that runs *work* from now on, until it ends or is closed."""
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -83,7 +83,7 @@ class OwnedTask:
             raise interrupted
 
 
-class _Progress:
+class _CoalescedProgress:
     """An unread report; its value may still be replaced by a newer one."""
 
     __slots__ = ("call", "value")
@@ -93,7 +93,7 @@ class _Progress:
         self.value = event.value
 
 
-class Outbox:
+class EventQueue:
     """Events on their way to one reader. Writing never waits.
 
     What it can hold is bounded: each call has a fixed number of events beside its progress, and of progress no more
@@ -101,8 +101,8 @@ class Outbox:
     """
 
     def __init__(self) -> None:
-        self._events: deque[Event | _Progress] = deque()
-        self._last: dict[CallRef, _Progress] = {}  # each call's newest unread report
+        self._events: deque[Event | _CoalescedProgress] = deque()
+        self._last: dict[CallRef, _CoalescedProgress] = {}  # each call's newest unread report
         self._reports = 0
         self._wake: anyio.Event | None = None
         self.closed = False
@@ -116,7 +116,7 @@ class Outbox:
             if last is not None and self._reports >= PROGRESS_BOUND:
                 last.value = event.value
                 return
-            self._last[event.call] = report = _Progress(event)
+            self._last[event.call] = report = _CoalescedProgress(event)
             self._reports += 1
             self._events.append(report)
         else:
@@ -146,7 +146,7 @@ class Outbox:
 
     def _next(self) -> Event:
         event = self._events.popleft()
-        if not isinstance(event, _Progress):
+        if not isinstance(event, _CoalescedProgress):
             return event
         self._reports -= 1
         if self._last.get(event.call) is event:

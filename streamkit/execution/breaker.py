@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 
 from streamkit.calls import ToolCall, ToolResult
 
-__all__ = ["FAILURES", "Breaker"]
+__all__ = ["FAILURES", "CircuitBreaker"]
 
 FAILURES = 3  #: rounds in which the same call with the same arguments may fail
 
 _FAILED = ("error", "timed_out", "denied")
 
 
-class Breaker:
+class CircuitBreaker:
     """Counts failures of equal calls over the rounds of a run.
 
     Args:

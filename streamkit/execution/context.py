@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from streamkit import providers
-from streamkit.execution.formatting import ThreadUpdate
+from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.history import Content
-from streamkit.providers.protocol import Provider, ToolChoice
+from streamkit.providers.provider import Provider, ToolChoice
 from streamkit.tools import Tool
 
 __all__ = ["CreateStream", "RoundContext", "finalize_tool_execution"]
@@ -39,17 +39,17 @@ class RoundContext:
     provider: Provider
     round: int = 0
     deps: Any = None
-    native: list[dict[str, Any]] | None = None
+    messages: list[dict[str, Any]] | None = None
 
     @cached_property
     def thread(self) -> list[dict[str, Any]]:
         """The conversation in the provider's own messages."""
-        return self.native if self.native is not None else providers.render(self.contents, self.provider)
+        return self.messages if self.messages is not None else providers.render(self.contents, self.provider)
 
     @cached_property
     def request(self) -> dict[str, Any]:
         """Every field of the request's body that the conversation decides; model and settings are the caller's."""
-        contents = self.contents if self.native is None else [Content.human("...")]
+        contents = self.contents if self.messages is None else [Content.human("...")]
         request = providers.render_request(
             contents,
             self.provider,
@@ -57,18 +57,18 @@ class RoundContext:
             tool_choice=self.tool_choice if self.tools else None,
             stream=True,
         )
-        if self.native is not None:
+        if self.messages is not None:
             # The field that the messages stand in has a name of the provider's own; this is how it shows.
             written = providers.render(contents, self.provider)
-            request |= {name: self.native for name, value in request.items() if value == written}
+            request |= {name: self.messages for name, value in request.items() if value == written}
         return request
 
-    def extended(self, update: ThreadUpdate) -> RoundContext:
+    def with_update(self, update: ThreadUpdate) -> RoundContext:
         """The same round, with an update in the conversation."""
-        native = None if self.native is None else self.native + update.messages
-        return replace(self, contents=self.contents + update.contents, native=native)
+        messages = None if self.messages is None else self.messages + update.messages
+        return replace(self, contents=self.contents + update.contents, messages=messages)
 
-    def following(self) -> RoundContext:
+    def next_round(self) -> RoundContext:
         """The next round. A choice that forced a tool is cleared.
 
         Kept, it would force one in every round, for ever (openai/openai-agents-python#263, vercel/ai#3944).
@@ -85,5 +85,5 @@ def finalize_tool_execution(
     The update is in the context, the round is counted, a forced choice of tool is cleared. The second value is what
     ``create_new_stream`` gave for it.
     """
-    following = context.extended(update).following()
+    following = context.with_update(update).next_round()
     return following, create_new_stream(following)

@@ -13,15 +13,15 @@ from streamkit.events import Event, ToolCallEnd, ToolCallStart
 from streamkit.tools import Tool
 from streamkit.turn import Turn
 
-__all__ = ["EarlyCalls", "may_be_early"]
+__all__ = ["EagerCalls", "can_start_eagerly"]
 
 
-def may_be_early(tool: Tool) -> bool:
+def can_start_eagerly(tool: Tool) -> bool:
     """Whether calls of this tool may begin before their turn is over."""
     return tool.eager and tool.approval == "allow" and tool.function is not None
 
 
-class EarlyCalls:
+class EagerCalls:
     """The calls of one open turn.
 
     Args:
@@ -41,10 +41,10 @@ class EarlyCalls:
                 continue
             if isinstance(event, ToolCallStart) and (tool := self._tools.get(event.call.name)) is not None:
                 yield event.call, tool
-                if may_be_early(tool):
+                if can_start_eagerly(tool):
                     self._candidates.append(event.call.index)
             # A call that began may be what shows that one before it is over.
-            found = [call for index in self._candidates if (call := self._turn.whole_call(index)) is not None]
+            found = [call for index in self._candidates if (call := self._turn.completed_call(index)) is not None]
             for call in found:
                 self._candidates.remove(call.index)
                 yield call

@@ -20,20 +20,20 @@ from streamkit.calls import StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import Event
 from streamkit.execution.background import asyncio_task
-from streamkit.execution.calling import Approve
 from streamkit.execution.context import CreateStream, RoundContext
-from streamkit.execution.conversation import BeforeFollowUp, Conversation, Ended, Settings
-from streamkit.execution.executing import check_callable, check_seconds
-from streamkit.execution.formatting import Shape, check_shape
-from streamkit.execution.schedule import Schedule
-from streamkit.execution.state import RunState, checked_answers
+from streamkit.execution.execution import check_callable, check_seconds
+from streamkit.execution.loop_state import BeforeFollowUp, Ended, LoopOptions, LoopState
+from streamkit.execution.run_tool import Approve
+from streamkit.execution.scheduler import Schedule
+from streamkit.execution.state import RunState, check_approvals
+from streamkit.execution.thread_update import ThreadLayout, check_layout
 from streamkit.history import Content
-from streamkit.providers.protocol import Provider, ToolChoice
-from streamkit.tools import Approval, Tool, as_tools
+from streamkit.providers.provider import Provider, ToolChoice
+from streamkit.tools import Approval, Tool, to_tools
 from streamkit.turn import Turn
 
 if TYPE_CHECKING:
-    from streamkit.markup import LeakedMarkup
+    from streamkit.leaked_markup import LeakedMarkup
 
 __all__ = ["Run", "run_loop"]
 
@@ -53,7 +53,7 @@ def run_loop(
     limit: int | Schedule = 8,
     timeout: float | None = 30.0,
     run_timeout: float | None = None,
-    shape: Shape = "batched",
+    shape: ThreadLayout = "batched",
     retries: int = 0,
     fallbacks: Sequence[str | Provider] = (),
     before_follow_up: BeforeFollowUp | Sequence[BeforeFollowUp] = (),
@@ -107,12 +107,12 @@ def run_loop(
             an answer is of no call that waits.
         StreamInterrupted: while it runs: a turn ended in an error. It carries the turn, of which nothing is appended.
     """
-    known = as_tools(tools)
+    known = to_tools(tools)
     if max_rounds < 1:
         raise UsageError(f"max_rounds is at least 1, not {max_rounds!r}")
     if retries < 0:
         raise UsageError(f"retries is how often a request is made again, at least 0, not {retries!r}")
-    check_shape(shape)
+    check_layout(shape)
     check_seconds(timeout=timeout, run_timeout=run_timeout)
     hooks = (before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up)
     check_callable(
@@ -120,7 +120,7 @@ def run_loop(
     )
     if isinstance(fallbacks, str):
         raise UsageError(f"fallbacks is a list of providers, not {fallbacks!r}")
-    how = Settings(
+    how = LoopOptions(
         create_new_stream,
         approve,
         max_rounds,
@@ -139,7 +139,7 @@ def run_loop(
             raise UsageError("a resumed run has its history, thread, run_key and tool_choice from its state")
         if not isinstance(resume, RunState):
             raise UsageError(f"resume takes a RunState (RunState.model_validate_json), not {type(resume).__name__}")
-        answers = checked_answers(resume, approvals or {})
+        answers = check_approvals(resume, approvals or {})
         found = providers.get(resume.provider if provider is None else provider)
         if resume.thread is not None and found.name != resume.provider:
             raise UsageError(f"the run was paused with a thread of {resume.provider}, which {found.name} cannot read")
@@ -167,16 +167,18 @@ def _conversation(
     provider: Provider,
     deps: Any,
     thread: Sequence[dict[str, Any]] | None,
-    how: Settings,
+    options: LoopOptions,
     run_key: str,
     round: int = 0,
-) -> Conversation:
-    if thread is not None and how.fallbacks:
+) -> LoopState:
+    if thread is not None and options.fallbacks:
         raise UsageError("a thread of one provider's own messages cannot go on with another: give history")
-    Turn(provider, limits=how.turn_limits, leaked_markup=how.leaked_markup)  # refuses now what it would refuse later
+    Turn(
+        provider, limits=options.turn_limits, leaked_markup=options.leaked_markup
+    )  # refuses now what it would refuse later
     native = None if thread is None else list(thread)
     context = RoundContext(list(contents), list(tools.values()), tool_choice, provider, round, deps, native)
-    return Conversation(context, how, run_key)
+    return LoopState(context, options, run_key)
 
 
 class Run:
@@ -185,7 +187,7 @@ class Run:
     Leaving the block early closes the stream and cancels the tools that run, and waits for both.
     """
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: LoopState) -> None:
         self._conversation = conversation
         self._events: AsyncGenerator[Event, None] | None = None
         self._used = False
@@ -223,7 +225,7 @@ class Run:
     @property
     def usage(self) -> Usage | None:
         """The tokens of all requests, added up; None where no provider gave any. ``raw`` is the list of reports."""
-        return Usage.added_up(self._conversation.reports)
+        return Usage.sum(self._conversation.reports)
 
     @property
     def contents(self) -> list[Content]:

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from streamkit.arguments import PartialObject, mended, partial_object, settle
 from streamkit.calls import CallRef, ToolResult
 from streamkit.events import (
     ArgumentsRestated,
@@ -36,7 +35,8 @@ from streamkit.events import (
     ToolRunning,
     ToolTimedOut,
 )
-from streamkit.tools import Describe, Tool, ToolState, as_tools
+from streamkit.json_text import IncrementalJsonObject, finalize_arguments, join_surrogates, parse_partial_object
+from streamkit.tools import Describe, Tool, ToolState, to_tools
 
 __all__ = ["Notifier", "ToolNotification"]
 
@@ -81,12 +81,12 @@ class Notifier:
     """
 
     def __init__(self, tools: Sequence[Callable[..., Any] | Tool] = ()) -> None:
-        self._describe = {name: tool.describe for name, tool in as_tools(tools).items() if tool.describe is not None}
+        self._describe = {name: tool.describe for name, tool in to_tools(tools).items() if tool.describe is not None}
         self._open: dict[str, _OpenCall] = {}  # by canonical id, in order of appearance
 
-    def take(self, event: Event) -> list[ToolNotification]:
+    def handle(self, event: Event) -> list[ToolNotification]:
         """What an event means to people: most often nothing, at the end of a broken answer the end of many calls."""
-        take = _TAKES.get(event.__class__)
+        take = _HANDLERS.get(event.__class__)
         return [] if take is None or event.choice else take(self, event)
 
     def close(self) -> list[ToolNotification]:
@@ -96,12 +96,12 @@ class Notifier:
         """
         left = list(self._open.values())
         self._open.clear()
-        return [call.told("canceled", done=True) for call in left]
+        return [call.change_state("canceled", done=True) for call in left]
 
     # ---------------------------------------------------------------- while the answer arrives
 
     def _start(self, event: ToolCallStart) -> list[ToolNotification]:
-        return [self._opened(event.call).told("preparing")]
+        return [self._opened(event.call).change_state("preparing")]
 
     def _delta(self, event: ToolCallDelta) -> list[ToolNotification]:
         call = self._open.get(event.call.id)
@@ -119,7 +119,7 @@ class Notifier:
         call.whole = None
         if call.view is None:
             return []
-        call.view = PartialObject()
+        call.view = IncrementalJsonObject()
         return call.look(call.view, event.arguments_text)
 
     def _sealed(self, event: ToolCallEnd) -> list[ToolNotification]:
@@ -129,7 +129,7 @@ class Notifier:
     # ---------------------------------------------------------------- while tools run
 
     def _running(self, event: ToolRunning) -> list[ToolNotification]:
-        return [self._begun(event.call).told("running")]
+        return [self._begun(event.call).change_state("running")]
 
     def _progress(self, event: ToolProgress) -> list[ToolNotification]:
         call = self._begun(event.call)
@@ -139,7 +139,7 @@ class Notifier:
         call = self._open.pop(event.call.id, None) or self._new(event.call)
         of = event.result.call
         call.whole = of.arguments if isinstance(of.arguments, dict) else of.partial
-        return [call.told(_STATES[event.__class__], done=True, result=event.result)]
+        return [call.change_state(_STATES[event.__class__], done=True, result=event.result)]
 
     # ---------------------------------------------------------------- where calls are left over
 
@@ -150,7 +150,7 @@ class Notifier:
         left = [call for call in self._open.values() if not call.runs]
         for call in left:
             del self._open[call.ref.id]
-        return [call.told("canceled", done=True) for call in left]
+        return [call.change_state("canceled", done=True) for call in left]
 
     def _finished(self, event: Finished) -> list[ToolNotification]:
         return self._failed() if event.reason == "error" else []  # no Failed comes, but it ends a run all the same
@@ -186,19 +186,19 @@ class _OpenCall:
         self.description: str | None = None  # the last that was told
         self.shown: dict[str, Any] = {}  # the arguments of the last state that was told
         self.parts: list[str] = []  # the argument text; nothing reads it before the call runs, unless it is described
-        self.view = PartialObject() if describe is not None else None
+        self.view = IncrementalJsonObject() if describe is not None else None
         self.whole: dict[str, Any] | None = None  # the arguments, where the text was read as a whole
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of the text, taken to be whole."""
         if self.whole is None:
-            text = mended("".join(self.parts))
-            settled = settle(text)
-            self.whole = partial_object(text) if settled.arguments is None else settled.arguments
+            text = join_surrogates("".join(self.parts))
+            settled = finalize_arguments(text)
+            self.whole = parse_partial_object(text) if settled.arguments is None else settled.arguments
         return self.whole
 
-    def look(self, view: PartialObject, text: str) -> list[ToolNotification]:
+    def look(self, view: IncrementalJsonObject, text: str) -> list[ToolNotification]:
         """More of the arguments: tell it where the description is another one."""
         view.feed(text)
         return self.tell_if_changed(view.value)
@@ -211,7 +211,9 @@ class _OpenCall:
         self.description = description
         return [self.notification("preparing", _copied(arguments))]
 
-    def told(self, state: ToolState, *, done: bool = False, result: ToolResult | None = None) -> ToolNotification:
+    def change_state(
+        self, state: ToolState, *, done: bool = False, result: ToolResult | None = None
+    ) -> ToolNotification:
         """Tell a new state."""
         self.shown = _copied(self.arguments)  # what is described is a copy: the call itself has these arguments
         self.description = self._described(state, self.shown)
@@ -256,7 +258,7 @@ _STATES: dict[type[_Ending], ToolState] = {
     ToolCanceled: "canceled",
 }
 
-_TAKES: dict[type[Event], Callable[[Notifier, Any], list[ToolNotification]]] = {
+_HANDLERS: dict[type[Event], Callable[[Notifier, Any], list[ToolNotification]]] = {
     ToolCallStart: Notifier._start,
     ToolCallDelta: Notifier._delta,
     ArgumentsRestated: Notifier._restated,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from streamkit.calls import StreamError
 
-__all__ = ["delay", "is_mistake", "may_help"]
+__all__ = ["delay", "is_programming_error", "is_retryable"]
 
 # What both official SDKs retry: openai-python `_should_retry` and anthropic-sdk-python `_should_retry` (408, 409, 429,
 # 5xx); 425 is RFC 8470's "too early", 529 Anthropic's "overloaded".
@@ -51,21 +51,21 @@ _MISTAKES = (
 _FIRST, _LONGEST, _PATIENCE = 0.5, 8.0, 60.0  # seconds; as in the official SDKs
 
 
-def may_help(error: StreamError, cause: BaseException | None) -> bool:
+def is_retryable(error: StreamError, cause: BaseException | None) -> bool:
     """Whether to ask again may bring something else than this error, of which *cause* was raised, if anything."""
     if error.status is not None:
         return error.status in _STATUS
     if error.kind == "provider_error":
         return not _WORDS.isdisjoint(_words(error.raw))
-    return error.kind in ("transport_error", "stream_truncated") and not is_mistake(cause)
+    return error.kind in ("transport_error", "stream_truncated") and not is_programming_error(cause)
 
 
-def is_mistake(cause: BaseException | None) -> bool:
+def is_programming_error(cause: BaseException | None) -> bool:
     """Whether this is raised by a mistake in the program: nobody else need be asked, it must be seen."""
     return isinstance(cause, _MISTAKES)
 
 
-def delay(error: StreamError, attempt: int, luck: float) -> float | None:
+def delay(error: StreamError, attempt: int, jitter: float) -> float | None:
     """Seconds to wait before the next attempt; None where the provider asks for more patience than there is.
 
     Args:
@@ -76,7 +76,7 @@ def delay(error: StreamError, attempt: int, luck: float) -> float | None:
     if error.retry_after is not None:
         return error.retry_after if error.retry_after <= _PATIENCE else None
     doubled: float = _FIRST * 2.0 ** min(attempt - 1, 10)
-    return min(doubled, _LONGEST) * (1 - 0.25 * luck)
+    return min(doubled, _LONGEST) * (1 - 0.25 * jitter)
 
 
 def _words(raw: object) -> set[str]:

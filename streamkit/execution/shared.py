@@ -17,15 +17,15 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from streamkit.calls import ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.events import Event
-from streamkit.execution.formatting import Shape, ThreadUpdate, check_shape
-from streamkit.execution.read import Source, batches
-from streamkit.execution.rounds import Round
+from streamkit.execution.round import Round
+from streamkit.execution.thread_update import ThreadLayout, ThreadUpdate, check_layout
+from streamkit.stream_reader import Source, event_batches
 from streamkit.turn import Turn
 
-__all__ = ["HandedCall", "SharedAccumulator"]
+__all__ = ["QueuedCall", "SharedAccumulator"]
 
 
-class HandedCall:
+class QueuedCall:
     """A completed call that may run, and the turn that made it.
 
     Attributes:
@@ -41,14 +41,14 @@ class HandedCall:
         self._round = made
         self._position = position
 
-    def settle(self, result: ToolResult) -> ThreadUpdate | None:
+    def set_result(self, result: ToolResult) -> ThreadUpdate | None:
         """Give what came of it (``execute_one_tool`` gives that). The turn's last one gives what the thread gains.
 
         Raises:
             UsageError: it has its result, or this is another call's.
         """
-        self._round.settle(self._position, result)
-        return None if self._round.unsettled else self._round.update()
+        self._round.set_result(self._position, result)
+        return None if self._round.open_positions else self._round.update()
 
 
 class SharedAccumulator:
@@ -86,13 +86,13 @@ class SharedAccumulator:
         UsageError: the capacity is below 1.
     """
 
-    def __init__(self, capacity: int = 64, *, shape: Shape = "batched") -> None:
+    def __init__(self, capacity: int = 64, *, shape: ThreadLayout = "batched") -> None:
         if capacity < 1:
             raise UsageError(f"capacity is how many calls may wait for a worker, at least 1, not {capacity!r}")
-        check_shape(shape)
-        self._shape: Shape = shape
-        self._send: MemoryObjectSendStream[HandedCall]
-        self._receive: MemoryObjectReceiveStream[HandedCall]
+        check_layout(shape)
+        self._shape: ThreadLayout = shape
+        self._send: MemoryObjectSendStream[QueuedCall]
+        self._receive: MemoryObjectReceiveStream[QueuedCall]
         self._send, self._receive = anyio.create_memory_object_stream(capacity)
         self._reading = 0
         self._closed = False
@@ -109,7 +109,7 @@ class SharedAccumulator:
             raise UsageError("the shared accumulator was closed: no stream can be added")
         self._reading += 1
         try:
-            async with aclosing(batches(turn, Source(turn, source))) as lists:
+            async with aclosing(event_batches(turn, Source(turn, source))) as lists:
                 async for events in lists:
                     for event in events:
                         yield event
@@ -118,7 +118,7 @@ class SharedAccumulator:
             self._reading -= 1
             self._end_if_over()
 
-    async def hand_over(self, turn: Turn) -> ThreadUpdate | None:
+    async def enqueue(self, turn: Turn) -> ThreadUpdate | None:
         """The same for a turn that was fed and closed by a loop of one's own.
 
         Returns:
@@ -133,14 +133,14 @@ class SharedAccumulator:
 
     async def _hand_over(self, turn: Turn) -> ThreadUpdate | None:
         made = Round(turn, shape=self._shape)
-        waiting = made.unsettled
+        waiting = made.open_positions
         if not waiting:
             return made.update()
         for position in waiting:
-            made.begin(position)
+            made.start(position)
         try:
             for position in waiting:
-                await self._send.send(HandedCall(made, position, turn))
+                await self._send.send(QueuedCall(made, position, turn))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             raise UsageError("the shared accumulator was left while calls waited to be handed over") from None
         return None
@@ -165,7 +165,7 @@ class SharedAccumulator:
     def __aiter__(self) -> SharedAccumulator:
         return self
 
-    async def __anext__(self) -> HandedCall:
+    async def __anext__(self) -> QueuedCall:
         try:
             return await self._receive.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError):

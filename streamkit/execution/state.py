@@ -12,24 +12,24 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
-from streamkit.arguments import without_lone_surrogates
 from streamkit.calls import ResultStatus, ToolCall, ToolResult, Usage
 from streamkit.errors import UsageError
-from streamkit.execution.formatting import Shape
-from streamkit.execution.rounds import Round
+from streamkit.execution.round import Round
+from streamkit.execution.thread_update import ThreadLayout
 from streamkit.history import Content
-from streamkit.history.results import stored_result
-from streamkit.providers.protocol import Provider
+from streamkit.history.tool_results import to_stored_result
+from streamkit.json_text import replace_lone_surrogates
+from streamkit.providers.provider import Provider
 from streamkit.tools import Approval
 
-__all__ = ["RunState", "checked_answers"]
+__all__ = ["RunState", "check_approvals"]
 
 
 def _struct(kind: type[msgspec.Struct]) -> Any:
     """The annotations with which pydantic reads and writes one of our frozen values."""
     return (
         PlainValidator(lambda value: value if isinstance(value, kind) else msgspec.convert(value, kind)),
-        PlainSerializer(lambda value: without_lone_surrogates(msgspec.to_builtins(value, enc_hook=str))),
+        PlainSerializer(lambda value: replace_lone_surrogates(msgspec.to_builtins(value, enc_hook=str))),
         WithJsonSchema({"type": "object", "title": kind.__name__}),
     )
 
@@ -77,7 +77,7 @@ class RunState(BaseModel):
     history: list[Content]
     contents: list[Content]
     thread: list[dict[str, Any]] | None = None
-    asked: Content
+    assistant: Content
     calls: list[Annotated[ToolCall, *_struct(ToolCall)]]
     results: list[_StoredResult]
     pending: list[str]
@@ -96,32 +96,34 @@ class RunState(BaseModel):
         return self
 
     @classmethod
-    def of(cls, paused: Round, pending: list[ToolCall], **more: Any) -> RunState:
+    def from_round(cls, paused: Round, pending: list[ToolCall], **more: Any) -> RunState:
         """The state of a round that cannot go on by itself, and what else there is to know of its run."""
         results = [
             _StoredResult(
                 call_id=result.call.id,
                 status=result.status,
-                value=without_lone_surrogates(stored_result(result.value)),
+                value=replace_lone_surrogates(to_stored_result(result.value)),
                 error=result.error,
                 metadata=result.metadata,
             )
-            for result in paused.settled
+            for result in paused.results_so_far
         ]
         calls = list(paused.calls)
-        return cls(asked=paused.asked, calls=calls, results=results, pending=[call.id for call in pending], **more)
+        return cls(
+            assistant=paused.assistant, calls=calls, results=results, pending=[call.id for call in pending], **more
+        )
 
-    def restored(self, provider: Provider, shape: Shape) -> Round:
+    def to_round(self, provider: Provider, shape: ThreadLayout) -> Round:
         """The paused round, to go on with."""
         by_id = {call.id: call for call in self.calls}
         results = [
             ToolResult(by_id[stored.call_id], stored.status, stored.value, stored.error, stored.metadata)
             for stored in self.results
         ]
-        return Round.restored(self.asked, self.calls, results, self.pending, provider=provider, shape=shape)
+        return Round.restored(self.assistant, self.calls, results, self.pending, provider=provider, shape=shape)
 
 
-def checked_answers(state: RunState, approvals: Mapping[str, Approval | bool]) -> dict[str, Approval | bool]:
+def check_approvals(state: RunState, approvals: Mapping[str, Approval | bool]) -> dict[str, Approval | bool]:
     """The answers to a paused run's questions.
 
     Raises:

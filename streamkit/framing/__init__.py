@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
 
 from streamkit.errors import UsageError
-from streamkit.framing.eventstream import EventStreamFramer
-from streamkit.framing.jsonarray import JsonArrayFramer
+from streamkit.framing.event_stream import EventStreamFramer
+from streamkit.framing.json_array import JsonArrayFramer
 from streamkit.framing.ndjson import NdjsonFramer
 from streamkit.framing.sse import SseFramer
 
@@ -33,7 +33,7 @@ class Framer(Protocol):
     overflow: bool
 
     @property
-    def fault(self) -> str | None:
+    def error(self) -> str | None:
         """What is wrong with the framing itself, such as a checksum; None while nothing is. Text framings have none."""
 
     @property
@@ -50,8 +50,8 @@ class Framer(Protocol):
 _FRAMERS: Final[dict[str, Callable[[int], Framer]]] = {
     "sse": SseFramer,
     "ndjson": NdjsonFramer,
-    "eventstream": EventStreamFramer,
-    "jsonarray": JsonArrayFramer,
+    "event_stream": EventStreamFramer,
+    "json_array": JsonArrayFramer,
 }
 
 

@@ -27,7 +27,7 @@ class NdjsonFramer:
         overflow: a line passed ``limit``; those before it were given, nothing is given any more.
     """
 
-    fault: str | None = None  # see ``Framer``
+    error: str | None = None  # see ``Framer``
 
     __slots__ = ("_begun", "_buffer", "_closed", "_limit", "overflow")
 

@@ -38,7 +38,7 @@ class SseFramer:
         overflow: an event passed ``limit``; those before it were given, nothing is given any more.
     """
 
-    fault: str | None = None  # see ``Framer``
+    error: str | None = None  # see ``Framer``
 
     __slots__ = (
         "_after_cr",

@@ -46,7 +46,7 @@ __all__ = [
 Metadata: TypeAlias = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
 
 
-class _Stored(BaseModel):
+class _StoredModel(BaseModel):
     # Fields that a later version or another program wrote are kept, so that reading and writing back loses nothing.
     model_config = ConfigDict(extra="allow")
 
@@ -58,10 +58,10 @@ class _Stored(BaseModel):
             camel = to_camel(name)
             if camel != name and camel in value and name not in value:
                 value = {name if key == camel else key: item for key, item in value.items()}
-        return _encodable(value)
+        return _replace_lone_surrogates(value)
 
 
-def _encodable(value: Any) -> Any:
+def _replace_lone_surrogates(value: Any) -> Any:
     """The value with surrogate pairs whole again, and U+FFFD for a lone half; itself where there is none.
 
     Servers that cut text by UTF-16 units send halves, file names have them; neither JSON's bytes nor a request could
@@ -72,11 +72,11 @@ def _encodable(value: Any) -> Any:
             return value
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, dict):
-        mended = {_encodable(key): _encodable(item) for key, item in value.items()}
+        mended = {_replace_lone_surrogates(key): _replace_lone_surrogates(item) for key, item in value.items()}
         same = all(mended.get(key) is item for key, item in value.items())
         return value if same else mended
     if isinstance(value, list):
-        items = [_encodable(item) for item in value]
+        items = [_replace_lone_surrogates(item) for item in value]
         return value if all(map(is_, items, value)) else items
     return value
 
@@ -84,7 +84,7 @@ def _encodable(value: Any) -> Any:
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class TextBlock(_Stored):
+class TextBlock(_StoredModel):
     """Text."""
 
     type: Literal["text"] = "text"
@@ -92,7 +92,7 @@ class TextBlock(_Stored):
     metadata: Metadata = Field(default_factory=dict)  #: what it carries from its provider, under ``provider``'s name
 
 
-class ImageBlock(_Stored):
+class ImageBlock(_StoredModel):
     """An image."""
 
     type: Literal["image"] = "image"
@@ -100,7 +100,7 @@ class ImageBlock(_Stored):
     metadata: Metadata = Field(default_factory=dict)
 
 
-class FileBlock(_Stored):
+class FileBlock(_StoredModel):
     """A file: its data, or where it is."""
 
     type: Literal["file"] = "file"
@@ -111,7 +111,7 @@ class FileBlock(_Stored):
     metadata: Metadata = Field(default_factory=dict)
 
 
-class ToolCallBlock(_Stored):
+class ToolCallBlock(_StoredModel):
     """A call that the model made.
 
     ``parameters`` of a function call is always an object: where arguments come as JSON text they are read, and what is
@@ -146,7 +146,7 @@ class ToolCallBlock(_Stored):
         return value | {"parameters": {}, "metadata": {"raw_arguments": given} | metadata}
 
 
-class ToolResponseBlock(_Stored):
+class ToolResponseBlock(_StoredModel):
     """What came of a call.
 
     ``result`` is text, JSON data, or a list of parts where it shows images or files: the JSON of blocks, such as
@@ -164,7 +164,7 @@ class ToolResponseBlock(_Stored):
     metadata: Metadata = Field(default_factory=dict)
 
 
-class ReasoningBlock(_Stored):
+class ReasoningBlock(_StoredModel):
     """The model's reasoning, and what its provider needs to take it back."""
 
     type: Literal["reasoning"] = "reasoning"
@@ -175,7 +175,7 @@ class ReasoningBlock(_Stored):
     metadata: Metadata = Field(default_factory=dict)
 
 
-class ServerToolBlock(_Stored):
+class ServerToolBlock(_StoredModel):
     """A tool that the provider ran itself."""
 
     type: Literal["server_tool"] = "server_tool"
@@ -187,7 +187,7 @@ class ServerToolBlock(_Stored):
     metadata: Metadata = Field(default_factory=dict)
 
 
-class OpaqueBlock(_Stored):
+class OpaqueBlock(_StoredModel):
     """A provider's own block, kept to be sent back to it unchanged."""
 
     type: Literal["opaque"] = "opaque"
@@ -195,7 +195,7 @@ class OpaqueBlock(_Stored):
     metadata: Metadata = Field(default_factory=dict)
 
 
-class UnknownBlock(_Stored):
+class UnknownBlock(_StoredModel):
     """A block of a type that is not known here, with all its fields. Renders leave it out and say so."""
 
     type: str
@@ -232,7 +232,7 @@ Block: TypeAlias = Annotated[
 ]
 
 
-class Content(_Stored):
+class Content(_StoredModel):
     """One message of a conversation.
 
     Attributes:

@@ -16,14 +16,14 @@ from collections.abc import Hashable, Iterator
 from streamkit.history.content import ToolCallBlock, ToolResponseBlock
 from streamkit.ids import normalize_to_history_tool_id
 
-__all__ = ["NO_RESULT", "Call", "Pairing", "Result"]
+__all__ = ["NO_RESULT", "PairedCall", "Pairing", "PairedResult"]
 
 #: The neutral result of a call that has none. Nobody knows why there is none, so it does not say that anybody
 #: interrupted anything (vybestack/llxprt-code#176).
 NO_RESULT = "No result: the call was not completed."
 
 
-class Call:
+class PairedCall:
     """A call of the history.
 
     Attributes:
@@ -34,14 +34,14 @@ class Call:
         answer: its result, once one is found.
     """
 
-    __slots__ = ("answer", "block", "mended", "number", "turn")
+    __slots__ = ("block", "mended", "number", "result", "turn")
 
     def __init__(self, block: ToolCallBlock, mended: ToolCallBlock, turn: object) -> None:
         self.block = block
         self.mended = mended
         self.turn = turn
         self.number = 0
-        self.answer: Result | None = None
+        self.result: PairedResult | None = None
 
     @property
     def id(self) -> str:
@@ -49,7 +49,7 @@ class Call:
         return self.mended.id
 
 
-class Result:
+class PairedResult:
     """A result of the history.
 
     Attributes:
@@ -59,31 +59,31 @@ class Result:
         call: the call that it answers.
     """
 
-    __slots__ = ("block", "call", "home", "number")
+    __slots__ = ("block", "call", "container", "number")
 
     def __init__(self, block: ToolResponseBlock, home: object) -> None:
         self.block = block
-        self.home = home
+        self.container = home
         self.number = 0
-        self.call: Call | None = None
+        self.call: PairedCall | None = None
 
-    def answers(self, turn: object) -> bool:
+    def matches_turn(self, turn: object) -> bool:
         """Whether it is the answer of a call of that turn."""
-        return self.call is not None and self.call.turn is turn and self.call.answer is self
+        return self.call is not None and self.call.turn is turn and self.call.result is self
 
 
 class Pairing:
     """Pairs calls and results, given in the order of the history; ``settle`` pairs what only the whole of it tells."""
 
     def __init__(self) -> None:
-        self._calls: list[Call] = []
-        self._named = _Waiting()
-        self._early: list[Result] = []  # no call before has their name
-        self._nameless: list[Result] = []
+        self._calls: list[PairedCall] = []
+        self._named = _CallsWithoutResult()
+        self._early: list[PairedResult] = []  # no call before has their name
+        self._nameless: list[PairedResult] = []
         self._count = 0
         self._changes: list[str] = []
 
-    def call(self, call: Call) -> Call:
+    def call(self, call: PairedCall) -> PairedCall:
         """The next call."""
         self._count += 1
         call.number = self._count
@@ -92,10 +92,10 @@ class Pairing:
             self._named.add(name, call)
         return call
 
-    def result(self, block: ToolResponseBlock, home: object) -> Result:
+    def result(self, block: ToolResponseBlock, home: object) -> PairedResult:
         """The next result."""
         self._count += 1
-        result = Result(block, home)
+        result = PairedResult(block, home)
         result.number = self._count
         names = list(_names_of_result(block))
         known = next((name for name in names if name in self._named), None)
@@ -105,37 +105,37 @@ class Pairing:
             (self._early if names else self._nameless).append(result)
         return result
 
-    def settle(self) -> list[str]:
+    def pair_remaining(self) -> list[str]:
         """The history is over: pair the rest, or drop it. Gives a sentence for each thing that was done."""
         self._pair_early()
         self._pair_nameless()
         return self._changes
 
-    def _pair(self, result: Result, waiting: _Waiting, name: Hashable) -> None:
+    def _pair(self, result: PairedResult, waiting: _CallsWithoutResult, name: Hashable) -> None:
         latest = waiting.latest(name)
         call = waiting.nearest(name)
-        if call is None or (latest.answer is not None and _say_the_same(latest.answer.block, result.block)):
+        if call is None or (latest.result is not None and _say_the_same(latest.result.block, result.block)):
             self._again(latest, result)
         else:
             self._answer(call, result)
 
-    def _answer(self, call: Call, result: Result) -> None:
-        call.answer, result.call = result, call
+    def _answer(self, call: PairedCall, result: PairedResult) -> None:
+        call.result, result.call = result, call
         if result.block.call_id != call.block.id:
             self._changes.append(f"the result of {result.block.call_id!r} was given the id of its call, {call.id!r}")
 
-    def _again(self, call: Call, result: Result) -> None:
+    def _again(self, call: PairedCall, result: PairedResult) -> None:
         """A further result of a call."""
-        before = call.answer
+        before = call.result
         if before is not None and _worth(result.block) > _worth(before.block):
-            call.answer, result.call = result, call
+            call.result, result.call = result, call
             self._changes.append(f"a failed result of the call {call.id!r} gave way to a later one")
         else:
             self._changes.append(f"a further result of the call {call.id!r} was dropped: it has one")
 
     def _pair_early(self) -> None:
         """Results that stood before their calls."""
-        behind = _Waiting()
+        behind = _CallsWithoutResult()
         for call in reversed(self._calls) if self._early else ():
             for name in _names_of_call(call.block):
                 behind.add(name, call, before=True)
@@ -150,13 +150,13 @@ class Pairing:
         """Results that do not say whose they are: by their place, and their tool's name where they have it."""
         calls = deque(self._calls)
         turn: object = None  # the last one with calls
-        unanswered: dict[str | None, deque[Call]] = {}
+        unanswered: dict[str | None, deque[PairedCall]] = {}
         for result in self._nameless:
             while calls and calls[0].number < result.number:
                 call = calls.popleft()
                 if call.turn is not turn:
                     turn, unanswered = call.turn, {}
-                if call.answer is None:
+                if call.result is None:
                     unanswered.setdefault(None, deque()).append(call)
                     unanswered.setdefault(call.block.name, deque()).append(call)
             found = _first(unanswered.get(result.block.name or None))
@@ -166,17 +166,17 @@ class Pairing:
                 self._changes.append("a result without an id was dropped: the turn before it has no call for it")
 
 
-class _Waiting:
+class _CallsWithoutResult:
     """Calls by name; of one name the last added turn first, and in a turn the first added call."""
 
     def __init__(self) -> None:
-        self._turns: dict[Hashable, list[tuple[object, deque[Call]]]] = {}
-        self._latest: dict[Hashable, Call] = {}
+        self._turns: dict[Hashable, list[tuple[object, deque[PairedCall]]]] = {}
+        self._latest: dict[Hashable, PairedCall] = {}
 
     def __contains__(self, name: Hashable) -> bool:
         return name in self._latest
 
-    def add(self, name: Hashable, call: Call, *, before: bool = False) -> None:
+    def add(self, name: Hashable, call: PairedCall, *, before: bool = False) -> None:
         """A further call of that name; *before*: it stands before the other calls of its turn."""
         self._latest[name] = call
         turns = self._turns.setdefault(name, [])
@@ -188,11 +188,11 @@ class _Waiting:
         else:
             queue.append(call)
 
-    def latest(self, name: Hashable) -> Call:
+    def latest(self, name: Hashable) -> PairedCall:
         """The call of that name that was added last."""
         return self._latest[name]
 
-    def nearest(self, name: Hashable) -> Call | None:
+    def nearest(self, name: Hashable) -> PairedCall | None:
         """The unanswered call that a result of that name belongs to."""
         turns = self._turns[name]
         while turns:
@@ -203,10 +203,10 @@ class _Waiting:
         return None
 
 
-def _first(calls: deque[Call] | None) -> Call | None:
+def _first(calls: deque[PairedCall] | None) -> PairedCall | None:
     """The first unanswered one; those before it are forgotten, so that all this costs each call once."""
     while calls:
-        if calls[0].answer is None:
+        if calls[0].result is None:
             return calls[0]
         calls.popleft()
     return None

@@ -23,16 +23,16 @@ from typing import Any
 from pydantic_core import from_json
 
 from streamkit.history.content import Block, Content, ToolCallBlock, ToolResponseBlock
-from streamkit.history.pairing import NO_RESULT, Call, Pairing, Result
+from streamkit.history.pairing import NO_RESULT, PairedCall, PairedResult, Pairing
 from streamkit.ids import derived_tool_id, is_canonical, normalize_to_history_tool_id
 
-__all__ = ["Repaired", "repair"]
+__all__ = ["RepairResult", "repair"]
 
 _SPEAKERS = frozenset({"human", "ai", "tool", "system"})
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
+class RepairResult:
     """A legal history.
 
     Attributes:
@@ -44,7 +44,7 @@ class Repaired:
     changes: list[str]
 
 
-def repair(contents: Sequence[Content], *, canonicalize: bool = False) -> Repaired:
+def repair(contents: Sequence[Content], *, canonicalize: bool = False) -> RepairResult:
     """The same conversation, legal. What is given is not changed; to repair twice is to repair once.
 
     * A call without a result gets a neutral one (status ``canceled``); a result whose call cannot be found is dropped.
@@ -70,13 +70,13 @@ def repair(contents: Sequence[Content], *, canonicalize: bool = False) -> Repair
         canonicalize: give every call that has no canonical id one (legacy ids such as ``call_...`` or ``toolu_...``,
             to convert a store once), its results with it; the old id is kept as ``metadata["raw_id"]``.
     """
-    mending = _Mending(canonicalize=canonicalize)
+    mending = _Repairer(canonicalize=canonicalize)
     for content in contents:
         mending.read(content)
-    return mending.mended()
+    return mending.result()
 
 
-class _Stretch:
+class _Segment:
     """A content, or the part of one that stays together.
 
     Attributes:
@@ -94,8 +94,8 @@ class _Stretch:
         self.source = source
         self.speaker = speaker
         self.blocks: list[Block] = list(source.blocks) if is_whole else []
-        self.calls: list[Call] = []
-        self.results: list[Result] = []
+        self.calls: list[PairedCall] = []
+        self.results: list[PairedResult] = []
         self.is_whole = is_whole
 
     def with_blocks(self, blocks: list[Block]) -> Content:
@@ -105,12 +105,12 @@ class _Stretch:
         return self.source.model_copy(update={"blocks": blocks})
 
 
-class _Mending:
+class _Repairer:
     """One repair: contents are read in order, then written in the legal one."""
 
     def __init__(self, *, canonicalize: bool) -> None:
         self._canonicalize = canonicalize
-        self._stretches: list[_Stretch] = []
+        self._stretches: list[_Segment] = []
         self._pairing = Pairing()
         self._changes: list[str] = []
         self._stems: set[str] = set()  # ids without their prefix: some renders only change that
@@ -126,15 +126,15 @@ class _Mending:
         """The next message of the conversation."""
         held = {type(block) for block in content.blocks} if content.speaker in _SPEAKERS else set()
         if not held & {ToolCallBlock, ToolResponseBlock}:
-            self._stretches.append(_Stretch(content, content.speaker, is_whole=True))
+            self._stretches.append(_Segment(content, content.speaker, is_whole=True))
         elif content.speaker == "ai":
-            self._read_answer(content)
+            self._read_assistant(content)
         else:
             self._read_other(content)
 
-    def _read_answer(self, content: Content) -> None:
+    def _read_assistant(self, content: Content) -> None:
         """What the model said, cut where a result follows calls: what it said then, it said knowing the result."""
-        stretch = _Stretch(content, "ai")
+        stretch = _Segment(content, "ai")
         first = stretch
         number = 0
         behind_results = False
@@ -145,7 +145,7 @@ class _Mending:
                 continue
             if behind_results:
                 self._keep(stretch)
-                stretch = _Stretch(content, "ai")
+                stretch = _Segment(content, "ai")
                 behind_results = False
             stretch.blocks.append(block)
             if isinstance(block, ToolCallBlock):
@@ -156,14 +156,14 @@ class _Mending:
 
     def _read_other(self, content: Content) -> None:
         """What anybody else said; calls that stand there are the model's all the same."""
-        stretch = first = _Stretch(content, content.speaker)
+        stretch = first = _Segment(content, content.speaker)
         number = 0
         for block in content.blocks:
             is_call = isinstance(block, ToolCallBlock)
             speaker = "ai" if is_call else content.speaker
             if speaker != stretch.speaker:
                 self._keep(stretch)
-                stretch = _Stretch(content, speaker)
+                stretch = _Segment(content, speaker)
             if isinstance(block, ToolResponseBlock):
                 result = self._pairing.result(block, stretch if content.speaker == "tool" else None)
                 if content.speaker == "tool":
@@ -181,13 +181,13 @@ class _Mending:
         stretch.is_whole = stretch is first and whole
         self._keep(stretch)
 
-    def _keep(self, stretch: _Stretch) -> None:
+    def _keep(self, stretch: _Segment) -> None:
         if stretch.blocks or stretch.results:
             self._stretches.append(stretch)
 
     # ------------------------------------------------------------ calls
 
-    def _call(self, block: ToolCallBlock, content: Content, number: int, stretch: _Stretch) -> Call:
+    def _call(self, block: ToolCallBlock, content: Content, number: int, stretch: _Segment) -> PairedCall:
         update: dict[str, Any] = {}
         new_id = self._new_id(block, content, number)
         if new_id is not None:
@@ -202,7 +202,7 @@ class _Mending:
             self._say(f"the arguments of the call {block.id!r} of {block.name!r} were no object: they are one now")
         mended = block.model_copy(update=update) if update else block
         self._stems.add(normalize_to_history_tool_id(mended.id))
-        return self._pairing.call(Call(block, mended, stretch))
+        return self._pairing.call(PairedCall(block, mended, stretch))
 
     def _new_id(self, block: ToolCallBlock, content: Content, number: int) -> str | None:
         """Another id for a call, where it needs one."""
@@ -231,11 +231,11 @@ class _Mending:
 
     # ------------------------------------------------------------ writing
 
-    def mended(self) -> Repaired:
+    def result(self) -> RepairResult:
         """The conversation in its legal order."""
-        self._changes += self._pairing.settle()
+        self._changes += self._pairing.pair_remaining()
         contents: list[Content] = []
-        home: _Stretch | None = None
+        home: _Segment | None = None
         for place, stretch in enumerate(self._stretches):
             if stretch is home:
                 continue
@@ -245,14 +245,14 @@ class _Mending:
                 elif stretch.blocks:
                     contents.append(stretch.with_blocks(stretch.blocks))
                 continue
-            contents.append(self._asking(stretch))
+            contents.append(self._assistant_content(stretch))
             behind = self._stretches[place + 1] if place + 1 < len(self._stretches) else None
-            answers_here = behind is not None and any(result.answers(stretch) for result in behind.results)
+            answers_here = behind is not None and any(result.matches_turn(stretch) for result in behind.results)
             home = behind if answers_here else None
-            contents.append(self._answering(stretch, home))
-        return Repaired(contents, self._changes)
+            contents.append(self._tool_content(stretch, home))
+        return RepairResult(contents, self._changes)
 
-    def _asking(self, stretch: _Stretch) -> Content:
+    def _assistant_content(self, stretch: _Segment) -> Content:
         if stretch.is_whole and all(call.mended is call.block for call in stretch.calls):
             return stretch.source
         calls = iter(stretch.calls)
@@ -260,21 +260,21 @@ class _Mending:
             [next(calls).mended if isinstance(block, ToolCallBlock) else block for block in stretch.blocks]
         )
 
-    def _answering(self, stretch: _Stretch, home: _Stretch | None) -> Content:
+    def _tool_content(self, stretch: _Segment, home: _Segment | None) -> Content:
         """The results of a content's calls; *home* is the tool content that stands behind it and holds any of them."""
         blocks: list[Block] = []
-        answers: list[Result] = []
+        answers: list[PairedResult] = []
         for call in stretch.calls:
-            if call.answer is None:
+            if call.result is None:
                 self._say(f"the call {call.id!r} of {call.block.name!r} had no result: it got a neutral one")
                 blocks.append(
                     ToolResponseBlock(call_id=call.id, name=call.block.name, status="canceled", error=NO_RESULT)
                 )
                 continue
-            block = call.answer.block
+            block = call.result.block
             blocks.append(block if block.call_id == call.id else block.model_copy(update={"call_id": call.id}))
-            answers.append(call.answer)
-        stood = [result for result in home.results if result.answers(stretch)] if home is not None else []
+            answers.append(call.result)
+        stood = [result for result in home.results if result.matches_turn(stretch)] if home is not None else []
         if not _are_same(stood, answers):
             named = ", ".join(repr(answer.block.call_id) for answer in answers)
             self._say(f"the results of {named} were put directly behind their calls, in call order")
@@ -283,7 +283,7 @@ class _Mending:
             if home.is_whole and _are_same(given, blocks):
                 return home.source
             return home.with_blocks([*blocks, *home.blocks])
-        source = next((answer.home.source for answer in answers if isinstance(answer.home, _Stretch)), None)
+        source = next((answer.container.source for answer in answers if isinstance(answer.container, _Segment)), None)
         return Content(speaker="tool", blocks=blocks, metadata=dict(source.metadata) if source is not None else {})
 
 

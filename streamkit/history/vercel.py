@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from streamkit.errors import UsageError
 from streamkit.history.content import Block, Content, FileBlock, ImageBlock, TextBlock, ToolCallBlock, ToolResponseBlock
-from streamkit.history.results import ResultPart, result_parts
+from streamkit.history.tool_results import ResultPart, result_parts
 from streamkit.ids import normalize_to_openai_tool_id
 
 __all__ = ["convert_to_vercel_messages"]

@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from streamkit.history.builder import ContentBuilder, as_list, check_messages
 from streamkit.history.content import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock
-from streamkit.history.results import stored_part
-from streamkit.history.transcript import Transcript, checked, listed
+from streamkit.history.tool_results import to_stored_part
 
-__all__ = ["from_vercel_messages"]
+__all__ = ["parse_vercel_messages"]
 
 _SPEAKERS = {"user": "human", "assistant": "ai", "system": "system"}
 _KNOWN_OF_A_CALL = frozenset({"type", "toolCallId", "toolName", "args", "input"})
 
 
-def from_vercel_messages(messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
+def parse_vercel_messages(messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
     """Messages as history; a part that is not known is kept as an opaque block.
 
     Args:
@@ -32,41 +32,42 @@ def from_vercel_messages(messages: Sequence[dict[str, Any]], *, system: Any = No
     Raises:
         UsageError: they are no list of dicts. Nothing else is raised, whatever they hold.
     """
-    transcript = Transcript("vercel", prefixed=True)
-    for text in listed(system):
+    transcript = ContentBuilder("vercel", prefixed=True)
+    for text in as_list(system):
         if not transcript.text("system", text):
             transcript.opaque("system", text)
-    for message in checked(messages):
+    for message in check_messages(messages):
         role = message.get("role")
         speaker = _SPEAKERS.get(role) if isinstance(role, str) else None
         transcript.end()
         if speaker is None and role != "tool":
-            transcript.stranger(message)
+            transcript.add_unknown_role(message)
             continue
-        for part in listed(message.get("content")):
+        for part in as_list(message.get("content")):
             _read_part(transcript, speaker or "tool", part)
-    return transcript.finished()
+    return transcript.build()
 
 
-def _read_part(transcript: Transcript, speaker: str, part: Any) -> None:
+def _read_part(transcript: ContentBuilder, speaker: str, part: Any) -> None:
     kind = part.get("type") if isinstance(part, dict) else None
     if isinstance(part, str):
         transcript.text(speaker, part)
     elif kind == "text" and isinstance(part.get("text"), str):
         transcript.text(speaker, part["text"])
     elif kind == "image" and isinstance(part.get("image"), str):
-        transcript.put(speaker, ImageBlock(data=_address(part["image"], _media_type(part))))
+        transcript.add_block(speaker, ImageBlock(data=_address(part["image"], _media_type(part))))
     elif kind == "file" and isinstance(part.get("data"), str):
         name = part.get("filename")
         where = "url" if part["data"].startswith(("http://", "https://")) else "data"
         block = FileBlock(media_type=_media_type(part), name=name if isinstance(name, str) else None)
-        transcript.put(speaker, block.model_copy(update={where: part["data"]}))
+        transcript.add_block(speaker, block.model_copy(update={where: part["data"]}))
     elif kind == "reasoning" and isinstance(part.get("text"), str):
         signature = part.get("signature")
         block_signature = signature if isinstance(signature, str) else None
         beside = {"providerOptions": part.get("providerOptions")}
-        transcript.put(
-            speaker, ReasoningBlock(text=part["text"], signature=block_signature, metadata=transcript.own(beside))
+        transcript.add_block(
+            speaker,
+            ReasoningBlock(text=part["text"], signature=block_signature, metadata=transcript.provider_metadata(beside)),
         )
     elif kind == "tool-call":
         _read_call(transcript, part)
@@ -87,7 +88,7 @@ def _address(image: str, media_type: str | None) -> str:
     return f"data:{media_type};base64,{image}" if bare else image
 
 
-def _read_call(transcript: Transcript, part: dict[str, Any]) -> None:
+def _read_call(transcript: ContentBuilder, part: dict[str, Any]) -> None:
     given = part.get("input", part.get("args"))
     if part.get("providerExecuted") is True:
         name, call_id = part.get("toolName"), part.get("toolCallId")
@@ -96,15 +97,15 @@ def _read_call(transcript: Transcript, part: dict[str, Any]) -> None:
             name=name if isinstance(name, str) else "",
             arguments=given,
             raw=[part],
-            metadata=transcript.own(),
+            metadata=transcript.provider_metadata(),
         )
-        transcript.put("ai", block)
+        transcript.add_block("ai", block)
         return
     beside = {name: value for name, value in part.items() if name not in _KNOWN_OF_A_CALL}
     transcript.call(part.get("toolName"), given, raw_id=part.get("toolCallId"), beside=beside)
 
 
-def _read_result(transcript: Transcript, part: dict[str, Any]) -> None:
+def _read_result(transcript: ContentBuilder, part: dict[str, Any]) -> None:
     output, call_id, name = part.get("output"), part.get("toolCallId"), part.get("toolName")
     kind = output.get("type") if isinstance(output, dict) and "result" not in part else None
     value = output.get("value") if isinstance(output, dict) else None
@@ -117,7 +118,7 @@ def _read_result(transcript: Transcript, part: dict[str, Any]) -> None:
         error = reason if isinstance(reason, str) else "The call was denied."
         transcript.result(call_id, name=name, error=error, status="denied")
     elif kind == "content":
-        transcript.result(call_id, [_result_part(item) for item in listed(value)], name=name)
+        transcript.result(call_id, [_result_part(item) for item in as_list(value)], name=name)
     elif kind in ("text", "json"):
         transcript.result(call_id, value, name=name)
     else:
@@ -136,10 +137,10 @@ def _result_part(item: Any) -> Any:
     name = name if isinstance(name, str) else None
     if kind in _RESULT_FILES and isinstance(item.get("data"), str):
         if kind == "image-data" or (media_type or "").startswith("image/"):
-            return stored_part(ImageBlock(data=_address(item["data"], media_type or "image/png")))
-        return stored_part(FileBlock(media_type=media_type, data=item["data"], name=name))
+            return to_stored_part(ImageBlock(data=_address(item["data"], media_type or "image/png")))
+        return to_stored_part(FileBlock(media_type=media_type, data=item["data"], name=name))
     if kind in _RESULT_ADDRESSES and isinstance(item.get("url"), str):
         if kind == "image-url":
-            return stored_part(ImageBlock(data=item["url"]))
-        return stored_part(FileBlock(media_type=media_type, url=item["url"], name=name))
+            return to_stored_part(ImageBlock(data=item["url"]))
+        return to_stored_part(FileBlock(media_type=media_type, url=item["url"], name=name))
     return item

@@ -14,14 +14,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import UnknownProvider, UsageError
-from streamkit.providers.protocol import IdPolicy, Provider, ReadsThreads, ToolChoice
-from streamkit.providers.unsupported import UnsupportedPolicy, carried
+from streamkit.providers.media_policy import MediaPolicy, apply_media_policy
+from streamkit.providers.provider import IdPolicy, Provider, ReadsThreads, ToolChoice
 
 if TYPE_CHECKING:
     from streamkit.history import Content
     from streamkit.tools import Tool
 
-__all__ = ["detect", "dialect", "from_thread", "get", "names", "register", "render", "render_request"]
+__all__ = ["detect", "dialect", "parse_messages", "get", "names", "register", "render", "render_request"]
 
 _registered: dict[str, Provider] = {}
 _rooms_loaded = False
@@ -121,7 +121,7 @@ def render(
     *,
     ids: IdPolicy | None = None,
     repair: bool = True,
-    unsupported: UnsupportedPolicy = "raise",
+    unsupported: MediaPolicy = "raise",
     changes: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """History as a provider's own messages.
@@ -143,7 +143,7 @@ def render(
     said = changes if changes is not None else []
     target = get(provider)
     legal = _legal(contents, said) if repair else contents
-    rendered = target.render(carried(legal, target, unsupported, said), ids=ids)
+    rendered = target.render(apply_media_policy(legal, target, unsupported, said), ids=ids)
     said += rendered.changes
     return rendered.messages
 
@@ -157,7 +157,7 @@ def render_request(
     stream: bool = True,
     ids: IdPolicy | None = None,
     repair: bool = True,
-    unsupported: UnsupportedPolicy = "raise",
+    unsupported: MediaPolicy = "raise",
 ) -> dict[str, Any]:
     """Every field of a request's body that the conversation decides, by the provider's own names.
 
@@ -171,11 +171,11 @@ def render_request(
         repair: as in ``render``.
         unsupported: as in ``render``.
     """
-    from streamkit.tools import as_tools
+    from streamkit.tools import to_tools
 
-    known: Sequence[Tool] = list(as_tools(tools).values())
+    known: Sequence[Tool] = list(to_tools(tools).values())
     target = get(provider)
-    legal = carried(_legal(contents, []) if repair else contents, target, unsupported, [])
+    legal = apply_media_policy(_legal(contents, []) if repair else contents, target, unsupported, [])
     return target.render_request(legal, tools=known, tool_choice=tool_choice, stream=stream, ids=ids)
 
 
@@ -187,7 +187,9 @@ def _legal(contents: Sequence[Content], changes: list[str]) -> Sequence[Content]
     return repaired.contents
 
 
-def from_thread(messages: Sequence[dict[str, Any]], provider: str | Provider, *, system: Any = None) -> list[Content]:
+def parse_messages(
+    messages: Sequence[dict[str, Any]], provider: str | Provider, *, system: Any = None
+) -> list[Content]:
     """A provider's own thread as history: the way back from ``render``.
 
     Calls and results get canonical ids that follow from what they say, not from where they stand; the raw id is in a
@@ -203,16 +205,16 @@ def from_thread(messages: Sequence[dict[str, Any]], provider: str | Provider, *,
         UsageError: the messages are no list of dicts, they are nested too deeply to be stored, or the provider has no
             way back. Nothing else that a message holds raises: what is not known becomes an opaque block.
     """
-    from streamkit.history import from_vercel_messages
-    from streamkit.history.transcript import checked
+    from streamkit.history import parse_vercel_messages
+    from streamkit.history.builder import check_messages
 
     of = None if provider == "vercel" else get(provider)
     if of is not None and not isinstance(of, ReadsThreads):
         raise UsageError(f"the provider {of.name!r} has no way back from its messages to history")
     try:
         if of is None:
-            return from_vercel_messages(messages, system=system)
-        return of.read_thread(checked(messages), system=system)
+            return parse_vercel_messages(messages, system=system)
+        return of.parse_messages(check_messages(messages), system=system)
     except RecursionError:
         raise UsageError("the messages are nested too deeply") from None
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["RenderedThread"]
+__all__ = ["RenderedMessages"]
 
 
 @dataclass(slots=True)
-class RenderedThread:
+class RenderedMessages:
     """A rendered thread.
 
     Attributes:

@@ -15,14 +15,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from streamkit.testing.conformance import (
-    NonConformance,
+    ConformanceError,
     Report,
     cases_in,
     check_case,
     check_provider,
     every_cut,
 )
-from streamkit.testing.legality import Fault, Rule, faults_of, rules_of
+from streamkit.testing.request_rules import Rule, Violation, list_rules, validate_request
 from streamkit.testing.script import Call, Disconnect, Reasoning, Reply, Request, Script, Stall, Status
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Call",
     "Disconnect",
-    "Fault",
-    "NonConformance",
+    "Violation",
+    "ConformanceError",
     "Reasoning",
     "Reply",
     "Report",
@@ -46,8 +46,8 @@ __all__ = [
     "check_case",
     "check_provider",
     "every_cut",
-    "faults_of",
-    "rules_of",
+    "validate_request",
+    "list_rules",
     "serve",
 ]
 

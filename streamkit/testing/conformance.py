@@ -17,7 +17,7 @@ turn is must be what the case expects, the same each time, and nothing may be ra
                      ``bytes``, ``array``, ``lines``, ``dict``), ``done`` (false: without what ends the wire's streams;
                      a text: with this instead), ``error`` (what the transport raises), ``complete``, ``status``,
                      ``headers``, ``turn_key`` (``""`` for none), ``[limits]``, ``[options]``
-    expected.json    what the turn must be, in the words of ``streamkit.testing.described``; what is not named there is
+    expected.json    what the turn must be, in the words of ``streamkit.testing.snapshots``; what is not named there is
                      empty. ``blocks``: the types of the content's blocks; ``ids_made_of``, ``turn_key``: of what the
                      canonical ids are made, where that is not the calls' raw ids and the case's turn key. Without this
                      file the kit shows what came out: hold that against the rules before you write it down
@@ -46,12 +46,12 @@ from typing import Any
 from streamkit import providers
 from streamkit.accumulator import Limits
 from streamkit.events import Event
-from streamkit.providers.protocol import Provider
-from streamkit.testing.described import described, joined, whole
+from streamkit.providers.provider import Provider
 from streamkit.testing.framings import Framing, json_array, json_lines
+from streamkit.testing.snapshots import full_snapshot, merge_deltas, summary
 from streamkit.turn import Turn
 
-__all__ = ["NonConformance", "Report", "cases_in", "check_case", "check_provider", "every_cut"]
+__all__ = ["ConformanceError", "Report", "cases_in", "check_case", "check_provider", "every_cut"]
 
 #: Streams up to so many bytes are also fed byte by byte.
 BYTE_BY_BYTE = 65536
@@ -89,7 +89,7 @@ class Report:
         return "\n".join(lines)
 
 
-class NonConformance(AssertionError):
+class ConformanceError(AssertionError):
     """A provider is not what its cases say. The message lists every difference by case; ``report`` has them as data."""
 
     def __init__(self, report: Report) -> None:
@@ -114,7 +114,7 @@ def check_provider(provider: str | Provider, folder: str | Path) -> Report:
     if not report.differences:
         report.differences["(all)"] = [f"{Path(folder).name} has no cases"]
     if report.failed:
-        raise NonConformance(report)
+        raise ConformanceError(report)
     return report
 
 
@@ -198,13 +198,13 @@ class Case:
 
     # ---------------------------------------------------------------- in
 
-    def doors(self) -> dict[str, list[list[Any]]]:
+    def inputs(self) -> dict[str, list[list[Any]]]:
         """By the door's name: the pieces, in every way in which they may come."""
         made: dict[str, list[list[Any]]] = {}
         chunks: list[Any] | None = None
         if (self.folder / "chunks.json").exists():
             entries = json.loads((self.folder / "chunks.json").read_text("utf-8"))
-            chunks = [chunk for entry in entries for chunk in _written_out(entry)]
+            chunks = [chunk for entry in entries for chunk in _expand(entry)]
         if self.streams:
             data = self.streams[0].read_bytes()
             if chunks is None and self.streams[0].suffix == ".json":
@@ -213,7 +213,7 @@ class Case:
             data = Framing(self.provider).bytes_of(chunks or [], done=self.about.get("done", True))
             if self.provider.framing == "sse":
                 made["array"] = list(every_cut(json_array(chunks or [])))
-            if self.provider.framing == "eventstream":
+            if self.provider.framing == "event_stream":
                 made["lines"] = list(every_cut(json_lines(chunks or [])))
         made["bytes"] = list(every_cut(data))
         if chunks is not None:
@@ -245,7 +245,7 @@ class Case:
         """What differs from what is expected, and from one way to another."""
         found: list[str] = []
         turns: dict[str, Any] = {}
-        for door, ways in self.doors().items():
+        for door, ways in self.inputs().items():
             first: dict[str, Any] | None = None
             before = deepcopy(ways[0]) if door == "dict" else None
             for number, pieces in enumerate(ways):
@@ -279,7 +279,7 @@ class Case:
         """The turn and all that it said as plain data; None where something was raised."""
         try:
             turn, seen = self.run(pieces)
-            return turn, {"turn": whole(turn), "events": joined(seen)}
+            return turn, {"turn": full_snapshot(turn), "events": merge_deltas(seen)}
         except Exception as error:  # whatever it raises is the finding
             at = traceback.extract_tb(error.__traceback__)[-1]
             found.append(f"{way}: raised {type(error).__name__}: {error} ({Path(at.filename).name}:{at.lineno})")
@@ -287,7 +287,7 @@ class Case:
 
     def _unexpected(self, turn: Turn) -> list[str]:
         """How a turn differs from what is expected of it."""
-        got = described(turn)
+        got = summary(turn)
         if self.expected is None:
             return [f"there is no expected.json; the turn was {json.dumps(got, ensure_ascii=False)}"]
         wanted = dict(self.expected)
@@ -319,7 +319,7 @@ class _ChunkObject:
         self.model_dump: Callable[..., Any] = lambda **_: chunk
 
 
-def _written_out(entry: Any) -> list[Any]:
+def _expand(entry: Any) -> list[Any]:
     if isinstance(entry, dict) and entry.keys() == {"$times", "$chunk"}:
         return [entry["$chunk"]] * entry["$times"]
     return [entry]

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.framing import Frame, framer_for
-from streamkit.framing.eventstream import message
+from streamkit.framing.event_stream import encode_message
 from streamkit.history import Content
-from streamkit.providers.protocol import Provider
+from streamkit.providers.provider import Provider
 
 __all__ = ["Framing", "json_array", "json_lines"]
 
@@ -50,13 +50,13 @@ class Framing:
 
     def bytes_of(self, chunks: Sequence[Chunk], *, done: bool | str = True) -> bytes:
         """The chunks as one body; ``done``: with what ends the stream, where the wire has that, or with this text."""
-        if self._kind == "jsonarray":
+        if self._kind == "json_array":
             return json_array(chunks)
         end = [done.encode()] if isinstance(done, str) else self._end if done else []
         return b"".join([*map(self._frame, chunks), *map(self._line, end)])
 
     def _frame(self, chunk: Chunk) -> bytes:
-        if self._kind == "eventstream":
+        if self._kind == "event_stream":
             return self._message(chunk)
         name = chunk.get(self._named_by) if self._named_by is not None else None
         if not isinstance(name, str) or "\n" in name or "\r" in name:
@@ -74,7 +74,7 @@ class Framing:
             payload = _json(body)
         kind = "exception" if name.endswith("Exception") else "event"
         headers = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
-        return message(headers, payload)
+        return encode_message(headers, payload)
 
 
 def _sample(provider: Provider) -> tuple[bytes, list[Frame]]:

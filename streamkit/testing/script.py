@@ -28,8 +28,8 @@ from streamkit.history import (
 )
 
 __all__ = [
-    "Answer",
-    "Answering",
+    "ReplyLike",
+    "ReplyFactory",
     "Call",
     "Disconnect",
     "Item",
@@ -39,7 +39,7 @@ __all__ = [
     "Script",
     "Stall",
     "Status",
-    "Walk",
+    "ScriptPlayer",
 ]
 
 
@@ -169,14 +169,14 @@ class Request:
 
 
 #: What answers one request; text alone is a reply that says it.
-Answer: TypeAlias = Reply | Status | str
+ReplyLike: TypeAlias = Reply | Status | str
 #: An answer that depends on what is asked.
-Answering: TypeAlias = Callable[[Request], Answer | Awaitable[Answer]]
+ReplyFactory: TypeAlias = Callable[[Request], ReplyLike | Awaitable[ReplyLike]]
 #: One answer for each request in turn; or a function that answers them all.
-Script: TypeAlias = Sequence[Answer | Answering] | Answer | Answering
+Script: TypeAlias = Sequence[ReplyLike | ReplyFactory] | ReplyLike | ReplyFactory
 
 
-class Walk:
+class ScriptPlayer:
     """Which turn of a script comes next, for each conversation.
 
     Raises:

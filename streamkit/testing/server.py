@@ -23,12 +23,12 @@ import msgspec
 from streamkit import providers
 from streamkit.calls import Usage
 from streamkit.errors import UnknownProvider, UsageError
-from streamkit.providers.protocol import Provider
-from streamkit.testing.legality import faults_of
-from streamkit.testing.script import Reply, Request, Script, Stall, Status, Walk
-from streamkit.testing.signatures import signed
-from streamkit.testing.voice import Step, Voice, as_array, in_reads
-from streamkit.testing.wires import wire_of
+from streamkit.providers.provider import Provider
+from streamkit.testing.endpoints import endpoint_of
+from streamkit.testing.request_rules import validate_request
+from streamkit.testing.script import Reply, Request, Script, ScriptPlayer, Stall, Status
+from streamkit.testing.scripted_stream import Step, StreamRenderer, split_reads, to_json_array
+from streamkit.testing.signatures import make_signature
 
 try:
     import uvicorn
@@ -45,13 +45,13 @@ __all__ = ["Server", "serve"]
 _CONTENT_TYPES = {
     "sse": "text/event-stream",
     "ndjson": "application/x-ndjson",
-    "eventstream": "application/vnd.amazon.eventstream",
-    "jsonarray": "application/json",
+    "event_stream": "application/vnd.amazon.eventstream",
+    "json_array": "application/json",
 }
 
 
 def serve(
-    script: Script, *, piece: int = 16, pace: float = 0.0, read_size: int | None = None, strict: bool = True
+    script: Script, *, delta_size: int = 16, delay: float = 0.0, read_size: int | None = None, strict: bool = True
 ) -> Server:
     """A server that answers the requests of one conversation with the turns of *script*, on every provider's wire.
 
@@ -78,7 +78,7 @@ def serve(
     Raises:
         UsageError: something in the script is no turn, or a size makes no sense.
     """
-    return Server(script, piece=piece, pace=pace, read_size=read_size, strict=strict)
+    return Server(script, delta_size=delta_size, delay=delay, read_size=read_size, strict=strict)
 
 
 class Server:
@@ -92,18 +92,18 @@ class Server:
         self,
         script: Script,
         *,
-        piece: int = 16,
-        pace: float = 0.0,
+        delta_size: int = 16,
+        delay: float = 0.0,
         read_size: int | None = None,
         strict: bool = True,
     ) -> None:
-        if piece < 1 or (read_size is not None and read_size < 1):
-            raise UsageError(f"piece and read_size are at least 1, not {piece} and {read_size}")
-        if not 0 <= pace < math.inf:
-            raise UsageError(f"pace is the seconds between two chunks, not {pace}")
+        if delta_size < 1 or (read_size is not None and read_size < 1):
+            raise UsageError(f"piece and read_size are at least 1, not {delta_size} and {read_size}")
+        if not 0 <= delay < math.inf:
+            raise UsageError(f"pace is the seconds between two chunks, not {delay}")
         self.requests: list[Request] = []
-        self._walk = Walk(script)
-        self._piece, self._pace, self._read_size, self._strict = piece, pace, read_size, strict
+        self._walk = ScriptPlayer(script)
+        self._piece, self._pace, self._read_size, self._strict = delta_size, delay, read_size, strict
         self._own: dict[str, Provider] = {}
         self._state = ServerState()
         self._socket: socket.socket | None = None
@@ -143,7 +143,7 @@ class Server:
         if conversation and not (conversation.isascii() and conversation.replace("-", "").replace("_", "").isalnum()):
             raise UsageError(f"a conversation is named by letters, digits, - and _, not {conversation!r}")
         prefix = f"{found.name}@{conversation}" if conversation else found.name
-        return f"{self.url}/{prefix}{wire_of(found.name).base}"
+        return f"{self.url}/{prefix}{endpoint_of(found.name).base}"
 
     # ------------------------------------------------------------ running
 
@@ -241,41 +241,41 @@ class Server:
         if provider is None:
             known = ", ".join(sorted({*providers.names(), *self._own}))
             refused = Status(404, f"nobody is served at {request.path}: the path begins with one of {known}")
-            await _refuse(refused, None, request, scope, receive, send)
+            await _reject_request(refused, None, request, scope, receive, send)
             return
-        wire = wire_of(provider.name)
+        wire = endpoint_of(provider.name)
         asked = wire.asked(request.method, f"/{rest}", request.query, request.json)
         if isinstance(asked, Status):
-            await _refuse(asked, provider, request, scope, receive, send)
+            await _reject_request(asked, provider, request, scope, receive, send)
             return
-        faults = faults_of(provider, request.json, model=asked.model) if self._strict else []
+        faults = validate_request(provider, request.json, model=asked.model) if self._strict else []
         if faults:
-            await _refuse(Status(400, faults[0].message), provider, request, scope, receive, send)
+            await _reject_request(Status(400, faults[0].message), provider, request, scope, receive, send)
             return
         answer = await self._walk.answer(request)
         if isinstance(answer, Status):
-            await _refuse(answer, provider, request, scope, receive, send)
+            await _reject_request(answer, provider, request, scope, receive, send)
             return
         seed = f"{provider.name}|{conversation}|{request.number}"
-        voice = Voice(
+        voice = StreamRenderer(
             provider,
             response_id=wire.make_response_id(seed),
             model=asked.model,
             call_id=lambda index: wire.make_call_id(f"{seed}|{index}"),
-            piece=self._piece,
-            signature=signed(provider.name, asked.model, seed),
+            delta_size=self._piece,
+            signature=make_signature(provider.name, asked.model, seed),
         )
         try:
             steps: Iterable[Step] = voice.steps(answer, _estimate(body, answer))
         except Exception as error:
             # What this provider cannot say; the client is told, and the server goes on.
             why = f"{provider.name} cannot say this reply: {type(error).__name__}: {error}"
-            await _refuse(Status(500, why, retry=False), provider, request, scope, receive, send)
+            await _reject_request(Status(500, why, retry=False), provider, request, scope, receive, send)
             return
         kind = _CONTENT_TYPES[provider.framing]
         if asked.as_array:
-            steps, kind = as_array(steps), _CONTENT_TYPES["jsonarray"]
-        await self._stream(list(in_reads(steps, self._read_size)), kind, request, scope, receive, send)
+            steps, kind = to_json_array(steps), _CONTENT_TYPES["json_array"]
+        await self._stream(list(split_reads(steps, self._read_size)), kind, request, scope, receive, send)
 
     def _provider(self, name: str) -> Provider | None:
         if name in self._own:
@@ -306,7 +306,7 @@ class Server:
                 elif isinstance(step, Stall):
                     pause = step.seconds
                 else:
-                    self._hang_up(scope)
+                    self._disconnect(scope)
                     await gone
                     return
                 # Also without a pause: the loop has to hear of a client that left.
@@ -319,7 +319,7 @@ class Server:
         finally:
             gone.cancel()
 
-    def _hang_up(self, scope: types.Scope) -> None:
+    def _disconnect(self, scope: types.Scope) -> None:
         """Close the connection of a request without ending its answer."""
         for connection in list(self._state.connections):
             if isinstance(connection, H11Protocol) and connection.client == scope["client"]:
@@ -331,7 +331,7 @@ async def _hung_up(receive: types.Receive) -> None:
         pass
 
 
-async def _refuse(
+async def _reject_request(
     refusal: Status,
     provider: Provider | None,
     request: Request,

@@ -6,10 +6,10 @@ import base64
 import hashlib
 from typing import Any
 
-__all__ = ["signed"]
+__all__ = ["make_signature"]
 
 
-def signed(provider: str, model: str, seed: str) -> dict[str, Any]:
+def make_signature(provider: str, model: str, seed: str) -> dict[str, Any]:
     """The metadata of a call, the first of an answer, by the provider's own names; the same seed gives the same.
 
     Gemini 3 signs the first call of each step, and refuses it unsigned

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from streamkit.tools.context import Approval, ToolContext
-from streamkit.tools.definition import ApprovalPolicy, Describe, Tool, ToolOptions, ToolState, as_tools, tool
 from streamkit.tools.function import FunctionKind
-from streamkit.tools.signature import ArgumentsRejected
-from streamkit.tools.strict import StrictRules, strict_parameters
+from streamkit.tools.schema import InvalidArguments
+from streamkit.tools.strict import StrictProfile, strict_parameters
+from streamkit.tools.tool import ApprovalPolicy, Describe, Tool, ToolOptions, ToolState, to_tools, tool
 from streamkit.tools.toolset import ToolSet
 
 __all__ = [
     "Approval",
     "ApprovalPolicy",
-    "ArgumentsRejected",
+    "InvalidArguments",
     "Describe",
     "FunctionKind",
-    "StrictRules",
+    "StrictProfile",
     "Tool",
     "ToolContext",
     "ToolOptions",
     "ToolSet",
     "ToolState",
-    "as_tools",
+    "to_tools",
     "strict_parameters",
     "tool",
 ]

@@ -10,18 +10,18 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import UsageError
-from streamkit.tools.strict_rules import StrictRules
+from streamkit.tools.strict_rules import StrictProfile
 from streamkit.tools.strict_schema import StrictSchema
 
 if TYPE_CHECKING:
-    from streamkit.tools.definition import Tool
+    from streamkit.tools.tool import Tool
 
-__all__ = ["StrictRules", "check_strict", "strict_parameters"]
+__all__ = ["StrictProfile", "check_strict", "strict_parameters"]
 
-_ANY_TARGET = StrictRules("", words=None)
+_ANY_TARGET = StrictProfile("", words=None)
 
 
-def strict_parameters(tools: Iterable[Tool], rules: StrictRules | None) -> dict[str, dict[str, Any]]:
+def strict_parameters(tools: Iterable[Tool], rules: StrictProfile | None) -> dict[str, dict[str, Any]]:
     """The parameters of those tools that are asked for strictly, by the tool's name.
 
     Args:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["StrictRules"]
+__all__ = ["StrictProfile"]
 
 
 @dataclass(frozen=True, slots=True)
-class StrictRules:
+class StrictProfile:
     """What one provider's strict mode takes.
 
     Attributes:

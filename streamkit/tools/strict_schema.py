@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from streamkit.errors import UsageError
-from streamkit.tools.strict_rules import StrictRules
-from streamkit.tools.unpadding import accepts_null, referred, unescaped
+from streamkit.tools.strict_rules import StrictProfile
+from streamkit.tools.unpadding import accepts_null, resolve_reference, unescape_json_pointer
 
 __all__ = ["StrictSchema"]
 
@@ -100,7 +100,7 @@ class StrictSchema:
         unions: of them, those that say ``anyOf`` or several types.
     """
 
-    def __init__(self, tool: str, root: Mapping[str, Any], rules: StrictRules) -> None:
+    def __init__(self, tool: str, root: Mapping[str, Any], rules: StrictProfile) -> None:
         self.properties = 0
         self.optional = 0
         self.unions = 0
@@ -122,7 +122,7 @@ class StrictSchema:
         if made.get("type") != "object":
             self._refuse("", "is not an object")
         if self._definitions:
-            made["$defs"] = {unescaped(name): definition for name, definition in self._definitions.items()}
+            made["$defs"] = {unescape_json_pointer(name): definition for name, definition in self._definitions.items()}
         for what, count, most in (
             ("properties", self.properties, self._rules.properties),
             ("values in enums", self._enum_values, self._rules.enum_values),
@@ -174,7 +174,7 @@ class StrictSchema:
 
     def _referred(self, node: Mapping[str, Any], path: str, within: tuple[str, ...]) -> dict[str, Any]:
         reference = node["$ref"]
-        target = referred(reference, self._root)
+        target = resolve_reference(reference, self._root)
         if target is None:
             self._refuse(path, f"refers to {reference!r}, which is not in the schema")
         again = reference in within
@@ -348,7 +348,7 @@ def _depth(node: Mapping[str, Any], root: Mapping[str, Any], known: dict[str, in
         reference = node["$ref"]
         if reference not in known:
             known[reference] = 0
-            known[reference] = _depth(referred(reference, root) or {}, root, known)
+            known[reference] = _depth(resolve_reference(reference, root) or {}, root, known)
         return known[reference]
     inner = [*node.get("properties", {}).values(), *node.get("anyOf", ())]
     if "items" in node:

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Unpack, overload
 
 from streamkit.errors import UsageError
-from streamkit.tools.definition import Tool, ToolOptions, as_tools
+from streamkit.tools.tool import Tool, ToolOptions, to_tools
 
 __all__ = ["ToolSet"]
 
@@ -43,7 +43,7 @@ class ToolSet(Sequence[Tool]):
     def __init__(self, tools: Iterable[Callable[..., Any] | Tool] = ()) -> None:
         if not isinstance(tools, Iterable) or isinstance(tools, (str, Mapping)):
             raise UsageError(f"tools is a list of functions and tools, not {tools!r}")
-        self._tools = as_tools(list(tools))
+        self._tools = to_tools(list(tools))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["accepts_null", "referred", "unescaped", "without_padding"]
+__all__ = ["accepts_null", "resolve_reference", "unescape_json_pointer", "drop_placeholder_nulls"]
 
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -23,7 +23,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def without_padding(value: Any, schema: Any, root: Mapping[str, Any]) -> Any:
+def drop_placeholder_nulls(value: Any, schema: Any, root: Mapping[str, Any]) -> Any:
     """A value without the nulls that stand for omitted properties, on every level that the schema describes.
 
     Of several objects that a place may hold, that one is meant whose properties are the value's, by name and by kind.
@@ -40,13 +40,13 @@ def without_padding(value: Any, schema: Any, root: Mapping[str, Any]) -> Any:
             return value
         properties, required = meant["properties"], meant.get("required") or ()
         return {
-            name: without_padding(given, properties.get(name), root)
+            name: drop_placeholder_nulls(given, properties.get(name), root)
             for name, given in value.items()
             if given is not None or name in required or name not in properties or accepts_null(properties[name], root)
         }
     if isinstance(value, list):
         items = {"anyOf": [node["items"] for node in _options(schema, root) if "items" in node]}
-        return [without_padding(given, items, root) for given in value]
+        return [drop_placeholder_nulls(given, items, root) for given in value]
     return value
 
 
@@ -67,7 +67,7 @@ def _is_null(node: Mapping[str, Any]) -> bool:
     return "properties" not in node and "items" not in node
 
 
-def referred(reference: Any, root: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def resolve_reference(reference: Any, root: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """What a reference within the schema refers to; None where that is no schema of it."""
     if reference == "#":
         return root
@@ -75,11 +75,11 @@ def referred(reference: Any, root: Mapping[str, Any]) -> Mapping[str, Any] | Non
         return None
     found: Any = root
     for step in reference[2:].split("/"):
-        found = found.get(unescaped(step)) if isinstance(found, Mapping) else None
+        found = found.get(unescape_json_pointer(step)) if isinstance(found, Mapping) else None
     return found if isinstance(found, Mapping) else None
 
 
-def unescaped(step: str) -> str:
+def unescape_json_pointer(step: str) -> str:
     """A step of a JSON pointer as the name that it stands for."""
     return step.replace("~1", "/").replace("~0", "~")
 
@@ -97,7 +97,7 @@ def _options(schema: Any, root: Mapping[str, Any], seen: set[str] | None = None)
         reference = str(schema["$ref"])
         if reference not in seen:
             seen.add(reference)
-            yield from _options(referred(reference, root), root, seen)
+            yield from _options(resolve_reference(reference, root), root, seen)
         return
     union = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(union, list):

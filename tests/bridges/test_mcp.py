@@ -25,7 +25,7 @@ from streamkit import (
     run_loop,
 )
 from streamkit.history import FileBlock, ImageBlock, TextBlock
-from streamkit.testing import Call, Reply, faults_of, serve
+from streamkit.testing import Call, Reply, serve, validate_request
 
 mcp = pytest.importorskip("mcp")
 
@@ -431,7 +431,7 @@ async def test_a_client_is_as_good_as_a_session_and_answers_a_server_that_asks(t
 @pytest.mark.parametrize("provider", ["anthropic", "openai_chat", "openai_responses", "gemini", "cohere", "ollama"])
 async def test_the_schemas_go_into_a_request_of_every_kind(session: Any, provider: str) -> None:
     body = render_request([Content.human("Weather in Oslo?")], provider, tools=await mcp_tools(session))
-    assert faults_of(provider, {"model": "m", "max_tokens": 100, **body}, model="m") == []
+    assert validate_request(provider, {"model": "m", "max_tokens": 100, **body}, model="m") == []
     assert json.dumps(body).count('"get_weather"') == 1
 
 

@@ -43,7 +43,7 @@ def test_a_file_becomes_one_json_object(folder, capsys, name):
     (call,) = said["calls"]
     assert (call["name"], call["arguments"], call["state"]) == ("get_weather", {"city": "Tromsø"}, "complete")
     assert call["id"].startswith("hist_tool_")
-    assert {"raw_id", "kind", "arguments_text", "sealed", "index", "metadata", "warnings"} <= set(call)
+    assert {"raw_id", "kind", "arguments_text", "ended", "index", "metadata", "warnings"} <= set(call)
     assert said["finish"]["reason"] == "tool_calls"
     assert {"reasoning", "refusal", "usage", "error", "warnings"} <= set(said)
 

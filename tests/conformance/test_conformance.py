@@ -60,7 +60,7 @@ def warning_codes(path: Path) -> set[str]:
             else:  # a settled text brings its own, found below; a warning that is there is handed on
                 handed = isinstance(code, ast.Starred) or (isinstance(code, ast.Attribute) and code.attr == "code")
                 assert handed, f"{path.name}:{code.lineno}: the code of a warning is a literal"
-        elif isinstance(node, ast.Tuple) and path.name == "settling.py" and len(node.elts) == 2:
+        elif isinstance(node, ast.Tuple) and path.name == "finalize.py" and len(node.elts) == 2:
             code = node.elts[0]
             if isinstance(code, ast.Constant) and re.fullmatch(r"[a-z]+(_[a-z]+)+", str(code.value)):
                 found.add(code.value)

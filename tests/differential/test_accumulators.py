@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from witnesses import VERSIONS, WITNESSES, Said
+from differential.sdk_accumulators import VERSIONS, WITNESSES, Said
+from shared_data import CAPTURES
 
 from streamkit import Turn, providers
 from streamkit.providers.openai_chat import ChatProvider
@@ -23,7 +24,6 @@ from streamkit.testing.conformance import Case
 
 HERE = Path(__file__).parent
 CASES = HERE.parent / "conformance" / "cases"
-CAPTURES = HERE.parents[2] / "shared" / "captures"
 DIVERGENCES: list[dict[str, Any]] = tomllib.loads((HERE / "divergences.toml").read_text("utf-8"))["divergence"]
 LISTED = {case: set(differs) for entry in DIVERGENCES for case, differs in entry.get("cases", {}).items()}
 LISTED_OF_RECORDED = {
@@ -89,7 +89,7 @@ def streams() -> Iterator[Path]:
 @pytest.mark.parametrize("folder", list(streams()), ids=lambda folder: f"{folder.parent.name}/{folder.name}")
 def test_the_sdk_says_the_same_of_a_case(folder: Path) -> None:
     case = Case(providers.get(folder.parent.name), folder)
-    data = case.doors()["bytes"][0][0]
+    data = case.inputs()["bytes"][0][0]
     turn, _ = case.run([data])
     found = differing(folder.parent.name, data, turn)
     assert found == LISTED.get(f"{folder.parent.name}/{folder.name}", set()), VERSIONS

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_chunks import answer
+from execution.chat_chunks import answer
 from pydantic import ValidationError
+from shared_data import ROOT, TESTS
 
 from streamkit import Approval, Content, RoundContext, RunState, ToolContext, UsageError, run_loop, tool
 from streamkit.events import Event, RoundFinished, RoundStarted, ToolCompleted, ToolDenied, ToolRunning
@@ -277,7 +278,7 @@ async def test_the_state_holds_neither_deps_nor_tools_nor_what_the_request_was_m
     assert "sk-not-in-the-state" not in text
     assert "Deps" not in text
     assert set(json.loads(text)) == {
-        "version", "run_key", "provider", "round", "tool_choice", "history", "contents", "thread", "asked", "calls",
+        "version", "run_key", "provider", "round", "tool_choice", "history", "contents", "thread", "assistant", "calls",
         "results", "pending", "usage", "failures",
     }  # fmt: skip
 
@@ -377,7 +378,7 @@ async def test_misuse_is_refused_at_once(wrong: dict[str, Any], message: str) ->
         lambda state: state["pending"].append(state["results"][0]["call_id"]),
         lambda state: state.update(version=2),
         lambda state: state.update(surplus="x"),
-        lambda state: state.pop("asked"),
+        lambda state: state.pop("assistant"),
         lambda state: state["calls"][0].update(id=None),
     ],
 )
@@ -404,7 +405,7 @@ PROGRAM = """
 import json, sys
 import anyio
 from streamkit import RunState, run_loop, tool
-from chat_chunks import answer
+from execution.chat_chunks import answer
 
 @tool(approval="ask")
 def remove(what: str) -> str:
@@ -428,8 +429,8 @@ async def test_another_process_goes_on(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     ran = subprocess.run(  # noqa: ASYNC221 - the test waits for it
         [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "state.json")],
-        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
-        env={"PYTHONPATH": f"{Path(__file__).parent}:{Path(__file__).parents[2]}", "PATH": "/usr/bin:/bin"},
+        capture_output=True, text=True, check=False, cwd=ROOT,
+        env={"PYTHONPATH": f"{TESTS}:{ROOT}", "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     ended, text, contents = json.loads(ran.stdout)

@@ -349,7 +349,7 @@ async def test_openai_begins_a_call_when_the_next_one_began_and_others_never() -
         turn = Turn(provider, turn_key="t")
         async with execute_tool_calls_batched(turn, tools=[look]) as execution:
             async for event in read(turn, stream()):
-                execution.advance([event])
+                execution.feed([event])
             async for _ in execution:
                 pass
         assert [result.status for result in execution.update.results] == ["completed"] * 2
@@ -368,12 +368,12 @@ async def test_a_loop_of_ones_own_gives_the_events_to_advance() -> None:
     told: list[Event] = []
     async with execute_tool_calls_batched(turn, tools=list(tools)) as execution:
         for chunk in [*begin(("look", {"at": "sea"})), *block(1, "look", {"at": "sky"})]:
-            told += execution.advance(turn.feed(chunk))
+            told += execution.feed(turn.feed(chunk))
             await anyio.lowlevel.checkpoint()
         await tools.begun.wait()
         for chunk in end():
             turn.feed(chunk)
-        told += execution.advance(turn.close())
+        told += execution.feed(turn.close())
         told += [event async for event in execution]
     assert [result.value for result in execution.update.results] == ["saw sea", "saw sky"]
     events = [event for event in told if isinstance(event, (ToolRunning, ToolCompleted))]
@@ -408,9 +408,9 @@ async def test_an_open_turn_cannot_be_awaited_nor_watched() -> None:
     with pytest.raises(UsageError, match="not over"):
         await execute_tool_calls_batched(turn, tools=[])
     with pytest.raises(UsageError, match="not over"):
-        execute_tool_calls_batched(turn, tools=[]).conclude()
+        execute_tool_calls_batched(turn, tools=[]).close_without_running()
     with pytest.raises(UsageError, match="inside the block"):
-        execute_tool_calls_batched(turn, tools=[]).advance([])
+        execute_tool_calls_batched(turn, tools=[]).feed([])
     async with execute_tool_calls_batched(turn, tools=[]) as execution:
         with pytest.raises(UsageError, match="not over"):
             await anext(execution)
@@ -464,12 +464,12 @@ async def test_sequentially_nothing_begins_early_out_of_turn() -> None:
     turn = Turn("anthropic", turn_key="t")
     async with execute_tool_calls_sequentially(turn, tools=list(tools)) as execution:
         for chunk in [*begin(("move", {"what": "chair"}), ("look", {"at": "sea"})), *block(2, "look", {"at": "sky"})]:
-            execution.advance(turn.feed(chunk))
+            execution.feed(turn.feed(chunk))
             await anyio.lowlevel.checkpoint()
         assert tools.began == []
         for chunk in end():
             turn.feed(chunk)
-        execution.advance(turn.close())
+        execution.feed(turn.close())
         events = [event async for event in execution]
     assert tools.began == ["move chair", "look sea", "look sky"]
     assert not any(isinstance(event, ToolProgress) for event in events)

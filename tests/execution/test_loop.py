@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from chat_chunks import answer, as_bytes
+from execution.chat_chunks import answer, as_bytes
 
 from streamkit import (
     Content,

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-from chat_chunks import answer, chunk, closed_turn
+from execution.chat_chunks import answer, chunk, closed_turn
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
@@ -66,7 +66,7 @@ async def clock() -> str:
 
 
 def told(notifier: Notifier, given: Iterable[Event]) -> list[ToolNotification]:
-    return [notification for event in given for notification in notifier.take(event)]
+    return [notification for event in given for notification in notifier.handle(event)]
 
 
 def in_short(notifications: Iterable[ToolNotification]) -> list[tuple[str, str, str | None, bool]]:
@@ -405,7 +405,7 @@ def pieces(*deltas: str, name: str = "get_weather", index: int = 0) -> list[dict
 async def watch(run: Any, notifier: Notifier, notes: list[ToolNotification]) -> None:
     async with run:
         async for event in run:
-            notes += notifier.take(event)
+            notes += notifier.handle(event)
 
 
 async def run_of(answers: list[Any], notifier: Notifier, **more: Any) -> list[ToolNotification]:
@@ -517,7 +517,7 @@ async def test_a_run_that_is_left_while_a_tool_runs() -> None:
         lambda context: answer("", ("sleeps", {})), provider="openai_chat", tools=[sleeps], history=HISTORY
     ) as run:
         async for event in run:
-            notes += notifier.take(event)
+            notes += notifier.handle(event)
             if isinstance(event, ToolRunning):
                 break
     assert in_short(notes)[-1] == ("sleeps", "running", None, False)
@@ -538,7 +538,7 @@ async def test_executors_without_the_stream(execute: Any) -> None:
     notes: list[ToolNotification] = []
     async with execute(turn, tools=[get_weather]) as execution:
         async for event in execution:
-            notes += notifier.take(event)
+            notes += notifier.handle(event)
     ended = [(each.description, each.arguments) for each in notes if each.done]
     assert ended == [("completed: Oslo", {"city": "Oslo"}), ("completed: Rome", {"city": "Rome"})]
     assert notifier.close() == []

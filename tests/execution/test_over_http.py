@@ -18,7 +18,7 @@ import anyio.lowlevel
 import httpx
 import openai
 import pytest
-from scripted import answered_calls
+from execution.fake_model import answered_calls
 
 from streamkit import Content, RunState, StreamInterrupted, run_loop, tool
 from streamkit.events import Event, Failed, ToolTimedOut, Warned
@@ -252,7 +252,7 @@ async def test_asyncio_may_cancel_more_than_once(anyio_backend_name: str, often:
 @pytest.mark.parametrize("leave", WAYS)
 async def test_what_was_received_and_not_read_yet_is_let_go(leave: Any) -> None:
     """Many small frames that came by one read: nothing of httpx is left to the collector, of which trio would warn."""
-    async with http(Reply("word " * 400, Stall(ENDLESS), "more"), piece=1) as ask:
+    async with http(Reply("word " * 400, Stall(ENDLESS), "more"), delta_size=1) as ask:
         for number in range(5):
             asking = Http(ask.server, ask.client, f"c{number}")
             await leave(loop(asking), lambda event: event.type == "text")

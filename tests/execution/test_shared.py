@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from chat_chunks import answer, closed_turn
+from execution.chat_chunks import answer, closed_turn
 
 from streamkit import SharedAccumulator, ThreadUpdate, ToolResult, Turn, UsageError, execute_one_tool
 from streamkit.events import Event
@@ -42,7 +42,7 @@ async def test_calls_of_all_streams_reach_the_workers_and_each_turn_its_update(s
 
     async def work() -> None:
         async for handed in shared:
-            update = handed.settle(await execute_one_tool(handed.call, tools=[double], turn=handed.turn))
+            update = handed.set_result(await execute_one_tool(handed.call, tools=[double], turn=handed.turn))
             if update is not None:
                 updates[handed.turn.turn_key] = update
 
@@ -134,14 +134,14 @@ async def test_a_turn_that_failed_hands_over_nothing_and_one_without_calls_that_
     broken = turn_of("broken")
     broken.feed(answer("", ("double", {"n": 1}))[1])
     broken.close(ConnectionResetError("gone"))
-    update = await shared.hand_over(broken)
+    update = await shared.enqueue(broken)
     assert update is not None
     assert [result.status for result in update.results] == ["canceled"]
-    invalid = await shared.hand_over(closed_turn("", ("double", "{")))
+    invalid = await shared.enqueue(closed_turn("", ("double", "{")))
     assert invalid is not None
     assert [result.status for result in invalid.results] == ["error"]
-    assert await shared.hand_over(closed_turn("Hello.")) is not None
-    assert await shared.hand_over(closed_turn("", ("double", {"n": 1}))) is None
+    assert await shared.enqueue(closed_turn("Hello.")) is not None
+    assert await shared.enqueue(closed_turn("", ("double", {"n": 1}))) is None
     shared.close()
     assert len([handed async for handed in shared]) == 2  # ...orderly: that is the end of the turn
 
@@ -158,14 +158,14 @@ async def test_a_stream_that_is_left_hands_over_nothing_and_ends_nobody(shared: 
 
 
 async def test_a_call_takes_one_result_and_its_own(shared: SharedAccumulator) -> None:
-    await shared.hand_over(closed_turn("", ("double", {"n": 1}), ("double", {"n": 2})))
+    await shared.enqueue(closed_turn("", ("double", {"n": 1}), ("double", {"n": 2})))
     first, second = await anext(shared), await anext(shared)
     with pytest.raises(UsageError, match="not of"):
-        first.settle(ToolResult(second.call, "completed", 4))
-    assert second.settle(ToolResult(second.call, "completed", 4)) is None
+        first.set_result(ToolResult(second.call, "completed", 4))
+    assert second.set_result(ToolResult(second.call, "completed", 4)) is None
     with pytest.raises(UsageError, match="exactly one"):
-        second.settle(ToolResult(second.call, "completed", 4))
-    update = first.settle(ToolResult(first.call, "completed", 2))
+        second.set_result(ToolResult(second.call, "completed", 4))
+    update = first.set_result(ToolResult(first.call, "completed", 2))
     assert update is not None
     assert [result.value for result in update.results] == [2, 4]
 
@@ -185,7 +185,7 @@ async def test_after_close_workers_end_and_streams_are_refused(shared: SharedAcc
         shared.close()
     assert sorted(ended) == [0, 1, 2]
     with pytest.raises(UsageError, match="closed"):
-        await shared.hand_over(closed_turn("Hello."))
+        await shared.enqueue(closed_turn("Hello."))
     with pytest.raises(UsageError, match="closed"):
         await anext(shared.read(turn_of("t"), []))
 

@@ -124,20 +124,20 @@ def test_an_unfinished_line_passes_the_limit_at_once() -> None:
 
 def test_an_array_gives_each_object() -> None:
     assert_every_cut(
-        "jsonarray", b'[{"a": 1},\r\n{"b": {"c": [1, {}]}}\n,\n{}]\n', [b'{"a": 1}', b'{"b": {"c": [1, {}]}}', b"{}"]
+        "json_array", b'[{"a": 1},\r\n{"b": {"c": [1, {}]}}\n,\n{}]\n', [b'{"a": 1}', b'{"b": {"c": [1, {}]}}', b"{}"]
     )
 
 
 def test_an_object_needs_no_array() -> None:
-    assert_every_cut("jsonarray", b' {"a": 1} ', [b'{"a": 1}'])
-    assert_every_cut("jsonarray", b'{"a": 1}{"b": 2}\n{"c": 3}', [b'{"a": 1}', b'{"b": 2}', b'{"c": 3}'])
-    assert_every_cut("jsonarray", b'\xef\xbb\xbf[{"a": 1}]', [b'{"a": 1}'])
-    assert_every_cut("jsonarray", b"[]", [])
-    assert_every_cut("jsonarray", b"", [])
+    assert_every_cut("json_array", b' {"a": 1} ', [b'{"a": 1}'])
+    assert_every_cut("json_array", b'{"a": 1}{"b": 2}\n{"c": 3}', [b'{"a": 1}', b'{"b": 2}', b'{"c": 3}'])
+    assert_every_cut("json_array", b'\xef\xbb\xbf[{"a": 1}]', [b'{"a": 1}'])
+    assert_every_cut("json_array", b"[]", [])
+    assert_every_cut("json_array", b"", [])
 
 
 def test_an_object_is_given_with_its_last_brace() -> None:
-    framer = framer_for("jsonarray")
+    framer = framer_for("json_array")
     assert framer.feed(b'[{"a": {}') == []
     assert framer.pending == b'{"a": {}'
     assert framer.feed(b"}") == [(b"", b'{"a": {}}')]
@@ -150,28 +150,28 @@ def test_an_object_is_given_with_its_last_brace() -> None:
 
 def test_braces_and_quotes_inside_strings_are_text() -> None:
     tricky = json.dumps({"a{": '}"\\', "\\": "{\\\\", "b": ["]", "}{"]}).encode()
-    assert_every_cut("jsonarray", b"[" + tricky + b",\n" + tricky + b"]", [tricky, tricky])
+    assert_every_cut("json_array", b"[" + tricky + b",\n" + tricky + b"]", [tricky, tricky])
 
 
 def test_more_escapes_and_strings_than_one_pattern_takes() -> None:
     strings = json.dumps({"a": ["x"] * 2000, "b": '"\\' * 3000}).encode()
-    payloads, _ = run("jsonarray", [strings, b"," + strings[:5000], strings[5000:]])
+    payloads, _ = run("json_array", [strings, b"," + strings[:5000], strings[5000:]])
     assert payloads == [strings, strings]
     halves = [strings[i : i + 4097] for i in range(0, len(strings), 4097)]
-    assert run("jsonarray", halves)[0] == [strings]
+    assert run("json_array", halves)[0] == [strings]
 
 
 def test_what_is_no_object_stays_visible() -> None:
-    assert_every_cut("jsonarray", b"Internal Server Error", [], b"Internal Server Error")
-    assert_every_cut("jsonarray", b'"no {object} \\" here"', [], b'"no {object} \\" here"')
-    assert_every_cut("jsonarray", b"[1, 2]", [], b"1, 2")
-    assert_every_cut("jsonarray", b'[null, {"a": 1}]', [b'{"a": 1}'], b"null")
-    assert_every_cut("jsonarray", b"Error: {oops", [], b"Error: {oops")
-    assert_every_cut("jsonarray", b"}" * 5000, [], b"}" * 1024)
+    assert_every_cut("json_array", b"Internal Server Error", [], b"Internal Server Error")
+    assert_every_cut("json_array", b'"no {object} \\" here"', [], b'"no {object} \\" here"')
+    assert_every_cut("json_array", b"[1, 2]", [], b"1, 2")
+    assert_every_cut("json_array", b'[null, {"a": 1}]', [b'{"a": 1}'], b"null")
+    assert_every_cut("json_array", b"Error: {oops", [], b"Error: {oops")
+    assert_every_cut("json_array", b"}" * 5000, [], b"}" * 1024)
 
 
 def test_half_an_object_stays_visible() -> None:
-    assert_every_cut("jsonarray", b'[{"a": 1}, {"b": "x}', [b'{"a": 1}'], b'{"b": "x}')
+    assert_every_cut("json_array", b'[{"a": 1}, {"b": "x}', [b'{"a": 1}'], b'{"b": "x}')
 
 
 @given(
@@ -188,7 +188,7 @@ def test_any_objects_at_any_cut(
     texts = [json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode("utf-8") for value in values]
     opening, between, closing = (part.encode() for part in around)
     stream = opening + between.join(texts) + closing
-    payloads, framer = run("jsonarray", data.draw(_cuts(stream)))
+    payloads, framer = run("json_array", data.draw(_cuts(stream)))
     assert payloads == texts
     assert framer.pending == b""
 
@@ -199,7 +199,7 @@ def test_random_bytes_never_raise_and_no_cut_matters(data: st.DataObject, noise:
     stream = data.draw(
         st.sampled_from([noise, b'{"a": "' + noise + b'"}', b"[{" + noise + b"}, {}]", b'"' + noise + b"{}"])
     )
-    for framing in ("ndjson", "jsonarray"):
+    for framing in ("ndjson", "json_array"):
         payloads, framer = run(framing, [stream], limit)
         pieces = data.draw(_cuts(stream))
         again, other = run(framing, pieces, limit)
@@ -210,10 +210,10 @@ def test_an_object_past_the_limit_ends_it_at_any_cut() -> None:
     for size in (20, 21):
         large = b'{"a": "' + b"x" * (size - 9) + b'"}'
         for pieces in cuts_of(b'[{"a": 1}, ' + large + b", {}]"):
-            payloads, framer = run("jsonarray", pieces, 20)
+            payloads, framer = run("json_array", pieces, 20)
             assert framer.overflow is (size == 21)
             assert payloads == ([b'{"a": 1}'] if size == 21 else [b'{"a": 1}', large, b"{}"])
-    framer = framer_for("jsonarray", 20)
+    framer = framer_for("json_array", 20)
     framer.feed(b'{"a": "' + b"x" * 14)
     assert framer.overflow
     assert (framer.feed(b'"}'), framer.close(), framer.pending) == ([], [], b"")
@@ -223,7 +223,7 @@ def test_an_object_past_the_limit_ends_it_at_any_cut() -> None:
 
 
 def test_a_framing_that_is_unknown_is_the_callers_mistake() -> None:
-    with pytest.raises(UsageError, match="'xml' is unknown; there are: sse, ndjson, eventstream, jsonarray"):
+    with pytest.raises(UsageError, match="'xml' is unknown; there are: sse, ndjson, event_stream, json_array"):
         framer_for("xml")
     with pytest.raises(UsageError, match="at least one byte, not 0"):
         framer_for("sse", 0)

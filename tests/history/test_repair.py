@@ -424,7 +424,7 @@ def test_every_history_is_rendered_with_each_call_answered_in_its_place(history:
         if target == "vercel"
         else providers.render(history, target)
     )
-    assert_legal(providers.from_thread(made, target))
+    assert_legal(providers.parse_messages(made, target))
 
 
 @given(HISTORIES, st.booleans())

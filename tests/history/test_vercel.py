@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from shared_data import VECTORS
 
 from streamkit.errors import UsageError
 from streamkit.history import (
@@ -15,10 +15,10 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
     convert_to_vercel_messages,
-    from_vercel_messages,
+    parse_vercel_messages,
 )
 
-VECTORS = Path(__file__).parents[2].parent / "shared" / "vectors" / "vercel_v4.json"
+VECTORS = VECTORS / "vercel_v4.json"
 
 
 @pytest.mark.skipif(not VECTORS.exists(), reason="../shared is not there")
@@ -164,7 +164,7 @@ def test_images_and_files_of_a_result_are_content(version: Any, image: Any, file
     written = convert_to_vercel_messages(_round(result=SHOWN), version=version)
     output = written[-1]["content"][0]["output"]
     assert output == {"type": "content", "value": [{"type": "text", "text": "two"}, image, file]}
-    block = from_vercel_messages(written)[-1].blocks[0]
+    block = parse_vercel_messages(written)[-1].blocks[0]
     assert isinstance(block, ToolResponseBlock)
     assert block.result == [*SHOWN[:2], {**SHOWN[2], "name": "a.pdf" if version == 6 else None}]
 
@@ -175,6 +175,6 @@ def test_an_address_in_a_result_is_data_in_version_5_and_a_word_of_its_own_later
     assert five["content"][0]["output"] == {"type": "json", "value": result}
     value = [{"type": "image-url", "url": "https://example.org/a.png"}]
     assert seven["content"][0]["output"] == {"type": "content", "value": value}
-    block = from_vercel_messages([seven])[0].blocks[0]
+    block = parse_vercel_messages([seven])[0].blocks[0]
     assert isinstance(block, ToolResponseBlock)
     assert block.result == result

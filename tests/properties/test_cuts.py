@@ -9,7 +9,7 @@ import pytest
 import wire_streams
 from hypothesis import given
 from hypothesis import strategies as st
-from wire_streams import chat, chat_call, framed, gemini, joined, message_end, message_start, run, summary
+from wire_streams import chat, chat_call, framed, gemini, merge_deltas, message_end, message_start, run, summary
 
 from streamkit import Turn
 
@@ -88,7 +88,7 @@ def test_any_cut_gives_the_same_turn_and_events(provider: str, data: st.DataObje
     for way in (pieces, [stream[at : at + 1] for at in range(len(stream))]):
         turn, events = run(provider, way)
         assert summary(turn) == summary(whole)
-        assert joined(events) == joined(whole_events)
+        assert merge_deltas(events) == merge_deltas(whole_events)
 
 
 @given(data=st.data(), calls=st.lists(st.tuples(names, objects), min_size=2, max_size=5), ids=st.booleans())

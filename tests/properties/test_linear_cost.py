@@ -18,8 +18,8 @@ from wire_streams import bytes_one_by_one, chat, chat_bytes, chat_call, gemini, 
 
 import streamkit
 from streamkit import Limits, Turn
-from streamkit.accumulator.call import GatheredCall
-from streamkit.arguments import ObjectScanner, PartialObject
+from streamkit.accumulator.tool_call import ToolCallBuilder
+from streamkit.json_text import IncrementalJsonObject, JsonObjectScanner
 
 PACKAGE = str(Path(streamkit.__file__).parent)
 NO_LIMITS = Limits(arguments=2**40, text=2**40, calls=2**40, frame=2**40)
@@ -50,27 +50,27 @@ def counted() -> Iterator[Work]:
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         return trace_line if frame.f_code.co_filename.startswith(PACKAGE) else None
 
-    feed, text, object_text = ObjectScanner.feed, GatheredCall.text, GatheredCall.object_text
+    feed, text, object_text = JsonObjectScanner.feed, ToolCallBuilder.text, ToolCallBuilder.object_text
 
-    def counting_feed(scanner: ObjectScanner, piece: str) -> None:
+    def counting_feed(scanner: JsonObjectScanner, piece: str) -> None:
         work.scanned += len(piece)
         feed(scanner, piece)
 
-    def counting_text(call: GatheredCall) -> str:
+    def counting_text(call: ToolCallBuilder) -> str:
         if len(call.parts) > 1:
             work.joined += call.size
         return text.fget(call)  # type: ignore[misc]
 
-    def counting_object_text(call: GatheredCall) -> str:
+    def counting_object_text(call: ToolCallBuilder) -> str:
         found: str = object_text.fget(call)  # type: ignore[misc]
         work.joined += len(found)
         return found
 
     before = sys.gettrace()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ObjectScanner, "feed", counting_feed)
-        patch.setattr(GatheredCall, "text", property(counting_text))
-        patch.setattr(GatheredCall, "object_text", property(counting_object_text))
+        patch.setattr(JsonObjectScanner, "feed", counting_feed)
+        patch.setattr(ToolCallBuilder, "text", property(counting_text))
+        patch.setattr(ToolCallBuilder, "object_text", property(counting_object_text))
         sys.settrace(trace)
         try:
             yield work
@@ -353,7 +353,7 @@ def junk(n: int) -> list[str]:
 
 
 def lines_of_view(pieces: list[str]) -> int:
-    view = PartialObject()
+    view = IncrementalJsonObject()
     with counted() as work:
         for piece in pieces:
             view.feed(piece)
@@ -380,7 +380,7 @@ def test_what_the_arguments_show_so_far_costs_what_the_deltas_hold(
 
 
 def test_a_view_joins_each_character_once() -> None:
-    view = PartialObject()
+    view = IncrementalJsonObject()
     for piece in ['{"t":"', *["xy"] * 500]:
         view.feed(piece)
     assert sum(map(len, view._parts)) == 1000
@@ -390,7 +390,7 @@ def test_a_view_joins_each_character_once() -> None:
 
 def test_arguments_of_which_nobody_asks_are_not_looked_at_before_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
     fed: list[str] = []
-    monkeypatch.setattr(PartialObject, "feed", lambda _, text: fed.append(text))
+    monkeypatch.setattr(IncrementalJsonObject, "feed", lambda _, text: fed.append(text))
     turn = Turn("openai_chat", turn_key="turn-1")
     for piece in [*plain(50), chat({}, finish="tool_calls")]:
         turn.feed(piece)

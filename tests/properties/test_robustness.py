@@ -9,17 +9,17 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import wire_streams
 from hypothesis import given
 from hypothesis import strategies as st
+from shared_data import CONFORMANCE_CASES
 from wire_streams import framed, run
 
 from streamkit import Turn, events, providers
-from streamkit.accumulator import Accumulator, Habits
+from streamkit.accumulator import Accumulator, WireTraits
 from streamkit.events import (
     ArgumentsRestated,
     Event,
@@ -30,14 +30,14 @@ from streamkit.events import (
     ToolCallStart,
 )
 
-CASES = Path(__file__).parents[1] / "conformance" / "cases"
+CASES = CONFORMANCE_CASES
 
 
 def wires() -> dict[str, list[str]]:
     """The providers by the parser that they share, under the name of the first; dialects are read by one parser."""
     found: dict[type, list[str]] = {}
     for name in providers.names():
-        parser = providers.get(name).parser(Accumulator(name, Habits()))
+        parser = providers.get(name).parser(Accumulator(name, WireTraits()))
         found.setdefault(type(parser), []).append(name)
     return {names[0]: names for names in found.values()}
 
@@ -101,7 +101,7 @@ def near_misses(draw: st.DrawFn, provider: str) -> list[dict[str, Any]]:
         chunks.insert(at, copy.deepcopy(draw(st.sampled_from(chunks))))
     if draw(st.booleans()):
         chunks = draw(st.permutations(chunks))
-    if providers.get(provider).framing == "eventstream":  # a frame is one name with one body
+    if providers.get(provider).framing == "event_stream":  # a frame is one name with one body
         return [chunk for chunk in chunks if len(chunk) == 1]
     return chunks
 
@@ -225,7 +225,7 @@ def test_every_place_may_hold_anything(provider: str) -> None:
         for number, chunk in enumerate(chunks):
             for path in places(chunk):
                 kind = shape(chunk, path)
-                if kind in tried or (len(path) == 1 and providers.get(provider).framing == "eventstream"):
+                if kind in tried or (len(path) == 1 and providers.get(provider).framing == "event_stream"):
                     continue
                 tried.add(kind)
                 for odd in ODD:
@@ -267,4 +267,4 @@ def test_damaged_streams_are_the_same_by_any_cut(provider: str, data: st.DataObj
     whole, whole_events = run(provider, [stream])
     turn, seen = run(provider, pieces)
     assert wire_streams.summary(turn) == wire_streams.summary(whole)
-    assert wire_streams.joined(seen) == wire_streams.joined(whole_events)
+    assert wire_streams.merge_deltas(seen) == wire_streams.merge_deltas(whole_events)

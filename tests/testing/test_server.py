@@ -269,7 +269,7 @@ def test_events_come_as_an_event_stream(client):
 def test_the_size_of_reads_changes_the_chunks_and_no_byte(name):
     bodies = []
     for size in (None, 20, 100):
-        with serve(["hi"], read_size=size, pace=0.001) as server, httpx.Client() as client:
+        with serve(["hi"], read_size=size, delay=0.001) as server, httpx.Client() as client:
             method, url, body = post(server, name)
             with client.stream(method, url, **body) as response:
                 bodies.append(list(response.iter_raw()))
@@ -278,7 +278,7 @@ def test_the_size_of_reads_changes_the_chunks_and_no_byte(name):
 
 
 def test_the_pace_is_kept(client):
-    with serve(["a text of some length, in pieces"], piece=4, pace=0.02) as server:
+    with serve(["a text of some length, in pieces"], delta_size=4, delay=0.02) as server:
         started = time.monotonic()
         ask(client, server, "openai_chat")
         assert time.monotonic() - started > 8 * 0.02
@@ -341,7 +341,7 @@ def test_a_client_that_leaves_early_is_seen(client, name):
 # (Cohere's own end, message-end, is followed by a [DONE]: who leaves there leaves before the last frame.)
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "cohere"])
 def test_a_client_that_leaves_at_the_wires_own_end_has_missed_nothing(name):
-    with serve(["hi"], pace=0.002) as server, httpx.Client() as client:
+    with serve(["hi"], delay=0.002) as server, httpx.Client() as client:
         for _ in range(5):
             method, url, body = post(server, name, conversation=f"c{_}")
             turn = Turn(name, turn_key="t")
@@ -383,7 +383,7 @@ async def test_it_serves_asyncio_and_trio():
 
 @pytest.mark.asyncio
 async def test_many_conversations_at_once():
-    async with serve([Reply("hello")], pace=0.001) as server, httpx.AsyncClient() as client:
+    async with serve([Reply("hello")], delay=0.001) as server, httpx.AsyncClient() as client:
 
         async def one(number):
             method, url, body = post(server, NAMES[number % 5], f"n{number}")
@@ -467,9 +467,9 @@ def test_a_reply_that_a_provider_cannot_say_is_told_to_the_client(client):
         (lambda: Status(200), "from 400 to 599"),
         (lambda: serve([Call("f")]), "put it into a Reply"),
         (lambda: serve([3]), "a turn is a Reply"),
-        (lambda: serve("x", piece=0), "at least 1"),
+        (lambda: serve("x", delta_size=0), "at least 1"),
         (lambda: serve("x", read_size=0), "at least 1"),
-        (lambda: serve("x", pace=-1), "pace"),
+        (lambda: serve("x", delay=-1), "pace"),
         (lambda: serve("x").url, "only inside its `with`"),
         (lambda: serve("x").base_url("anthropic"), "only inside its `with`"),
     ],

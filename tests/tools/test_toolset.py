@@ -8,7 +8,7 @@ import pytest
 
 from streamkit import Content, ToolCall, UsageError, execute_tool_calls_batched, providers, render_request, run_loop
 from streamkit.history import TextBlock, ToolCallBlock
-from streamkit.tools import ArgumentsRejected, Tool, ToolContext, as_tools, tool
+from streamkit.tools import InvalidArguments, Tool, ToolContext, to_tools, tool
 from streamkit.tools.toolset import ToolSet
 
 
@@ -40,7 +40,7 @@ def test_it_is_a_sequence_of_tools_in_order() -> None:
     assert tools[0] in tools
     assert "list" not in tools
     assert tool(read) not in tools
-    assert list(as_tools(tools)) == ["read", "write", "delete"]
+    assert list(to_tools(tools)) == ["read", "write", "delete"]
     assert repr(tools) == "<ToolSet read, write, delete>"
     assert (len(ToolSet()), repr(ToolSet())) == (0, "<ToolSet of no tools>")
     assert list(reversed(tools)) == [tools[2], tools[1], tools[0]]
@@ -127,9 +127,9 @@ def test_a_renamed_tool_calls_the_same_function() -> None:
     assert renamed[0]("a") == "read a"
     assert renamed[0].description == "Read a file."
     assert renamed[0].validate({"path": "a"}) == {"path": "a"}
-    with pytest.raises(ArgumentsRejected, match="do not fit open_file: path is missing"):
+    with pytest.raises(InvalidArguments, match="do not fit open_file: path is missing"):
         renamed[0].validate({})
-    with pytest.raises(ArgumentsRejected, match="do not fit read: path is missing"):
+    with pytest.raises(InvalidArguments, match="do not fit read: path is missing"):
         tools[0].validate({})
     assert tools.names == ("read", "write", "delete")
 

@@ -10,17 +10,17 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from streamkit.providers.anthropic.parse import Parser
-from streamkit.providers.anthropic.wire import FAMILY
-from streamkit.providers.protocol import Framing, IdPolicy, Sink, ToolChoice
-from streamkit.providers.rendered import RenderedThread
+from streamkit.providers.anthropic.parser import AnthropicParser
+from streamkit.providers.anthropic.schema import FAMILY
+from streamkit.providers.provider import Framing, IdPolicy, Sink, ToolChoice
+from streamkit.providers.rendered import RenderedMessages
 
 if TYPE_CHECKING:
     from streamkit.calls import FinishReason, Usage
     from streamkit.history import Content
     from streamkit.tools import Tool
 
-__all__ = ["PROVIDERS", "Anthropic", "Parser"]
+__all__ = ["PROVIDERS", "Anthropic", "AnthropicParser"]
 
 # A text that quotes such a stream has its quotes escaped, so these stand only in the wire itself.
 _STREAM = re.compile(rb'"type"\s*:\s*"message_start"|(?:^|\n|\r)event: ?message_start[\r\n]')
@@ -48,9 +48,9 @@ class Anthropic:
     def __repr__(self) -> str:
         return f"<provider {self.name}>"
 
-    def parser(self, sink: Sink) -> Parser:
+    def parser(self, sink: Sink) -> AnthropicParser:
         """See ``Provider.parser``."""
-        return Parser(sink)
+        return AnthropicParser(sink)
 
     def detect(self, head: bytes) -> bool:
         """See ``Provider.detect``."""
@@ -58,9 +58,9 @@ class Anthropic:
             return _BODY.search(head) is not None
         return self.framing == "sse" and _STREAM.search(head) is not None
 
-    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedThread:
+    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedMessages:
         """See ``Provider.render``."""
-        from streamkit.providers.anthropic.render import render
+        from streamkit.providers.anthropic.messages import render
 
         return render(contents, family=self.family, ids=ids)
 
@@ -74,17 +74,17 @@ class Anthropic:
         ids: IdPolicy | None = None,
     ) -> dict[str, Any]:
         """See ``Provider.render_request``."""
-        from streamkit.providers.anthropic.render import render_request
+        from streamkit.providers.anthropic.messages import render_request
 
         return render_request(
             contents, family=self.family, tools=tools, tool_choice=tool_choice, stream=stream, ids=ids
         )
 
-    def read_thread(self, messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
+    def parse_messages(self, messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
         """See ``ReadsThreads.read_thread``."""
-        from streamkit.providers.anthropic.thread import read_thread
+        from streamkit.providers.anthropic.importer import parse_messages
 
-        return read_thread(messages, self.name, system=system)
+        return parse_messages(messages, self.name, system=system)
 
     def emit(
         self,
@@ -94,16 +94,16 @@ class Anthropic:
         model: str,
         finish: FinishReason | None = None,
         usage: Usage | None = None,
-        piece: int = 16,
+        delta_size: int = 16,
     ) -> Iterator[bytes]:
         """See ``Provider.emit``."""
-        from streamkit.providers.anthropic.emit import emit
+        from streamkit.providers.anthropic.encoder import emit
 
-        return emit(content, response_id=response_id, model=model, finish=finish, usage=usage, piece=piece)
+        return emit(content, response_id=response_id, model=model, finish=finish, usage=usage, delta_size=delta_size)
 
     def error_body(self, status: int, message: str) -> dict[str, Any]:
         """See ``Provider.error_body``."""
-        from streamkit.providers.anthropic.emit import error_body
+        from streamkit.providers.anthropic.encoder import error_body
 
         return error_body(status, message)
 

@@ -1,4 +1,4 @@
-"""Amazon Bedrock's Converse API: https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference.html.
+"""Amazon Bedrock's Converse API: https://docs.aws_errors.amazon.com/bedrock/latest/userguide/conversation-inference.html.
 
 ``wire`` its vocabulary, ``parse`` (and ``blocks``) what a stream says, ``render`` (and ``parts``) history as its
 messages, ``emit`` an answer as its stream. The latter two need pydantic and are loaded on first use.
@@ -10,18 +10,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from streamkit.providers import aws
-from streamkit.providers.bedrock_converse.parse import Parser
-from streamkit.providers.bedrock_converse.wire import FAMILY
-from streamkit.providers.protocol import Framing, IdPolicy, Sink, ToolChoice
-from streamkit.providers.rendered import RenderedThread
+from streamkit.providers import aws_errors
+from streamkit.providers.bedrock_converse.parser import BedrockConverseParser
+from streamkit.providers.bedrock_converse.schema import FAMILY
+from streamkit.providers.provider import Framing, IdPolicy, Sink, ToolChoice
+from streamkit.providers.rendered import RenderedMessages
 
 if TYPE_CHECKING:
     from streamkit.calls import FinishReason, Usage
     from streamkit.history import Content
     from streamkit.tools import Tool
 
-__all__ = ["PROVIDERS", "BedrockConverse", "Parser"]
+__all__ = ["PROVIDERS", "BedrockConverse", "BedrockConverseParser"]
 
 _STREAM = re.compile(rb":event-type\x07..(?:messageStart|contentBlock|messageStop|metadata)", re.DOTALL)
 _EVENT = re.compile(rb'\{\s*"(?:messageStart|contentBlock(?:Start|Delta|Stop)|messageStop)"\s*:')
@@ -32,7 +32,7 @@ class BedrockConverse:
     """A provider that speaks ConverseStream."""
 
     name = "bedrock_converse"
-    framing: Framing = "eventstream"
+    framing: Framing = "event_stream"
     reuses_slots = False
     whole_names = True
     whole_calls = False
@@ -42,9 +42,9 @@ class BedrockConverse:
     def __repr__(self) -> str:
         return f"<provider {self.name}>"
 
-    def parser(self, sink: Sink) -> Parser:
+    def parser(self, sink: Sink) -> BedrockConverseParser:
         """See ``Provider.parser``."""
-        return Parser(sink)
+        return BedrockConverseParser(sink)
 
     def detect(self, head: bytes) -> bool:
         """See ``Provider.detect``."""
@@ -52,9 +52,9 @@ class BedrockConverse:
             return _EVENT.match(head) is not None or _BODY.search(head) is not None
         return head[:1] == b"\0" and _STREAM.search(head) is not None
 
-    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedThread:
+    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedMessages:
         """See ``Provider.render``."""
-        from streamkit.providers.bedrock_converse.render import render
+        from streamkit.providers.bedrock_converse.messages import render
 
         return render(contents, ids=ids)
 
@@ -68,7 +68,7 @@ class BedrockConverse:
         ids: IdPolicy | None = None,
     ) -> dict[str, Any]:
         """See ``Provider.render_request``."""
-        from streamkit.providers.bedrock_converse.render import render_request
+        from streamkit.providers.bedrock_converse.messages import render_request
 
         return render_request(contents, tools=tools, tool_choice=tool_choice, ids=ids)
 
@@ -80,16 +80,16 @@ class BedrockConverse:
         model: str,
         finish: FinishReason | None = None,
         usage: Usage | None = None,
-        piece: int = 16,
+        delta_size: int = 16,
     ) -> Iterator[bytes]:
         """See ``Provider.emit``."""
-        from streamkit.providers.bedrock_converse.emit import emit
+        from streamkit.providers.bedrock_converse.encoder import emit
 
-        return emit(content, finish=finish, usage=usage, piece=piece)
+        return emit(content, finish=finish, usage=usage, delta_size=delta_size)
 
     def error_body(self, status: int, message: str) -> dict[str, Any]:
         """See ``Provider.error_body``."""
-        return aws.error_body(status, message)
+        return aws_errors.error_body(status, message)
 
 
 PROVIDERS = (BedrockConverse(),)

@@ -10,17 +10,17 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from streamkit.providers.cohere.parse import Parser
-from streamkit.providers.cohere.wire import NAME
-from streamkit.providers.protocol import Framing, IdPolicy, Sink, ToolChoice
-from streamkit.providers.rendered import RenderedThread
+from streamkit.providers.cohere.parser import CohereParser
+from streamkit.providers.cohere.schema import NAME
+from streamkit.providers.provider import Framing, IdPolicy, Sink, ToolChoice
+from streamkit.providers.rendered import RenderedMessages
 
 if TYPE_CHECKING:
     from streamkit.calls import FinishReason, Usage
     from streamkit.history import Content
     from streamkit.tools import Tool
 
-__all__ = ["PROVIDERS", "Cohere", "Parser"]
+__all__ = ["PROVIDERS", "Cohere", "CohereParser"]
 
 # A text that quotes such a stream has its quotes escaped, so these stand only in the wire itself.
 _STREAM = re.compile(rb'"type"\s*:\s*"message-start"|(?:^|\n|\r)event: ?message-start[\r\n]')
@@ -40,17 +40,17 @@ class Cohere:
     def __repr__(self) -> str:
         return f"<provider {self.name}>"
 
-    def parser(self, sink: Sink) -> Parser:
+    def parser(self, sink: Sink) -> CohereParser:
         """See ``Provider.parser``."""
-        return Parser(sink)
+        return CohereParser(sink)
 
     def detect(self, head: bytes) -> bool:
         """See ``Provider.detect``."""
         return (_BODY if head[:1] == b"{" else _STREAM).search(head) is not None
 
-    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedThread:
+    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedMessages:
         """See ``Provider.render``."""
-        from streamkit.providers.cohere.render import render
+        from streamkit.providers.cohere.messages import render
 
         return render(contents, ids=ids)
 
@@ -64,7 +64,7 @@ class Cohere:
         ids: IdPolicy | None = None,
     ) -> dict[str, Any]:
         """See ``Provider.render_request``."""
-        from streamkit.providers.cohere.render import render_request
+        from streamkit.providers.cohere.messages import render_request
 
         return render_request(contents, tools=tools, tool_choice=tool_choice, stream=stream, ids=ids)
 
@@ -76,12 +76,12 @@ class Cohere:
         model: str,
         finish: FinishReason | None = None,
         usage: Usage | None = None,
-        piece: int = 16,
+        delta_size: int = 16,
     ) -> Iterator[bytes]:
         """See ``Provider.emit``. This wire does not name the model."""
-        from streamkit.providers.cohere.emit import emit
+        from streamkit.providers.cohere.encoder import emit
 
-        return emit(content, response_id=response_id, finish=finish, usage=usage, piece=piece)
+        return emit(content, response_id=response_id, finish=finish, usage=usage, delta_size=delta_size)
 
     def error_body(self, status: int, message: str) -> dict[str, Any]:
         """See ``Provider.error_body``."""

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from streamkit.providers.gemini.parse import GeminiParser
-from streamkit.providers.gemini.wire import FAMILY
-from streamkit.providers.protocol import Framing, IdPolicy, Sink, ToolChoice
-from streamkit.providers.rendered import RenderedThread
+from streamkit.providers.gemini.parser import GeminiParser
+from streamkit.providers.gemini.schema import FAMILY
+from streamkit.providers.provider import Framing, IdPolicy, Sink, ToolChoice
+from streamkit.providers.rendered import RenderedMessages
 
 if TYPE_CHECKING:
     from streamkit.calls import FinishReason, Usage
@@ -57,9 +57,9 @@ class Gemini:
         """See ``Provider.detect``."""
         return _CHUNK.search(head) is not None
 
-    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedThread:
+    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedMessages:
         """See ``Provider.render``. Ids are optional here: a call has one only where this wire gave it one."""
-        from streamkit.providers.gemini.render import render
+        from streamkit.providers.gemini.messages import render
 
         return render(contents, family=self.family)
 
@@ -73,15 +73,15 @@ class Gemini:
         ids: IdPolicy | None = None,
     ) -> dict[str, Any]:
         """See ``Provider.render_request``. Streaming is asked for by the address, not in the body."""
-        from streamkit.providers.gemini.render import render_request
+        from streamkit.providers.gemini.messages import render_request
 
         return render_request(contents, family=self.family, tools=tools, tool_choice=tool_choice)
 
-    def read_thread(self, messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
+    def parse_messages(self, messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
         """See ``ReadsThreads.read_thread``."""
-        from streamkit.providers.gemini.thread import read_thread
+        from streamkit.providers.gemini.importer import parse_messages
 
-        return read_thread(messages, self.name, system=system)
+        return parse_messages(messages, self.name, system=system)
 
     def emit(
         self,
@@ -91,12 +91,12 @@ class Gemini:
         model: str,
         finish: FinishReason | None = None,
         usage: Usage | None = None,
-        piece: int = 16,
+        delta_size: int = 16,
     ) -> Iterator[bytes]:
         """See ``Provider.emit``."""
-        from streamkit.providers.gemini.emit import emit
+        from streamkit.providers.gemini.encoder import emit
 
-        return emit(content, response_id=response_id, model=model, finish=finish, usage=usage, piece=piece)
+        return emit(content, response_id=response_id, model=model, finish=finish, usage=usage, delta_size=delta_size)
 
     def emit_array(
         self,
@@ -106,16 +106,18 @@ class Gemini:
         model: str,
         finish: FinishReason | None = None,
         usage: Usage | None = None,
-        piece: int = 16,
+        delta_size: int = 16,
     ) -> Iterator[bytes]:
         """As ``emit``, in the framing that the API has without ``alt=sse``: one JSON array."""
-        from streamkit.providers.gemini.emit import emit_array
+        from streamkit.providers.gemini.encoder import emit_array
 
-        return emit_array(content, response_id=response_id, model=model, finish=finish, usage=usage, piece=piece)
+        return emit_array(
+            content, response_id=response_id, model=model, finish=finish, usage=usage, delta_size=delta_size
+        )
 
     def error_body(self, status: int, message: str) -> dict[str, Any]:
         """See ``Provider.error_body``."""
-        from streamkit.providers.gemini.emit import error_body
+        from streamkit.providers.gemini.encoder import error_body
 
         return error_body(status, message)
 

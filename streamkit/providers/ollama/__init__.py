@@ -10,18 +10,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from streamkit.providers.ollama.parse import Parser
-from streamkit.providers.ollama.wire import NAME
-from streamkit.providers.protocol import Framing, IdPolicy, Sink, ToolChoice
-from streamkit.providers.rendered import RenderedThread
-from streamkit.providers.wire import read_json
+from streamkit.providers.decoding import read_json
+from streamkit.providers.ollama.parser import OllamaParser
+from streamkit.providers.ollama.schema import NAME
+from streamkit.providers.provider import Framing, IdPolicy, Sink, ToolChoice
+from streamkit.providers.rendered import RenderedMessages
 
 if TYPE_CHECKING:
     from streamkit.calls import FinishReason, Usage
     from streamkit.history import Content
     from streamkit.tools import Tool
 
-__all__ = ["PROVIDERS", "Ollama", "Parser"]
+__all__ = ["PROVIDERS", "Ollama", "OllamaParser"]
 
 # The server's own order of fields, for a line whose end is not there yet.
 _LINE = re.compile(rb'\A\{\s*"model"\s*:\s*"[^"]*"\s*,\s*(?:"remote_\w+"\s*:\s*"[^"]*"\s*,\s*)*"created_at"\s*:')
@@ -40,9 +40,9 @@ class Ollama:
     def __repr__(self) -> str:
         return f"<provider {self.name}>"
 
-    def parser(self, sink: Sink) -> Parser:
+    def parser(self, sink: Sink) -> OllamaParser:
         """See ``Provider.parser``."""
-        return Parser(sink)
+        return OllamaParser(sink)
 
     def detect(self, head: bytes) -> bool:
         """See ``Provider.detect``."""
@@ -56,9 +56,9 @@ class Ollama:
             return False
         return isinstance(line.get("message"), dict) or isinstance(line.get("response"), str)
 
-    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedThread:
+    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedMessages:
         """See ``Provider.render``."""
-        from streamkit.providers.ollama.render import render
+        from streamkit.providers.ollama.messages import render
 
         return render(contents, ids=ids)
 
@@ -72,7 +72,7 @@ class Ollama:
         ids: IdPolicy | None = None,
     ) -> dict[str, Any]:
         """See ``Provider.render_request``. This API has no tool choice; what is done instead, ``render`` says."""
-        from streamkit.providers.ollama.render import render_request
+        from streamkit.providers.ollama.messages import render_request
 
         return render_request(contents, tools=tools, tool_choice=tool_choice, stream=stream, ids=ids)
 
@@ -84,12 +84,12 @@ class Ollama:
         model: str,
         finish: FinishReason | None = None,
         usage: Usage | None = None,
-        piece: int = 16,
+        delta_size: int = 16,
     ) -> Iterator[bytes]:
         """See ``Provider.emit``. This wire does not name the response."""
-        from streamkit.providers.ollama.emit import emit
+        from streamkit.providers.ollama.encoder import emit
 
-        return emit(content, model=model, finish=finish, usage=usage, piece=piece)
+        return emit(content, model=model, finish=finish, usage=usage, delta_size=delta_size)
 
     def error_body(self, status: int, message: str) -> dict[str, Any]:
         """See ``Provider.error_body``."""

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.errors import UsageError
-from streamkit.providers.openai_chat.facts import DIALECTS, ChatFacts
-from streamkit.providers.openai_chat.parse import ChatParser
-from streamkit.providers.protocol import Framing, IdPolicy, Parser, Sink, ToolChoice
-from streamkit.providers.wire import read_json
+from streamkit.providers.decoding import read_json
+from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
+from streamkit.providers.openai_chat.parser import ChatParser
+from streamkit.providers.provider import Framing, IdPolicy, Parser, Sink, ToolChoice
 
 if TYPE_CHECKING:
     from streamkit.history import Content
-    from streamkit.providers.rendered import RenderedThread
+    from streamkit.providers.rendered import RenderedMessages
     from streamkit.tools import Tool
 
-__all__ = ["PROVIDERS", "ChatFacts", "ChatProvider"]
+__all__ = ["PROVIDERS", "ChatDialect", "ChatProvider"]
 
 
 #: Puts one chunk, as plain data, into the form that this wire should have.
@@ -45,7 +45,7 @@ class ChatProvider:
     whole_calls = False
     batched_results = False
 
-    def __init__(self, facts: ChatFacts, *, rewrite: Rewrite | None = None) -> None:
+    def __init__(self, facts: ChatDialect, *, rewrite: Rewrite | None = None) -> None:
         self.facts = facts
         self.name = facts.name
         self.calls_close_in_order = facts.calls_close_in_order
@@ -58,15 +58,15 @@ class ChatProvider:
     def parser(self, sink: Sink) -> Parser:
         """A parser for one turn."""
         parser = ChatParser(sink)
-        return parser if self.rewrite is None else _RewritingParser(parser, self.rewrite)
+        return parser if self.rewrite is None else RewritingParser(parser, self.rewrite)
 
     def detect(self, head: bytes) -> bool:
         """Whether these first bytes are Chat Completions'; the dialects cannot be told apart, so only OpenAI says."""
         if self.name != "openai_chat":
             return False
-        from streamkit.providers.openai_chat.detect import is_chat
+        from streamkit.providers.openai_chat.detect import is_chat_stream
 
-        return is_chat(head)
+        return is_chat_stream(head)
 
     def dialect(self, name: str, *, rewrite: Rewrite | None = None, **changed: Any) -> ChatProvider:
         """This dialect under another name, with other facts; see ``providers.dialect``.
@@ -74,16 +74,16 @@ class ChatProvider:
         Raises:
             UsageError: there is no such fact.
         """
-        known = [fact.name for fact in fields(ChatFacts) if fact.name != "name"]
+        known = [fact.name for fact in fields(ChatDialect) if fact.name != "name"]
         for fact in changed:
             if fact not in known:
                 raise UsageError(f"a chat dialect has no fact {fact!r}; there are: {', '.join(known)}")
         changed.setdefault("calls_close_in_order", False)  # of the vendor that streams them, not of the wire
         return ChatProvider(replace(self.facts, name=name, **changed), rewrite=rewrite or self.rewrite)
 
-    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedThread:
+    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedMessages:
         """History as chat messages."""
-        from streamkit.providers.openai_chat.render import render
+        from streamkit.providers.openai_chat.messages import render
 
         return render(contents, self.facts, ids=ids)
 
@@ -97,15 +97,15 @@ class ChatProvider:
         ids: IdPolicy | None = None,
     ) -> dict[str, Any]:
         """The fields of a request's body that the conversation decides."""
-        from streamkit.providers.openai_chat.render import render_request
+        from streamkit.providers.openai_chat.messages import render_request
 
         return render_request(contents, self.facts, tools=tools, tool_choice=tool_choice, stream=stream, ids=ids)
 
-    def read_thread(self, messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
+    def parse_messages(self, messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
         """History from chat messages."""
-        from streamkit.providers.openai_chat.thread import read_thread
+        from streamkit.providers.openai_chat.importer import parse_messages
 
-        return read_thread(messages, self.facts, system=system)
+        return parse_messages(messages, self.facts, system=system)
 
     def emit(
         self,
@@ -115,21 +115,23 @@ class ChatProvider:
         model: str,
         finish: FinishReason | None = None,
         usage: Usage | None = None,
-        piece: int = 16,
+        delta_size: int = 16,
     ) -> Iterator[bytes]:
         """The stream that this answer would have been, frame by frame."""
-        from streamkit.providers.openai_chat.emit import emit
+        from streamkit.providers.openai_chat.encoder import emit
 
-        return emit(content, self.facts, response_id=response_id, model=model, finish=finish, usage=usage, piece=piece)
+        return emit(
+            content, self.facts, response_id=response_id, model=model, finish=finish, usage=usage, delta_size=delta_size
+        )
 
     def error_body(self, status: int, message: str) -> dict[str, Any]:
         """The JSON body with which a bad request is answered."""
-        from streamkit.providers.openai_chat.emit import error_body
+        from streamkit.providers.openai_chat.encoder import error_body
 
         return error_body(status, message)
 
 
-class _RewritingParser:
+class RewritingParser:
     """Rewrites each chunk and hands it on. What is no object, such as ``[DONE]``, is handed on as it is."""
 
     __slots__ = ("_parser", "_rewrite")

@@ -10,17 +10,17 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from streamkit.providers.openai_responses.parse import Parser
-from streamkit.providers.openai_responses.wire import FAMILY
-from streamkit.providers.protocol import Framing, IdPolicy, Sink, ToolChoice
-from streamkit.providers.rendered import RenderedThread
+from streamkit.providers.openai_responses.parser import ResponsesParser
+from streamkit.providers.openai_responses.schema import FAMILY
+from streamkit.providers.provider import Framing, IdPolicy, Sink, ToolChoice
+from streamkit.providers.rendered import RenderedMessages
 
 if TYPE_CHECKING:
     from streamkit.calls import FinishReason, Usage
     from streamkit.history import Content
     from streamkit.tools import Tool
 
-__all__ = ["PROVIDERS", "OpenAIResponses", "Parser"]
+__all__ = ["PROVIDERS", "OpenAIResponses", "ResponsesParser"]
 
 # A text that quotes such a stream has its quotes escaped, so these stand only in the wire itself.
 _STREAM = re.compile(rb'"type"\s*:\s*"response\.[a-z_]+[."]|(?:^|\n|\r)event: ?response\.[a-z_]')
@@ -47,9 +47,9 @@ class OpenAIResponses:
     def __repr__(self) -> str:
         return f"<provider {self.name}>"
 
-    def parser(self, sink: Sink) -> Parser:
+    def parser(self, sink: Sink) -> ResponsesParser:
         """See ``Provider.parser``."""
-        return Parser(sink)
+        return ResponsesParser(sink)
 
     def detect(self, head: bytes) -> bool:
         """See ``Provider.detect``."""
@@ -57,9 +57,9 @@ class OpenAIResponses:
             return _BODY.search(head) is not None
         return _STREAM.search(head) is not None
 
-    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedThread:
+    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedMessages:
         """See ``Provider.render``."""
-        from streamkit.providers.openai_responses.render import render
+        from streamkit.providers.openai_responses.messages import render
 
         return render(contents, family=self.family, ids=ids)
 
@@ -73,17 +73,17 @@ class OpenAIResponses:
         ids: IdPolicy | None = None,
     ) -> dict[str, Any]:
         """See ``Provider.render_request``."""
-        from streamkit.providers.openai_responses.render import render_request
+        from streamkit.providers.openai_responses.messages import render_request
 
         return render_request(
             contents, family=self.family, tools=tools, tool_choice=tool_choice, stream=stream, ids=ids
         )
 
-    def read_thread(self, messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
+    def parse_messages(self, messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
         """See ``ReadsThreads.read_thread``."""
-        from streamkit.providers.openai_responses.thread import read_thread
+        from streamkit.providers.openai_responses.importer import parse_messages
 
-        return read_thread(messages, self.name, system=system)
+        return parse_messages(messages, self.name, system=system)
 
     def emit(
         self,
@@ -93,10 +93,10 @@ class OpenAIResponses:
         model: str,
         finish: FinishReason | None = None,
         usage: Usage | None = None,
-        piece: int = 16,
+        delta_size: int = 16,
     ) -> Iterator[bytes]:
         """See ``Provider.emit``."""
-        from streamkit.providers.openai_responses.emit import emit
+        from streamkit.providers.openai_responses.encoder import emit
 
         return emit(
             content,
@@ -105,12 +105,12 @@ class OpenAIResponses:
             model=model,
             finish=finish,
             usage=usage,
-            piece=piece,
+            delta_size=delta_size,
         )
 
     def error_body(self, status: int, message: str) -> dict[str, Any]:
         """See ``Provider.error_body``."""
-        from streamkit.providers.openai_responses.emit import error_body
+        from streamkit.providers.openai_responses.encoder import error_body
 
         return error_body(status, message)
 

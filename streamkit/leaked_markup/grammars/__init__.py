@@ -1,0 +1,1 @@
+"""The grammars of tool-call markup that models leak into text, one family a module."""

@@ -1,0 +1,194 @@
+"""What tells one dialect of Chat Completions from another, as data.
+
+Facts of three kinds: how ids look, what a request wants differently (``render``), how streams look (``emit``). There
+are none for reading: one parser reads what any of them sends. A fact stands here with its source, or it is the default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["DIALECTS", "ChatDialect"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatDialect:
+    """One dialect.
+
+    Attributes:
+        name: the provider's name.
+        id_target: whose rule the ids of calls follow (see ``streamkit.ids``).
+        reasoning_field: the field in which reasoning is streamed and wanted back, None where it is not.
+        thinking_parts: reasoning stands in ``content`` instead, as parts of type ``thinking``.
+        reasoning_replay: which reasoning goes back: ``always``; ``tool_turns``, that of turns in which a tool was
+            called; ``never``.
+        calls_need_reasoning: a thinking model's message with calls is refused without its reasoning, so calls that
+            followed one reasoning cannot be shown one by one.
+        stream_usage: whether usage must be asked for by ``stream_options``; False where that is refused.
+        required_choice: the word for "one of the tools must be called".
+        result_names: a tool's message names the tool.
+        prefix: an assistant message that ends the thread, to be continued, must say so by ``prefix``.
+        bridge: what the model says between a tool's result and a person's message, where one may not follow the other.
+        custom_calls: there are custom tools; elsewhere such a call goes as a function of one text, ``input``.
+        result_images: a tool's message takes images; elsewhere they are shown by the user behind the results.
+        document_parts: a file is a part ``document_url``; elsewhere it is a ``file``.
+        file_addresses: a file may be given by its address.
+        file_annotations: annotations of type ``file`` go back, so that the file is not parsed again.
+        image_replay: images that the model made go back.
+        strict: whose strict mode it has for tools (a name of ``strict.MODES``); None where it has none.
+        calls_close_in_order: a call whose object is closed is over once another has begun. Only where that is known:
+            Moonshot's servers revise earlier arguments (danny-avila/agents#181, #237), and so may what stands behind
+            any other name.
+        whole_calls: a call is streamed in one chunk.
+        finish_with_last: the finish reason comes with the last piece, not in a chunk of its own.
+        reasoning_details: reasoning is streamed a second time, in typed details.
+        usage_in: where usage is streamed: in a chunk of its own, beside the finish, in ``x_groq`` there, in the choice
+            there, or in a further chunk that says the finish again.
+        reasoning_apart: ``completion_tokens`` does not hold the reasoning.
+        opening: what a stream begins with: Azure's verdict on the prompt, or a comment.
+        source_lists: sources come as top-level lists, not as annotations.
+        error_in_band: an answer that breaks off says why in a chunk.
+        line_end: the line ends of its streams.
+        done: whether ``[DONE]`` ends them.
+    """
+
+    name: str
+    id_target: Literal["openai_chat", "mistral", "kimi"] = "openai_chat"
+    # what a request wants
+    reasoning_field: str | None = None
+    thinking_parts: bool = False
+    reasoning_replay: Literal["always", "tool_turns", "never"] = "always"
+    calls_need_reasoning: bool = False
+    stream_usage: bool = True
+    required_choice: str = "required"
+    result_names: bool = False
+    prefix: bool = False
+    separator_text: str | None = None
+    custom_calls: bool = False
+    result_images: bool = False
+    document_parts: bool = False
+    file_addresses: bool = False
+    file_annotations: bool = False
+    image_replay: bool = False
+    strict: str | None = None
+    # how a stream looks
+    calls_close_in_order: bool = False
+    whole_calls: bool = False
+    finish_in_last_delta: bool = False
+    reasoning_details: bool = False
+    usage_position: Literal["own", "finish", "x_groq", "choice", "again"] = "own"
+    reasoning_excluded_from_output: bool = False
+    first_chunk: Literal["prompt_filter", "comment"] | None = None
+    source_lists: bool = False
+    error_in_band: bool = False
+    line_end: str = "\n"
+    done: bool = True
+
+
+DIALECTS = (
+    ChatDialect(
+        "openai_chat",
+        strict="openai",
+        calls_close_in_order=True,
+        custom_calls=True,  # https://platform.openai.com/docs/guides/function-calling#custom-tools
+    ),
+    ChatDialect(
+        "azure_openai",
+        strict="azure",
+        calls_close_in_order=True,
+        custom_calls=True,
+        first_chunk="prompt_filter",  # https://learn.microsoft.com/azure/ai-foundry/openai/concepts/content-filter
+    ),
+    ChatDialect(
+        "cerebras",
+        strict="cerebras",
+        reasoning_field="reasoning",  # "reasoning_content" is refused (QwenLM/qwen-code#11045)
+        usage_position="finish",
+    ),
+    ChatDialect(
+        "deepseek",
+        strict="deepseek",
+        reasoning_field="reasoning_content",
+        # https://api-docs.deepseek.com/guides/thinking_mode: 400 where it is missing after a tool call (#tool-calls),
+        # ignored elsewhere; the API before refused it there, when there were no tools (earendil-works/pi#3636).
+        reasoning_replay="tool_turns",
+        calls_need_reasoning=True,
+    ),
+    ChatDialect(
+        "fireworks",
+        reasoning_field="reasoning_content",  # https://docs.fireworks.ai/guides/reasoning: "safe to use broadly"
+    ),
+    ChatDialect(
+        "groq",
+        strict="groq",
+        # The SDK's ChatCompletionAssistantMessageParam has it; "reasoning_content" is refused (janhq/jan#8136).
+        reasoning_field="reasoning",
+        whole_calls=True,
+        usage_position="x_groq",
+    ),
+    ChatDialect("huggingface", reasoning_field="reasoning_content"),
+    ChatDialect(
+        "kimi",
+        strict="kimi",
+        id_target="kimi",
+        # https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model: keep it in the context, all of it
+        reasoning_field="reasoning_content",
+        # "reasoning_content is missing in assistant tool call message" (bytedance/deer-flow#3043, continue#11711)
+        calls_need_reasoning=True,
+        result_images=True,  # tried, by lm15-dev/lm15-contract research/tool-result-content (September 2026)
+        usage_position="choice",
+    ),
+    ChatDialect(
+        "mistral",
+        strict="mistral",
+        id_target="mistral",
+        thinking_parts=True,  # https://docs.mistral.ai/capabilities/reasoning
+        stream_usage=False,  # 422 "Extra inputs are not permitted" (openai-agents-python#442, avante.nvim#2347)
+        required_choice="any",  # https://docs.mistral.ai/capabilities/function_calling
+        result_names=True,  # the SDK's ToolMessage
+        # 400 "Expected last role User or Tool (or Assistant with prefix True)" (huggingface/smolagents#757)
+        prefix=True,
+        # The SDK's ToolMessage holds content chunks; tried by mistralai/mistral-vibe#900. Another server of its models
+        # refuses them (LibreChat-AI/agents#344), so a dialect of one's own is better based on openai_compatible.
+        result_images=True,
+        document_parts=True,  # https://docs.mistral.ai/capabilities/document_ai/document_qna: data URLs, too
+        file_addresses=True,
+        separator_text="Done.",  # 400 "Unexpected role 'user' after role 'tool'" (NousResearch/hermes-agent#20154)
+        whole_calls=True,
+        finish_in_last_delta=True,
+        usage_position="finish",
+    ),
+    ChatDialect("openai_compatible", reasoning_field="reasoning_content"),
+    ChatDialect(
+        "openrouter",
+        strict="openrouter",
+        reasoning_field="reasoning",
+        reasoning_details=True,  # https://openrouter.ai/docs/use-cases/reasoning-tokens
+        # https://openrouter.ai/docs/guides/overview/multimodal/pdfs, both
+        file_addresses=True,
+        file_annotations=True,
+        image_replay=True,  # mozilla-ai/any-llm#1344 tried it
+        usage_position="again",
+        first_chunk="comment",  # https://openrouter.ai/docs/api-reference/streaming, as the error in band
+        error_in_band=True,
+    ),
+    ChatDialect(
+        "perplexity",
+        usage_position="finish",
+        source_lists=True,  # https://docs.perplexity.ai/api-reference/chat-completions-post
+        line_end="\r\n",
+        done=False,
+    ),
+    ChatDialect("qwen", reasoning_field="reasoning_content"),
+    ChatDialect("together", reasoning_field="reasoning", usage_position="finish"),
+    ChatDialect("vllm", strict="vllm", reasoning_field="reasoning"),
+    ChatDialect(
+        "xai",
+        reasoning_field="reasoning_content",
+        result_images=True,  # tried, by lm15-dev/lm15-contract research/tool-result-content (September 2026)
+        whole_calls=True,
+        reasoning_excluded_from_output=True,  # in recorded streams the total is prompt, completion and reasoning tokens
+        source_lists=True,  # https://docs.x.ai/docs/guides/live-search
+    ),
+)

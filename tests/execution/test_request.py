@@ -1,0 +1,398 @@
+"""Requests made again, other providers asked, hooks before follow-up requests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from execution.chat_chunks import answer, as_bytes
+
+from streamkit import Content, RoundContext, StreamError, StreamInterrupted, UsageError, run_loop
+from streamkit.events import Event, Failed, Warned
+from streamkit.execution import request
+from streamkit.execution.retrying import delay, is_programming_error, is_retryable
+
+HISTORY = [Content.system("Be brief."), Content.human("Weather in Oslo?")]
+CALL = ("get_weather", {"city": "Oslo"})
+SIGNED = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+
+
+async def get_weather(city: str) -> str:
+    return f"{city}: rain"
+
+
+class Model:
+    """Gives its answers one after the other; what is an exception it raises."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[RoundContext] = []
+
+    def __call__(self, context: RoundContext) -> Any:
+        self.asked.append(context)
+        given = self.answers.pop(0)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+
+def refused(status: int, headers: dict[str, str] | None = None, body: bytes = b"{}") -> httpx.HTTPStatusError:
+    request = httpx.Request("POST", "http://provider.example/v1")
+    response = httpx.Response(status, headers=headers or {}, content=body, request=request)
+    return httpx.HTTPStatusError(f"{status}", request=request, response=response)
+
+
+def anthropic(*content: dict[str, Any], reason: str = "end_turn") -> list[dict[str, Any]]:
+    return [{"id": "m", "type": "message", "role": "assistant", "model": "m", "usage": {}, "content": list(content),
+             "stop_reason": reason}]  # fmt: skip
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The waits between attempts, which are not waited for."""
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(request.anyio, "sleep", sleep)
+    monkeypatch.setattr(request.random, "random", lambda: 0.0)
+    return waits
+
+
+async def watched(run: Any) -> list[Event]:
+    async with run:
+        return [event async for event in run]
+
+
+def loop(model: Any, **more: Any) -> Any:
+    return run_loop(model, **{"provider": "openai_chat", "tools": [get_weather], "history": HISTORY} | more)
+
+
+# ---------------------------------------------------------------- when, and after how long
+
+
+@pytest.mark.parametrize(
+    ("error", "helps"),
+    [
+        (StreamError("transport_error", "ConnectError"), True),
+        (StreamError("stream_truncated", "the body is empty"), True),
+        (StreamError("provider_error", "slow down", status=429), True),
+        (StreamError("provider_error", "busy", status=529), True),
+        (StreamError("provider_error", "bad request", status=400), False),
+        (StreamError("provider_error", "no such key", status=401), False),
+        (StreamError("protocol_error", "HTML", status=502), True),
+        (StreamError("protocol_error", "HTML"), False),
+        (StreamError("limit_exceeded", "too long"), False),
+        (StreamError("provider_error", "?", raw={"type": "overloaded_error"}), True),
+        (StreamError("provider_error", "?", raw={"type": "error", "error": {"type": "overloaded_error"}}), True),
+        (StreamError("provider_error", "?", raw={"error": {"code": "rate_limit_exceeded"}}), True),
+        (StreamError("provider_error", "?", raw={"error": {"code": 503, "status": "UNAVAILABLE"}}), True),
+        (StreamError("provider_error", "?", raw={"throttlingException": {"message": "x"}}), True),
+        (StreamError("provider_error", "?", raw={"type": "invalid_request_error"}), False),
+        (StreamError("provider_error", "?", raw="overloaded_error"), False),
+    ],
+)
+def test_what_may_pass_is_asked_again(error: StreamError, helps: bool) -> None:
+    assert is_retryable(error, None) is helps
+
+
+@pytest.mark.parametrize("cause", [TypeError(), KeyError("x"), AttributeError(), ZeroDivisionError(), ValueError()])
+def test_a_mistake_in_the_program_is_not(cause: Exception) -> None:
+    assert is_programming_error(cause)
+    assert not is_retryable(StreamError("transport_error", "x"), cause)
+    assert not is_programming_error(ConnectionError())
+    assert not is_programming_error(None)
+
+
+def test_the_wait_doubles_to_a_bound_and_luck_shortens_it_by_a_quarter() -> None:
+    error = StreamError("transport_error", "x")
+    assert [delay(error, attempt, 0.0) for attempt in range(1, 8)] == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
+    assert delay(error, 3, 1.0) == 1.5
+    assert delay(error, 5000, 0.0) == 8.0
+
+
+def test_the_providers_own_wait_is_kept_to_where_it_is_bearable() -> None:
+    assert delay(StreamError("provider_error", "x", status=429, retry_after=7.5), 1, 1.0) == 7.5
+    assert delay(StreamError("provider_error", "x", status=429, retry_after=3600.0), 1, 1.0) is None
+
+
+# ---------------------------------------------------------------- asked again
+
+
+@pytest.mark.anyio
+async def test_a_request_that_fails_before_its_first_event_is_made_again(slept: list[float]) -> None:
+    model = Model(httpx.ConnectError("no route"), refused(503), answer("", CALL), refused(500), answer("Rain."))
+    run = loop(model, retries=2)
+    events = await watched(run)
+    assert (run.ended, run.text, run.rounds) == ("answered", "Rain.", 2)
+    assert slept == [0.5, 1.0, 0.5]
+    assert not [event for event in events if isinstance(event, Failed)]
+    assert [event.code for event in events if isinstance(event, Warned)] == ["request_retried"] * 3
+    assert [context.round for context in model.asked] == [0, 0, 0, 1, 1]
+    assert [content.speaker for content in run.contents] == ["ai", "tool", "ai"]
+
+
+@pytest.mark.anyio
+async def test_by_default_nothing_is_asked_again(slept: list[float]) -> None:
+    model = Model(refused(503))
+    with pytest.raises(StreamInterrupted):
+        await loop(model)
+    assert (len(model.asked), slept) == (1, [])
+
+
+@pytest.mark.anyio
+async def test_after_so_many_the_last_failure_is_told_and_raised(slept: list[float]) -> None:
+    model = Model(*[refused(503)] * 3)
+    run = loop(model, retries=2)
+    events: list[Event] = []
+    with pytest.raises(StreamInterrupted) as raised:  # noqa: PT012 - what is watched raises
+        async with run:
+            async for event in run:
+                events += [event]
+    assert raised.value.error.status == 503
+    assert run.ended == "error"
+    assert [event.type for event in events] == ["round_started", "warned", "warned", "failed"]
+    assert slept == [0.5, 1.0]
+
+
+@pytest.mark.anyio
+async def test_retry_after_is_kept_to(slept: list[float]) -> None:
+    await loop(Model(refused(429, {"retry-after": "3"}), answer("Rain.")), retries=1)
+    assert slept == [3.0]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("failure", [refused(400), refused(401), TypeError("no"), refused(429, {"retry-after": "999"})])
+async def test_what_would_not_pass_is_not_asked_again(failure: Exception, slept: list[float]) -> None:
+    model = Model(failure)
+    with pytest.raises(StreamInterrupted):
+        await loop(model, retries=5)
+    assert (len(model.asked), slept) == (1, [])
+
+
+@pytest.mark.anyio
+async def test_an_error_in_band_before_anything_else_is_asked_again(slept: list[float]) -> None:
+    overloaded = [{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}]
+    model = Model(overloaded, anthropic({"type": "text", "text": "Rain."}))
+    run = await loop(model, provider="anthropic", retries=1)
+    assert (run.text, slept) == ("Rain.", [0.5])
+
+
+@pytest.mark.anyio
+async def test_a_stream_that_broke_after_its_first_event_is_never_asked_again(slept: list[float]) -> None:
+    async def broken() -> AsyncIterator[dict[str, Any]]:
+        yield answer("It ra")[1]
+        raise httpx.ReadError("gone")
+
+    model = Model(broken(), answer("It rains."))
+    with pytest.raises(StreamInterrupted):
+        await loop(model, retries=3, fallbacks=["anthropic"])
+    assert (len(model.asked), slept) == (1, [])
+
+
+@pytest.mark.anyio
+async def test_a_stream_that_broke_before_its_first_event_was_closed(slept: list[float]) -> None:
+    opened: list[str] = []
+
+    @asynccontextmanager
+    async def stream(pieces: list[bytes]) -> AsyncIterator[list[bytes]]:
+        opened.append("opened")
+        yield pieces
+        opened.append("closed")
+
+    model = Model(stream([]), stream(as_bytes(answer("Rain."))))
+    run = await loop(model, retries=1)
+    assert run.text == "Rain."
+    assert opened == ["opened", "closed"] * 2
+
+
+@pytest.mark.anyio
+async def test_there_is_no_attempt_beyond_the_runs_time() -> None:
+    model = Model(*[refused(429, {"retry-after": "30"})] * 3)
+    with pytest.raises(StreamInterrupted):
+        await loop(model, retries=3, run_timeout=5.0)
+    assert len(model.asked) == 1
+
+
+@pytest.mark.anyio
+async def test_a_wait_can_be_canceled() -> None:
+    model = Model(refused(429, {"retry-after": "50"}))
+    run = loop(model, retries=1)
+    with anyio.move_on_after(0.05):
+        await run
+    assert run.ended == "canceled"
+
+
+@pytest.mark.anyio
+async def test_usage_of_attempts_that_failed_is_not_lost_nor_counted_twice(slept: list[float]) -> None:
+    run = await loop(Model(refused(503), answer("Rain.", usage=(5, 2))), retries=1)
+    assert run.usage is not None
+    assert (run.usage.input_tokens, run.usage.output_tokens) == (5, 2)
+
+
+# ---------------------------------------------------------------- other providers
+
+
+@pytest.mark.anyio
+async def test_the_next_provider_is_asked_with_the_history_in_its_own_format(slept: list[float]) -> None:
+    model = Model(
+        answer("Let me look.", CALL), refused(500), refused(401), anthropic({"type": "text", "text": "Rain."})
+    )
+    run = loop(model, retries=1, fallbacks=["anthropic"])
+    events = await watched(run)
+    assert (run.ended, run.text) == ("answered", "Rain.")
+    assert [context.provider.name for context in model.asked] == ["openai_chat"] * 3 + ["anthropic"]
+    roles = [message["role"] for message in model.asked[3].request["messages"]]
+    assert roles == ["user", "assistant", "user"]
+    [use] = [block for block in model.asked[3].request["messages"][1]["content"] if block["type"] == "tool_use"]
+    assert use["name"] == "get_weather"
+    codes = [event.code for event in events if isinstance(event, Warned)]
+    assert codes == ["request_retried", "provider_fallback"]
+    assert [warning.code for warning in run.warnings] == codes
+    assert run.history == HISTORY + run.contents
+    assert run.contents[-1].metadata["provider"] == "anthropic"
+
+
+@pytest.mark.anyio
+async def test_the_run_stays_with_the_provider_that_answered() -> None:
+    use = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Oslo"}}
+    model = Model(
+        refused(400),
+        anthropic(SIGNED, use, reason="tool_use"),
+        anthropic({"type": "text", "text": "Rain."}),
+    )
+    run = await loop(model, fallbacks=["anthropic"])
+    assert [context.provider.name for context in model.asked] == ["openai_chat", "anthropic", "anthropic"]
+    assert run.text == "Rain."
+    # what Anthropic signed goes back to it
+    assert SIGNED in model.asked[2].request["messages"][1]["content"]
+
+
+@pytest.mark.anyio
+async def test_where_all_fail_the_last_error_is_raised() -> None:
+    model = Model(refused(500), refused(401), refused(403))
+    with pytest.raises(StreamInterrupted) as raised:
+        await loop(model, fallbacks=["anthropic", "gemini"])
+    assert raised.value.error.status == 403
+    assert [context.provider.name for context in model.asked] == ["openai_chat", "anthropic", "gemini"]
+
+
+@pytest.mark.anyio
+async def test_a_mistake_in_the_program_is_not_hidden_behind_another_provider() -> None:
+    model = Model(KeyError("messages"), answer("Rain."))
+    with pytest.raises(StreamInterrupted):
+        await loop(model, fallbacks=["anthropic"])
+    assert len(model.asked) == 1
+
+
+@pytest.mark.anyio
+async def test_a_thread_cannot_go_on_with_another_provider() -> None:
+    with pytest.raises(UsageError, match="give history"):
+        run_loop(Model(), provider="openai_chat", thread=[], fallbacks=["anthropic"])
+
+
+# ---------------------------------------------------------------- hooks
+
+
+@pytest.mark.anyio
+async def test_a_hook_is_called_before_each_follow_up_request_and_may_change_it() -> None:
+    seen: list[tuple[int, list[str]]] = []
+
+    async def compact(context: RoundContext) -> RoundContext:
+        seen.append((context.round, [content.speaker for content in context.contents]))
+        return replace(context, contents=[Content.human("In short: weather?"), *context.contents[-2:]], tools=[])
+
+    model = Model(answer("", CALL), answer("Rain."))
+    run = await loop(model, before_follow_up=compact)
+    assert seen == [(1, ["system", "human", "ai", "tool"])]
+    assert "tools" not in model.asked[1].request
+    assert [content.speaker for content in run.history] == ["human", "ai", "tool", "ai"]
+    assert [content.speaker for content in run.contents] == ["ai", "tool", "ai"]  # all that the run added
+
+
+@pytest.mark.anyio
+async def test_hooks_are_called_in_order_sync_and_async_and_may_change_nothing() -> None:
+    order: list[str] = []
+
+    def first(context: RoundContext) -> None:
+        order.append(f"first {context.round}")
+
+    async def second(context: RoundContext) -> RoundContext:
+        order.append(f"second {context.round}")
+        return context
+
+    await loop(Model(answer("", CALL), answer("", CALL), answer("Rain.")), before_follow_up=[first, second])
+    assert order == ["first 1", "second 1", "first 2", "second 2"]
+
+
+@pytest.mark.anyio
+async def test_a_hook_may_change_the_provider_between_rounds() -> None:
+    from streamkit import providers
+
+    def cheaper(context: RoundContext) -> RoundContext:
+        return replace(context, provider=providers.get("anthropic"))
+
+    model = Model(answer("", CALL), anthropic({"type": "text", "text": "Rain."}))
+    run = await loop(model, before_follow_up=cheaper)
+    assert run.text == "Rain."
+    assert "system" in model.asked[1].request
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("wrong", [lambda context: {"tools": []}, lambda context: 1 / 0])
+async def test_what_a_hook_gets_wrong_ends_the_run_with_its_results_kept(wrong: Any) -> None:
+    run = loop(Model(answer("", CALL)), before_follow_up=wrong)
+    with pytest.raises((UsageError, ZeroDivisionError)):
+        await run
+    assert run.ended == "error"
+    assert [content.speaker for content in run.contents] == ["ai", "tool"]
+
+
+@pytest.mark.anyio
+async def test_a_hook_cannot_take_a_thread_to_another_provider() -> None:
+    from streamkit import providers
+
+    run = run_loop(
+        Model(answer("", CALL)),
+        provider="openai_chat",
+        tools=[get_weather],
+        thread=[{"role": "user", "content": "?"}],
+        before_follow_up=lambda context: replace(context, provider=providers.get("anthropic")),
+    )
+    with pytest.raises(UsageError, match="give history"):
+        await run
+
+
+@pytest.mark.anyio
+async def test_no_hook_is_called_before_the_first_request_nor_between_pauses() -> None:
+    called: list[int] = []
+    model = Model(anthropic({"type": "text", "text": "Wait."}, reason="pause_turn"), anthropic())
+    await loop(model, provider="anthropic", before_follow_up=lambda context: called.append(context.round))
+    assert called == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"fallbacks": "anthropic"}, "a list of providers"),
+        ({"fallbacks": ["antropic"]}, "unknown provider"),
+        ({"before_follow_up": ["compact"]}, "hook 0 is a function"),
+        ({"approve": True}, "approve is a function"),
+        ({"retries": -1}, "at least 0"),
+        ({"shape": "parallel"}, "'batched' or 'sequential'"),
+    ],
+)
+def test_misuse_is_refused_at_once(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        loop(Model(), **wrong)
+
+
+def test_a_model_that_cannot_be_called_is_refused_at_once() -> None:
+    with pytest.raises(UsageError, match="create_new_stream is a function"):
+        loop("gpt-4")

@@ -1,0 +1,227 @@
+"""What may run beside what. The schedule is pure: these tests say what began and what ended, and nothing runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamkit import Tool, UsageError
+from streamkit.execution.scheduler import Schedule
+
+
+def named(name: str, **options: Any) -> Tool:
+    return Tool(lambda: None, name=name, **options)
+
+
+READ = named("read")
+WRITE = named("write", exclusive=True)
+
+
+def scheduled(tools: Sequence[Tool], limit: int = 8, **options: Any) -> Schedule:
+    schedule = Schedule(limit)
+    for position, tool in enumerate(tools):
+        schedule.add("run", position, tool, **options)
+    return schedule
+
+
+def begin_all(schedule: Schedule, owner: str = "run") -> list[int]:
+    begun = []
+    while (position := schedule.start_next(owner)) is not None:
+        begun.append(position)
+    return begun
+
+
+def test_calls_begin_in_their_order_up_to_the_limit() -> None:
+    schedule = scheduled([READ] * 5, limit=2)
+    assert begin_all(schedule) == [0, 1]
+    assert schedule.running == 2
+    schedule.remove("run", 1)
+    assert begin_all(schedule) == [2]
+
+
+def test_an_exclusive_call_is_a_barrier() -> None:
+    schedule = scheduled([READ, READ, WRITE, READ])
+    assert begin_all(schedule) == [0, 1]
+    schedule.remove("run", 1)
+    assert begin_all(schedule) == []
+    schedule.remove("run", 0)
+    assert begin_all(schedule) == [2]
+    schedule.remove("run", 2)
+    assert begin_all(schedule) == [3]
+
+
+def test_a_tools_own_limit_lets_other_tools_pass() -> None:
+    slow = named("slow", limit=1)
+    schedule = scheduled([slow, slow, READ])
+    assert begin_all(schedule) == [0, 2]
+    schedule.remove("run", 0)
+    assert begin_all(schedule) == [1]
+
+
+@pytest.mark.parametrize("who", ["left", "right"])
+def test_tools_in_conflict_do_not_run_beside_each_other_whichever_of_them_says_so(who: str) -> None:
+    pull = named("pull", conflicts_with=["push"] if who == "left" else [])
+    push = named("push", conflicts_with=["pull"] if who == "right" else [])
+    schedule = scheduled([pull, push, READ])
+    assert begin_all(schedule) == [0, 2]
+    schedule.remove("run", 2)
+    assert begin_all(schedule) == []
+    schedule.remove("run", 0)
+    assert begin_all(schedule) == [1]
+
+
+def test_a_tool_in_conflict_with_itself_runs_one_call_at_a_time() -> None:
+    schedule = scheduled([named("edit", conflicts_with=["edit"])] * 3)
+    assert begin_all(schedule) == [0]
+    schedule.remove("run", 0)
+    assert begin_all(schedule) == [1]
+
+
+def test_of_calls_in_conflict_the_first_goes_first_also_while_it_is_not_ready() -> None:
+    edit = named("edit", conflicts_with=["edit"])
+    schedule = Schedule(8)
+    schedule.add("run", 0, edit, ready=False)  # somebody is asked about it
+    schedule.add("run", 1, edit)
+    schedule.add("run", 2, READ)
+    assert begin_all(schedule) == [2]
+    schedule.release("run", 0)
+    assert begin_all(schedule) == [0]
+
+
+def test_what_waits_for_an_answer_lets_others_pass_unless_it_is_a_barrier() -> None:
+    schedule = Schedule(8)
+    schedule.add("run", 0, READ, ready=False)
+    schedule.add("run", 1, READ)
+    schedule.add("run", 2, WRITE, ready=False)
+    schedule.add("run", 3, READ)
+    assert begin_all(schedule) == [1]
+    schedule.remove("run", 0)  # denied
+    schedule.remove("run", 1)
+    assert begin_all(schedule) == []
+    schedule.remove("run", 2)
+    assert begin_all(schedule) == [3]
+
+
+def test_executions_that_share_a_schedule_share_its_limits() -> None:
+    schedule = Schedule(2)
+    woken: list[str] = []
+    for owner in ("one", "two"):
+        schedule.subscribe(owner, lambda owner=owner: woken.append(owner))  # type: ignore[misc]
+        for position in range(2):
+            schedule.add(owner, position, READ)
+    assert (begin_all(schedule, "two"), begin_all(schedule, "one")) == ([0, 1], [])
+    schedule.remove("two", 0)
+    assert woken == ["one", "two"]
+    assert begin_all(schedule, "one") == [0]
+
+
+def test_an_exclusive_call_keeps_other_executions_waiting_but_not_while_somebody_is_asked() -> None:
+    schedule = Schedule(8)
+    schedule.add("one", 0, WRITE, ready=False)
+    schedule.add("two", 0, READ)
+    assert begin_all(schedule, "two") == [0]
+    schedule.release("one", 0)
+    assert begin_all(schedule, "one") == []  # the other's call runs
+    schedule.add("two", 1, READ)
+    assert begin_all(schedule, "two") == []  # it stands behind the exclusive one now
+    schedule.remove("two", 0)
+    assert begin_all(schedule, "one") == [0]
+    assert begin_all(schedule, "two") == []
+
+
+def test_calls_that_go_one_by_one_wait_for_those_of_their_own_execution_alone() -> None:
+    schedule = Schedule(8)
+    for owner in ("one", "two"):
+        for position in range(2):
+            schedule.add(owner, position, READ, in_turn=owner == "one")
+    assert begin_all(schedule, "one") == [0]
+    assert begin_all(schedule, "two") == [0, 1]
+    schedule.remove("one", 0)
+    assert begin_all(schedule, "one") == [1]
+
+
+def test_an_execution_that_leaves_takes_its_calls_with_it() -> None:
+    schedule = Schedule(1)
+    schedule.add("one", 0, WRITE)
+    assert schedule.start_next("one") == 0
+    schedule.add("two", 0, READ)
+    schedule.unregister("one")
+    assert schedule.running == 0
+    assert begin_all(schedule, "two") == [0]
+
+
+def test_who_waits_for_others_and_who_only_for_an_answer() -> None:
+    schedule = Schedule(1)
+    assert not schedule.is_blocked_by_others("one")
+    schedule.add("two", 0, READ)
+    assert begin_all(schedule, "two") == [0]
+    schedule.add("one", 0, READ, ready=False)  # somebody is asked about it
+    assert not schedule.is_blocked_by_others("one")
+    schedule.add("one", 1, READ)
+    assert schedule.is_blocked_by_others("one")
+    schedule.remove("one", 1)
+    schedule.add("one", 1, WRITE)  # behind its own question
+    assert not schedule.is_blocked_by_others("one")
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, True, "8"])
+def test_a_limit_that_lets_nothing_run_is_refused(limit: Any) -> None:
+    with pytest.raises(UsageError, match="at least 1"):
+        Schedule(limit)
+
+
+TOOLS = [
+    READ,
+    WRITE,
+    named("slow", limit=1),
+    named("pull", conflicts_with=["push"]),
+    named("push", limit=2),
+    named("edit", conflicts_with=["edit", "read"]),
+]
+
+
+@given(
+    kinds=st.lists(st.integers(0, len(TOOLS) - 1), max_size=12),
+    limit=st.integers(1, 4),
+    asked=st.sets(st.integers(0, 11), max_size=4),
+    draw=st.data(),
+)
+def test_whatever_ends_when_nothing_runs_that_may_not_and_everything_runs_in_the_end(
+    kinds: list[int], limit: int, asked: set[int], draw: st.DataObject
+) -> None:
+    tools = [TOOLS[kind] for kind in kinds]
+    schedule = Schedule(limit)
+    for position, tool in enumerate(tools):
+        schedule.add("run", position, tool, ready=position not in asked)
+    waiting = {position for position in asked if position < len(tools)}
+    running: set[int] = set()
+    done: list[int] = []
+    while len(done) < len(tools):
+        for position in begin_all(schedule):
+            assert position not in waiting
+            earlier = set(range(position)) - set(done)
+            assert not any(tools[other].exclusive for other in earlier)
+            running.add(position)
+        assert len(running) <= limit
+        for one in running:
+            others = running - {one}
+            assert not (tools[one].exclusive and others)
+            for other in others:
+                assert tools[other].name not in tools[one].conflicts_with
+        for tool in TOOLS:
+            assert tool.limit is None or sum(tools[p] is tool for p in running) <= tool.limit
+        moves = sorted(running) + [-1 - position for position in sorted(waiting)]
+        assert moves, "nothing runs, nobody is asked, and calls are left"
+        move = draw.draw(st.sampled_from(moves))
+        if move >= 0:
+            running.remove(move)
+            done.append(move)
+            schedule.remove("run", move)
+        else:
+            waiting.remove(-1 - move)
+            schedule.release("run", -1 - move)
+    assert schedule.running == 0

@@ -1,0 +1,135 @@
+"""Whole Anthropic streams through ``Turn``: recorded ones through every door and back, and what only a turn shows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import request_validators
+from anthropic._models import construct_type
+from anthropic.types.beta import BetaRawMessageStreamEvent
+from shared_data import CAPTURES
+
+from streamkit import providers
+from streamkit.history import Content
+from streamkit.providers.anthropic import Anthropic
+from streamkit.turn import Turn
+
+RECORDED = sorted((CAPTURES / "anthropic_messages").glob("*.sse"))
+
+
+def read(*pieces: Any, complete: bool = False) -> Turn:
+    turn = Turn("anthropic", turn_key="turn-1")
+    for piece in pieces:
+        turn.feed(piece)
+    turn.close(complete=complete)
+    return turn
+
+
+def payloads(data: bytes) -> list[dict[str, Any]]:
+    lines = [line[5:] for line in data.decode().split("\n") if line.startswith("data:")]
+    return [json.loads(line) for line in lines if "[DONE]" not in line]
+
+
+def summary(turn: Turn) -> dict[str, Any]:
+    return {**turn.to_dict(), "usage": None, "content": turn.content.model_dump(mode="json")}
+
+
+@pytest.fixture(params=RECORDED or [None], ids=lambda path: path.stem if path else "none")
+def recorded(request: pytest.FixtureRequest) -> bytes:
+    if request.param is None:
+        pytest.skip("the recorded streams (../shared/captures) are not here")
+    data: bytes = request.param.read_bytes()
+    return data
+
+
+def test_every_door_says_the_same(recorded: bytes) -> None:
+    whole = summary(read(recorded))
+    events = payloads(recorded)
+    assert summary(read(*events)) == whole
+    objects = [construct_type(type_=BetaRawMessageStreamEvent, value=e) for e in events if e["type"] != "ping"]
+    assert summary(read(*objects, complete=True)) == whole
+    assert summary(read(*[recorded[at : at + 7] for at in range(0, len(recorded), 7)])) == whole
+
+
+def test_recorded_answer_can_be_sent_back(recorded: bytes) -> None:
+    thread = Anthropic("anthropic").render([Content.human("?"), read(recorded).content])
+    judge = request_validators._judge("anthropic.types.beta", "BetaMessageParam", True)
+    judge.validate_python(thread.messages)
+    assert thread.changes == []
+
+
+def test_recorded_answer_emitted_and_read_again_is_the_same(recorded: bytes) -> None:
+    turn = read(recorded)
+    emitted = Anthropic("anthropic").emit(
+        turn.content,
+        response_id=turn.response_id or "",
+        model=turn.model or "",
+        finish=turn.finish.reason if turn.finish else None,
+        usage=turn.usage,
+    )
+    again = read(b"".join(emitted))
+    assert again.content == turn.content
+    assert again.finish == turn.finish
+    assert again.usage is not None
+    assert turn.usage is not None
+    assert (again.usage.input_tokens or 0, again.usage.output_tokens) == (
+        turn.usage.input_tokens or 0,
+        turn.usage.output_tokens,
+    )
+
+
+def test_recorded_stream_is_detected(recorded: bytes) -> None:
+    assert providers.detect(recorded[:1024]) == "anthropic"
+
+
+BODY = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "content": [{"type": "text", "text": "Hi"}, {"type": "tool_use", "id": "t", "name": "now", "input": {}}],
+    "stop_reason": "max_tokens",
+    "usage": {"input_tokens": 3, "output_tokens": 5},
+}
+
+
+@pytest.mark.parametrize("body", [BODY, json.dumps(BODY).encode(), json.dumps(BODY, indent=2).encode()])
+def test_whole_body_is_a_turn_that_arrived_at_once(body: Any) -> None:
+    turn = read(body)
+    assert turn.error is None
+    assert turn.text == "Hi"
+    assert [(call.name, call.arguments, call.state) for call in turn.calls] == [("now", {}, "complete")]
+    assert turn.done
+
+
+def test_error_body_is_the_providers_error() -> None:
+    body = {"type": "error", "error": {"type": "invalid_request_error", "message": "bad"}}
+    for door in (body, json.dumps(body).encode()):
+        turn = read(door)
+        assert turn.error is not None
+        assert (turn.error.kind, turn.error.message) == ("provider_error", "bad")
+
+
+@pytest.mark.parametrize(
+    ("head", "is_ours"),
+    [
+        (b'event: message_start\ndata: {"message": {}, "type": "message_start"}\n\n', True),
+        (b'data: {"type": "message_start", "message": {}}\n\n', True),
+        (json.dumps(BODY).encode(), True),
+        (b'data: {"choices":[{"delta":{"content":"{\\"type\\":\\"message_start\\"}"}}]}\n\n', False),
+        (b'{"output":[{"type":"message","role":"assistant"}]}', False),
+        (b'event: message-start\ndata: {"type":"message-start"}\n\n', False),
+        (b"", False),
+    ],
+)
+def test_detection_knows_only_this_wire(head: bytes, is_ours: bool) -> None:
+    assert Anthropic("anthropic").detect(head) is is_ours
+
+
+def test_class_serves_another_name_and_framing() -> None:
+    other = Anthropic("my_relay", "event_stream")
+    assert (other.name, other.framing) == ("my_relay", "event_stream")
+    assert not other.detect(b'data: {"type": "message_start"}')
+    assert repr(other) == "<provider my_relay>"
