@@ -22,7 +22,7 @@ PACKAGE = ROOT / "streamkit"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 RULES = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
 
-CODE = re.compile(r"[a-z]+(_[a-z]+)*")
+PAIRED_CODE = re.compile(r"[a-z]+(_[a-z]+)+")  # in a pair of code and sentence; others may be one word
 
 
 # ---------------------------------------------------------------- sections and tables
@@ -74,7 +74,7 @@ def warning_codes(path: Path, tree: ast.AST, positions: dict[str, int]) -> Itera
     for node in ast.walk(tree):
         if isinstance(node, ast.Tuple) and len(node.elts) == 2 and is_sentence(node.elts[1]):
             first = node.elts[0]
-            if isinstance(first, ast.Constant) and CODE.fullmatch(str(first.value)):
+            if isinstance(first, ast.Constant) and PAIRED_CODE.fullmatch(str(first.value)):
                 yield str(first.value)
         elif isinstance(node, ast.Call):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
