@@ -44,7 +44,7 @@ MODULES = (
 
 
 def guide(name: str) -> doc.Module:
-    """Return a guide as a page of its own, its links pointing to pages in place of files."""
+    """Return a guide as a page whose links lead to pages instead of files."""
     page = ModuleType(name)
     text = GUIDES[name].read_text(encoding="utf-8")
     page.__doc__ = LINK.sub(lambda link: f"]({link[1].lower()}.html{link[2] or ''})", text)

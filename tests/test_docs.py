@@ -33,12 +33,12 @@ def headings(text: str) -> list[str]:
 
 
 def slug(heading: str) -> str:
-    """The anchor that GitHub gives a heading."""
+    """Return the anchor that GitHub gives a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def rows(section: str) -> dict[str, str]:
-    """The rows of the table of a section, by the code in their first column."""
+    """Return the rows of the table of a section, by the code in their first column."""
     found = re.findall(r"^\| `([^`]+)` \|(.*)\|$", RULES.split(f"### {section}\n")[1].split("\n#")[0], re.MULTILINE)
     table = dict(found)
     assert len(table) == len(found), "a row is there twice"
@@ -55,7 +55,7 @@ def is_sentence(node: ast.AST) -> bool:
 
 
 def code_positions(tree: ast.AST) -> dict[str, int]:
-    """The functions of a module with a parameter ``code`` and one ``message``, with the position of the code."""
+    """Return the position of the code in each function with parameters ``code`` and ``message``."""
     positions = {}
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -66,7 +66,7 @@ def code_positions(tree: ast.AST) -> dict[str, int]:
 
 
 def warning_codes(path: Path, tree: ast.AST, positions: dict[str, int]) -> Iterator[str]:
-    """The codes of the warnings that a module can give, read from its source.
+    """Yield the codes of the warnings that a module can give, read from its source.
 
     A code is a literal: the argument of a function that warns, or the first of a pair of code and sentence. Anything
     else must forward a warning that exists, which shows in its form: ``code``, ``warning.code``, ``*warning``.
