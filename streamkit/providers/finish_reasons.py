@@ -1,4 +1,4 @@
-"""The inverse of a provider's table of finish reasons, for its encoder.
+"""Reading a provider's table of finish reasons, for its parser, and inverting it, for its encoder.
 
 A provider declares one table, ``FINISH_REASONS``, from the names on its wire to the neutral ``FinishReason``. Several
 names may have one meaning, and a meaning may have no name, so the inverse needs two facts more: which of several names
@@ -8,14 +8,27 @@ the provider sends, and what an encoder writes where the wire has no name. This 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_args
+from typing import Any, get_args
 
 from streamkit.calls import FinishReason
+from streamkit.providers.lenient_json import json_or_placeholder
 
-__all__ = ["invert_finish_reasons"]
+__all__ = ["invert_finish_reasons", "read_finish_reason"]
 
 _NEUTRAL_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 _NO_PREFERENCES: Mapping[FinishReason, str] = {}
+
+
+def read_finish_reason(raw: Any, table: Mapping[str, FinishReason]) -> tuple[str | int, FinishReason]:
+    """Return a finish reason as the turn keeps it, and its neutral meaning: the arguments of ``ChoiceSink.finish``.
+
+    Args:
+        raw: What the wire sent. A name that ``table`` lacks, a number or any other value means ``other``.
+        table: The neutral reason by its name on the wire.
+    """
+    if isinstance(raw, str):
+        return raw, table.get(raw, "other")
+    return (raw if raw.__class__ is int else json_or_placeholder(raw)), "other"
 
 
 def invert_finish_reasons(
