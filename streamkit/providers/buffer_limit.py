@@ -1,4 +1,4 @@
-"""The limit of what a parser buffers of one block.
+"""The limit of the data that a parser buffers of one block.
 
 The accumulator's limits count what a parser has reported. A parser that must have a block complete before it can report
 it (a server tool's input, an image) buffers it first, and applies this limit.

@@ -1,17 +1,19 @@
 """What the encoders of several providers share: text in deltas, JSON as bytes, and the facts of a content or a call.
 
-The counterpart of ``decoding``. It depends on no provider, and on nothing of the embedded server that uses encoders.
+The counterpart of ``decoding``. It depends on no provider, nor on the embedded server, which uses the encoders.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamkit.calls import FinishReason, Usage
-from streamkit.history.content import Content, ToolCallBlock
 from streamkit.providers.decoding import compact_json
+
+if TYPE_CHECKING:  # parsers use encode_json, and load without pydantic
+    from streamkit.history.content import Content, ToolCallBlock
 
 __all__ = [
     "arguments_text",
@@ -20,6 +22,7 @@ __all__ = [
     "encode_sse_event",
     "raw_call_id",
     "split_text",
+    "text_or_json",
     "uncached_input_tokens",
 ]
 
@@ -27,6 +30,13 @@ __all__ = [
 def split_text(text: str, size: int) -> list[str]:
     """Return a text in parts of ``size`` characters, the last one shorter; no part for an empty text."""
     return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def text_or_json(value: Any) -> str:
+    """Return a value as text: a text unchanged, None as ``""``, any other value as compact JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else compact_json(value)
 
 
 def encode_json(value: Any) -> bytes:
@@ -47,7 +57,7 @@ def encode_sse_event(name: str, payload: Mapping[str, Any]) -> bytes:
 
 def default_finish_reason(content: Content) -> FinishReason:
     """Return the reason that a content ends with if none is stated: ``tool_calls`` if it has calls, else ``stop``."""
-    has_calls = any(isinstance(block, ToolCallBlock) for block in content.blocks)
+    has_calls = any(block.type == "tool_call" for block in content.blocks)
     return "tool_calls" if has_calls else "stop"
 
 

@@ -1,4 +1,4 @@
-"""JSON of any shape, as gateways send it, without an exception for what a wire contains.
+"""Functions for JSON of any shape, which never raise an exception for the contents of a wire.
 
 ``decoding`` fits a chunk to a declared type. These functions serve the values that a parser reads as plain data: a
 frame that cannot be decoded, arguments that came as an object, an index that is no number. This module depends on no
@@ -27,8 +27,8 @@ def frame_error(error: Exception, data: bytes) -> StreamError:
         data: The frame's payload, of which the error keeps an excerpt.
     """
     if isinstance(error, RecursionError):
-        return StreamError("limit_exceeded", "a frame's JSON is nested too deeply", excerpt(data))
-    return StreamError("protocol_error", f"a frame is no JSON ({error})", excerpt(data))
+        return StreamError("limit_exceeded", "a frame's JSON is nested too deeply", raw=excerpt(data))
+    return StreamError("protocol_error", f"a frame is no JSON ({error})", raw=excerpt(data))
 
 
 def parse_json_or_text(text: str) -> Any:
@@ -64,7 +64,7 @@ def json_or_placeholder(value: Any) -> str:
 def index_key(index: Any) -> Hashable:
     """Return a block's index as the key of a dict: an integer or None unchanged, any other value as JSON text."""
     if index is None or index.__class__ is int:
-        return index  # type: ignore[no-any-return]
+        return index
     try:
         return compact_json(index)
     except _NOT_JSON:

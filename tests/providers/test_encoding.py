@@ -15,6 +15,7 @@ from streamkit.providers.encoding import (
     encode_sse_event,
     raw_call_id,
     split_text,
+    text_or_json,
     uncached_input_tokens,
 )
 
@@ -25,6 +26,11 @@ from streamkit.providers.encoding import (
 )
 def test_a_text_is_split_into_parts_of_a_size(text: str, size: int, parts: list[str]) -> None:
     assert split_text(text, size) == parts
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, ""), ("a", "a"), ({"a": "ü"}, '{"a":"ü"}'), (0, "0")])
+def test_a_value_that_is_no_text_is_json(value: object, text: str) -> None:
+    assert text_or_json(value) == text
 
 
 def test_json_is_compact_and_not_escaped() -> None:

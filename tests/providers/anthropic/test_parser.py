@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
+from streamkit.providers import buffer_limit
 from streamkit.providers.anthropic import Anthropic
-from streamkit.providers.anthropic import content_blocks as blocks_module
 
 
 class RecordingSink:
@@ -421,7 +421,7 @@ def test_cut_input_of_a_server_tool_is_shown_and_its_block_stays_legal() -> None
 
 
 def test_server_tool_input_that_never_ends_is_a_passed_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks_module, "KEPT", 10)
+    monkeypatch.setattr(buffer_limit, "MAX_BUFFERED", 10)
     sink = read(
         start(0, "server_tool_use", id="s", name="n", input={}),
         delta(0, "input_json_delta", partial_json="123456"),

@@ -18,7 +18,7 @@ from wire_streams import amazon_frame, converse_frame, dumped
 from streamkit import Turn, providers
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk, Reasoning, Text, ToolCallDelta
-from streamkit.providers.bedrock_converse import content_blocks as blocks_module
+from streamkit.providers import buffer_limit
 
 RECORDED = sorted((CAPTURES / "bedrock_converse").glob("*.eventstream"))
 PROVIDER = providers.get("bedrock_converse")
@@ -246,7 +246,7 @@ def test_a_label_of_any_type_tells_blocks_apart() -> None:
 
 
 def test_the_blocks_that_are_gathered_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks_module, "KEPT", 10)
+    monkeypatch.setattr(buffer_limit, "MAX_BUFFERED", 10)
     server = start(0, toolUse=use(type="server_tool_use"))
     assert read(server, delta(0, toolUse={"input": "x" * 10})).failures == []
     sink = read(server, delta(0, toolUse={"input": "x" * 11}))
@@ -356,9 +356,9 @@ def test_reasons(word: Any, reason: str) -> None:
 
 
 def test_every_reason_of_the_service_model_has_a_meaning() -> None:
-    from streamkit.providers.bedrock_converse.schema import STOP_REASONS
+    from streamkit.providers.bedrock_converse.schema import FINISH_REASONS
 
-    assert set(stream_shape().members["messageStop"].members["stopReason"].enum) <= set(STOP_REASONS)
+    assert set(stream_shape().members["messageStop"].members["stopReason"].enum) <= set(FINISH_REASONS)
 
 
 def test_every_event_and_exception_of_the_service_model_is_known() -> None:

@@ -159,7 +159,7 @@ def test_bytes_in_a_dict_may_be_text_or_bytes() -> None:
     for wrap in (lambda data: b64encode(data).decode(), bytes, bytearray):
         turn = run(*[{"chunk": {"bytes": wrap(dumped(event))}} for event in EVENTS])
         assert (turn.text, turn.error) == ("Hi", None)
-    assert run({"chunk": {"bytes": "a"}}).error == StreamError("protocol_error", "a chunk's bytes are no base64", "a")
+    assert run({"chunk": {"bytes": "a"}}).error == StreamError("protocol_error", "a chunk's bytes are not valid base64", "a")
 
 
 def test_requests_are_anthropics_without_model_and_stream() -> None:
