@@ -147,7 +147,7 @@ def test_call_and_result_share_a_legal_id() -> None:
     rendered = render(Content.human("?"), Content.ai("", call("functions.Bash:0")), result("functions.Bash:0"))
     call_id, result_id = parts(rendered, "assistant")[0]["id"], parts(rendered, "user")[1]["tool_use_id"]
     assert call_id == result_id
-    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", used)
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", call_id)
 
 
 def test_canonical_ids_get_the_vendors_prefix() -> None:
