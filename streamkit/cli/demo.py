@@ -59,7 +59,7 @@ def _wires() -> list[str]:
     families: dict[tuple[type, str], list[str]] = {}
     for name in providers.names():
         provider = providers.get(name)
-        families.setdefault((type(provider), provider.framing), []).append(name)
+        families.setdefault((type(provider), provider.traits.framing), []).append(name)
     return [name for family in families.values() for name in [n for n in family if n in _SHOWN] or family[:1]]
 
 

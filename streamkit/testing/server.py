@@ -272,7 +272,7 @@ class Server:
             why = f"{provider.name} cannot say this reply: {type(error).__name__}: {error}"
             await _reject_request(Status(500, why, retry=False), provider, request, scope, receive, send)
             return
-        kind = _CONTENT_TYPES[provider.framing]
+        kind = _CONTENT_TYPES[provider.traits.framing]
         if asked.as_array:
             steps, kind = to_json_array(steps), _CONTENT_TYPES["json_array"]
         await self._stream(list(split_reads(steps, self._read_size)), kind, request, scope, receive, send)
