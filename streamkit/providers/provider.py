@@ -7,6 +7,7 @@ the code that writes requests:
     parser.py    create_parser(sink, traits)
     messages.py  render_messages(contents, traits, ids=), build_request(rendered, traits, tools=, ...), convert_media
     importer.py  parse_messages(messages, traits, system=); only where `Traits.has_importer`
+    request_rules.py  list_rules(traits); only where `Traits.has_request_rules`
     encoder.py   emit(content, traits, ...), error_body(status, message)
 
 A provider package does not depend on accumulation, the formula of canonical ids, running tools, I/O or another
@@ -27,9 +28,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 from streamkit.calls import FinishReason, StreamError, Usage, WireTraits
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.events import NormalizedToolChunk, ReasoningKind, ServerToolPhase
+from streamkit.providers.endpoint import Endpoint
 
 if TYPE_CHECKING:
     from streamkit.history import Content, FileBlock, ImageBlock
+    from streamkit.providers.request_rule import Rule
     from streamkit.tools import Tool
 
 __all__ = [
@@ -79,11 +82,13 @@ class Traits(WireTraits):
         calls_need_reasoning: a message with calls is refused without the reasoning before them.
         media_speakers: the speakers whose images and files are sent to the provider; those of others are left out.
         signature_fields: metadata names under which this provider signs calls.
+        has_request_rules: the package lists what the provider refuses (``request_rules.py``).
         has_importer: the package can read the provider's own messages (``importer.py``).
         event_name_field: the field of a chunk that names its SSE event; None if events have no names.
         wrapper_event: the AWS event whose payload holds the chunk in base64; None if the event's name is the chunk's
             one member.
         line_end: the line end of its SSE streams.
+        endpoint: how it is reached over HTTP.
         end_marker: the payload that ends a stream beside the chunks, such as ``[DONE]``; None if there is none.
     """
 
@@ -99,10 +104,12 @@ class Traits(WireTraits):
     media_speakers: frozenset[str] = frozenset({"human", "tool"})
     signature_fields: tuple[str, ...] = ()
     has_importer: bool = True
+    has_request_rules: bool = True
     event_name_field: str | None = None
     wrapper_event: str | None = None
     line_end: str = "\n"
     end_marker: str | None = None
+    endpoint: Endpoint = field(default_factory=Endpoint)
 
     def accepts_state(self, metadata: Mapping[str, Any]) -> bool:
         """Return True if a block with this metadata was made by this provider or a compatible one."""
@@ -256,6 +263,10 @@ class _ImporterModule(Protocol):
     ) -> list[Content]: ...
 
 
+class _RequestRulesModule(Protocol):
+    def list_rules(self, traits: Any) -> tuple[Rule, ...]: ...
+
+
 class _EncoderModule(Protocol):
     def emit(
         self,
@@ -391,6 +402,12 @@ class Provider:
     def error_body(self, status: int, message: str) -> dict[str, Any]:
         """Return the JSON body with which this provider answers a bad request."""
         return self._encoder.error_body(status, message)
+
+    def request_rules(self) -> tuple[Rule, ...]:
+        """Return what this provider refuses with status 400, as rules; empty if none are known."""
+        if not self.package or not self.traits.has_request_rules:
+            return ()
+        return cast(_RequestRulesModule, self._module("request_rules")).list_rules(self.traits)
 
     @property
     def _messages(self) -> _MessagesModule:

@@ -106,6 +106,11 @@ def dialect(
     traits.setdefault("calls_end_in_order", False)
     if name != origin.name:
         traits.setdefault("matches_head", Traits.matches_head)
+        key = f"{name.upper()}_API_KEY"
+        endpoint = replace(
+            origin.traits.endpoint, base_url=None, base_url_variable=None, key_variables=(key,), key_required=False
+        )
+        traits.setdefault("endpoint", endpoint)
     return Provider(replace(origin.traits, name=name, **traits), origin.package, rewrite=rewrite or origin.rewrite)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 
 __all__ = ["TRAITS"]
@@ -26,4 +27,19 @@ TRAITS = Traits(
     id_rule="anthropic",
     batched_results=True,
     event_name_field="type",
+    endpoint=Endpoint(
+        base_url="https://api.anthropic.com",
+        path="/v1/messages",
+        key_variables=("ANTHROPIC_API_KEY",),
+        # The documented pair (https://docs.anthropic.com/en/api/overview) and the version whose streams the parser
+        # reads; the SDK itself has begun to send newer ones.
+        key_header=("x-api-key", "{}"),
+        headers={"anthropic-version": "2023-06-01"},
+        default_limit=4096,  # the API refuses a request without it
+        sdk_base_path="",
+        route=r"/v1/messages",
+        route_example="/v1/messages",
+        response_id=("msg_01", 22),
+        call_id=("toolu_01", 22),
+    ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 
 __all__ = ["TRAITS"]
@@ -28,5 +29,20 @@ TRAITS = Traits(
     compatible=frozenset({"bedrock_converse"}),
     id_rule="bedrock",
     batched_results=True,
+    # With a key of Bedrock's own; requests signed by an AWS identity are botocore's to make. The address is a region's:
+    # https://bedrock-runtime.{region}.amazonaws.com (https://docs.aws.amazon.com/general/latest/gr/bedrock.html).
+    endpoint=Endpoint(
+        base_url="https://bedrock-runtime.us-east-1.amazonaws.com",
+        base_url_variable="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+        path="/model/{model}/converse-stream",
+        key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
+        model_in_body=False,
+        limit_field=("inferenceConfig", "maxTokens"),
+        sdk_base_path="",
+        route=r"/model/(?P<model>.+)/(?P<verb>converse(?:-stream)?)",
+        route_example="/model/{modelId}/converse-stream",
+        response_id=("", 0),
+        call_id=("tooluse_", 22),
+    ),
     has_importer=False,
 )

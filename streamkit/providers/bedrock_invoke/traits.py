@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from streamkit.providers.anthropic.traits import TRAITS as ANTHROPIC
+from streamkit.providers.endpoint import Endpoint
 
 __all__ = ["TRAITS"]
 
@@ -24,4 +25,17 @@ TRAITS = replace(
     matches_head=_matches_head,
     event_name_field=None,
     wrapper_event="chunk",
+    endpoint=Endpoint(
+        base_url="https://bedrock-runtime.us-east-1.amazonaws.com",  # as of bedrock_converse
+        base_url_variable="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+        path="/model/{model}/invoke-with-response-stream",
+        key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
+        model_in_body=False,
+        default_limit=4096,  # Anthropic's models refuse a request without it
+        sdk_base_path="",
+        route=r"/model/(?P<model>.+)/(?P<verb>invoke(?:-with-response-stream)?)",
+        route_example="/model/{modelId}/invoke-with-response-stream",
+        response_id=("msg_bdrk_01", 22),
+        call_id=("toolu_bdrk_01", 22),
+    ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 
 __all__ = ["TRAITS"]
@@ -22,5 +23,15 @@ TRAITS = Traits(
     matches_head=_matches_head,
     event_name_field="type",
     end_marker="[DONE]",
+    endpoint=Endpoint(
+        base_url="https://api.cohere.com",
+        path="/v2/chat",
+        key_variables=("CO_API_KEY", "COHERE_API_KEY"),
+        sdk_base_path="",
+        route=r"/v2/chat",
+        route_example="/v2/chat",
+        response_id=("", 32),
+        call_id=("call_", 12),
+    ),
     has_importer=False,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from streamkit.providers.decoding import read_json
+from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 
 __all__ = ["TRAITS"]
@@ -31,5 +32,19 @@ TRAITS = Traits(
     matches_head=_matches_head,
     whole_calls=True,
     default_ids="origin",
+    endpoint=Endpoint(
+        base_url="http://localhost:11434",
+        path="/api/chat",
+        key_variables=("OLLAMA_API_KEY",),
+        key_required=False,
+        limit_field=("options", "num_predict"),
+        sdk_base_path="",
+        route=r"/api/chat",
+        route_example="/api/chat",
+        response_id=("", 0),
+        call_id=("call_", 8),
+        # "stream: if false the response will be returned as a single response object", https://docs.ollama.com/api/chat
+        streams_by_default=True,
+    ),
     has_importer=False,
 )

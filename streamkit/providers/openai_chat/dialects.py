@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_chat.detect import is_chat_stream
 from streamkit.providers.provider import Traits
 
@@ -36,6 +37,7 @@ class ChatDialect(Traits):
         file_annotations: annotations of type ``file`` go back, so that the file is not parsed again.
         image_replay: images that the model made go back.
         strict: whose strict mode it has for tools (a name of ``strict.MODES``); None where it has none.
+        refuses_as: whose rules of requests it has (``request_rules.py``).
         one_chunk_calls: ``emit`` writes a call in one chunk.
         finish_with_last: the finish reason comes with the last piece, not in a chunk of its own.
         reasoning_details: reasoning is streamed a second time, in typed details.
@@ -67,6 +69,7 @@ class ChatDialect(Traits):
     file_annotations: bool = False
     image_replay: bool = False
     strict: str | None = None
+    refuses_as: Literal["chat", "openai", "mistral"] = "chat"
     # how a stream looks
     one_chunk_calls: bool = False
     finish_in_last_delta: bool = False
@@ -81,8 +84,14 @@ class ChatDialect(Traits):
 DIALECTS = (
     ChatDialect(
         name="openai_chat",
+        endpoint=Endpoint(
+            base_url="https://api.openai.com/v1",
+            key_variables=("OPENAI_API_KEY",),
+            limit_field=("max_completion_tokens",),
+        ),
         matches_head=is_chat_stream,  # the dialects cannot be told apart by their first bytes
         strict="openai",
+        refuses_as="openai",
         # Only where it is known: Moonshot's servers revise earlier arguments (danny-avila/agents#181, #237), and so may
         # what answers under any other name.
         calls_end_in_order=True,
@@ -90,19 +99,32 @@ DIALECTS = (
     ),
     ChatDialect(
         name="azure_openai",
+        endpoint=Endpoint(
+            base_url_variable="AZURE_OPENAI_ENDPOINT",
+            path="/openai/deployments/{model}/chat/completions?api-version=2024-10-21",
+            key_variables=("AZURE_OPENAI_API_KEY",),
+            key_header=("api-key", "{}"),
+            limit_field=("max_completion_tokens",),
+            # The SDK's `azure_endpoint` has no path; it adds /openai/deployments/{deployment}/chat/completions itself.
+            sdk_base_path="",
+            route_example="/openai/deployments/{deployment}/chat/completions",
+        ),
         strict="azure",
+        refuses_as="openai",
         calls_end_in_order=True,
         custom_calls=True,
         first_chunk="prompt_filter",  # https://learn.microsoft.com/azure/ai-foundry/openai/concepts/content-filter
     ),
     ChatDialect(
         name="cerebras",
+        endpoint=Endpoint(base_url="https://api.cerebras.ai/v1", key_variables=("CEREBRAS_API_KEY",)),
         strict="cerebras",
         reasoning_field="reasoning",  # "reasoning_content" is refused (QwenLM/qwen-code#11045)
         usage_position="finish",
     ),
     ChatDialect(
         name="deepseek",
+        endpoint=Endpoint(base_url="https://api.deepseek.com/v1", key_variables=("DEEPSEEK_API_KEY",)),
         strict="deepseek",
         reasoning_field="reasoning_content",
         # https://api-docs.deepseek.com/guides/thinking_mode: 400 where it is missing after a tool call (#tool-calls),
@@ -112,19 +134,30 @@ DIALECTS = (
     ),
     ChatDialect(
         name="fireworks",
+        endpoint=Endpoint(base_url="https://api.fireworks.ai/inference/v1", key_variables=("FIREWORKS_API_KEY",)),
         reasoning_field="reasoning_content",  # https://docs.fireworks.ai/guides/reasoning: "safe to use broadly"
     ),
     ChatDialect(
         name="groq",
+        endpoint=Endpoint(base_url="https://api.groq.com/openai/v1", key_variables=("GROQ_API_KEY",)),
         strict="groq",
         # The SDK's ChatCompletionAssistantMessageParam has it; "reasoning_content" is refused (janhq/jan#8136).
         reasoning_field="reasoning",
         one_chunk_calls=True,
         usage_position="x_groq",
     ),
-    ChatDialect(name="huggingface", reasoning_field="reasoning_content"),
+    ChatDialect(
+        name="huggingface",
+        endpoint=Endpoint(base_url="https://router.huggingface.co/v1", key_variables=("HF_TOKEN",)),
+        reasoning_field="reasoning_content",
+    ),
     ChatDialect(
         name="kimi",
+        endpoint=Endpoint(
+            base_url="https://api.moonshot.ai/v1",
+            key_variables=("MOONSHOT_API_KEY",),
+            call_id=None,  # functions.{name}:{index}, which the encoder makes
+        ),
         strict="kimi",
         id_rule="kimi",
         default_ids="origin",  # its ids mean something to the model
@@ -137,7 +170,13 @@ DIALECTS = (
     ),
     ChatDialect(
         name="mistral",
+        endpoint=Endpoint(
+            base_url="https://api.mistral.ai/v1",
+            key_variables=("MISTRAL_API_KEY",),
+            call_id=None,  # nine letters and digits, which the encoder makes
+        ),
         strict="mistral",
+        refuses_as="mistral",
         id_rule="mistral",
         thinking_parts=True,  # https://docs.mistral.ai/capabilities/reasoning
         stream_usage=False,  # 422 "Extra inputs are not permitted" (openai-agents-python#442, avante.nvim#2347)
@@ -155,9 +194,14 @@ DIALECTS = (
         finish_in_last_delta=True,
         usage_position="finish",
     ),
-    ChatDialect(name="openai_compatible", reasoning_field="reasoning_content"),
+    ChatDialect(
+        name="openai_compatible",
+        endpoint=Endpoint(key_variables=("OPENAI_API_KEY",), key_required=False),
+        reasoning_field="reasoning_content",
+    ),
     ChatDialect(
         name="openrouter",
+        endpoint=Endpoint(base_url="https://openrouter.ai/api/v1", key_variables=("OPENROUTER_API_KEY",)),
         strict="openrouter",
         reasoning_field="reasoning",
         reasoning_details=True,  # https://openrouter.ai/docs/use-cases/reasoning-tokens
@@ -171,16 +215,34 @@ DIALECTS = (
     ),
     ChatDialect(
         name="perplexity",
+        endpoint=Endpoint(base_url="https://api.perplexity.ai", key_variables=("PERPLEXITY_API_KEY",)),
         usage_position="finish",
         source_lists=True,  # https://docs.perplexity.ai/api-reference/chat-completions-post
         line_end="\r\n",
         end_marker=None,
     ),
-    ChatDialect(name="qwen", reasoning_field="reasoning_content"),
-    ChatDialect(name="together", reasoning_field="reasoning", usage_position="finish"),
-    ChatDialect(name="vllm", strict="vllm", reasoning_field="reasoning"),
+    ChatDialect(
+        name="qwen",
+        endpoint=Endpoint(
+            base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1", key_variables=("DASHSCOPE_API_KEY",)
+        ),
+        reasoning_field="reasoning_content",
+    ),
+    ChatDialect(
+        name="together",
+        endpoint=Endpoint(base_url="https://api.together.xyz/v1", key_variables=("TOGETHER_API_KEY",)),
+        reasoning_field="reasoning",
+        usage_position="finish",
+    ),
+    ChatDialect(
+        name="vllm",
+        endpoint=Endpoint(base_url="http://localhost:8000/v1", key_variables=("VLLM_API_KEY",), key_required=False),
+        strict="vllm",
+        reasoning_field="reasoning",
+    ),
     ChatDialect(
         name="xai",
+        endpoint=Endpoint(base_url="https://api.x.ai/v1", key_variables=("XAI_API_KEY",)),
         reasoning_field="reasoning_content",
         result_images=True,  # tried, by lm15-dev/lm15-contract research/tool-result-content (September 2026)
         one_chunk_calls=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 
 __all__ = ["TRAITS"]
@@ -24,4 +25,13 @@ TRAITS = Traits(
     id_rule="openai_responses",
     messages_field="input",
     event_name_field="type",
+    endpoint=Endpoint(
+        base_url="https://api.openai.com/v1",
+        path="/responses",
+        key_variables=("OPENAI_API_KEY",),
+        limit_field=("max_output_tokens",),
+        route=r"(?:/.+)?/responses",
+        route_example="/v1/responses",
+        response_id=("resp_", 50),
+    ),
 )
