@@ -30,6 +30,7 @@ from streamkit.providers.encoding import (
     uncached_input_tokens,
 )
 from streamkit.providers.finish_reasons import invert_finish_reasons
+from streamkit.providers.provider import Traits
 
 __all__ = ["emit", "error_body"]
 
@@ -51,6 +52,7 @@ _ERROR_TYPES: Final = {
 
 def emit(
     content: Content,
+    traits: Traits,
     *,
     response_id: str,
     model: str,

@@ -19,19 +19,20 @@ from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.tool_results import result_parts, to_stored_part
 from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.decoding import as_text
+from streamkit.providers.provider import Traits
 
 __all__ = ["parse_messages"]
 
 
-def parse_messages(messages: Sequence[Json], provider: str, *, system: Any = None) -> list[Content]:
+def parse_messages(messages: Sequence[Json], traits: Traits, *, system: Any = None) -> list[Content]:
     """Return messages as history, with the system text first. No message content raises an exception.
 
     Args:
         messages: The messages of a request.
-        provider: The provider's name, for the contents' metadata.
+        traits: The traits of the provider.
         system: The request's system text or blocks.
     """
-    builder = ContentBuilder(provider)
+    builder = ContentBuilder(traits.name)
     _read_system(builder, system)
     for message in messages:
         role, blocks = message.get("role"), as_list(message.get("content"))

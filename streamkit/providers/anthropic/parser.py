@@ -21,14 +21,19 @@ from streamkit.providers.anthropic.schema import DECODER, FINISH_REASONS, Event,
 from streamkit.providers.decoding import as_integer, as_text, convert, excerpt, read_json
 from streamkit.providers.finish_reasons import read_finish_reason
 from streamkit.providers.lenient_json import frame_error, json_or_placeholder
-from streamkit.providers.provider import Sink
+from streamkit.providers.provider import Sink, Traits
 
-__all__ = ["AnthropicParser"]
+__all__ = ["AnthropicParser", "create_parser"]
 
 _decode = DECODER.decode
 _TEXT, _THINKING, _CALL = BlockKind.TEXT, BlockKind.THINKING, BlockKind.CALL
 #: Fields of a ``message_delta`` and of its delta that are reported; any other field is ``Unknown``.
 _KNOWN_FIELDS = frozenset({"type", "delta", "usage", "stop_reason", "stop_details", "container"})
+
+
+def create_parser(sink: Sink, traits: Traits) -> AnthropicParser:
+    """Return a parser for one turn that reports to ``sink``."""
+    return AnthropicParser(sink)
 
 
 class AnthropicParser:

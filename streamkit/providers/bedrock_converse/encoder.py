@@ -21,6 +21,7 @@ from streamkit.history.content import (
     ToolCallBlock,
 )
 from streamkit.providers import aws_errors
+from streamkit.providers.aws_errors import error_body
 from streamkit.providers.bedrock_converse.schema import FINISH_REASONS, PREFERRED_NAMES, Json
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.encoding import (
@@ -31,8 +32,9 @@ from streamkit.providers.encoding import (
     uncached_input_tokens,
 )
 from streamkit.providers.finish_reasons import invert_finish_reasons
+from streamkit.providers.provider import Traits
 
-__all__ = ["emit"]
+__all__ = ["emit", "error_body"]
 
 _STOP_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred=PREFERRED_NAMES)
 _PADDING = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -40,7 +42,10 @@ _PADDING = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 def emit(
     content: Content,
+    traits: Traits,
     *,
+    response_id: str,
+    model: str,
     finish: FinishReason | None = None,
     usage: Usage | None = None,
     delta_size: int = 16,

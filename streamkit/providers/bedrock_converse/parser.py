@@ -25,9 +25,9 @@ from streamkit.providers.bedrock_converse.content_blocks import ContentBlockRead
 from streamkit.providers.bedrock_converse.schema import DECODER, FINISH_REASONS, Json
 from streamkit.providers.decoding import as_integer, as_text, error_message
 from streamkit.providers.finish_reasons import read_finish_reason
-from streamkit.providers.provider import Sink
+from streamkit.providers.provider import Sink, Traits
 
-__all__ = ["BedrockConverseParser"]
+__all__ = ["BedrockConverseParser", "create_parser"]
 
 _decode = DECODER.decode
 _EVENTS = ("contentBlockDelta", "contentBlockStart", "contentBlockStop", "messageStart", "messageStop", "metadata")
@@ -35,6 +35,11 @@ _EVENTS = ("contentBlockDelta", "contentBlockStart", "contentBlockStop", "messag
 _NOT_IN_RAW_USAGE = frozenset(
     {"usage", "p", "output", "stopReason", "additionalModelResponseFields", "ResponseMetadata"}
 )
+
+
+def create_parser(sink: Sink, traits: Traits) -> BedrockConverseParser:
+    """Return a parser for one turn that reports to ``sink``."""
+    return BedrockConverseParser(sink)
 
 
 class BedrockConverseParser:

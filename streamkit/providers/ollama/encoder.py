@@ -14,13 +14,16 @@ from streamkit.history import Block, Content, FileBlock, ReasoningBlock, TextBlo
 from streamkit.ids import TargetIds
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.ollama.schema import NAME, WORDS, Json
+from streamkit.providers.provider import Traits
 
-__all__ = ["emit"]
+__all__ = ["emit", "error_body"]
 
 
 def emit(
     content: Content,
+    traits: Traits,
     *,
+    response_id: str,
     model: str,
     finish: FinishReason | None = None,
     usage: Usage | None = None,
@@ -94,3 +97,8 @@ def _line(fields: Json) -> bytes:
         return compact_json(fields).encode() + b"\n"
     except UnicodeEncodeError:  # half of a surrogate pair; JSON can say it, UTF-8 cannot
         return json.dumps(fields, separators=(",", ":"), default=str).encode() + b"\n"
+
+
+def error_body(status: int, message: str) -> Json:
+    """Return the body with which the API answers a bad request."""
+    return {"error": message}

@@ -13,7 +13,6 @@ from shared_data import CAPTURES
 
 from streamkit import providers
 from streamkit.history import Content
-from streamkit.providers.anthropic import Anthropic
 from streamkit.turn import Turn
 
 PROVIDER = providers.get("anthropic")
@@ -126,11 +125,11 @@ def test_error_body_is_a_provider_error() -> None:
     ],
 )
 def test_detection_recognizes_only_this_wire(head: bytes, expected: bool) -> None:
-    assert PROVIDER.detect(head) is expected
+    assert PROVIDER.traits.matches_head(head) is expected
 
 
-def test_class_supports_another_name_and_framing() -> None:
-    other = Anthropic("my_relay", "event_stream")
-    assert (other.name, other.framing) == ("my_relay", "event_stream")
-    assert not other.detect(b'data: {"type": "message_start"}')
+def test_dialect_may_have_another_name_and_framing() -> None:
+    other = providers.dialect("my_relay", "anthropic", framing="event_stream")
+    assert (other.name, other.traits.framing) == ("my_relay", "event_stream")
+    assert not other.traits.matches_head(b'data: {"type": "message_start"}')
     assert repr(other) == "<provider my_relay>"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import request_validators
+from rendering import request_of
 
 from streamkit import providers
 from streamkit.errors import UnsupportedContent
@@ -326,7 +327,7 @@ TOOL = Tool(name="w", description="Weather.", parameters={"type": "object", "pro
     [("auto", {"auto": {}}), ("required", {"any": {}}), ("w", {"tool": {"name": "w"}}), ("none", None), (None, None)],
 )
 def test_every_tool_choice_has_its_form(choice: str | None, sent: dict[str, Any] | None) -> None:
-    body = PROVIDER.render_request([Content.system("Be brief."), HUMAN], tools=[TOOL], tool_choice=choice)
+    body = request_of(PROVIDER, [Content.system("Be brief."), HUMAN], tools=[TOOL], tool_choice=choice)
     request_validators.bedrock_request(body)
     assert body["system"] == [{"text": "Be brief."}]
     spec = {"name": "w", "description": "Weather.", "inputSchema": {"json": {"type": "object", "properties": {}}}}
@@ -340,13 +341,13 @@ def test_request_declares_the_tools_that_the_history_calls() -> None:
         Content.ai("", call("c1", "b"), call("c2", "a"), call("c3", "b")),
         results(result(), result("c2"), result("c3")),
     ]
-    body = PROVIDER.render_request(history, tool_choice="required")
+    body = request_of(PROVIDER, history, tool_choice="required")
     request_validators.bedrock_request(body)
     assert [tool["toolSpec"]["name"] for tool in body["toolConfig"]["tools"]] == ["b", "a"]
     assert "toolChoice" not in body["toolConfig"]
-    assert set(PROVIDER.render_request([HUMAN], stream=False)) == {"messages"}
+    assert set(request_of(PROVIDER, [HUMAN], stream=False)) == {"messages"}
     tool = Tool(name="w", description="", parameters={"type": "object"})
-    request_validators.bedrock_request(PROVIDER.render_request([HUMAN], tools=[tool]))
+    request_validators.bedrock_request(request_of(PROVIDER, [HUMAN], tools=[tool]))
 
 
 def test_request_declares_the_system_tools_that_the_history_contains() -> None:

@@ -11,6 +11,7 @@ import request_validators
 from boto3_streams import read_with_boto3
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rendering import request_of
 from shared_data import CAPTURES
 from wire_streams import amazon_frame, block, converse_frame, dumped, invoke_frame, message_end, message_start
 
@@ -149,12 +150,16 @@ def test_bytes_in_a_dict_may_be_text_or_bytes() -> None:
 
 def test_requests_have_the_form_of_anthropic_without_model_and_stream() -> None:
     tool = Tool(name="w", description="Weather.", parameters={"type": "object"})
-    body = PROVIDER.render_request([Content.system("Be brief."), Content.human("hi")], tools=[tool], tool_choice="w")
+    body = request_of(PROVIDER, [Content.system("Be brief."), Content.human("hi")], tools=[tool], tool_choice="w")
     assert body.pop("anthropic_version") == "bedrock-2023-05-31"
     assert "stream" not in body
     request_validators.anthropic_request(body)
-    expected = providers.get("anthropic").render_request(
-        [Content.system("Be brief."), Content.human("hi")], tools=[tool], tool_choice="w", stream=False
+    expected = request_of(
+        providers.get("anthropic"),
+        [Content.system("Be brief."), Content.human("hi")],
+        tools=[tool],
+        tool_choice="w",
+        stream=False,
     )
     assert body == expected
 
@@ -168,7 +173,7 @@ def test_signed_thinking_is_valid_for_both_providers() -> None:
 
 def test_detection() -> None:
     assert providers.detect(invoke_frame(EVENTS[0])) == "bedrock_invoke"
-    assert not PROVIDER.detect(dumped(EVENTS[0]))
+    assert not PROVIDER.traits.matches_head(dumped(EVENTS[0]))
     assert repr(PROVIDER) == "<provider bedrock_invoke>"
     assert PROVIDER.error_body(400, "x") == {"message": "x"}
 
