@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.history import Block, Content, ReasoningBlock, TextBlock, ToolCallBlock
-from streamkit.ids import TargetIds
 from streamkit.providers.cohere.schema import NAME, WORDS, Json
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.provider import Traits
+from streamkit.target_ids import DEFAULT_ID_RULE, TargetIds
 
 __all__ = ["emit", "error_body"]
 
@@ -61,7 +61,7 @@ class _Answer:
         self._piece = delta_size
         self._contents = 0
         self._citations = 0
-        self._ids = TargetIds("openai_chat")
+        self._ids = TargetIds(DEFAULT_ID_RULE)
 
     def events(self, block: Block) -> Iterator[Json]:
         if isinstance(block, TextBlock):

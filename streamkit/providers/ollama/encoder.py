@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.history import Block, Content, FileBlock, ReasoningBlock, TextBlock, ToolCallBlock
-from streamkit.ids import TargetIds
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.ollama.schema import NAME, WORDS, Json
 from streamkit.providers.provider import Traits
+from streamkit.target_ids import DEFAULT_ID_RULE, TargetIds
 
 __all__ = ["emit", "error_body"]
 
@@ -61,7 +61,7 @@ class _Answer:
     def __init__(self, delta_size: int) -> None:
         self._piece = delta_size
         self._calls = 0
-        self._ids = TargetIds("openai_chat")
+        self._ids = TargetIds(DEFAULT_ID_RULE)
 
     def messages(self, block: Block) -> Iterator[Json]:
         """What the messages of a block's lines hold."""
