@@ -399,9 +399,14 @@ class Provider:
             model: the model's name.
             finish: None means ``tool_calls`` if the content has calls, else ``stop``.
             usage: the tokens to report.
-            delta_size: characters of one delta.
+            delta_size: characters of one delta, at least 1.
             framing: another framing that the provider has (Gemini: ``json_array``); None for its usual one.
+
+        Raises:
+            UsageError: ``delta_size`` is below 1.
         """
+        if delta_size < 1:
+            raise UsageError(f"delta_size is a number of characters, at least 1, not {delta_size!r}")
         traits = self.traits if framing is None else replace(self.traits, framing=framing)
         return self._encoder.emit(
             content, traits, response_id=response_id, model=model, finish=finish, usage=usage, delta_size=delta_size
