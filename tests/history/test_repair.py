@@ -51,7 +51,7 @@ QUESTION = Content.human("?")
 def test_a_call_without_a_result_gets_a_neutral_one_directly_behind() -> None:
     done = repair([QUESTION, Content.ai("", call()), Content.human("next")])
     assert done.contents == [QUESTION, Content.ai("", call()), tool(neutral()), Content.human("next")]
-    assert done.changes == ["the call 'a' of 'f' had no result: it got a neutral one"]
+    assert done.changes == ["the call 'a' of 'f' had no result and got a neutral one"]
 
 
 def test_the_neutral_result_accuses_nobody() -> None:
@@ -67,7 +67,7 @@ def test_a_missing_result_goes_to_the_place_of_its_call() -> None:
 def test_a_result_without_a_call_is_dropped_and_said() -> None:
     done = repair([tool(response("x")), Content.human("next")])
     assert done.contents == [Content.human("next")]
-    assert done.changes == ["a result of 'x' was dropped: there is no such call"]
+    assert done.changes == ["a result with the id 'x' was dropped: no call has that id"]
 
 
 def test_what_stands_beside_a_dropped_result_stays() -> None:
@@ -87,7 +87,7 @@ def test_results_move_up_to_their_calls_and_what_stood_between_stays_behind_them
     given = [Content.ai("", call("a"), call("b")), Content.human("wait"), tool(response("a")), tool(response("b"))]
     done = repair(given)
     assert done.contents == [given[0], tool(response("a"), response("b")), Content.human("wait")]
-    assert done.changes == ["the results of 'a', 'b' were put directly behind their calls, in call order"]
+    assert done.changes == ["the results with the ids 'a', 'b' were moved directly after their calls, in call order"]
 
 
 def test_results_of_one_round_stand_in_call_order_in_one_content() -> None:

@@ -383,7 +383,7 @@ def test_what_was_changed_is_said(target: str) -> None:
         pytest.skip(f"there is no provider {target!r} yet")
     changes: list[str] = []
     render(history([{"user": "?"}, call("t1"), {"user": "next"}], target), target, changes=changes)
-    assert changes[0] == "the call 't1' of 'x' had no result: it got a neutral one"
+    assert changes[0] == "the call 't1' of 'x' had no result and got a neutral one"
     render(history([{"user": "?"}, {"text": "ok"}, {"user": "next"}], target), target, changes=(same := []))
     assert same == []
 

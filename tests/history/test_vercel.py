@@ -133,7 +133,7 @@ def test_images_stand_in_order() -> None:
 
 
 def test_another_version_is_refused() -> None:
-    with pytest.raises(UsageError, match="version is 4, 5, 6 or 7, not 3"):
+    with pytest.raises(UsageError, match="version must be 4, 5, 6 or 7, not 3"):
         convert_to_vercel_messages([], version=3)  # type: ignore[arg-type]
 
 
