@@ -421,7 +421,7 @@ ANYTHING: dict[str, Any] = {}
         ({"x": {"type": "array", "items": {"type": "object"}}}, r"x\[\] is an open object"),
         ({"x": ANYTHING}, "x accepts anything"),
         ({"x": True}, "x accepts anything"),
-        ({"x": False}, "x is no schema"),
+        ({"x": False}, "x is not a schema"),
         ({"x": {"description": "Any."}}, "x accepts anything"),
         ({"x": {"type": "array"}}, "x is an array of anything"),
         ({"x": {"type": "any"}}, "x has the type 'any'"),
@@ -429,9 +429,9 @@ ANYTHING: dict[str, Any] = {}
         ({"x": {"type": "object", "properties": {}, "patternProperties": {}}}, "x uses patternProperties"),
         ({"x": {"type": "string", "not": {"const": "a"}}}, "x uses not"),
         ({"x": {"allOf": [{"type": "string"}, {"minLength": 2}]}}, "x uses allOf of several"),
-        ({"x": {"allOf": [True]}}, "x has an allOf that is no schema"),
-        ({"x": {"allOf": [{"type": "string", "minLength": 2}], "minLength": 3}}, "x says minLength beside its allOf"),
-        ({"x": {"type": "string", "anyOf": [{"format": "date"}]}}, "x uses type beside anyOf"),
+        ({"x": {"allOf": [True]}}, "x has an allOf that is not a schema"),
+        ({"x": {"allOf": [{"type": "string", "minLength": 2}], "minLength": 3}}, "x has minLength next to its allOf"),
+        ({"x": {"type": "string", "anyOf": [{"format": "date"}]}}, "x uses type next to anyOf"),
         ({"x": {"anyOf": [{"type": "string"}, {"type": "object"}]}}, r"x\.anyOf\[1\] is an open object"),
         ({"x": {"anyOf": []}}, "x has no options"),
         ({"x": {"enum": []}}, "x has no value"),
@@ -442,7 +442,7 @@ ANYTHING: dict[str, Any] = {}
         ({"x": {"$ref": "#/properties/x"}}, "x refers to itself"),
         ({"x": {"type": "object", "properties": {"a.b": ANYTHING}}}, r"x\.a\.b accepts anything"),
         ({"x": {"type": "object", "properties": {}, "required": ["gone"]}}, "x requires 'gone', which is not among"),
-        ({"x": {"type": "object", "properties": [], "required": "x"}}, "x is no object's schema"),
+        ({"x": {"type": "object", "properties": [], "required": "x"}}, "x is not the schema of an object"),
     ],
 )
 def test_what_no_strict_mode_can_express_is_said_when_the_tool_is_made(
@@ -506,12 +506,12 @@ def test_unions_that_refer_to_unions_are_not_followed_twice() -> None:
 def test_two_definitions_of_one_name_are_refused() -> None:
     text, number = {"N": {"type": "string"}}, {"N": {"type": "number"}}
     properties = {"a": {"$ref": "#/$defs/N"}, "b": {"$ref": "#/definitions/N"}}
-    with pytest.raises(UsageError, match="b has two definitions that are called 'N'"):
+    with pytest.raises(UsageError, match="b has two definitions with the name 'N'"):
         given_schema(properties, **{"$defs": text, "definitions": number})
 
 
 def test_a_whole_that_is_no_object_is_refused() -> None:
-    with pytest.raises(UsageError, match="says type beside its"):
+    with pytest.raises(UsageError, match="has type next to its"):
         Tool(name="f", parameters={"$ref": "#/$defs/T", "$defs": {"T": {"type": "string"}}}, strict=True)
     with pytest.raises(UsageError, match="its schema is not an object"):
         Tool(name="f", parameters={"type": "object", "properties": {}, "nullable": True}, strict=True)
@@ -525,26 +525,26 @@ def test_the_depth_and_the_sizes_that_openai_takes() -> None:
         return given_schema({"x": inner})
 
     strict_parameters([nested(10)], OPENAI)
-    with pytest.raises(UsageError, match="for OpenAI: its schema has 11 objects in each other, and 10 are the most"):
+    with pytest.raises(UsageError, match="for OpenAI: its schema has 11 nested objects, but at most 10 are allowed"):
         strict_parameters([nested(11)], OPENAI)
-    with pytest.raises(UsageError, match="for Azure OpenAI: its schema has 101 properties, and 100 are the most"):
+    with pytest.raises(UsageError, match="for Azure OpenAI: its schema has 101 properties, but at most 100 are allowed"):
         request("azure_openai", given_schema({f"x{n}": {"type": "string"} for n in range(101)}))
-    with pytest.raises(UsageError, match="has 1001 values in enums, and 1000 are the most"):
+    with pytest.raises(UsageError, match="has 1001 values in enums, but at most 1000 are allowed"):
         request("openai_chat", given_schema({"x": {"enum": list(range(1001))}}))
 
 
 def test_anthropics_totals_of_a_request() -> None:
     plain = [tool(weather, name=f"w{n}", strict=True) for n in range(8)]  # three optional, one union each
     strict_parameters(plain, ANTHROPIC)
-    with pytest.raises(UsageError, match="may have 24 properties that are not required, these have 27: w0, w1"):
+    with pytest.raises(UsageError, match="may have 24 properties that are not required, but these have 27: w0, w1"):
         strict_parameters([*plain, tool(weather, strict=True)], ANTHROPIC)
     required = [given_schema({"x": {"type": "string"}}, required=["x"]).replace(name=f"r{n}") for n in range(21)]
     strict_parameters(required[:20], ANTHROPIC)
-    with pytest.raises(UsageError, match="to Anthropic may have 20 strict tools, these have 21"):
+    with pytest.raises(UsageError, match="to Anthropic may have 20 strict tools, but these have 21"):
         request("anthropic", *required)
     names = [f"x{n}" for n in range(17)]
     either = given_schema({name: {"type": ["string", "null"]} for name in names}, required=names)
-    with pytest.raises(UsageError, match="may have 16 properties of several types, these have 17"):
+    with pytest.raises(UsageError, match="may have 16 properties of several types, but these have 17"):
         strict_parameters([either], ANTHROPIC)
     request("bedrock_converse", either)
 
@@ -556,7 +556,7 @@ def test_cohere_needs_a_required_parameter_and_takes_200_fields() -> None:
     with pytest.raises(UsageError, match="tool now cannot be strict for Cohere: its schema has no required property"):
         request("cohere", tool(now, strict=True))
     many = given_schema({f"x{n}": {"type": "string"} for n in range(201)}, required=["x0"])
-    with pytest.raises(UsageError, match="may have 200 properties, these have 201"):
+    with pytest.raises(UsageError, match="may have 200 properties, but these have 201"):
         request("cohere", many)
 
 

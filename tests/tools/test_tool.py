@@ -191,22 +191,22 @@ def test_what_cannot_be_a_tool_says_why() -> None:
     def no_type(city: NoType) -> None: ...
     def method(self, city: str) -> None: ...  # type: ignore[no-untyped-def]
 
-    _raises(positions, r"\*cities has no place in a schema")
-    _raises(keywords, r"\*\*options has no place in a schema")
+    _raises(positions, r"\*cities cannot be part of a schema")
+    _raises(keywords, r"\*\*options cannot be part of a schema")
     _raises(positional, "'city' is positional-only")
     _raises(unresolved, "'OnlyForCheckers' of parameter 'city' cannot be resolved")
     _raises(no_schema, "no JSON schema")
     _raises(no_type, "pydantic cannot validate its parameters")
     _raises(method, "a method becomes a tool by its object")
-    _raises(lambda: None, "'<lambda>' cannot be a tool's name")
-    _raises(weather, "cannot be a tool's name", name="the weather")
-    _raises(weather, "cannot be a tool's name", name="w" * 65)
-    _raises(weather, "cannot be a tool's name", name="weather\n")
-    _raises(weather, "5 cannot be a tool's name", name=5)
-    _raises(weather, "approval is", approval="never")
+    _raises(lambda: None, "'<lambda>' cannot be the name of a tool")
+    _raises(weather, "cannot be the name of a tool", name="the weather")
+    _raises(weather, "cannot be the name of a tool", name="w" * 65)
+    _raises(weather, "cannot be the name of a tool", name="weather\n")
+    _raises(weather, "5 cannot be the name of a tool", name=5)
+    _raises(weather, "approval must be", approval="never")
     _raises(weather, "timeout is a number of seconds above 0", timeout=0)
     _raises("weather", "must be callable")  # type: ignore[arg-type]
-    _raises(Tool(weather), "is a tool already")
+    _raises(Tool(weather), "is already a tool")
     _raises(Nameless(), "needs name=")
     _raises(max, "parameters of <built-in function max> cannot be read")
 
@@ -345,7 +345,7 @@ def test_an_explicit_schema_needs_no_readable_function() -> None:
 
 
 def test_an_explicit_schema_must_be_an_objects() -> None:
-    with pytest.raises(UsageError, match="parameters is the JSON schema of an object"):
+    with pytest.raises(UsageError, match="parameters must be the JSON schema of an object"):
         Tool(name="run", parameters={"type": "string"})
     assert Tool(name="run", parameters={"type": "object"}).parameters == {"type": "object", "properties": {}}
 
@@ -369,7 +369,7 @@ def test_as_tools_keeps_order_and_refuses_two_of_a_name() -> None:
     with pytest.raises(UsageError, match="must be callable"):
         to_tools([{"name": "weather"}])  # type: ignore[list-item]
     for single in (weather, second, "weather"):
-        with pytest.raises(UsageError, match="tools is a list"):
+        with pytest.raises(UsageError, match="tools must be a list"):
             to_tools(single)  # type: ignore[arg-type]
 
 

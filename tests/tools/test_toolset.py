@@ -94,15 +94,15 @@ def test_a_pattern_chooses_all_that_fit() -> None:
     ],
 )
 def test_an_unknown_name_is_an_error_that_lists_those_there_are_nearest_first(use: Any) -> None:
-    with pytest.raises(UsageError, match="no tool is called 'reed'; there are: read, "):
+    with pytest.raises(UsageError, match="no tool has the name 'reed'; the tools are: read, "):
         use(files())
 
 
 def test_a_pattern_that_fits_nothing_is_an_error() -> None:
     for use in (files().deny, files().allow):
-        with pytest.raises(UsageError, match=r"no tool is called 'remove_\*'; there are: "):
+        with pytest.raises(UsageError, match=r"no tool has the name 'remove_\*'; the tools are: "):
             use("remove_*")
-    with pytest.raises(UsageError, match=r"no tool is called 'READ'"):
+    with pytest.raises(UsageError, match=r"no tool has the name 'READ'"):
         files().deny("READ")
     with pytest.raises(UsageError, match="the set is empty"):
         ToolSet().allow("read")
@@ -110,12 +110,12 @@ def test_a_pattern_that_fits_nothing_is_an_error() -> None:
 
 def test_of_many_tools_a_sentence_names_the_nearest() -> None:
     many = ToolSet(tool(read, name=f"tool_{n}") for n in range(300))
-    with pytest.raises(UsageError, match=r"there are: tool_17, (\S+, ){18}\S+ and 280 more$"):
+    with pytest.raises(UsageError, match=r"the tools are: tool_17, (\S+, ){18}\S+ and 280 more$"):
         many.allow("tol_17")
 
 
-def test_names_are_given_one_by_one() -> None:
-    with pytest.raises(UsageError, match=r'one by one, as in allow\("a", "b"\), not \[\'read\'\]'):
+def test_names_must_be_separate_arguments() -> None:
+    with pytest.raises(UsageError, match=r'separate arguments, as in allow\("a", "b"\), not \[\'read\'\]'):
         files().allow(["read"])  # type: ignore[arg-type]
 
 
@@ -157,14 +157,14 @@ def test_a_prefix_keeps_two_sources_apart() -> None:
 
 @pytest.mark.parametrize("name", ["", "with space", "x" * 65, None, 3])
 def test_a_new_name_must_be_a_legal_one(name: Any) -> None:
-    with pytest.raises(UsageError, match="cannot be a tool's name"):
+    with pytest.raises(UsageError, match="cannot be the name of a tool"):
         files().rename({"read": name})
 
 
 def test_a_new_name_must_be_free() -> None:
     with pytest.raises(UsageError, match="two tools have the name 'write'"):
         files().rename({"read": "write"})
-    with pytest.raises(UsageError, match="cannot be a tool's name"):
+    with pytest.raises(UsageError, match="cannot be the name of a tool"):
         files().prefix("x" * 60)
 
 
@@ -197,12 +197,12 @@ def test_options_are_changed_by_name() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"approval": "perhaps"}, "tool read: approval is"),
-        ({"timeout": 0}, "tool read: timeout is"),
-        ({"limit": 0}, "tool read: limit is"),
-        ({"conflicts_with": "write"}, "tool read: conflicts_with is a list"),
-        ({"colour": "red"}, "tool read: there is no option 'colour'; there are: approval, timeout"),
-        ({"parameters": {}}, "tool read: there is no option 'parameters'"),
+        ({"approval": "perhaps"}, "tool read: approval must be"),
+        ({"timeout": 0}, "tool read: timeout must be"),
+        ({"limit": 0}, "tool read: limit must be"),
+        ({"conflicts_with": "write"}, "tool read: conflicts_with must be a list"),
+        ({"colour": "red"}, "tool read: unknown option 'colour'; the options are: approval, timeout"),
+        ({"parameters": {}}, "tool read: unknown option 'parameters'"),
         ({"name": "x"}, r"rename\(\{old: new\}\)"),
     ],
 )
