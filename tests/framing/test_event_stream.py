@@ -108,7 +108,7 @@ def test_every_type_of_header_is_known(kind: int, value: bytes) -> None:
         assert read([data])[0] == [(b"chunk", b"{}")]
         assert botocore_reads(data)[0][0][":event-type"] == "chunk"  # it is a real frame
     frames, framer = read([with_headers(TEXT + odd[: len(odd) - len(value) - 1])])
-    assert (frames, framer.error) == ([], "the headers of a message are not what they should be")
+    assert (frames, framer.error) == ([], "the headers of a message are invalid")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_headers_that_are_none_end_it(headers: bytes) -> None:
     for pieces in ways(with_headers(headers) + encode_message(EVENT, b"{}")):
         frames, framer = read(pieces)
         assert frames == []
-        assert framer.error == "the headers of a message are not what they should be"
+        assert framer.error == "the headers of a message are invalid"
         assert framer.overflow
 
 

@@ -223,7 +223,7 @@ def test_an_object_past_the_limit_ends_it_at_any_cut() -> None:
 
 
 def test_a_framing_that_is_unknown_is_the_callers_mistake() -> None:
-    with pytest.raises(UsageError, match="'xml' is unknown; there are: sse, ndjson, event_stream, json_array"):
+    with pytest.raises(UsageError, match="unknown framing 'xml'; the framings are: sse, ndjson, event_stream, json_array"):
         framer_for("xml")
     with pytest.raises(UsageError, match="at least one byte, not 0"):
         framer_for("sse", 0)
