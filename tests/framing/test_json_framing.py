@@ -1,4 +1,4 @@
-"""NDJSON and JSON arrays: every value once, at every cut, and nothing raised for what is neither."""
+"""NDJSON and JSON arrays: every value once, at every split, and no exception for other input."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _values = st.recursive(
 )
 _objects = st.dictionaries(_strings, _values, max_size=4)
 
-# ---------------------------------------------------------------- one value a line
+# ---------------------------------------------------------------- NDJSON
 
 
 def test_every_line_is_a_value() -> None:
@@ -119,7 +119,7 @@ def test_an_unfinished_line_exceeds_the_limit_at_once() -> None:
     assert framer.close() == []
 
 
-# ---------------------------------------------------------------- objects, as they arrive
+# ---------------------------------------------------------------- JSON arrays
 
 
 def test_each_object_of_an_array_is_a_frame() -> None:
@@ -219,7 +219,7 @@ def test_an_object_beyond_the_limit_stops_the_framer_at_any_split() -> None:
     assert (framer.feed(b'"}'), framer.close(), framer.pending) == ([], [], b"")
 
 
-# ---------------------------------------------------------------- which framer
+# ---------------------------------------------------------------- framer_for
 
 
 def test_an_unknown_framing_is_a_usage_error() -> None:
