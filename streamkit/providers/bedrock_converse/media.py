@@ -2,7 +2,7 @@
 
 It knows single values, not messages: where a part goes is ``render``'s business. Binary values are base64 text, as the
 JSON body has them; boto3 wants the bytes and makes the base64 itself.
-Source: https://docs.aws_errors.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html and, for what a result may
+Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html and, for what a result may
 hold, .../API_runtime_ToolResultContentBlock.html (text, json, image, document, video; images not by every model).
 """
 

@@ -196,7 +196,7 @@ class BedrockConverseParser:
     def _report(self, body: Json) -> None:
         """The tokens. The service tells the parts of the prompt apart: ``inputTokens`` is what no cache was used for.
 
-        https://docs.aws_errors.amazon.com/bedrock/latest/userguide/prompt-caching.html
+        https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html
         """
         usage = body.get("usage")
         if not isinstance(usage, dict):

@@ -1,6 +1,6 @@
 """The vocabulary of Bedrock's ConverseStream.
 
-https://docs.aws_errors.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html. A message is numbered blocks::
+https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html. A message is numbered blocks::
 
     messageStart         {role}
     contentBlockStart    {contentBlockIndex, start: {toolUse | toolResult | image}}      text and reasoning have none
