@@ -32,7 +32,8 @@ from streamkit.errors import (
 )
 from streamkit.events import Event, NormalizedToolChunk
 from streamkit.providers import detect, parse_messages, render, render_request
-from streamkit.turn import ChoiceView, Turn
+from streamkit.choice_view import ChoiceView
+from streamkit.turn import Turn
 
 if TYPE_CHECKING:
     from streamkit.execution import (

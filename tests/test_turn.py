@@ -105,7 +105,7 @@ def test_pieces_that_are_no_pieces(piece: Any, before: bytes) -> None:
 
 
 def test_text_is_refused_with_what_to_do_instead() -> None:
-    with pytest.raises(UsageError, match="bytes, not text"):
+    with pytest.raises(UsageError, match="bytes, not str"):
         Turn("openai_chat").feed("data: {}\n\n")
 
 

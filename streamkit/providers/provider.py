@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from streamkit.calls import FinishReason, StreamError, Usage
+from streamkit.calls import FinishReason, StreamError, TurnWarningCode, Usage
 from streamkit.events import NormalizedToolChunk, ReasoningKind, ServerToolPhase
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Sink(Protocol):
     def fail(self, error: StreamError) -> None:
         """The provider reported an error, or the frame is not what it should be."""
 
-    def warn(self, code: str, message: str) -> None:
+    def warn(self, code: TurnWarningCode, message: str) -> None:
         """Something odd that does not end the turn."""
 
     def unknown(self, raw: Any) -> None:

@@ -19,10 +19,10 @@ def piece(**fields: Any) -> NormalizedToolChunk:
 
 
 def gathered(
-    *pieces: NormalizedToolChunk, habits: WireTraits = CHAT, confirmed: bool = True, **options: Any
+    *pieces: NormalizedToolChunk, traits: WireTraits = CHAT, confirmed: bool = True, **options: Any
 ) -> Accumulator:
     """An accumulator that was fed and closed; its events are all there."""
-    turn = Accumulator("test", habits, turn_key="turn-1", **options)
+    turn = Accumulator("test", traits, turn_key="turn-1", **options)
     for each in pieces:
         turn.choice(0).tool(each)
     turn.close(complete=confirmed)
@@ -56,7 +56,7 @@ def test_a_call_has_several_keys_once_its_id_came_on_another() -> None:
         piece(id="a", key="output 0"),
         piece(key="output 0", arguments_delta='{"x":'),
         piece(key="item", arguments_delta="1}"),
-        habits=BLOCKS,
+        traits=BLOCKS,
     )
     assert texts(turn) == [("f", '{"x":1}')]
 
@@ -212,7 +212,7 @@ def test_no_slot_is_reused_where_blocks_begin_and_end() -> None:
         piece(type="start", id="a", name="f", key=0),
         piece(key=0, arguments_delta='{"x":1}'),
         piece(key=0, arguments_delta='{"x":2}'),
-        habits=BLOCKS,
+        traits=BLOCKS,
     )
     assert texts(turn) == [("f", '{"x":1}{"x":2}')]
     assert codes(turn) == ["trailing_junk"]
@@ -288,7 +288,7 @@ def test_a_canonical_id_of_the_wire_is_taken_over_once() -> None:
     turn = gathered(
         piece(type="start", id=own, name="f", key=0, args='{"x":1}'),
         piece(type="start", id=own, name="g", key=1, args='{"x":2}'),
-        habits=BLOCKS,
+        traits=BLOCKS,
     )
     first, second = turn.choice(0).calls
     assert first.id == own
