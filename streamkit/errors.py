@@ -33,7 +33,7 @@ class UnknownProvider(UsageError):
     def __init__(self, name: object, known: Iterable[str]) -> None:
         self.name = name
         self.known = tuple(sorted(known))
-        super().__init__(f"unknown provider {name!r}; registered are: {', '.join(self.known)}")
+        super().__init__(f"unknown provider {name!r}; known are: {', '.join(self.known)}")
 
 
 class UnsupportedContent(UsageError):

@@ -39,7 +39,7 @@ class Turn(ChoiceView):
     Args:
         provider: a provider's name, or a provider object.
         turn_key: the stable name of the turn, a part of its calls' ids; by default the wire's response id.
-        limits: upper bounds of what the turn keeps.
+        limits: upper bounds of the turn.
         recover_trailing_junk: whether a call whose complete arguments are followed by other text counts as complete.
         leaked_markup: how to treat a model's own tool-call markup that its server leaves in the text (DSML, DeepSeek's
             and Kimi's tokens, Hermes, Qwen). ``keep``: it is text. ``strip``: it is removed. ``recover``: it becomes
@@ -238,7 +238,7 @@ class Turn(ChoiceView):
         return self._drain_events()
 
     def _close_input(self, *, judge: bool) -> None:
-        """Report what the end of the input reveals: a failed response, another wire, an empty or truncated body.
+        """Report a failed response, another wire, or an empty or truncated body, at the end of the input.
 
         Args:
             judge: whether an incomplete frame is an error. Not after a transport error, which explains it.
@@ -315,7 +315,7 @@ class Turn(ChoiceView):
 
     @property
     def error(self) -> StreamError | None:
-        """The error that ended the turn; what arrived before it stays readable."""
+        """The error that ended the turn. The content before it stays readable."""
         return self._state.error
 
     def raise_for_error(self) -> None:

@@ -24,7 +24,7 @@ class Accumulator:
         provider_name: the provider's registered name, a part of every canonical id.
         traits: the facts about the wire; the defaults describe a wire with complete names and its own block ends.
         turn_key: the stable name of the turn; by default the wire's response id.
-        limits: upper bounds of what the turn keeps.
+        limits: upper bounds of the turn.
         recover_trailing_junk: whether a call whose complete arguments are followed by other text counts as complete.
 
     Attributes:
@@ -94,7 +94,7 @@ class Accumulator:
         self.state.fail(error)
 
     def warn(self, code: str, message: str) -> None:
-        """Implement ``Sink.warn``; a third party's parser may use codes of its own."""
+        """Implement ``Sink.warn``. The parser of a third party may use other codes."""
         self.state.record_warning(StreamWarning(code, message))
 
     def unknown(self, raw: object) -> None:
@@ -126,7 +126,7 @@ class Accumulator:
 
     @property
     def limits(self) -> Limits:
-        """The upper bounds of what the turn keeps."""
+        """The turn's limits."""
         return self.state.limits
 
     @property

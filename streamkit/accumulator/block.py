@@ -14,7 +14,7 @@ BlockKind = Literal["text", "reasoning", "refusal", "call", "server_tool", "file
 
 
 class Block:
-    """A block under construction; its parts are joined when somebody reads the text."""
+    """A block under construction. Its parts are joined when its text is read."""
 
     __slots__ = ("call", "citations", "detail", "key", "kind", "metadata", "parts", "raw")
 

@@ -40,7 +40,7 @@ class New(Struct, frozen=True):
 
 
 class Repeat(Struct, frozen=True):
-    """The delta begins or continues what may be the closed object of a call, sent again."""
+    """The delta begins or continues a possible repeat of a call's closed object."""
 
     call: ToolCallBuilder
 
@@ -137,7 +137,7 @@ class CallIndex:
         return _NEW if raw_id else Orphan()
 
     def resolve_within(self, call: ToolCallBuilder, chunk: NormalizedToolChunk, text: str) -> Resolution:
-        """Return what a delta on the id, key or position of a call is: its continuation, a repeat, or another call."""
+        """Return whether a delta on a call's id, key or position continues it, repeats it, or opens another call."""
         if call.ended:
             return Orphan(call)
         if call.possible_repeat is not None:

@@ -1,4 +1,4 @@
-"""One tool call under construction: its name, its argument text, the end of its object, and what the text means.
+"""One tool call under construction: its name, its argument text, the end of its object and the parsed arguments.
 
 It must not depend on how deltas are assigned to calls, nor on events.
 """
@@ -106,7 +106,7 @@ class ToolCallBuilder:
         self._partial_parser, self._partial_parts = None, 0
 
     def begin_repeat(self) -> None:
-        """Begin to compare what follows with the closed object."""
+        """Begin to compare later text with the closed object."""
         self.possible_repeat, self.repeated_text, self.repeated_size = [], self.object_text, 0
         self.fast_path = False
 
@@ -134,7 +134,7 @@ class ToolCallBuilder:
         return join_surrogates(text) if self._has_lone_surrogates else text
 
     def is_object_closed(self) -> bool:
-        """Return True if the argument object is closed. Scans only what arrived since the last call."""
+        """Return True if the argument object is closed. Scan only the parts that are new since the last call."""
         scanner = self._scanner
         if scanner is None:
             scanner = self._scanner = JsonObjectScanner()
@@ -154,7 +154,7 @@ class ToolCallBuilder:
         return self.object_text.strip("{} \t\r\n") == ""
 
     def _partial(self) -> dict[str, Any]:
-        """Return the arguments as far as received. Costs nothing unless called, then only what is new."""
+        """Return the arguments as far as received. Parse only the parts that are new since the last call."""
         if self._partial_parser is None:
             self._partial_parser = IncrementalJsonObject()
         if self._partial_parts < len(self.parts):
@@ -163,7 +163,7 @@ class ToolCallBuilder:
         return self._partial_parser.value
 
     def parse_arguments(self, *, recover_trailing_junk: bool) -> ParsedArguments:
-        """Return what the argument text means if nothing follows; parsed again only if it has changed."""
+        """Return the parsed argument text as if it had ended. Parse again only if it has changed."""
         if self._parsed is None or self._parsed_size != self.size:
             self._parsed_size = self.size
             restated = join_surrogates(self.text[self.restart_offset :]) if self.restart_offset else ""

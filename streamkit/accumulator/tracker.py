@@ -189,7 +189,7 @@ class ToolCallTracker:
     # ---------------------------------------------------------------- starts
 
     def _open(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None = None) -> None:
-        """Open a call; ``reused_from`` is the previous call on its key, whose name it takes if it has none."""
+        """Open a call. Without a name of its own it has that of ``reused_from``, the previous call on its key."""
         if not self._state.add_call():
             return
         self.start_named_calls()
@@ -210,7 +210,7 @@ class ToolCallTracker:
             self.warn_call(call, "slot_reused", f"a call of {name!r} began on the key of another, without its own id")
 
     def start_named_calls(self) -> None:
-        """Start the calls whose names can no longer grow: another call began, or the provider finished."""
+        """Start the calls whose names are final, because another call began or the provider finished."""
         if self._unstarted:
             for call in self._unstarted[:]:
                 if call.name:

@@ -19,7 +19,7 @@ STORED_NESTING = 200  # pydantic writes JSON of at most 255 levels, of which a C
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Upper bounds of what a turn keeps. Exceeding one ends the turn with ``limit_exceeded`` before memory grows."""
+    """Upper bounds of a turn. Exceeding one ends the turn with ``limit_exceeded`` before memory grows."""
 
     arguments: int = 8 * 1024 * 1024  #: characters of one call's arguments
     text: int = 64 * 1024 * 1024  #: characters of text, reasoning and files together
@@ -35,7 +35,7 @@ class TurnState:
         provider_name: the provider's registered name, a part of every canonical id.
         traits: the facts about the wire.
         turn_key: the stable name of the turn; None until ``resolve_turn_key`` decides.
-        limits: upper bounds of what the turn keeps.
+        limits: upper bounds of the turn.
         recover_trailing_junk: whether a call whose complete arguments are followed by other text counts as complete.
     """
 
