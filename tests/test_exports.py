@@ -170,7 +170,7 @@ def test_running_tools_loads_no_sdk() -> None:
 
 # ---------------------------------------------------------------- types of the signatures
 
-#: Types that a provider's package implements or uses, in ``streamkit.providers.provider``, and the accumulator's choice.
+#: Types that a provider implements or uses (``streamkit.providers.provider``), and the choice of the accumulator.
 INTERNAL_TYPES = {"Choice", "ChoiceSink", "Parser", "Rendered", "Sink"}
 
 
