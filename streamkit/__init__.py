@@ -124,7 +124,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "QueuedCall",
     "Notifier",
     "ToolNotification",
-    # whole runs
+    # runs of several rounds
     "run_loop",
     "Run",
     "RunState",

@@ -104,10 +104,10 @@ class ResponseBody:
 
 def _describe(head: bytes) -> str:
     if head[:1] == b"<":
-        return "the body is an HTML or XML page, not a stream"
+        return "an HTML or XML page instead of a stream"
     if head[:1] in (b"{", b"["):
-        return "the body is a JSON document of another kind, not a stream"
-    return "the body is not a stream of this wire"
+        return "a JSON document of another kind instead of a stream"
+    return "text that is not a stream of this wire"
 
 
 def failed_response(body: bytes, status: int, wait: float | None) -> StreamError:
