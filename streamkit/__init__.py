@@ -37,7 +37,7 @@ from streamkit.errors import (
 )
 from streamkit.events import Event, NormalizedToolChunk
 from streamkit.providers import detect, parse_messages, render, render_request
-from streamkit.providers.provider import Provider, ToolChoice
+from streamkit.providers.provider import Provider, ToolChoice, Traits
 from streamkit.turn import Turn
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "Accumulator",
     "WireTraits",
     "Provider",
+    "Traits",
     # running tools
     "Tool",
     "tool",

@@ -1,7 +1,7 @@
 """The values that outlive a stream: calls and their results, usage, the finish, errors and warnings; wire traits.
 
-Frozen msgspec structs and the literals of their fields; the traits are a dataclass, which a provider's facts extend. The module must not depend on how a wire transports any of
-this, nor on how a tool is run.
+Frozen msgspec structs and the literals of their fields. The wire traits are a dataclass, which a provider's facts
+extend. The module must not depend on how a wire transports any of this, nor on how a tool is run.
 """
 
 from __future__ import annotations

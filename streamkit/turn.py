@@ -17,7 +17,7 @@ import msgspec
 
 from streamkit import providers, sdk_objects
 from streamkit.accumulator import Accumulator, Limits
-from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage, WireTraits
+from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.choice_view import ChoiceView
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Event
@@ -84,12 +84,7 @@ class Turn(ChoiceView):
         self.provider: Provider = providers.get(provider)
         self._accumulator = Accumulator(
             self.provider.name,
-            WireTraits(
-                reuses_slots=self.provider.reuses_slots,
-                whole_names=self.provider.whole_names,
-                whole_calls=self.provider.whole_calls,
-                calls_end_in_order=getattr(self.provider, "calls_close_in_order", False),
-            ),
+            self.provider.traits,
             turn_key=turn_key,
             limits=limits,
             recover_trailing_junk=recover_trailing_junk,
@@ -194,7 +189,7 @@ class Turn(ChoiceView):
             self.input_kind = kind
             if kind == "bytes":
                 limit = self._state.limits.frame
-                self._body = ResponseBody(self.provider.framing, limit, failed=self._state.status[0] >= 400)
+                self._body = ResponseBody(self.provider.traits.framing, limit, failed=self._state.status[0] >= 400)
         elif self.input_kind != kind:
             raise UsageError(f"feed() got {kind} after {self.input_kind}: a turn takes one kind of input")
         return sdk_objects.to_plain(data) if kind == "object" else data

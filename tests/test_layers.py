@@ -32,6 +32,7 @@ KNOWN_CIRCLES = {
         }
     ),
     frozenset({"streamkit.leaked_markup.choice", "streamkit.leaked_markup.sink"}),
+    frozenset({"streamkit.providers.decoding", "streamkit.providers.provider", "streamkit.providers.rewriting"}),
     frozenset({"streamkit.tools.strict", "streamkit.tools.tool"}),
 }
 

@@ -95,7 +95,7 @@ def test_a_dialect_of_openai_chat_does_not_inherit_the_order_of_ends() -> None:
     acme = providers.dialect("acme")
     chunks = [chat(0, id="a", name="f", arguments="{}"), chat(1, id="b", name="f", arguments="{}")]
     assert feed_all(acme, chunks).completed_call(0) is None
-    assert feed_all(providers.dialect("acme", calls_close_in_order=True), chunks).completed_call(0) is not None
+    assert feed_all(providers.dialect("acme", calls_end_in_order=True), chunks).completed_call(0) is not None
 
 
 def test_a_failed_or_closed_turn_has_no_completed_call() -> None:
