@@ -1,12 +1,13 @@
 """The values that outlive a stream: calls and their results, usage, the finish, errors and warnings; wire traits.
 
-Frozen msgspec structs and the literals of their fields. The module must not depend on how a wire transports any of
-this, nor on how a tool is run.
+Frozen msgspec structs and the literals of their fields. The wire traits are a dataclass, which a provider's facts
+extend. The module must not depend on how a wire transports any of this, nor on how a tool is run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -85,13 +86,21 @@ RunWarningCode = Literal[
 WarningCode = Literal[TurnWarningCode, RunWarningCode]
 
 
-class WireTraits(Struct, frozen=True, kw_only=True):
-    """The facts about a wire that decide how the accumulator assigns and ends calls (docs/rules.md, "The stream")."""
+@dataclass(frozen=True, kw_only=True)
+class WireTraits:
+    """The facts about a wire that decide how the accumulator assigns and ends calls (docs/rules.md, "The stream").
 
-    reuses_slots: bool = False  #: a key may come again for another call without an id (Chat Completions)
-    whole_names: bool = True  #: a call's first delta has its complete name
-    whole_calls: bool = False  #: calls arrive complete, so one without arguments was not truncated
-    calls_end_in_order: bool = False  #: a call whose object is closed has ended once another call begins
+    Attributes:
+        reuses_slots: a call's key may come again for another call without an id (Chat Completions).
+        whole_names: a call's first delta has its complete name.
+        whole_calls: calls arrive complete, so a call without arguments was not truncated.
+        calls_end_in_order: a call whose object is closed has ended once another call begins.
+    """
+
+    reuses_slots: bool = False
+    whole_names: bool = True
+    whole_calls: bool = False
+    calls_end_in_order: bool = False
 
 
 class CallRef(Struct, frozen=True, gc=False):
