@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import collections.abc
 import importlib
 import importlib.resources
 import inspect
@@ -195,14 +197,24 @@ def functions_of(value: Any) -> Iterator[Callable[..., Any]]:
                 yield function
 
 
+class Names(dict[str, Any]):
+    """Names of annotations; one that is imported under TYPE_CHECKING only, and not public, becomes an empty class."""
+
+    def __missing__(self, name: str) -> Any:
+        if hasattr(builtins, name):
+            return getattr(builtins, name)
+        return type(name, (), {"__module__": "streamkit.unknown"})
+
+
 def return_type(function: Callable[..., Any]) -> Any:
-    """Return the resolved return annotation of a function, also of names imported under TYPE_CHECKING."""
+    """Return the resolved return annotation of a function."""
 
     def holder() -> None: ...
 
     holder.__annotations__ = {"return": function.__annotations__.get("return")}
-    names = {name: getattr(streamkit, name) for name in streamkit.__all__} | vars(events)
-    return get_type_hints(holder, globalns=vars(sys.modules[function.__module__]), localns=names)["return"]
+    public = {name: getattr(streamkit, name) for name in streamkit.__all__}
+    names = Names(vars(collections.abc) | public | vars(events) | vars(sys.modules[function.__module__]))
+    return get_type_hints(holder, localns=names)["return"]
 
 
 @pytest.mark.parametrize("name", [name for name in streamkit.__all__ if callable(getattr(streamkit, name))])
