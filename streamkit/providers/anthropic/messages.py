@@ -24,10 +24,11 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.providers.anthropic.media import as_text, media_block, result_content
+from streamkit.providers.anthropic.media import media_block, result_content
 from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.anthropic.strict import STRICT
 from streamkit.providers.block_renderer import BlockRenderer
+from streamkit.providers.encoding import text_or_json
 from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
 from streamkit.tools import Tool, strict_parameters
 
@@ -141,7 +142,7 @@ class AnthropicRenderer(BlockRenderer):
         part: Json = {"type": "tool_result", "tool_use_id": self.ids.result_id(block)}
         failure = self.failure_text(block)
         if failure is None:
-            part["content"] = result_content(block.result, self.changes) or as_text(block.result)
+            part["content"] = result_content(block.result, self.changes) or text_or_json(block.result)
         else:
             part["content"] = failure
             part["is_error"] = True
