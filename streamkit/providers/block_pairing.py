@@ -1,4 +1,4 @@
-"""Rules of wires whose messages contain calls and results as blocks: Anthropic's Messages and Bedrock's Converse.
+"""Request rules of providers whose messages contain calls and results as blocks: Anthropic and Bedrock Converse.
 
 A call is a block of an assistant message, and its result a block of the user message that follows. The counterpart for
 wires like Chat Completions is ``call_pairing``. This module depends on no provider: `BlockRules` is created with the

@@ -134,7 +134,7 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         self.report(f"{label} was left out: only the provider that made it accepts it")
         return []
 
-    # ---------------------------------------------------------------- the messages as a whole
+    # ---------------------------------------------------------------- all messages
 
     def put_results_first(self) -> None:
         """Move the results of each user message to its beginning, in the order of their calls."""

@@ -183,7 +183,7 @@ class AnthropicRenderer(BlockRenderer):
 
 
 def _find_container(contents: Sequence[Content], traits: Traits) -> str | None:
-    """Return the id of the container whose code waits for results, if code made the last calls; else None."""
+    """Return the id of the container in which the code that made the last calls runs; None if no code made them."""
     last = next((content for content in reversed(contents) if content.speaker == "ai"), None)
     for block in reversed(last.blocks if last is not None else []):
         container, caller = block.metadata.get("container"), block.metadata.get("caller")

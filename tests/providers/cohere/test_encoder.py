@@ -149,7 +149,7 @@ def test_answers_of_other_providers_are_emitted_in_this_ones_form() -> None:
         OpaqueBlock(raw={"type": "x"}),
         TextBlock(text="", metadata={"provider": "x", "citations": [{"a": 1}]}),
     )
-    turn = read(emitted(content, delta_size=0))
+    turn = read(emitted(content, delta_size=1))
     assert (turn.text, turn.reasoning) == ("half \ufffd", "sum")
     assert (turn.calls[0].raw_id, turn.calls[0].arguments) == ("call_t", {"input": "free"})
     assert turn.warnings == []

@@ -109,7 +109,7 @@ def test_answers_of_other_providers_are_emitted_in_this_ones_form() -> None:
         FileBlock(media_type="application/pdf", data="x"),
         OpaqueBlock(raw={"type": "x"}),
     )
-    turn = read(emitted(content, delta_size=0))
+    turn = read(emitted(content, delta_size=1))
     assert (turn.text, turn.reasoning) == ("Hi", "sum")
     assert (turn.calls[0].raw_id, turn.calls[0].arguments) == ("call_t", {"input": "free"})
     assert [(block.media_type, block.data) for block in turn.content.blocks if isinstance(block, FileBlock)] == [
