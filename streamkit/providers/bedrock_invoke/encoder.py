@@ -30,7 +30,7 @@ def emit(
     usage: Usage | None = None,
     delta_size: int = 16,
 ) -> Iterator[bytes]:
-    """Return the stream that would have brought this content, one event-stream frame at a time."""
+    """Return the event-stream frames of a stream that the parser reads as this content."""
     events = anthropic.emit(
         content, traits, response_id=response_id, model=model, finish=finish, usage=usage, delta_size=delta_size
     )
