@@ -24,7 +24,7 @@ def build_request(
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
 ) -> dict[str, Any]:
-    """Return the fields of a body that the conversation determines; the request's path has the model and the streaming.
+    """Return the fields of a body that the conversation determines; the path has the model.
 
     Raises:
         UsageError: The schema of a strict tool cannot be converted, or all of them together exceed a limit.
