@@ -95,13 +95,13 @@ def judge(contents: list[Content], where: str) -> None:
 CASES_WITH_CALLS = list(own_turns())
 
 
-@pytest.mark.parametrize("case", CASES_WITH_CALLS, ids=lambda case: f"{case.provider.name}/{case.folder.name}")
+@pytest.mark.parametrize("case", CASES_WITH_CALLS, ids=lambda case: f"{case.provider.name}/{case.path.stem}")
 def test_a_turn_of_any_wire_goes_on_with_any_provider(case: Case) -> None:
     pieces = next(iter(case.inputs().values()))[0]
     turn, _ = case.run(pieces)
     if not turn.content.blocks:
         pytest.skip("the turn said nothing that could be continued")
-    judge(conversation(turn), str(case.folder))
+    judge(conversation(turn), str(case.path))
 
 
 @pytest.mark.slow

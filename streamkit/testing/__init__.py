@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Call",
-    "Disconnect",
-    "Violation",
     "ConformanceError",
+    "Disconnect",
     "Reasoning",
     "Reply",
     "Report",
@@ -42,13 +41,14 @@ __all__ = [
     "Server",
     "Stall",
     "Status",
+    "Violation",
     "cases_in",
     "check_case",
     "check_provider",
     "every_cut",
-    "validate_request",
     "list_rules",
     "serve",
+    "validate_request",
 ]
 
 

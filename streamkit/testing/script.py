@@ -28,18 +28,18 @@ from streamkit.history import (
 )
 
 __all__ = [
-    "ReplyLike",
-    "ReplyFactory",
     "Call",
     "Disconnect",
     "Item",
     "Reasoning",
     "Reply",
+    "ReplyFactory",
+    "ReplyLike",
     "Request",
     "Script",
+    "ScriptPlayer",
     "Stall",
     "Status",
-    "ScriptPlayer",
 ]
 
 

@@ -17,7 +17,7 @@ from streamkit.history import Block, Content, ReasoningBlock, TextBlock, ToolCal
 from streamkit.providers.provider import Provider
 from streamkit.testing.script import Call, Disconnect, Item, Reasoning, Reply, Stall
 
-__all__ = ["Step", "StreamRenderer", "to_json_array", "split_reads"]
+__all__ = ["Step", "StreamRenderer", "split_reads", "to_json_array"]
 
 #: What the server does next: send these bytes, wait, or hang up.
 Step: TypeAlias = bytes | Stall | Disconnect

@@ -10,7 +10,7 @@ from streamkit import events
 from streamkit.events import Event, Reasoning, Refusal, Text, ToolCallDelta
 from streamkit.turn import Turn
 
-__all__ = ["summary", "merge_deltas", "full_snapshot"]
+__all__ = ["full_snapshot", "merge_deltas", "summary"]
 
 
 def summary(turn: Turn) -> dict[str, Any]:

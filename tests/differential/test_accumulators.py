@@ -75,28 +75,25 @@ def streams() -> Iterator[Path]:
     for provider in providers.names():
         if witness_of(provider) is None or provider == "openai_responses":
             continue  # that SDK refuses streams without the announcements that our cases leave out
-        for folder in cases_in(CASES / provider):
-            case = Case(providers.get(provider), folder)
-            body = any(stream.suffix == ".json" for stream in case.streams)
-            if (
-                not body
-                and not {"status", "error", "options"} & case.about.keys()  # an SDK knows nothing of our options
-                and "bytes" in case.about.get("door", ["bytes"])
-            ):
-                yield folder
+        for path in cases_in(CASES / provider):
+            case = Case(providers.get(provider), path)
+            is_body = "body" in case.fields or any(file.suffix == ".txt" for file in case.byte_files)
+            has_options = {"status", "transport_error", "options"} & case.fields.keys()  # which the SDKs do not have
+            if not is_body and not has_options and "bytes" in case.fields.get("inputs", ["bytes"]):
+                yield path
 
 
-@pytest.mark.parametrize("folder", list(streams()), ids=lambda folder: f"{folder.parent.name}/{folder.name}")
-def test_the_sdk_says_the_same_of_a_case(folder: Path) -> None:
-    case = Case(providers.get(folder.parent.name), folder)
+@pytest.mark.parametrize("path", list(streams()), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_the_sdk_accumulates_the_same_turn_from_a_case(path: Path) -> None:
+    case = Case(providers.get(path.parent.name), path)
     data = case.inputs()["bytes"][0][0]
     turn, _ = case.run([data])
-    found = differing(folder.parent.name, data, turn)
-    assert found == LISTED.get(f"{folder.parent.name}/{folder.name}", set()), VERSIONS
+    differences = differing(path.parent.name, data, turn)
+    assert differences == LISTED.get(f"{path.parent.name}/{path.stem}", set()), VERSIONS
 
 
-def test_every_listed_case_is_there() -> None:
-    assert LISTED.keys() <= {f"{folder.parent.name}/{folder.name}" for folder in streams()}
+def test_every_listed_case_exists() -> None:
+    assert LISTED.keys() <= {f"{path.parent.name}/{path.stem}" for path in streams()}
 
 
 PROVIDERS = {

@@ -21,7 +21,7 @@ from streamkit import providers
 from streamkit.providers.provider import Provider
 from streamkit.testing.request_rules.rule import Rule, Violation
 
-__all__ = ["Violation", "Rule", "validate_request", "list_rules"]
+__all__ = ["Rule", "Violation", "list_rules", "validate_request"]
 
 #: The file and the table of each provider; those not named here speak Chat Completions.
 _TABLES = {

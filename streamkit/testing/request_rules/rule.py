@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-__all__ = ["Finding", "Check", "Violation", "Json", "Rule", "is_object_text", "objects", "shown", "words"]
+__all__ = ["Check", "Finding", "Json", "Rule", "Violation", "is_object_text", "objects", "shown", "words"]
 
 Json: TypeAlias = dict[str, Any]
 #: Where something stands (``messages.1.content.0.id``), and what is wrong with it there.
