@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import request_validators
-from shared_data import CAPTURES, CONFORMANCE_CASES
+from shared_data import CONFORMANCE_CASES, recorded_streams
 
 from streamkit import Content, Turn, providers, render_request
 from streamkit.history import ToolResponseBlock
@@ -21,13 +21,6 @@ from streamkit.testing import Violation, cases_in, validate_request
 from streamkit.testing.conformance import Case
 
 CASES = CONFORMANCE_CASES
-FOLDERS = {  # of recorded streams, where they are not called as their provider
-    "anthropic_messages": "anthropic",
-    "cohere_v2": "cohere",
-    "groq_chat": "groq",
-    "mistral_chat": "mistral",
-    "other_openai_compat": "openai_compatible",
-}
 STRICT: dict[str, Callable[[dict[str, Any]], None]] = {
     "openai_chat": request_validators.openai_chat_request,
     "azure_openai": request_validators.openai_chat_request,
@@ -105,18 +98,17 @@ def test_a_turn_of_any_wire_goes_on_with_any_provider(case: Case) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CAPTURES.is_dir(), reason="the recorded streams are not beside this checkout")
-def test_every_recorded_turn_goes_on_with_any_provider() -> None:
-    entries = json.loads((CAPTURES / "manifest.json").read_text(encoding="utf-8"))["files"]
+def test_every_recorded_turn_continues_on_any_provider() -> None:
+    streams = recorded_streams()
     judged = 0
-    for entry in entries:
-        turn = Turn(FOLDERS.get(entry["wire"], entry["wire"]), turn_key="turn-1")
-        turn.feed((CAPTURES / entry["file"]).read_bytes())
+    for stream in streams:
+        turn = Turn(stream.provider, turn_key="turn-1")
+        turn.feed(stream.data)
         turn.close()
         if turn.content.blocks:
-            judge(conversation(turn), entry["file"])
+            judge(conversation(turn), str(stream))
             judged += 1
-    assert judged > len(entries) // 2
+    assert judged > len(streams) // 2
 
 
 def test_one_history_of_all_wires_goes_on_with_any_provider() -> None:

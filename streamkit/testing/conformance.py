@@ -233,7 +233,7 @@ class Case:
         return self.fields.get("turn_key", "turn-1") or None
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the case file itself, one sentence each."""
+        """Return the errors of the case file itself, one sentence each."""
         problems = []
         for name, value in self.fields.items():
             if name not in _FIELDS:
@@ -262,7 +262,7 @@ class Case:
     # ---------------------------------------------------------------- input
 
     def inputs(self) -> dict[str, list[list[Any]]]:
-        """Return the input by its form, each in every split: lists of what is fed one after the other."""
+        """Return the input in each form and split: by the form, a list of splits, each a list of parts to feed."""
         inputs: dict[str, list[list[Any]]] = {}
         chunks = self.chunks
         if self.byte_files:
@@ -385,7 +385,7 @@ class _ChunkObject:
 
 
 def _expand(entry: Any) -> list[Any]:
-    """Return the chunks for which an entry stands."""
+    """Return the chunks of an entry, which may be a repetition."""
     if isinstance(entry, dict) and entry.keys() == {"$times", "$chunk"}:
         return [entry["$chunk"]] * entry["$times"]
     return [entry]

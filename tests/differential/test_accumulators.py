@@ -6,7 +6,6 @@ there fails, and so does one that is there and gone.
 
 from __future__ import annotations
 
-import json
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 from differential.sdk_accumulators import VERSIONS, WITNESSES, Said
-from shared_data import CAPTURES
+from shared_data import CAPTURES, recorded_streams
 
 from streamkit import Turn, providers
 from streamkit.providers.openai_chat import ChatProvider
@@ -96,33 +95,24 @@ def test_every_listed_case_exists() -> None:
     assert LISTED.keys() <= {f"{path.parent.name}/{path.stem}" for path in streams()}
 
 
-PROVIDERS = {
-    "anthropic_messages": "anthropic",
-    "groq_chat": "groq",
-    "mistral_chat": "mistral",
-    "other_openai_compat": "openai_compatible",
-}
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(not (CAPTURES / "manifest.json").exists(), reason="no recorded streams here")
-def test_the_sdks_say_the_same_of_recorded_streams() -> None:
-    found: set[tuple[str, frozenset[str]]] = set()
-    read = 0
-    for entry in json.loads((CAPTURES / "manifest.json").read_text("utf-8"))["files"]:
-        provider = PROVIDERS.get(entry["wire"], entry["wire"])
-        if provider not in providers.names() or witness_of(provider) is None:
+def test_the_sdks_accumulate_the_same_turns_from_recorded_streams() -> None:
+    differences: set[tuple[str, frozenset[str]]] = set()
+    compared = 0
+    for stream in recorded_streams():
+        if stream.provider not in providers.names() or witness_of(stream.provider) is None:
             continue
-        data = (CAPTURES / entry["file"]).read_bytes()
-        turn = Turn(provider, "t")
-        turn.feed(data)
+        turn = Turn(stream.provider, "t")
+        turn.feed(stream.data)
         turn.close()
-        if differs := differing(provider, data, turn):
-            found.add((provider, frozenset(differs)))
-        read += 1
-    assert read > 100
-    assert found - LISTED_OF_RECORDED == set()
-    assert LISTED_OF_RECORDED - found == set()
+        if differs := differing(stream.provider, stream.data, turn):
+            differences.add((stream.provider, frozenset(differs)))
+        compared += 1
+    assert compared > 10
+    assert differences - LISTED_OF_RECORDED == set()
+    if CAPTURES.is_dir():  # the streams of the repository alone do not show every divergence
+        assert compared > 100
+        assert LISTED_OF_RECORDED - differences == set()
 
 
 def test_every_divergence_has_its_reason_and_its_evidence() -> None:

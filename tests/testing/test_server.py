@@ -457,7 +457,7 @@ def test_a_reply_that_a_provider_cannot_say_is_told_to_the_client(client):
     with serve(["hi"]) as server:
         response = client.post(server.base_url(Mute()) + "/chat/completions", json={"stream": True})
     assert response.status_code == 500
-    assert "mute cannot say this reply: ValueError: no words for hi" in response.json()["error"]["message"]
+    assert "mute cannot send this reply: ValueError: no words for hi" in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -466,10 +466,10 @@ def test_a_reply_that_a_provider_cannot_say_is_told_to_the_client(client):
         (lambda: Reply(3), "not int: 3"),
         (lambda: Status(200), "from 400 to 599"),
         (lambda: serve([Call("f")]), "put it into a Reply"),
-        (lambda: serve([3]), "a turn is a Reply"),
+        (lambda: serve([3]), "a turn must be a Reply"),
         (lambda: serve("x", delta_size=0), "at least 1"),
         (lambda: serve("x", read_size=0), "at least 1"),
-        (lambda: serve("x", delay=-1), "pace"),
+        (lambda: serve("x", delay=-1), "delay must be"),
         (lambda: serve("x").url, "only inside its `with`"),
         (lambda: serve("x").base_url("anthropic"), "only inside its `with`"),
     ],

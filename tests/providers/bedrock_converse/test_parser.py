@@ -12,7 +12,7 @@ from botocore.eventstream import EventStream
 from botocore.parsers import EventStreamJSONParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared_data import CAPTURES
+from shared_data import RecordedStream, recorded_streams
 from wire_streams import amazon_frame, converse_frame, dumped
 
 from streamkit import Turn, providers
@@ -20,7 +20,7 @@ from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk, Reasoning, Text, ToolCallDelta
 from streamkit.providers.bedrock_converse import content_blocks as blocks_module
 
-RECORDED = sorted((CAPTURES / "bedrock_converse").glob("*.eventstream"))
+RECORDED = recorded_streams("bedrock_converse", ".eventstream")
 PROVIDER = providers.get("bedrock_converse")
 
 
@@ -491,12 +491,10 @@ def summary(turn: Turn) -> dict[str, Any]:
     return {**turn.to_dict(), "content": turn.content.model_dump(mode="json")}
 
 
-@pytest.fixture(params=RECORDED or [None], ids=lambda path: path.stem if path else "none")
+@pytest.fixture(params=RECORDED, ids=str)
 def recorded(request: pytest.FixtureRequest) -> bytes:
-    if request.param is None:
-        pytest.skip("the recorded streams (../shared/captures) are not here")
-    data: bytes = request.param.read_bytes()
-    return data
+    stream: RecordedStream = request.param
+    return stream.data
 
 
 def test_bytes_and_boto3s_dicts_say_the_same(recorded: bytes) -> None:
