@@ -212,7 +212,8 @@ async def test_options_are_those_of_all_tools_or_of_some(session: Any) -> None:
     )
     assert [tool.name for tool in tools if tool.approval == "allow"] == ["home_get_weather"]
 
-    with pytest.raises(UsageError, match=r"options for \['files_read'\]"):  # the server's name is files.read
+    # the server's name is files.read
+    with pytest.raises(UsageError, match=r"options for unknown tools \['files_read'\]"):
         await mcp_tools(session, options={"files_read": {"approval": "ask"}})
     with pytest.raises(UsageError, match="approval is"):
         await mcp_tools(session, options={"wait": {"approval": "never"}})  # type: ignore[typeddict-item]
@@ -226,7 +227,7 @@ async def test_hints_of_the_server_change_nothing_by_themselves(session: Any) ->
 
 
 async def test_what_is_no_connected_session_is_refused(session: Any, process: Process) -> None:
-    with pytest.raises(UsageError, match=r"takes a connected mcp\.ClientSession"):
+    with pytest.raises(UsageError, match=r"needs a connected mcp\.ClientSession"):
         await mcp_tools("http://localhost/mcp")  # type: ignore[arg-type]
     send, receive = anyio.create_memory_object_stream[Any](0)
     with send, receive, pytest.raises(UsageError, match="not initialized"):
@@ -234,7 +235,7 @@ async def test_what_is_no_connected_session_is_refused(session: Any, process: Pr
     with pytest.raises(UsageError, match="not connected"):
         await mcp_tools(mcp.Client(process.parameters))
     for prefix in ("a.", "é", "x" * 33):
-        with pytest.raises(UsageError, match="cannot be a prefix"):
+        with pytest.raises(UsageError, match="is not a legal prefix"):
             await mcp_tools(session, prefix=prefix)
 
 
@@ -303,9 +304,9 @@ async def test_what_the_server_reports_as_an_error_is_the_calls_error(session: A
     say = tools["p_say"]
     assert await failure(say, content="two texts", error=True) == "It rains.\nIt snows."
     assert await failure(say, data="alone", error=True) == '{"n":1}'
-    assert await failure(say, content="nothing", error=True) == "p_say failed and did not say why."
+    assert await failure(say, content="nothing", error=True) == "p_say failed without a reason."
     assert await failure(say, code=-32602, message="No such city.") == "p_say failed: No such city."
-    assert await failure(say, code=-32000, message="") == "p_say failed: its MCP server answered with error -32000"
+    assert await failure(say, code=-32000, message="") == "p_say failed: its MCP server reported error -32000"
     assert await failure(say, invalid=True) == (
         "p_say failed: what its MCP server answered is not valid (content: Input should be a valid list)."
     )
@@ -320,7 +321,7 @@ async def test_what_the_server_reports_as_an_error_is_the_calls_error(session: A
     )
     assert [(result.status, result.error) for result in update.results] == [
         ("error", "It rains."),
-        ("error", "tell failed and did not say why."),
+        ("error", "tell failed without a reason."),
     ]
     assert update.messages[1]["content"][0]["is_error"] is True
 
@@ -376,8 +377,8 @@ async def test_a_call_from_another_event_loop_is_refused_and_the_session_lives_o
     )
     update = await anyio.to_thread.run_sync(execution.run_sync)
     assert update.results[0].error == (
-        "files_read failed with UsageError: an MCP tool runs in the event loop of its session, and this is another "
-        "thread's."
+        "files_read failed with UsageError: an MCP tool must run in the event loop of its session, not in "
+        "another thread."
     )
     assert await tools["files_read"]() == "the file"
 
@@ -385,8 +386,8 @@ async def test_a_call_from_another_event_loop_is_refused_and_the_session_lives_o
 async def test_a_server_that_dies_gives_errors_to_all_its_calls_and_to_later_ones(tmp_path: Path) -> None:
     def gone(name: str) -> str:
         return (
-            f"{name} gave no answer: the connection to its MCP server is closed. Whether the call had an effect is not "
-            f"known. Go on without {name}."
+            f"{name} failed: the connection to its MCP server is closed. Whether the call had an effect is not "
+            f"known. Continue without {name}."
         )
 
     async with connected(Process(tmp_path)) as session:
@@ -421,7 +422,7 @@ async def test_a_client_is_as_good_as_a_session_and_answers_a_server_that_asks(t
         assert await tools["say"](asking=True) == "So it is blue."
         bare = await by_name(client.session)
         assert await failure(bare["say"], asking=True) == (
-            "say failed: its MCP server asks for input that nobody can give here."
+            "say failed: its MCP server asks for input, which is not available here."
         )
         before = process.lines.count("list None")
         await mcp_tools(client)  # a fresh listing, not the client's cache

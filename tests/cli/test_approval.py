@@ -157,7 +157,7 @@ def test_where_there_is_no_terminal_nobody_agreed(monkeypatch, capsys):
     with serve([Reply(Call("send_message", {"to": "Ida"})), "Pity."]) as server:
         assert chat(server, "send_message") == 0
     sys.stdin.close()
-    said = "Not run: send_message was not approved: nobody could be asked, since there is no terminal."
+    said = "Not run: send_message was not approved: there is no terminal at which to ask for approval."
     assert results(server) == [said]
     assert said in capsys.readouterr().err
 

@@ -114,7 +114,7 @@ def test_a_refused_request_is_one_sentence(capsys, name):
 def test_the_wait_that_is_asked_for_is_said(capsys):
     with serve(Status(429, "slow down", retry_after=2)) as server:
         assert chat(server, "anthropic", "hello") == 1
-    assert "slow down (HTTP status 429); it asks to wait 2 seconds" in capsys.readouterr().err
+    assert "slow down (HTTP status 429); retry after 2 seconds" in capsys.readouterr().err
 
 
 def test_a_broken_connection_is_one_sentence_and_what_came_stays(capsys):
@@ -139,7 +139,7 @@ def test_an_answer_that_was_cut_is_said(capsys):
         assert chat(server, "anthropic", "hello") == 1
     captured = capsys.readouterr()
     assert captured.out == "Once upon\n"
-    assert "greatest length" in captured.err
+    assert "maximum number of tokens" in captured.err
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_an_answer_that_was_cut_is_said(capsys):
         (["--provider", "openai_chat", "--base-url", "localhost", "hello"], "begins with http"),
         (["--provider", "openai_chat", "--tool", "chat_tools", "hello"], "module:function"),
         (["--provider", "openai_chat", "--tool", "no_such_module:f", "hello"], "No module named 'no_such_module'"),
-        (["--provider", "openai_chat", "--tool", "chat_tools:f", "hello"], "there is no f in chat_tools"),
+        (["--provider", "openai_chat", "--tool", "chat_tools:f", "hello"], "the module chat_tools has no f"),
         (["--provider", "openai_chat", "--tool", "chat_tools:not_a_tool", "hello"], "not_a_tool"),
         (["--provider", "openai_chat", " "], "the prompt is empty"),
     ],
@@ -166,7 +166,7 @@ def test_a_missing_key_names_its_variable(monkeypatch, capsys):
     monkeypatch.delenv("GEMINI_API_KEY")
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
     assert main(["chat", "--provider", "gemini", "--model", "m", "hello"]) == 2
-    assert "set GEMINI_API_KEY or GOOGLE_API_KEY" in capsys.readouterr().err
+    assert "set the environment variable GEMINI_API_KEY or GOOGLE_API_KEY" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")

@@ -53,7 +53,7 @@ def test_without_the_extra_a_sentence_says_what_to_install(missing):
 def test_help_and_normalize_need_no_extra():
     blocked = "import sys; sys.modules.update(dict.fromkeys(['rich', 'httpx', 'uvicorn', 'starlette']))"
     done = run(f"{blocked}; from streamkit.cli import main; sys.exit(main(['normalize', 'nowhere']))")
-    assert (done.returncode, done.stderr) == (2, "nowhere: cannot be read: No such file or directory\n")
+    assert (done.returncode, done.stderr) == (2, "nowhere: the file cannot be read: No such file or directory\n")
 
 
 def test_it_runs_as_a_module():

@@ -72,10 +72,10 @@ def test_a_folder_is_walked_in_order(folder, capsys):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "is empty"),
+        (b"", "the file is empty"),
         (b"<!doctype html><p>Bad gateway", "it begins with '<!doctype html>"),
-        (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40, "is no stream"),
-        (b'{"name": "something else"}', "is no stream"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40, "not a stream"),
+        (b'{"name": "something else"}', "not a stream"),
     ],
 )
 def test_a_foreign_file_is_named_and_the_others_are_done(folder, capsys, content, sentence):
@@ -95,7 +95,7 @@ def test_a_foreign_file_is_not_read_as_a_provider_that_was_named(tmp_path, capsy
     assert main(["normalize", "--provider", "anthropic", str(page)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert f"{page}: is no stream of anthropic: an HTML" in captured.err
+    assert f"{page}: not a stream of anthropic: an HTML" in captured.err
 
 
 def test_what_cannot_be_read_is_named(folder, capsys):
@@ -105,8 +105,8 @@ def test_what_cannot_be_read_is_named(folder, capsys):
     assert main(["normalize", str(missing), str(empty), str(folder / "gemini.sse")]) == 2
     captured = capsys.readouterr()
     assert captured.err.splitlines() == [
-        f"{missing}: cannot be read: No such file or directory",
-        f"{empty}: there is no file in this folder",
+        f"{missing}: the file cannot be read: No such file or directory",
+        f"{empty}: the folder contains no file",
     ]
     assert json.loads(captured.out)["provider"] == "gemini"
 
