@@ -89,7 +89,7 @@ CASES_WITH_CALLS = list(own_turns())
 
 
 @pytest.mark.parametrize("case", CASES_WITH_CALLS, ids=lambda case: f"{case.provider.name}/{case.path.stem}")
-def test_a_turn_of_any_wire_goes_on_with_any_provider(case: Case) -> None:
+def test_a_turn_of_any_wire_continues_on_any_provider(case: Case) -> None:
     pieces = next(iter(case.inputs().values()))[0]
     turn, _ = case.run(pieces)
     if not turn.content.blocks:
@@ -111,7 +111,7 @@ def test_every_recorded_turn_continues_on_any_provider() -> None:
     assert judged > len(streams) // 2
 
 
-def test_one_history_of_all_wires_goes_on_with_any_provider() -> None:
+def test_one_history_of_all_wires_continues_on_any_provider() -> None:
     contents: list[Content] = []
     for name in providers.names():
         case = next((case for case in CASES_WITH_CALLS if case.provider.name == name), None)

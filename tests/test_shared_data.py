@@ -99,7 +99,7 @@ def test_large_recorded_stream_byte_by_byte(entry: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry["file"])
-def test_a_recorded_stream_that_ends_in_order_runs_every_whole_call(entry: dict[str, Any]) -> None:
+def test_every_complete_call_of_a_recorded_stream_that_ends_in_order_is_executable(entry: dict[str, Any]) -> None:
     provider = check.provider_name(entry["wire"])
     needs(provider)
     turn = check.run(provider, [stream_of(entry)])
@@ -110,7 +110,7 @@ def test_a_recorded_stream_that_ends_in_order_runs_every_whole_call(entry: dict[
 
 
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry["file"])
-def test_the_wire_of_a_recorded_stream_is_detected_or_not_but_never_wrongly(entry: dict[str, Any]) -> None:
+def test_the_wire_of_a_recorded_stream_is_never_detected_wrongly(entry: dict[str, Any]) -> None:
     provider = check.provider_name(entry["wire"])
     needs(provider)
     found = providers.detect(stream_of(entry)[:512])

@@ -27,12 +27,12 @@ STREAM = {"model": "m", "stream": True}
         ("gemini", "/v1/projects/p/locations/l/publishers/google/models/pro:streamGenerateContent", {}, "pro"),
     ],
 )
-def test_the_paths_that_clients_use_are_answered(provider, path, body, model):
+def test_the_server_responds_at_the_paths_that_clients_use(provider, path, body, model):
     model = model or path.split("/", 2)[2].rpartition("/")[0]  # an ARN has slashes
     assert endpoint_of(provider).asked("POST", path, {"alt": "sse"}, body) == ParsedRequest(model, as_array=False)
 
 
-def test_gemini_gives_an_array_where_events_are_not_asked_for():
+def test_gemini_sends_an_array_unless_events_are_requested():
     asked = endpoint_of("gemini").asked("POST", "/v1beta/models/m:streamGenerateContent", {}, {})
     assert asked == ParsedRequest("m", as_array=True)
 
@@ -57,7 +57,7 @@ def test_gemini_gives_an_array_where_events_are_not_asked_for():
         ("bedrock_invoke", "POST", "/model/m/invoke", {}, 400),
     ],
 )
-def test_other_requests_are_refused(provider, method, path, body, status):
+def test_other_requests_are_rejected(provider, method, path, body, status):
     refused = endpoint_of(provider).asked(method, path, {}, body)
     assert isinstance(refused, Status)
     assert refused.status == status
