@@ -1,8 +1,8 @@
 """A third-party provider with its own wire, in one module.
 
-The wire is lines of JSON: ``{"by": model, "ref": id}``, ``{"say": text}``, ``{"think": text}``, ``{"use": name, "no": n,
-"as": id}``, ``{"more": text, "no": n}`` (a delta of the arguments), ``{"bye": why, "cost": [in, out]}``, ``{"oops":
-text}``.
+The wire is lines of JSON: ``{"by": model, "ref": id}``, ``{"say": text}``, ``{"think": text}``, ``{"use": name,
+"no": n, "as": id}``, ``{"more": text, "no": n}`` (a delta of the arguments), ``{"bye": why, "cost": [in, out]}``,
+``{"oops": text}``.
 """
 
 from __future__ import annotations
