@@ -349,14 +349,14 @@ async def test_calls_canceled_while_they_wait_have_their_results() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"approvals": {"call_1": True}}, "no call 'call_1' waits"),
+        ({"approvals": {"call_1": True}}, "no call 'call_1' awaits approval"),
         ({"approvals": "pending"}, "True, False or an Approval"),
         ({"history": HISTORY}, "from its state"),
         ({"thread": []}, "from its state"),
         ({"run_key": "other"}, "from its state"),
         ({"tool_choice": "none"}, "from its state"),
-        ({"resume": "{}"}, "takes a RunState"),
-        ({"resume": None, "provider": "openai_chat", "history": HISTORY, "approvals": {}}, "give its state"),
+        ({"resume": "{}"}, "must be a RunState"),
+        ({"resume": None, "provider": "openai_chat", "history": HISTORY, "approvals": {}}, "pass its state"),
         ({"resume": None, "history": HISTORY}, "needs provider="),
     ],
 )

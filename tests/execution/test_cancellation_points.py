@@ -108,7 +108,7 @@ async def test_canceled_at_every_step(
                 await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()
         assert tools.running == 0
-        if not execution._used:  # cancelled before it was awaited at all
+        if not execution._is_used:  # cancelled before it was awaited at all
             continue
         statuses.add(tuple(check_legal(execution.update.contents)))
         assert [message["role"] for message in execution.update.messages][:2] == ["assistant", "tool"]

@@ -405,14 +405,14 @@ async def test_progress_of_an_early_call_is_told_at_once() -> None:
 
 async def test_an_open_turn_cannot_be_awaited_nor_watched() -> None:
     turn = Turn("anthropic", turn_key="t")
-    with pytest.raises(UsageError, match="not over"):
+    with pytest.raises(UsageError, match="turn is open"):
         await execute_tool_calls_batched(turn, tools=[])
-    with pytest.raises(UsageError, match="not over"):
+    with pytest.raises(UsageError, match="turn is open"):
         execute_tool_calls_batched(turn, tools=[]).close_without_running()
     with pytest.raises(UsageError, match="inside the block"):
         execute_tool_calls_batched(turn, tools=[]).feed([])
     async with execute_tool_calls_batched(turn, tools=[]) as execution:
-        with pytest.raises(UsageError, match="not over"):
+        with pytest.raises(UsageError, match="turn is open"):
             await anext(execution)
     with pytest.raises(UsageError, match="not ended"):
         _ = execution.update

@@ -109,7 +109,7 @@ async def test_an_unknown_tool_is_an_error_that_lists_the_tools_nearest_first() 
 
 async def test_an_unknown_tool_where_there_are_none() -> None:
     update = await execute_tool_calls_batched(calls("x"), tools=[], provider="gemini")
-    assert "no tools at all" in (update.results[0].error or "")
+    assert "there are no other tools" in (update.results[0].error or "")
 
 
 async def test_rejected_arguments_are_an_error_that_names_them() -> None:
@@ -501,7 +501,7 @@ async def test_run_timeout_ends_all_calls_and_gives_the_update() -> None:
     ]
     errors = [result.error or "" for result in execution.update.results[1:]]
     assert ["Not finished" in error for error in errors] == [True, True, False]
-    assert "Not begun within the 0.05 seconds" in errors[2]
+    assert "Not started within the 0.05 seconds" in errors[2]
 
 
 # ---------------------------------------------------------------- approval

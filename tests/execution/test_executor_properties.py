@@ -241,7 +241,7 @@ def check_after(plan: Plan, schedule: Schedule) -> None:
     assert place.running == []
     assert max(place.begun.values(), default=1) == 1, "a tool ran twice"
     assert schedule.running == 0
-    assert not any(schedule.start_next(owner) for owner in list(schedule._owners))
+    assert not any(schedule.start_next(owner) for owner in list(schedule._executions))
     assert not schedule._by_key
 
 
@@ -476,7 +476,7 @@ class PausedRuns(RuleBasedStateMachine):
             run = run_loop(self.model, resume=state, approvals=approvals, tools=self.tools(Counter()), shape=self.shape)
             with anyio.CancelScope() as scope:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(run._alone)
+                    tasks.start_soon(run._run_unwatched)
                     for _ in range(steps):
                         await anyio.lowlevel.checkpoint()
                     scope.cancel()

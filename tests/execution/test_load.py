@@ -435,8 +435,8 @@ def reachable(*roots: Any) -> set[int]:
 def beyond(run: Any) -> Counter[str]:
     """How many objects there are, by type, that are not the conversation's."""
     gc.collect()
-    context = run._conversation.context
-    held = reachable(run._conversation.contents, context.contents, context.native, run._conversation.reports)
+    context = run._state.context
+    held = reachable(run._state.contents, context.contents, context.messages, run._state.usage_reports)
     return Counter(type(each).__name__ for each in gc.get_objects() if id(each) not in held)
 
 

@@ -15,7 +15,7 @@ from execution.chat_chunks import answer, as_bytes
 from streamkit import Content, RoundContext, StreamError, StreamInterrupted, UsageError, run_loop
 from streamkit.events import Event, Failed, Warned
 from streamkit.execution import request
-from streamkit.execution.retrying import delay, is_programming_error, is_retryable
+from streamkit.execution.policies import delay, is_programming_error, is_retryable
 
 HISTORY = [Content.system("Be brief."), Content.human("Weather in Oslo?")]
 CALL = ("get_weather", {"city": "Oslo"})
@@ -293,7 +293,7 @@ async def test_a_mistake_in_the_program_is_not_hidden_behind_another_provider() 
 
 @pytest.mark.anyio
 async def test_a_thread_cannot_go_on_with_another_provider() -> None:
-    with pytest.raises(UsageError, match="give history"):
+    with pytest.raises(UsageError, match="pass history="):
         run_loop(Model(), provider="openai_chat", thread=[], fallbacks=["anthropic"])
 
 
@@ -365,7 +365,7 @@ async def test_a_hook_cannot_take_a_thread_to_another_provider() -> None:
         thread=[{"role": "user", "content": "?"}],
         before_follow_up=lambda context: replace(context, provider=providers.get("anthropic")),
     )
-    with pytest.raises(UsageError, match="give history"):
+    with pytest.raises(UsageError, match="pass history="):
         await run
 
 
@@ -382,8 +382,8 @@ async def test_no_hook_is_called_before_the_first_request_nor_between_pauses() -
     [
         ({"fallbacks": "anthropic"}, "a list of providers"),
         ({"fallbacks": ["antropic"]}, "unknown provider"),
-        ({"before_follow_up": ["compact"]}, "hook 0 is a function"),
-        ({"approve": True}, "approve is a function"),
+        ({"before_follow_up": ["compact"]}, r"before_follow_up\[0\] must be a function"),
+        ({"approve": True}, "approve must be a function"),
         ({"retries": -1}, "at least 0"),
         ({"shape": "parallel"}, "'batched' or 'sequential'"),
     ],
@@ -394,5 +394,5 @@ def test_misuse_is_refused_at_once(wrong: dict[str, Any], message: str) -> None:
 
 
 def test_a_model_that_cannot_be_called_is_refused_at_once() -> None:
-    with pytest.raises(UsageError, match="create_new_stream is a function"):
+    with pytest.raises(UsageError, match="create_new_stream must be a function"):
         loop("gpt-4")

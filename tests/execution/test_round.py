@@ -81,8 +81,8 @@ def test_calls_alone_need_a_format() -> None:
     with pytest.raises(UsageError, match="provider="):
         Round([call()])
     with pytest.raises(UsageError, match="provider="):
-        Round([call()], formatting=FormatCallbacks(call=lambda call, arguments: {}))
-    Round([call()], formatting=FormatCallbacks(batch=lambda completed: []))
+        Round([call()], callbacks=FormatCallbacks(call=lambda call, arguments: {}))
+    Round([call()], callbacks=FormatCallbacks(batch=lambda completed: []))
 
 
 # ---------------------------------------------------------------- calls that may not run
@@ -129,7 +129,7 @@ def test_whole_calls_of_a_failed_turn_are_canceled() -> None:
 
 
 def test_withheld_calls_are_canceled_with_the_reason() -> None:
-    [result] = Round(closed_turn("", GOOD), withheld="Not today.").results_so_far
+    [result] = Round(closed_turn("", GOOD), block_reason="Not today.").results_so_far
     assert (result.status, result.error) == ("canceled", "Not today.")
 
 
@@ -285,32 +285,32 @@ def own_batch(completed: list[ToolResult]) -> list[dict[str, Any]]:
 
 
 def test_format_batch_writes_the_whole_round() -> None:
-    made_round = settled(Round([call(index=0), call(index=1)], formatting=FormatCallbacks(batch=own_batch)))
+    made_round = settled(Round([call(index=0), call(index=1)], callbacks=FormatCallbacks(batch=own_batch)))
     assert made_round.update().messages == [{"all": ["call_0", "call_1"], "values": ["ok", "ok"]}]
 
 
 def test_format_batch_of_sequential_writes_each_step() -> None:
     made_round = settled(
-        Round([call(index=0), call(index=1)], shape="sequential", formatting=FormatCallbacks(batch=own_batch))
+        Round([call(index=0), call(index=1)], shape="sequential", callbacks=FormatCallbacks(batch=own_batch))
     )
     assert [message["all"] for message in made_round.update().messages] == [["call_0"], ["call_1"]]
 
 
 def test_formats_of_call_and_result_together() -> None:
     formatting = FormatCallbacks(call=own_call, result=own_result)
-    sequential = settled(Round([call(index=0), call(index=1)], shape="sequential", formatting=formatting)).update()
+    sequential = settled(Round([call(index=0), call(index=1)], shape="sequential", callbacks=formatting)).update()
     assert roles(sequential.messages) == ["assistant", "own", "assistant", "own"]
     assert sequential.messages[3] == {"role": "own", "of": "call_1", "value": "ok", "arguments": {"n": 1}}
-    batched = settled(Round([call(index=0), call(index=1)], formatting=formatting)).update()
+    batched = settled(Round([call(index=0), call(index=1)], callbacks=formatting)).update()
     assert roles(batched.messages) == ["assistant", "assistant", "own", "own"]
 
 
 @pytest.mark.parametrize("provider", ["openai_chat", "anthropic"])
 def test_one_format_alone_replaces_its_half_of_the_providers(provider: str) -> None:
     calls = [call(index=0), call(index=1)]
-    results = settled(Round(calls, provider=provider, formatting=FormatCallbacks(result=own_result))).update().messages
+    results = settled(Round(calls, provider=provider, callbacks=FormatCallbacks(result=own_result))).update().messages
     assert [message["role"] for message in results] == ["assistant", "own", "own"]
-    said = settled(Round(calls, provider=provider, formatting=FormatCallbacks(call=own_call))).update().messages
+    said = settled(Round(calls, provider=provider, callbacks=FormatCallbacks(call=own_call))).update().messages
     assert [message.get("own") for message in said[:2]] == ["f", "f"]
     theirs = settled(Round(calls, provider=provider)).update().messages
     assert said[2:] == theirs[1:]
@@ -318,13 +318,13 @@ def test_one_format_alone_replaces_its_half_of_the_providers(provider: str) -> N
 
 def test_a_format_may_give_several_messages() -> None:
     formatting = FormatCallbacks(call=lambda made, arguments: [{"a": 1}, {"b": 2}], result=own_result)
-    update = settled(Round([call()], formatting=formatting)).update()
+    update = settled(Round([call()], callbacks=formatting)).update()
     assert update.messages[:2] == [{"a": 1}, {"b": 2}]
 
 
 def test_a_call_without_arguments_is_formatted_with_none_of_them() -> None:
     broken = call(state="invalid", arguments=None, arguments_text="{x")
-    update = Round([broken], formatting=FormatCallbacks(call=own_call, result=own_result)).update()
+    update = Round([broken], callbacks=FormatCallbacks(call=own_call, result=own_result)).update()
     assert update.messages[0]["arguments"] == {}
 
 

@@ -37,7 +37,7 @@ def test_every_stage_can_be_reached_and_leads_to_an_ending() -> None:
 
 
 def test_only_what_ran_can_be_completed() -> None:
-    assert {stage for stage in STAGES if "completed" in TRANSITIONS[stage]} == {"running", "held"}  # type: ignore[index]
+    assert {stage for stage in STAGES if "completed" in TRANSITIONS[stage]} == {"running", "early_result"}  # type: ignore[index]
 
 
 # ---------------------------------------------------------------- one round, by hand
@@ -60,7 +60,7 @@ def test_a_call_begins_once() -> None:
 def test_a_call_that_somebody_is_asked_about_does_not_begin() -> None:
     made = Round(calls(1), provider="openai_chat")
     made.require_approval(0)
-    with pytest.raises(UsageError, match="asking"):
+    with pytest.raises(UsageError, match="awaiting_approval"):
         made.start(0)
     made.approve(0)
     made.start(0)
@@ -113,7 +113,7 @@ def finish(turn: Turn, reason: str) -> None:
 def test_an_early_result_is_held_until_the_turn_is_confirmed() -> None:
     turn, made, call = begun_early(("f", {"n": 1}), ("g", {}))
     assert made.set_result(0, ToolResult(call, "completed", "early")) is None
-    assert made.stage(0) == "held"
+    assert made.stage(0) == "early_result"
     assert made.results_so_far == []
     finish(turn, "tool_use")
     assert made.close() == []
@@ -167,11 +167,11 @@ def test_arguments_that_changed_after_the_call_began_make_it_run_again() -> None
 
 def test_nothing_begins_early_of_a_turn_that_is_over_or_twice() -> None:
     turn, made, call = begun_early(("f", {"n": 1}))
-    with pytest.raises(UsageError, match="begun"):
+    with pytest.raises(UsageError, match="has started"):
         made.start_early(call)
     finish(turn, "tool_use")
     made.close()
-    with pytest.raises(UsageError, match="goes on"):
+    with pytest.raises(UsageError, match="open turn"):
         made.start_early(call)
 
 
@@ -244,7 +244,7 @@ class RoundMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def allow(self, data: st.DataObject) -> None:
-        if (position := self.some(data, "asking")) is not None:
+        if (position := self.some(data, "awaiting_approval")) is not None:
             self.round.approve(position)
 
     @rule(data=st.data())
@@ -255,7 +255,7 @@ class RoundMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), status=st.sampled_from(ENDINGS))
     def settle(self, data: st.DataObject, status: ResultStatus) -> None:
-        position = self.some(data, "waiting", "asking", "running")
+        position = self.some(data, "waiting", "awaiting_approval", "running")
         if position is None:
             return
         result = ToolResult(self.round.calls[position], status, "late" if status == "completed" else None)
@@ -293,7 +293,7 @@ class RoundMachine(RuleBasedStateMachine):
             self.close("tool_use")
         for position in self.round.open_positions:
             stage = self.round.stage(position)
-            if stage == "asking":
+            if stage == "awaiting_approval":
                 self.round.approve(position)
             if self.round.stage(position) == "waiting":
                 self.round.start(position)
@@ -316,9 +316,9 @@ TestRoundMachine.settings = settings(max_examples=150, stateful_step_count=25, d
 
 def test_of_an_open_turn_only_what_began_early_is_settled_and_once() -> None:
     turn, made, call = begun_early(("f", {"n": 1}), ("g", {}))
-    with pytest.raises(UsageError, match="no call of that position runs"):
+    with pytest.raises(UsageError, match="no call at position"):
         made.set_result(1, ToolResult(turn.calls[1], "completed", 1))
     made.set_result(0, ToolResult(call, "completed", 1))
-    with pytest.raises(UsageError, match="no call of that position runs"):
+    with pytest.raises(UsageError, match="no call at position"):
         made.set_result(0, ToolResult(call, "completed", 1))
-    assert [made.stage(position) for position in (0, 1)] == ["held", "waiting"]
+    assert [made.stage(position) for position in (0, 1)] == ["early_result", "waiting"]

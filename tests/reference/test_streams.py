@@ -346,7 +346,7 @@ async def test_calls_of_an_answer_cut_at_its_length_are_answered_each(provider: 
     _, ran, update = await executed(provider, chunks)
     assert ran == [("f", 1)]
     assert [result.status for result in update.results] == ["completed", "error"]
-    assert "the answer reached its length limit" in (update.results[1].error or "")
+    assert "the response reached its length limit" in (update.results[1].error or "")
 
 
 @pytest.mark.anyio
