@@ -78,7 +78,7 @@ def results_of(contents: list[Content]) -> list[tuple[str | None, Any, str | Non
     return [(block.name, block.result, block.status) for block in told]  # type: ignore[union-attr]
 
 
-async def test_the_others_run_and_the_run_waits() -> None:
+async def test_the_other_calls_run_and_the_run_pauses() -> None:
     house = House()
     run = await paused(house)
     assert run.ended == "awaiting_approval"
@@ -89,7 +89,7 @@ async def test_the_others_run_and_the_run_waits() -> None:
     assert run.state.pending == [call.id for call in run.pending]
 
 
-async def test_it_goes_on_where_it_stopped_with_one_result_a_call_in_call_order() -> None:
+async def test_a_resumed_run_continues_with_one_result_a_call_in_call_order() -> None:
     house = House()
     run = await paused(house)
     dust, desk = run.pending
@@ -115,7 +115,7 @@ async def test_it_goes_on_where_it_stopped_with_one_result_a_call_in_call_order(
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-async def test_answers_may_come_one_at_a_time_and_in_any_order(order: tuple[int, ...]) -> None:
+async def test_approvals_may_arrive_one_at_a_time_and_in_any_order(order: tuple[int, ...]) -> None:
     house = House()
     run = await paused(house, *[("remove", {"what": str(n)}) for n in range(3)])
     ids = [call.id for call in run.pending]
@@ -138,7 +138,7 @@ async def test_answers_may_come_one_at_a_time_and_in_any_order(order: tuple[int,
     ]
 
 
-async def test_resumed_without_an_answer_it_waits_again_and_nothing_runs_twice() -> None:
+async def test_resumed_without_an_approval_it_pauses_again_and_nothing_runs_twice() -> None:
     house = House()
     run = await paused(house)
     again = await run_loop(Model(), resume=stored(run.state), tools=house.tools)
@@ -147,7 +147,7 @@ async def test_resumed_without_an_answer_it_waits_again_and_nothing_runs_twice()
     assert again.state == run.state
 
 
-async def test_an_approval_may_change_the_arguments_and_they_are_checked() -> None:
+async def test_an_approval_of_a_resumed_run_may_change_the_arguments_which_are_validated() -> None:
     house = House()
     run = await paused(house)
     dust, desk = [call.id for call in run.pending]
@@ -168,7 +168,7 @@ async def test_a_reason_reaches_the_model() -> None:
     assert "dust is load-bearing" in model.asked[0].request["messages"][2]["content"]
 
 
-async def test_a_callback_answers_at_once_and_none_leaves_the_question_open() -> None:
+async def test_a_callback_decides_at_once_and_none_leaves_the_call_pending() -> None:
     house = House()
 
     async def approve(call: Any, deps: Any) -> bool | None:
@@ -180,7 +180,7 @@ async def test_a_callback_answers_at_once_and_none_leaves_the_question_open() ->
     assert [call.arguments for call in run.pending] == [{"what": "desk"}]
 
 
-async def test_a_resumed_run_may_be_answered_by_a_callback() -> None:
+async def test_a_callback_may_approve_the_calls_of_a_resumed_run() -> None:
     house = House()
     run = await paused(house)
     run = await run_loop(
@@ -190,7 +190,7 @@ async def test_a_resumed_run_may_be_answered_by_a_callback() -> None:
     assert house.done == ["look desk", "remove dust", "remove desk"]
 
 
-async def test_calls_behind_a_barrier_that_waits_run_after_it() -> None:
+async def test_calls_after_a_pending_exclusive_call_run_after_it() -> None:
     done: list[str] = []
 
     def read() -> str:
@@ -213,7 +213,7 @@ async def test_calls_behind_a_barrier_that_waits_run_after_it() -> None:
     assert [value for _, value, _ in results_of(run.contents)] == ["old", None, "new"]
 
 
-async def test_a_later_round_is_paused_with_all_before_it_kept() -> None:
+async def test_a_pause_in_a_later_round_keeps_the_earlier_rounds() -> None:
     house = House()
     model = Model(answer("First.", CALLS[0], usage=(10, 1)), answer("Then.", CALLS[1], usage=(20, 2)))
     run = await run_loop(model, provider="openai_chat", tools=house.tools, history=HISTORY, run_key="k")
@@ -231,7 +231,7 @@ async def test_a_later_round_is_paused_with_all_before_it_kept() -> None:
     assert resumed.rounds == 3
 
 
-async def test_a_paused_thread_goes_on_as_a_thread() -> None:
+async def test_a_run_paused_with_a_thread_resumes_with_the_thread() -> None:
     house = House()
     thread = [{"role": "user", "content": "Tidy up.", "name": "ann"}]
     given = {"provider": "openai_chat", "tools": house.tools, "run_key": "k"}
@@ -244,7 +244,7 @@ async def test_a_paused_thread_goes_on_as_a_thread() -> None:
     assert model.asked[0].request["messages"] == run.thread[:3]
 
 
-async def test_another_provider_may_go_on_with_a_paused_history() -> None:
+async def test_another_provider_may_resume_a_paused_history() -> None:
     house = House()
     run = await paused(house, CALLS[1])
     message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "usage": {}}
@@ -258,7 +258,7 @@ async def test_another_provider_may_go_on_with_a_paused_history() -> None:
     assert blocks == ["text", "text", "tool_use", "tool_result"]
 
 
-async def test_a_denied_policy_and_a_changed_tool_box_are_results_too() -> None:
+async def test_a_denying_policy_and_a_removed_tool_give_results_too() -> None:
     house = House()
     run = await paused(house, CALLS[1])
     resumed = await run_loop(
@@ -268,7 +268,7 @@ async def test_a_denied_policy_and_a_changed_tool_box_are_results_too() -> None:
     assert status == "error"
 
 
-async def test_the_state_holds_neither_deps_nor_tools_nor_what_the_request_was_made_with() -> None:
+async def test_the_state_contains_neither_deps_nor_tools_nor_keys() -> None:
     class Deps:
         key = "sk-not-in-the-state"
 
@@ -283,7 +283,7 @@ async def test_the_state_holds_neither_deps_nor_tools_nor_what_the_request_was_m
     }  # fmt: skip
 
 
-async def test_whatever_a_tool_returned_is_stored() -> None:
+async def test_any_value_of_a_tool_is_stored_in_the_state() -> None:
     class Odd:
         def __str__(self) -> str:
             return "odd"
@@ -328,7 +328,7 @@ async def test_failures_before_the_pause_count_for_the_breaker() -> None:
     assert run.ended == "breaker"
 
 
-async def test_calls_canceled_while_they_wait_have_their_results() -> None:
+async def test_pending_calls_have_results_after_cancellation() -> None:
     house = House()
     run = await paused(house)
     resumed = run_loop(Model(answer("Done.")), resume=stored(run.state), approvals={run.pending[0].id: True},
@@ -360,7 +360,7 @@ async def test_calls_canceled_while_they_wait_have_their_results() -> None:
         ({"resume": None, "history": HISTORY}, "needs provider="),
     ],
 )
-async def test_misuse_is_refused_at_once(wrong: dict[str, Any], message: str) -> None:
+async def test_misuse_is_rejected_at_once(wrong: dict[str, Any], message: str) -> None:
     house = House()
     run = await paused(house)
     if wrong.get("approvals") == "pending":
@@ -382,7 +382,7 @@ async def test_misuse_is_refused_at_once(wrong: dict[str, Any], message: str) ->
         lambda state: state["calls"][0].update(id=None),
     ],
 )
-async def test_a_state_that_is_damaged_is_refused_when_it_is_read(damaged: Any) -> None:
+async def test_a_damaged_state_is_rejected_when_it_is_validated(damaged: Any) -> None:
     run = await paused(House())
     data = json.loads(run.state.model_dump_json())
     damaged(data)
@@ -421,7 +421,7 @@ anyio.run(main)
 """
 
 
-async def test_another_process_goes_on(tmp_path: Path) -> None:
+async def test_another_process_resumes_the_run(tmp_path: Path) -> None:
     house = House()
     run = await paused(house)
     assert run.state is not None
@@ -442,7 +442,7 @@ async def test_another_process_goes_on(tmp_path: Path) -> None:
     ]
 
 
-async def test_a_call_that_waits_needs_its_answer_though_the_tool_would_now_run_unasked() -> None:
+async def test_a_pending_call_still_needs_approval_if_its_tool_no_longer_does() -> None:
     house = House()
     run = await paused(house, CALLS[1])
     unasked = [tool(each.function if hasattr(each, "function") else each, name=name, approval="allow")

@@ -131,7 +131,9 @@ async def watching(watched: Any) -> None:
 
 @pytest.mark.parametrize("execute", EXECUTORS)
 @pytest.mark.parametrize("use", ["await", "watch"])
-async def test_people_who_are_asked(execute: Callable[..., Execution], use: str, cancel: str) -> None:
+async def test_cancellation_while_approvals_are_requested(
+    execute: Callable[..., Execution], use: str, cancel: str
+) -> None:
     seen: set[tuple[str | None, ...]] = set()
     calls = [("remove", {}), ("remove", {}), ("look", {}), ("remove", {})]
 
@@ -164,7 +166,7 @@ async def test_people_who_are_asked(execute: Callable[..., Execution], use: str,
 @pytest.mark.slow
 @pytest.mark.parametrize("execute", EXECUTORS)
 @pytest.mark.parametrize("use", ["await", "watch"])
-async def test_tools_in_threads(execute: Callable[..., Execution], use: str, cancel: str) -> None:
+async def test_cancellation_of_tools_in_threads(execute: Callable[..., Execution], use: str, cancel: str) -> None:
     seen: set[tuple[str | None, ...]] = set()
 
     def begin() -> Any:
@@ -270,7 +272,7 @@ async def test_a_run(shape: Any, calls: list[str], cancel: str) -> None:
 
 
 @pytest.mark.parametrize("eager", [False, True], ids=["in its place", "begun early"])
-async def test_a_run_that_would_wait_for_an_answer(cancel: str, eager: bool) -> None:
+async def test_a_run_that_would_await_approval(cancel: str, eager: bool) -> None:
     """It is left before it is known to wait: what ran is told of, and the question has its result too."""
     seen: set[tuple[str | None, ...]] = set()
 
@@ -297,7 +299,7 @@ async def test_a_run_that_would_wait_for_an_answer(cancel: str, eager: bool) -> 
 
 @pytest.mark.parametrize("at", ["tool_completed", "finished"])
 @pytest.mark.parametrize("eager", [False, True], ids=["in its place", "begun early"])
-async def test_leaving_where_the_tools_have_come_to_a_question_meanwhile(eager: bool, at: str) -> None:
+async def test_leaving_while_a_call_awaits_approval(eager: bool, at: str) -> None:
     office = Office()
     tools = office.tools()
     tools[0].eager = eager
@@ -360,7 +362,7 @@ async def test_a_resumed_run(shape: Any, cancel: str) -> None:
 
 
 @pytest.mark.parametrize("looks", [1, 2])
-async def test_canceled_just_when_something_has_changed_every_call_has_its_result(looks: int) -> None:
+async def test_canceled_at_the_moment_of_a_change_every_call_has_its_result(looks: int) -> None:
     """What runs was told of the change, and goes on once more before it learns that it is cancelled."""
     for _ in range(30):  # on trio the order of tasks that can go on is random
         await cancel_at_a_change(looks)

@@ -158,7 +158,7 @@ async def test_three_running_tools_canceled_have_three_canceled_results() -> Non
     assert check_legal(execution.update.contents) == ["canceled"] * 3
 
 
-async def test_results_say_whether_a_canceled_call_had_begun() -> None:
+async def test_results_of_canceled_calls_report_whether_they_had_started() -> None:
     async def hang() -> None:
         await anyio.sleep_forever()
 
@@ -305,7 +305,7 @@ async def test_leaving_a_run_while_tools_run_gives_every_call_its_result() -> No
 
 
 @pytest.mark.parametrize("at", ["text", "tool_running"])
-async def test_a_run_held_open_over_a_yield_and_closed_from_another_task(at: str) -> None:
+async def test_a_run_open_across_a_yield_is_closed_from_another_task(at: str) -> None:
     tools, streams, held = Tools(), list[Stream](), []
 
     async def body() -> AsyncIterator[Any]:
@@ -358,7 +358,7 @@ async def test_a_run_closed_while_another_task_waits_for_its_events(anyio_backen
     await nothing_left()
 
 
-async def test_a_generator_that_is_just_dropped_leaves_nothing(anyio_backend_name: str) -> None:
+async def test_a_generator_that_is_only_dropped_leaves_no_task(anyio_backend_name: str) -> None:
     if anyio_backend_name != "asyncio":
         pytest.skip("trio warns of generators that are left to be collected, as it should")
     tools, streams = Tools(), list[Stream]()
@@ -377,7 +377,7 @@ async def test_a_generator_that_is_just_dropped_leaves_nothing(anyio_backend_nam
     await nothing_left()
 
 
-def test_an_event_loop_that_is_shut_down_takes_the_work_with_it() -> None:
+def test_the_shutdown_of_the_event_loop_ends_the_work() -> None:
     ended: list[str] = []
 
     async def hang() -> None:

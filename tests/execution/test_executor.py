@@ -107,12 +107,12 @@ async def test_an_unknown_tool_is_an_error_that_lists_the_tools_nearest_first() 
     assert "There are: read_file, bash." in (update.results[0].error or "")
 
 
-async def test_an_unknown_tool_where_there_are_none() -> None:
+async def test_an_unknown_tool_without_any_tools_is_an_error() -> None:
     update = await execute_tool_calls_batched(calls("x"), tools=[], provider="gemini")
     assert "there are no other tools" in (update.results[0].error or "")
 
 
-async def test_rejected_arguments_are_an_error_that_names_them() -> None:
+async def test_invalid_arguments_are_an_error_that_names_them() -> None:
     async def add(a: int, b: int) -> int:
         return a + b
 
@@ -146,7 +146,7 @@ async def test_a_tool_that_exits_does_not_end_the_program() -> None:
     assert "SystemExit: 3" in ((await one(aleave)).error or "")
 
 
-async def test_an_exception_group_says_what_it_holds() -> None:
+async def test_the_error_of_an_exception_group_lists_its_members() -> None:
     async def fail() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self_fail)
@@ -188,7 +188,7 @@ async def test_a_hanging_tool_times_out_and_is_canceled() -> None:
     assert ended == ["cleaned up"]
 
 
-async def test_a_tools_own_timeout_goes_before() -> None:
+async def test_a_tools_own_timeout_takes_precedence() -> None:
     async def hang() -> None:
         await anyio.sleep_forever()
 
@@ -205,7 +205,7 @@ async def test_a_timeout_of_the_tools_own_is_an_error() -> None:
     assert "TimeoutError" in (result.error or "")
 
 
-async def test_a_hanging_thread_times_out_and_the_result_says_that_it_runs_on() -> None:
+async def test_a_hanging_thread_times_out_and_the_result_reports_that_it_still_runs() -> None:
     gate = threading.Event()
     seen: list[bool] = []
 
@@ -223,7 +223,7 @@ async def test_a_hanging_thread_times_out_and_the_result_says_that_it_runs_on() 
     assert seen == [True]
 
 
-async def test_given_up_threads_do_not_use_up_the_places_of_others() -> None:
+async def test_abandoned_threads_do_not_occupy_the_places_of_other_calls() -> None:
     gate = threading.Event()
 
     def hang() -> None:
@@ -259,7 +259,7 @@ async def test_a_sync_tool_does_not_block_the_event_loop() -> None:
     assert ticks >= 5
 
 
-async def test_a_cancellation_that_a_tool_meets_by_itself_is_its_error(anyio_backend_name: str) -> None:
+async def test_a_cancellation_inside_a_tool_is_its_error(anyio_backend_name: str) -> None:
     if anyio_backend_name != "asyncio":
         pytest.skip("only asyncio raises the cancellation of what was awaited")
 
@@ -281,7 +281,7 @@ async def test_a_tool_without_a_function_cannot_be_run() -> None:
     assert "cannot be run here" in ((await one(Tool(name="shown"))).error or "")
 
 
-async def test_a_sync_function_that_gives_an_awaitable() -> None:
+async def test_a_sync_function_that_returns_an_awaitable() -> None:
     async def later() -> str:
         return "later"
 
@@ -321,7 +321,7 @@ async def test_a_generator_reports_progress_and_its_last_value_is_the_result() -
     assert execution.update.results[0].value == "the result"
 
 
-async def test_progress_is_not_held_back_until_the_next_value() -> None:
+async def test_progress_is_not_delayed_until_the_next_value() -> None:
     gate = anyio.Event()
 
     async def work() -> AsyncIterator[str]:
@@ -428,7 +428,7 @@ async def test_800_calls_run_five_at_a_time_and_results_keep_their_order() -> No
     assert len(update.messages) == 801
 
 
-async def test_sequential_runs_one_at_a_time_in_order() -> None:
+async def test_sequential_calls_run_one_at_a_time_in_order() -> None:
     gauge = Gauge()
     await execute_tool_calls_sequentially(
         calls(*[("run", {"number": n}) for n in range(20)]), tools=[gauge.run], provider="openai_chat"
@@ -437,7 +437,7 @@ async def test_sequential_runs_one_at_a_time_in_order() -> None:
     assert gauge.order == list(range(20))
 
 
-async def test_batched_calls_run_beside_each_other() -> None:
+async def test_batched_calls_run_concurrently() -> None:
     meeting = Counter[str]()
     both = anyio.Event()
 
@@ -482,7 +482,7 @@ async def test_an_exclusive_tool_is_a_barrier() -> None:
     assert all(len(each) == 1 for each in seen if "w" in each or "r3" in each)
 
 
-async def test_run_timeout_ends_all_calls_and_gives_the_update() -> None:
+async def test_run_timeout_ends_all_calls_and_returns_the_update() -> None:
     async def hang() -> None:
         await anyio.sleep_forever()
 
@@ -516,7 +516,7 @@ async def test_a_denied_tool_never_runs() -> None:
     assert (result.status, result.value) == ("denied", None)
 
 
-async def test_ask_without_anybody_to_ask_is_denied_and_says_so() -> None:
+async def test_a_call_that_needs_approval_is_denied_without_an_approver() -> None:
     result = await one(tool(wipe, approval="ask"))
     assert result.status == "denied"
     assert "needs approval" in (result.error or "")
@@ -531,7 +531,7 @@ async def test_ask_without_anybody_to_ask_is_denied_and_says_so() -> None:
         (Approval(False, reason="too late"), "denied"),
     ],
 )
-async def test_an_answer_decides(answer: Any, status: str) -> None:
+async def test_a_decision_applies(answer: Any, status: str) -> None:
     asked: list[Any] = []
 
     async def approve(call: ToolCall, deps: Any) -> Any:
@@ -545,7 +545,7 @@ async def test_an_answer_decides(answer: Any, status: str) -> None:
         assert "too late" in (result.error or "")
 
 
-async def test_an_answer_may_change_the_arguments_which_are_checked_again() -> None:
+async def test_an_approval_may_change_the_arguments_which_are_validated_again() -> None:
     async def add(a: int, b: int) -> int:
         return a + b
 
@@ -560,7 +560,7 @@ async def test_an_answer_may_change_the_arguments_which_are_checked_again() -> N
     assert (await one(asking, {"a": 1, "b": 2}, approve=spoil)).status == "error"
 
 
-async def test_asking_that_fails_is_a_denial() -> None:
+async def test_an_approve_that_raises_is_a_denial() -> None:
     async def approve(call: ToolCall, deps: Any) -> bool:
         raise ConnectionError("nobody home")
 
@@ -569,7 +569,7 @@ async def test_asking_that_fails_is_a_denial() -> None:
     assert "nobody home" in (result.error or "")
 
 
-async def test_only_agreed_calls_are_said_to_run() -> None:
+async def test_only_approved_calls_are_notified_as_running() -> None:
     async def approve(call: ToolCall, deps: Any) -> bool:
         return call.index == 0
 
@@ -580,7 +580,7 @@ async def test_only_agreed_calls_are_said_to_run() -> None:
     assert [event.call.index for event in events if isinstance(event, ToolRunning)] == [0]
 
 
-async def test_waiting_for_people_takes_no_slot() -> None:
+async def test_awaiting_approval_occupies_no_place() -> None:
     answered = anyio.Event()
 
     async def approve(call: ToolCall, deps: Any) -> bool:
@@ -603,7 +603,7 @@ async def test_waiting_for_people_takes_no_slot() -> None:
 # ---------------------------------------------------------------- turns
 
 
-async def test_calls_that_may_not_run_have_their_endings_first() -> None:
+async def test_the_result_events_of_blocked_calls_come_first() -> None:
     async def get(city: str) -> str:
         return city
 
@@ -652,7 +652,7 @@ async def test_nothing_runs_before_it_is_awaited(execute: Any) -> None:
     assert update is execution.update
 
 
-async def test_a_second_use_is_refused() -> None:
+async def test_a_second_use_is_rejected() -> None:
     execution = execute_tool_calls_batched(calls("wipe"), tools=[wipe], provider="gemini")
     await execution
     with pytest.raises(UsageError, match="once"):
@@ -662,7 +662,7 @@ async def test_a_second_use_is_refused() -> None:
             pass
 
 
-async def test_it_is_watched_only_inside_its_block() -> None:
+async def test_it_is_iterated_only_inside_its_block() -> None:
     with pytest.raises(UsageError, match="async with"):
         async for _ in execute_tool_calls_batched(calls("wipe"), tools=[wipe], provider="gemini"):
             pass
@@ -674,7 +674,7 @@ def test_run_sync_needs_no_event_loop(execute: Any) -> None:
     assert [result.value for result in update.results] == ["wiped", "wiped"]
 
 
-async def test_run_sync_is_refused_inside_an_event_loop() -> None:
+async def test_run_sync_is_rejected_inside_an_event_loop() -> None:
     execution = execute_tool_calls_batched(calls("wipe"), tools=[wipe], provider="gemini")
     with pytest.raises(UsageError, match="await"):
         execution.run_sync()
@@ -682,7 +682,7 @@ async def test_run_sync_is_refused_inside_an_event_loop() -> None:
 
 
 @pytest.mark.parametrize("numbers", [{"limit": 0}, {"timeout": 0}, {"run_timeout": -1}])
-async def test_numbers_that_make_no_sense_are_refused(numbers: dict[str, Any]) -> None:
+async def test_numbers_out_of_range_are_rejected(numbers: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(numbers))):
         execute_tool_calls_batched([], tools=[], provider="gemini", **numbers)
 
@@ -692,7 +692,7 @@ async def test_no_calls_at_all() -> None:
     assert (update.messages, update.contents, update.results) == ([], [], [])
 
 
-async def test_a_format_that_raises_is_raised_and_nobody_waits_for_ever() -> None:
+async def test_an_exception_of_a_format_callback_propagates_and_ends_the_iteration() -> None:
     def broken(completed: Any) -> Any:
         raise ZeroDivisionError
 
@@ -727,7 +727,7 @@ async def test_the_callers_context_variables_reach_the_tools() -> None:
 # ---------------------------------------------------------------- one tool alone
 
 
-async def test_execute_one_tool_gives_the_result_and_reports_the_events() -> None:
+async def test_execute_one_tool_returns_the_result_and_reports_the_events() -> None:
     events: list[ToolEvent] = []
     [call] = calls("wipe")
     result = await execute_one_tool(call, tools=[wipe], report=events.append)
@@ -740,7 +740,7 @@ async def test_execute_one_tool_does_not_run_a_broken_call() -> None:
     assert (await execute_one_tool(call, tools=[wipe])).status == "error"
 
 
-async def test_execute_one_tool_says_its_ending_when_canceled() -> None:
+async def test_execute_one_tool_reports_its_result_event_when_canceled() -> None:
     async def hang() -> None:
         await anyio.sleep_forever()
 
@@ -751,7 +751,7 @@ async def test_execute_one_tool_says_its_ending_when_canceled() -> None:
     assert [event.type for event in events] == ["tool_running", "tool_canceled"]
 
 
-async def test_a_round_with_calls_to_run_cannot_just_be_concluded() -> None:
+async def test_a_round_with_calls_to_run_cannot_be_closed_without_running() -> None:
     async def f() -> None: ...
 
     execution = execute_tool_calls_batched(closed_turn("", ("f", {})), tools=[f])
@@ -759,7 +759,7 @@ async def test_a_round_with_calls_to_run_cannot_just_be_concluded() -> None:
         execution.close_without_running()
 
 
-async def test_a_round_without_any_is_concluded_with_no_task_for_it() -> None:
+async def test_a_round_without_calls_is_closed_without_a_task() -> None:
     execution = execute_tool_calls_batched(closed_turn("Hello.", ("f", "{")), tools=[])
     assert [result.status for result in execution.close_without_running().results] == ["error"]
     with pytest.raises(UsageError, match="used once"):

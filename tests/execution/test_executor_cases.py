@@ -88,7 +88,7 @@ def test_every_exec_case_of_the_shared_data_has_a_test_here() -> None:
 
 
 @pytest.mark.anyio
-async def test_ex_001_an_unknown_tool_is_told_the_names_there_are_and_the_others_run() -> None:
+async def test_ex_001_the_error_of_an_unknown_tool_lists_the_names_and_the_others_run() -> None:
     async def bash(command: str) -> str:
         return f"ran {command}"
 
@@ -106,7 +106,7 @@ async def test_ex_001_an_unknown_tool_is_told_the_names_there_are_and_the_others
 
 @pytest.mark.anyio
 @EXECUTORS
-async def test_ex_002_a_tool_that_raises_has_an_error_result_and_the_other_its_own(execute: Any) -> None:
+async def test_ex_002_a_tool_that_raises_gets_an_error_result_and_the_other_call_its_own(execute: Any) -> None:
     async def fail() -> None:
         raise LookupError("no such city")
 
@@ -129,7 +129,7 @@ async def test_ex_002_a_tool_that_raises_has_an_error_result_and_the_other_its_o
 
 @pytest.mark.anyio
 @EXECUTORS
-async def test_ex_003_a_tool_that_never_returns_times_out_and_leaves_no_task_nor_thread(execute: Any) -> None:
+async def test_ex_003_a_tool_that_never_returns_times_out_and_leaves_no_task_or_thread(execute: Any) -> None:
     ended: list[str] = []
 
     @tool(timeout=0.1)
@@ -250,7 +250,7 @@ async def test_ex_005_of_800_calls_five_run_at_a_time_and_results_keep_call_orde
 
 
 @pytest.mark.anyio
-async def test_ex_006_an_exclusive_tool_waits_for_those_before_it_and_keeps_those_behind_it_waiting() -> None:
+async def test_ex_006_an_exclusive_tool_waits_for_earlier_calls_and_blocks_later_ones() -> None:
     log: list[str] = []
     both_read = anyio.Event()
 
@@ -292,7 +292,7 @@ async def test_ex_006_an_exclusive_tool_waits_for_those_before_it_and_keeps_thos
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("first", ["look", "remove"])
-async def test_ex_007_of_a_mixed_batch_the_unasked_call_runs_and_the_asked_one_is_added_on_resuming(first: str) -> None:
+async def test_ex_007_of_a_mixed_batch_one_call_runs_and_the_pending_one_is_added_on_resuming(first: str) -> None:
     ran: list[str] = []
 
     async def look() -> str:
@@ -329,7 +329,7 @@ async def test_ex_007_of_a_mixed_batch_the_unasked_call_runs_and_the_asked_one_i
 
 
 @pytest.mark.anyio
-async def test_ex_008_a_denied_call_never_runs_and_the_model_is_told_so() -> None:
+async def test_ex_008_a_denied_call_never_runs_and_the_model_gets_the_reason() -> None:
     ran: list[str] = []
 
     @tool(approval="ask")
@@ -363,7 +363,7 @@ CALL = ("get_weather", {"city": "Oslo"})
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("forced", ["required", "get_weather"])
-async def test_ex_009_a_forced_tool_choice_is_that_of_the_first_round_alone_unless_a_hook_keeps_it(forced: str) -> None:
+async def test_ex_009_a_forced_tool_choice_applies_to_the_first_round_unless_a_hook_keeps_it(forced: str) -> None:
     named = {"type": "function", "function": {"name": "get_weather"}}
     wire = "required" if forced == "required" else named
 
@@ -384,7 +384,7 @@ async def test_ex_009_a_forced_tool_choice_is_that_of_the_first_round_alone_unle
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("wire", ["openai_chat", "anthropic"])
-async def test_ex_010_the_last_round_is_asked_without_tools_and_no_call_is_left_without_its_result(wire: str) -> None:
+async def test_ex_010_the_last_round_is_requested_without_tools_and_every_call_has_a_result(wire: str) -> None:
     use = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {}}
     delta = {"type": "input_json_delta", "partial_json": '{"city": "Oslo"}'}
     blocks = [wire_streams.message_start(), *wire_streams.block(0, use, delta), *wire_streams.message_end("tool_use")]
@@ -411,7 +411,7 @@ async def test_ex_010_the_last_round_is_asked_without_tools_and_no_call_is_left_
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("broken", ['{"city": ', '{"city": Oslo}', '{"town": "Oslo"}'])
-async def test_ex_011_the_same_broken_call_three_times_breaks_the_circuit_and_says_so(broken: str) -> None:
+async def test_ex_011_the_same_broken_call_three_times_trips_the_circuit_breaker_with_a_warning(broken: str) -> None:
     model = Model(answer("", ("get_weather", broken)))
     run = loop(model, get_weather, max_rounds=17)
     events = await watched(run)
@@ -505,7 +505,7 @@ class Early:
 
 
 @pytest.mark.anyio
-async def test_ex_013_a_safe_call_starts_while_the_next_one_streams_and_results_keep_call_order() -> None:
+async def test_ex_013_an_eager_call_starts_while_the_next_one_streams_and_results_keep_call_order() -> None:
     early = Early()
     # B's last piece is not sent before A runs, and A does not end before B has run.
     model = Model(said_by_anthropic(end=[early.began, *REST]), ANSWER)
@@ -525,7 +525,7 @@ async def test_ex_013_a_safe_call_starts_while_the_next_one_streams_and_results_
 
 
 @pytest.mark.anyio
-async def test_ex_013_only_a_tool_that_says_so_starts_before_the_turn_is_over() -> None:
+async def test_ex_013_only_an_eager_tool_starts_before_the_turn_ends() -> None:
     early = Early()
     early.may_end.set()
     seen: list[str] = []
@@ -542,9 +542,7 @@ async def test_ex_013_only_a_tool_that_says_so_starts_before_the_turn_is_over() 
 @pytest.mark.anyio
 @pytest.mark.parametrize("done", [True, False], ids=["A had ended", "A still ran"])
 @pytest.mark.parametrize("how", ["the stream fails", "the stream is cut", "the provider reports an error"])
-async def test_ex_013_what_started_early_is_canceled_or_discarded_where_the_turn_does_not_end_well(
-    how: str, done: bool
-) -> None:
+async def test_ex_013_early_runs_are_canceled_or_discarded_if_the_turn_fails(how: str, done: bool) -> None:
     early = Early()
     if done:
         early.may_end.set()
@@ -576,7 +574,7 @@ async def test_ex_013_what_started_early_is_canceled_or_discarded_where_the_turn
 
 
 @pytest.mark.anyio
-async def test_ex_014_a_blocking_tool_runs_in_a_thread_beside_others_and_the_loop_goes_on() -> None:
+async def test_ex_014_a_blocking_tool_runs_in_a_thread_and_the_event_loop_continues() -> None:
     home, threads = threading.get_ident(), list[int]()
     go = threading.Event()
 
@@ -597,7 +595,7 @@ async def test_ex_014_a_blocking_tool_runs_in_a_thread_beside_others_and_the_loo
 
 
 @pytest.mark.anyio
-async def test_ex_014_a_thread_that_cannot_be_stopped_is_said_to_run_on() -> None:
+async def test_ex_014_a_thread_that_cannot_be_stopped_is_reported() -> None:
     go = threading.Event()
     running: list[threading.Thread] = []
 
@@ -642,7 +640,7 @@ class Body(httpx.AsyncByteStream):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("at", ["text", "tool_running"])
-async def test_ex_015_whoever_stops_iterating_leaves_a_closed_response_and_no_task(at: str) -> None:
+async def test_ex_015_a_reader_who_stops_iterating_leaves_a_closed_response_and_no_task(at: str) -> None:
     ended: list[str] = []
 
     async def hang() -> None:

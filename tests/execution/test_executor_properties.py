@@ -338,7 +338,9 @@ def test_every_call_has_one_result_in_call_order_whatever_happens(backend: str, 
 @pytest.mark.parametrize("backend", BACKENDS)
 @given(plan=plans(leaving=False), order=st.randoms(use_true_random=False), limit=st.integers(1, 8))
 @SUITE
-def test_the_thread_is_the_same_in_whatever_order_calls_end(backend: str, plan: Plan, order: Any, limit: int) -> None:
+def test_the_messages_are_the_same_for_any_order_of_completion(
+    backend: str, plan: Plan, order: Any, limit: int
+) -> None:
     first, _ = anyio.run(execute, plan, backend=backend)
     shuffled = list(plan.order)
     order.shuffle(shuffled)
@@ -399,7 +401,7 @@ async def converse(plan: Plan) -> tuple[Any, bool]:
 @pytest.mark.parametrize("backend", BACKENDS)
 @given(plan=plans())
 @SUITE
-def test_what_a_run_has_said_is_legal_whenever_it_is_left(backend: str, plan: Plan) -> None:
+def test_the_contents_of_a_run_are_legal_whenever_it_is_left(backend: str, plan: Plan) -> None:
     run, finished = anyio.run(converse, plan, backend=backend)
     note(f"{plan.leaves[0]}: {run.ended}, {len(run.contents)} contents")
     answered = answered_calls(run.contents)

@@ -145,7 +145,7 @@ async def test_800_synchronous_tools_that_block_have_5_threads_and_leave_none() 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_an_exclusive_tool_among_800_runs_alone_and_in_its_place(kind: str) -> None:
+async def test_an_exclusive_tool_among_800_runs_alone_and_in_order(kind: str) -> None:
     floor = Floor()
     names = ["alone" if number % 100 == 50 else "work" for number in range(MANY)]
     tools = [floor.tool("work", kind), floor.tool("alone", kind, exclusive=True)]
@@ -158,7 +158,7 @@ async def test_an_exclusive_tool_among_800_runs_alone_and_in_its_place(kind: str
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_tools_own_limit_holds_among_800(kind: str) -> None:
+async def test_a_tools_own_limit_applies_among_800_calls(kind: str) -> None:
     floor = Floor()
     names = ["narrow" if number % 2 else "work" for number in range(MANY)]
     tools = [floor.tool("work", kind), floor.tool("narrow", kind, limit=2)]
@@ -169,7 +169,7 @@ async def test_a_tools_own_limit_holds_among_800(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_800_approvals_by_callback_are_asked_at_once_and_run_5_at_a_time(kind: str) -> None:
+async def test_800_approvals_are_requested_at_once_and_the_calls_run_5_at_a_time(kind: str) -> None:
     floor = Floor()
     asking = most_asking = 0
 
@@ -197,7 +197,7 @@ async def test_800_approvals_by_callback_are_asked_at_once_and_run_5_at_a_time(k
     assert len(floor.began) == len(set(floor.began)) == MANY - 80
 
 
-async def test_executions_that_share_a_schedule_keep_its_limit_together() -> None:
+async def test_executions_that_share_a_schedule_obey_its_limit_together() -> None:
     floor, schedule = Floor(), Schedule(LIMIT)
     made: list[Any] = []
 
@@ -286,11 +286,11 @@ CROWDS: dict[str, Callable[[int], list[str]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("crowd", CROWDS)
-async def test_the_work_for_many_calls_is_in_proportion_to_their_number(crowd: str, anyio_backend_name: str) -> None:
+async def test_the_work_for_many_calls_is_linear(crowd: str, anyio_backend_name: str) -> None:
     await check_in_proportion(execute_tool_calls_batched, CROWDS[crowd])
 
 
-async def test_the_work_one_by_one_is_in_proportion_too() -> None:
+async def test_the_work_for_sequential_calls_is_linear() -> None:
     await check_in_proportion(execute_tool_calls_sequentially, CROWDS["alike"])
 
 
@@ -313,7 +313,7 @@ async def check_in_proportion(execute: Callable[..., Execution], crowd: Callable
     assert cost[200].total() < 4.4 * cost[50].total(), (cost[200] - cost[50]).most_common(3)
 
 
-async def test_800_calls_that_are_canceled_while_they_wait_are_told_in_one_go() -> None:
+async def test_800_waiting_calls_are_canceled_at_once() -> None:
     async def hang(number: int) -> None:
         await anyio.sleep_forever()
 
@@ -328,7 +328,7 @@ async def test_800_calls_that_are_canceled_while_they_wait_are_told_in_one_go() 
 
 
 @pytest.mark.slow
-async def test_memory_is_in_proportion_and_given_back() -> None:
+async def test_memory_is_proportional_and_released() -> None:
     async def use(count: int) -> tuple[int, int]:
         """The peak of an execution and what is left behind it, in bytes."""
         floor = Floor()
@@ -356,7 +356,7 @@ async def test_memory_is_in_proportion_and_given_back() -> None:
 
 
 @pytest.mark.slow
-async def test_a_schedule_that_is_shared_for_ever_keeps_nothing_of_executions_that_are_over() -> None:
+async def test_a_shared_schedule_keeps_nothing_of_ended_executions() -> None:
     """A server has one for all its conversations, whose tools hold what belongs to their users."""
     schedule = Schedule(LIMIT)
 
@@ -461,7 +461,7 @@ async def test_a_run_of_1000_rounds_keeps_nothing_but_its_conversation(mode: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-async def test_the_thousandth_round_costs_what_the_hundredth_did(mode: str) -> None:
+async def test_the_thousandth_round_costs_as_much_as_the_hundredth(mode: str) -> None:
     """Function calls of a round; pieces of a list that are copied are not among them."""
     made: list[int] = []
     calls_made = 0
@@ -497,7 +497,7 @@ async def test_a_run_of_many_rounds_with_threads_leaves_none() -> None:
     assert most <= 4  # two calls a round, and those of the round before that are about to end
 
 
-async def test_a_slow_reader_of_many_reports_holds_a_bounded_number_of_them() -> None:
+async def test_the_number_of_unread_progress_events_is_bounded() -> None:
     async def work(number: int) -> AsyncIterator[int]:
         for step in range(1000):
             yield step
@@ -545,7 +545,7 @@ async def test_a_run_is_paused_only_when_all_that_may_run_has_run() -> None:
         assert done == [1, 2, 3, 4, 5]
 
 
-async def test_a_run_that_waits_for_the_places_of_others_is_not_paused_before_it_had_them() -> None:
+async def test_a_run_that_waits_for_other_executions_is_not_paused_before_they_end() -> None:
     schedule, go_on, done = Schedule(1), anyio.Event(), list[int]()
     ended: list[Any] = []
 
@@ -571,7 +571,7 @@ async def test_a_run_that_waits_for_the_places_of_others_is_not_paused_before_it
     assert done == [1, 2, 3, 4, 5]
 
 
-async def test_a_run_behind_its_own_barrier_is_paused_whatever_others_do() -> None:
+async def test_a_run_blocked_by_its_own_exclusive_call_is_paused_whatever_others_do() -> None:
     schedule, go_on = Schedule(2), anyio.Event()
 
     async def hold(number: int) -> None:

@@ -85,7 +85,7 @@ def result(status: Any, call: CallRef = WEATHER, **more: Any) -> ToolResult:
 # ---------------------------------------------------------------- being prepared
 
 
-def test_preparing_is_told_at_the_start_and_when_the_words_for_it_change() -> None:
+def test_preparing_is_notified_at_the_start_and_when_the_description_changes() -> None:
     deltas = ['{"days": 3, ', '"city"', ': "', "Os", "lo", '"', "}"]
     notes = told(Notifier([get_weather]), prepared(*deltas))
     assert in_short(notes) == [
@@ -103,16 +103,16 @@ def test_preparing_is_told_at_the_start_and_when_the_words_for_it_change() -> No
     assert {each.id for each in notes} == {"hist_tool_weather"}
 
 
-def test_a_tool_without_describe_is_told_of_once() -> None:
+def test_a_call_of_a_tool_without_describe_is_notified_once_per_state() -> None:
     notes = told(Notifier([clock]), prepared("{", '"a":1', "}", call=CLOCK))
     assert in_short(notes) == [("clock", "preparing", None, False)]
 
 
-def test_a_tool_that_nobody_knows_is_told_of_too() -> None:
+def test_a_call_of_an_unknown_tool_is_notified_too() -> None:
     assert in_short(told(Notifier(), prepared("{}"))) == [("get_weather", "preparing", None, False)]
 
 
-def test_restated_arguments_are_described_anew() -> None:
+def test_restated_arguments_are_described_again() -> None:
     notifier = Notifier([get_weather])
     told(notifier, prepared('{"city":"Os'))
     notes = told(notifier, [ArgumentsRestated(WEATHER, '{"city":"Rome"}')])
@@ -120,14 +120,14 @@ def test_restated_arguments_are_described_anew() -> None:
     assert [each.arguments for each in told(notifier, [ToolRunning(WEATHER)])] == [{"city": "Rome"}]
 
 
-def test_arguments_that_only_the_whole_text_shows_are_described_at_its_end() -> None:
+def test_arguments_known_only_from_the_complete_text_are_described_at_its_end() -> None:
     notifier = Notifier([get_weather])
     assert in_short(told(notifier, prepared('"{\\"city\\":', '\\"Oslo\\"}"')))[1:] == []
     assert in_short(told(notifier, [ToolCallEnd(WEATHER)])) == [("get_weather", "preparing", "preparing: Oslo", False)]
     assert told(notifier, [ToolCallEnd(WEATHER)]) == []
 
 
-def test_calls_beside_each_other_are_kept_apart() -> None:
+def test_notifications_of_concurrent_calls_are_kept_apart() -> None:
     other = CallRef("hist_tool_other", "get_weather", 1)
     notifier = Notifier([get_weather])
     told(notifier, [*prepared('{"city":"Os'), *prepared('{"city":"Ro', call=other)])
@@ -138,7 +138,7 @@ def test_calls_beside_each_other_are_kept_apart() -> None:
     ]
 
 
-def test_other_choices_are_never_run_and_not_told_of() -> None:
+def test_calls_of_other_choices_are_neither_run_nor_notified() -> None:
     given = [ToolCallStart(WEATHER, 1), ToolCallDelta(WEATHER, "{}", 1), ToolCallEnd(WEATHER, 1)]
     notifier = Notifier([get_weather])
     assert told(notifier, [*given, Finished("error", choice=1)]) == []
@@ -146,11 +146,11 @@ def test_other_choices_are_never_run_and_not_told_of() -> None:
     assert told(notifier, [Finished("error", choice=1)]) == []
 
 
-def test_what_concerns_no_call_tells_nothing() -> None:
+def test_events_without_a_call_give_no_notification() -> None:
     assert told(Notifier([get_weather]), [Text("{"), Unknown({}), RoundStarted(0), Finished("stop")]) == []
 
 
-def test_pieces_of_a_call_whose_start_was_not_seen_tell_nothing() -> None:
+def test_deltas_of_a_call_without_a_start_give_no_notification() -> None:
     given = [ToolCallDelta(WEATHER, "{}"), ArgumentsRestated(WEATHER, "{}"), ToolCallEnd(WEATHER)]
     notifier = Notifier([get_weather])
     assert told(notifier, given) == []
@@ -160,14 +160,14 @@ def test_pieces_of_a_call_whose_start_was_not_seen_tell_nothing() -> None:
 # ---------------------------------------------------------------- running
 
 
-def test_running_shows_the_whole_arguments_also_without_describe() -> None:
+def test_running_has_the_complete_arguments_even_without_describe() -> None:
     notifier = Notifier([clock])
     told(notifier, prepared('{"zone":', '"UTC"}', call=CLOCK))
     (note,) = told(notifier, [ToolRunning(CLOCK)])
     assert (note.state, note.arguments, note.done) == ("running", {"zone": "UTC"}, False)
 
 
-def test_progress_is_told_with_the_words_for_running() -> None:
+def test_progress_is_notified_with_the_running_description() -> None:
     notifier = Notifier([get_weather])
     told(notifier, [*prepared('{"city":"Oslo"}'), ToolRunning(WEATHER)])
     (note,) = told(notifier, [ToolProgress(WEATHER, {"percent": 40})])
@@ -175,7 +175,7 @@ def test_progress_is_told_with_the_words_for_running() -> None:
     assert note.arguments == {"city": "Oslo"}
 
 
-def test_who_comes_later_is_told_what_is_known() -> None:
+def test_a_late_notifier_reports_the_known_state() -> None:
     notifier = Notifier([get_weather])
     assert in_short(told(notifier, [ToolProgress(WEATHER, 1)])) == [("get_weather", "running", None, False)]
     assert in_short(notifier.close()) == [("get_weather", "canceled", None, True)]
@@ -191,7 +191,7 @@ def test_who_comes_later_is_told_what_is_known() -> None:
         (ToolCanceled, "canceled", "canceled"),
     ],
 )
-def test_each_ending_is_told_with_its_result(event: Any, status: Any, state: str) -> None:
+def test_each_result_event_is_notified_with_its_result(event: Any, status: Any, state: str) -> None:
     notifier = Notifier([get_weather])
     told(notifier, [*prepared('{"city":"Oslo"}'), ToolRunning(WEATHER)])
     ended = result(status)
@@ -202,12 +202,12 @@ def test_each_ending_is_told_with_its_result(event: Any, status: Any, state: str
     assert notifier.close() == []
 
 
-def test_an_ending_without_a_beginning_is_told() -> None:
+def test_a_result_event_without_a_start_is_notified() -> None:
     (note,) = told(Notifier([get_weather]), [ToolError(WEATHER, result("error", error="Not run."))])
     assert (note.state, note.description, note.done) == ("error", "error: Rome", True)
 
 
-def test_a_text_for_arguments_is_no_object_and_stays_in_the_result() -> None:
+def test_the_text_of_a_custom_call_is_only_in_the_result() -> None:
     call = ToolCall(id=WEATHER.id, name="get_weather", index=0, kind="custom", arguments="plain", state="complete")
     notifier = Notifier([get_weather])
     notes = told(
@@ -222,7 +222,7 @@ def test_a_text_for_arguments_is_no_object_and_stays_in_the_result() -> None:
 
 
 @pytest.mark.parametrize("said", [7, b"x", ["x"], object()])
-def test_what_is_no_text_describes_nothing(said: Any) -> None:
+def test_a_description_that_is_not_text_is_ignored(said: Any) -> None:
     odd = tool(clock.function, describe=lambda state, arguments: said)
     assert in_short(told(Notifier([odd]), prepared("{}", call=CLOCK))) == [("clock", "preparing", None, False)]
 
@@ -236,7 +236,7 @@ def test_a_describe_that_raises_never_breaks_the_stream() -> None:
     assert [each.description for each in told(Notifier([odd]), given)] == [None, None, None]
 
 
-def test_a_describe_that_changes_what_it_is_given_changes_neither_the_call_nor_what_was_told() -> None:
+def test_a_describe_that_changes_its_arguments_changes_neither_the_call_nor_notifications() -> None:
     def describe(state: ToolState, arguments: dict[str, Any]) -> str:
         for value in [*arguments.values()]:
             if isinstance(value, list):
@@ -255,14 +255,14 @@ def test_a_describe_that_changes_what_it_is_given_changes_neither_the_call_nor_w
     assert in_short(seen)[-1] == ("clock", "completed", f"completed{len(seen) - 2}", True)
 
 
-def test_what_was_told_stays_as_it_was() -> None:
+def test_earlier_notifications_do_not_change() -> None:
     notifier = Notifier([get_weather])
     notes = told(notifier, prepared('{"city":"O', "s", 'lo","with":["a', '","b"]}'))
     told(notifier, [ToolRunning(WEATHER)])
     assert [each.arguments for each in notes] == [{}, {"city": "O"}, {"city": "Os"}, {"city": "Oslo", "with": ["a"]}]
 
 
-def test_a_describe_that_must_be_awaited_is_refused() -> None:
+def test_an_async_describe_is_rejected() -> None:
     async def describe(state: ToolState, arguments: dict[str, Any]) -> str:
         return state
 
@@ -272,12 +272,12 @@ def test_a_describe_that_must_be_awaited_is_refused() -> None:
             tool(clock.function, describe=wrong)
 
 
-def test_two_tools_of_one_name_are_refused() -> None:
+def test_two_tools_of_one_name_are_rejected() -> None:
     with pytest.raises(UsageError, match="two tools"):
         Notifier([clock, clock])
 
 
-def test_arguments_that_nest_beyond_reason_are_not_shown() -> None:
+def test_arguments_that_are_nested_too_deeply_are_left_out() -> None:
     shown = set()
     for depth in (
         100,
@@ -297,7 +297,7 @@ def test_arguments_that_nest_beyond_reason_are_not_shown() -> None:
 
 
 @pytest.mark.parametrize("end", [ERROR, Finished("error", "oops"), RoundFinished(0), RoundStarted(1)])
-def test_what_is_still_prepared_is_canceled(end: Event) -> None:
+def test_calls_that_are_still_prepared_are_canceled(end: Event) -> None:
     notifier = Notifier([get_weather, clock])
     told(notifier, [*prepared('{"city":"Os'), *prepared("{", call=CLOCK)])
     notes = told(notifier, [end])
@@ -311,14 +311,14 @@ def test_what_is_still_prepared_is_canceled(end: Event) -> None:
 
 
 @pytest.mark.parametrize("reason", ["stop", "tool_calls", "length", "content_filter", "refusal", "pause", "other"])
-def test_after_any_other_finish_a_call_waits_for_its_ending(reason: Any) -> None:
+def test_after_any_other_finish_a_call_waits_for_its_result_event(reason: Any) -> None:
     notifier = Notifier()
     told(notifier, prepared("{}"))
     assert told(notifier, [Finished(reason)]) == []
     assert len(notifier.close()) == 1
 
 
-def test_a_call_that_began_early_runs_until_its_own_ending_when_the_answer_breaks_off() -> None:
+def test_an_early_call_runs_until_its_result_event_when_the_stream_is_truncated() -> None:
     notifier = Notifier()
     told(notifier, [*prepared("{}"), ToolCallEnd(WEATHER), ToolRunning(WEATHER), *prepared("{", call=CLOCK)])
     assert in_short(told(notifier, [ERROR])) == [("clock", "canceled", None, True)]
@@ -326,7 +326,7 @@ def test_a_call_that_began_early_runs_until_its_own_ending_when_the_answer_break
     assert in_short(notes) == [("get_weather", "canceled", None, True)]
 
 
-def test_a_call_that_began_early_and_has_no_ending_ends_with_its_round() -> None:
+def test_an_early_call_without_a_result_event_ends_with_its_round() -> None:
     notifier = Notifier()
     told(notifier, [*prepared("{}"), ToolRunning(WEATHER)])
     assert in_short(told(notifier, [RoundStarted(1)])) == [("get_weather", "canceled", None, True)]
@@ -421,7 +421,7 @@ def of(name: str, notes: list[ToolNotification]) -> list[tuple[str, str, str | N
 
 
 @pytest.mark.anyio
-async def test_a_whole_run() -> None:
+async def test_a_complete_run() -> None:
     calls = [
         *pieces('{"city":', '"Os', 'lo"}'),
         *pieces("{}", name="clock", index=1),
@@ -446,7 +446,7 @@ async def test_a_whole_run() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_run_whose_stream_breaks_while_a_call_is_prepared() -> None:
+async def test_a_run_with_a_stream_that_fails_while_a_call_is_prepared() -> None:
     notifier = Notifier([get_weather, clock])
     notes: list[ToolNotification] = []
     run = run_loop(lambda context: pieces('{"city":"Os'), provider="openai_chat", history=HISTORY)
@@ -525,7 +525,7 @@ async def test_a_run_that_is_left_while_a_tool_runs() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_filtered_answer() -> None:
+async def test_a_filtered_response() -> None:
     notes = await run_of([answer("", ("clock", {}), finish="content_filter")], Notifier([clock]))
     assert of("clock", notes) == [("clock", "preparing", None, False), ("clock", "canceled", None, True)]
 
@@ -569,7 +569,7 @@ one_event = st.one_of(
 
 
 @drawn(st.lists(one_event, max_size=30))
-def test_whatever_happens_the_last_that_is_told_of_a_call_is_its_end(given: list[Event]) -> None:
+def test_the_last_notification_of_a_call_is_always_its_end(given: list[Event]) -> None:
     notifier = Notifier([get_weather, clock])
     notes = told(notifier, given)
     last = {each.id: each for each in [*notes, *notifier.close()]}

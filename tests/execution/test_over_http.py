@@ -199,7 +199,7 @@ async def test_leaving_closes_the_connection_before_the_block_is_left(leave: Any
 
 
 @pytest.mark.parametrize("leave", WAYS)
-async def test_leaving_at_the_first_event_asks_nobody(leave: Any) -> None:
+async def test_leaving_at_the_first_event_makes_no_request(leave: Any) -> None:
     async with http("never asked for") as ask:
         run = loop(ask)
         await leave(run, lambda event: event.type == "round_started")
@@ -250,7 +250,7 @@ async def test_asyncio_may_cancel_more_than_once(anyio_backend_name: str, often:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("leave", WAYS)
-async def test_what_was_received_and_not_read_yet_is_let_go(leave: Any) -> None:
+async def test_unread_data_is_released(leave: Any) -> None:
     """Many small frames that came by one read: nothing of httpx is left to the collector, of which trio would warn."""
     async with http(Reply("word " * 400, Stall(ENDLESS), "more"), delta_size=1) as ask:
         for number in range(5):
@@ -262,7 +262,7 @@ async def test_what_was_received_and_not_read_yet_is_let_go(leave: Any) -> None:
         seen_by(ask.server, lambda: all(request.disconnected for request in ask.server.requests))
 
 
-async def test_cancellation_while_the_answer_has_not_begun_leaves_no_connection() -> None:
+async def test_cancellation_before_the_response_has_started_leaves_no_connection() -> None:
     asked = anyio.Event()
 
     async def silence(request: Request) -> str:
@@ -296,7 +296,7 @@ async def test_a_run_that_ends_leaves_one_idle_connection() -> None:
         assert len({request.headers["host"] for request in ask.server.requests}) == 1
 
 
-async def test_50_runs_at_once_left_at_any_moment_leave_no_connection() -> None:
+async def test_50_concurrent_runs_left_at_any_moment_leave_no_connection() -> None:
     weather = Weather()
     script = [Reply("Let me look.", OSLO, Call("look", {"city": "Bergen"}), "so", Stall(ENDLESS)), Reply("never")]
     async with serve(script) as server, httpx.AsyncClient(limits=httpx.Limits(max_connections=60)) as client:
@@ -329,7 +329,7 @@ def warnings_of(events: list[Event]) -> list[str]:
 
 
 @pytest.mark.parametrize("provider", PATHS)
-async def test_refused_requests_are_made_again_as_the_provider_says(provider: str) -> None:
+async def test_rejected_requests_are_retried_after_the_providers_delay(provider: str) -> None:
     refusals = [Status(429, "slow down", retry_after=0.01), Status(500, retry_after=0.01), Status(529, retry_after=0.0)]
     async with http([*refusals, Reply("Let me look.", OSLO), refusals[0], Reply("It rains.")]) as ask:
         run = loop(ask, Weather().tools, provider, retries=3)
@@ -352,7 +352,7 @@ async def test_refused_requests_are_made_again_as_the_provider_says(provider: st
         (Status(529, "overloaded"), 0, 1),
     ],
 )
-async def test_a_request_that_stays_refused_ends_the_run_with_what_was_said(
+async def test_a_request_that_is_always_rejected_ends_the_run_with_the_providers_message(
     refusal: Status, retries: int, made: int
 ) -> None:
     async with http(lambda request: refusal) as ask:
@@ -370,7 +370,7 @@ async def test_a_request_that_stays_refused_ends_the_run_with_what_was_said(
 
 # (Anthropic's first event, the tokens of its prompt, comes before any word of its answer.)
 @pytest.mark.parametrize("provider", ["openai_chat", "openai_responses"])
-async def test_a_connection_lost_before_the_first_event_is_asked_for_again(provider: str) -> None:
+async def test_a_connection_lost_before_the_first_event_is_retried(provider: str) -> None:
     async with http([Reply(Disconnect()), Reply("It rains.")]) as ask:
         run = loop(ask, provider=provider, retries=1)
         events = await watched(run)
@@ -380,7 +380,7 @@ async def test_a_connection_lost_before_the_first_event_is_asked_for_again(provi
 
 
 @pytest.mark.parametrize("provider", PATHS)
-async def test_a_connection_lost_after_the_first_event_is_not(provider: str) -> None:
+async def test_a_connection_lost_after_the_first_event_is_not_retried(provider: str) -> None:
     async with http([Reply("It ", Disconnect(), "rains."), Reply("never asked for")]) as ask:
         run = loop(ask, provider=provider, retries=1, fallbacks=["openai_chat"])
         with pytest.raises(StreamInterrupted) as caught:
@@ -404,7 +404,7 @@ async def test_a_connection_lost_while_an_eager_tool_runs_stops_it() -> None:
     assert (run.ended, run.contents) == ("error", [])
 
 
-async def test_nobody_who_listens_is_a_transport_error() -> None:
+async def test_a_refused_connection_is_a_transport_error() -> None:
     async with httpx.AsyncClient() as client:
         run = run_loop(
             lambda context: client.stream("POST", "http://127.0.0.1:9/", json=context.request),
@@ -418,7 +418,7 @@ async def test_nobody_who_listens_is_a_transport_error() -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [("anthropic", "openai_chat"), ("openai_responses", "anthropic")])
-async def test_another_provider_goes_on_over_another_wire_where_the_first_one_fails(first: str, second: str) -> None:
+async def test_a_fallback_continues_over_another_wire_when_the_first_provider_fails(first: str, second: str) -> None:
     """In the second round, with calls and results of the first to be shown to a provider that did not make them."""
 
     def script(request: Request) -> Reply | Status:
@@ -444,7 +444,7 @@ async def test_another_provider_goes_on_over_another_wire_where_the_first_one_fa
 
 
 @pytest.mark.parametrize(("first", "second"), [("anthropic", "anthropic"), ("openai_chat", "anthropic")])
-async def test_a_run_that_waits_for_approval_holds_no_connection_and_goes_on_in_another(
+async def test_a_run_that_awaits_approval_has_no_connection_and_resumes_in_another_client(
     first: str, second: str
 ) -> None:
     script = [Reply("Let me see.", OSLO, Call("book", {"city": "Oslo"}), Call("book", {"city": "Bergen"}))]
@@ -468,7 +468,7 @@ async def test_a_run_that_waits_for_approval_holds_no_connection_and_goes_on_in_
 @pytest.mark.parametrize(
     "reply", [Reply(Stall(ENDLESS), "late"), Reply("It ", Stall(ENDLESS), "rains.")], ids=["before", "within"]
 )
-async def test_a_run_out_of_time_closes_a_stalled_answer(reply: Reply) -> None:
+async def test_run_timeout_closes_a_stalled_response(reply: Reply) -> None:
     async with http(reply) as ask:
         run = await loop(ask, run_timeout=0.3)
         assert ask.connections == []
@@ -476,7 +476,7 @@ async def test_a_run_out_of_time_closes_a_stalled_answer(reply: Reply) -> None:
     assert (run.ended, run.contents) == ("timed_out", [])
 
 
-async def test_a_run_out_of_time_before_the_answer_has_begun() -> None:
+async def test_run_timeout_before_the_response_has_started() -> None:
     async def silence(request: Request) -> str:
         await asyncio.sleep(ENDLESS)
         return "late"
@@ -487,7 +487,7 @@ async def test_a_run_out_of_time_before_the_answer_has_begun() -> None:
     assert (run.ended, run.contents) == ("timed_out", [])
 
 
-async def test_a_run_out_of_time_while_a_tool_runs_has_its_result() -> None:
+async def test_run_timeout_while_a_tool_runs_gives_its_result() -> None:
     async with http([Reply("Now.", Call("walk", {"city": "Oslo"})), Reply("never asked for")]) as ask:
         run = loop(ask, Weather().tools, run_timeout=0.5, timeout=None)
         events = await watched(run)
@@ -572,7 +572,7 @@ def pool_of(client: Any) -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("leave", WAYS)
 @pytest.mark.parametrize("which", SDKS)
-async def test_leaving_an_answer_of_an_sdk_closes_its_stream(which: str, leave: Any) -> None:
+async def test_leaving_a_response_of_an_sdk_closes_its_stream(which: str, leave: Any) -> None:
     async with sdk(which, Reply("It", Stall(ENDLESS), "rains.")) as (server, provider, ask, streams, client):
         await leave(loop(ask, provider=provider), lambda event: event.type == "text")
         assert all(stream.response.is_closed for stream in streams)
@@ -584,7 +584,7 @@ async def test_leaving_an_answer_of_an_sdk_closes_its_stream(which: str, leave: 
 
 
 @pytest.mark.parametrize("which", SDKS)
-async def test_a_whole_conversation_with_an_sdk(which: str, anyio_backend_name: str) -> None:
+async def test_a_complete_conversation_with_an_sdk(which: str, anyio_backend_name: str) -> None:
     skip_where_the_sdk_warns(which, anyio_backend_name)
     script = [Reply("Let me look.", OSLO, OSLO), Reply("It rains.")]
     async with sdk(which, script) as (
@@ -604,7 +604,7 @@ async def test_a_whole_conversation_with_an_sdk(which: str, anyio_backend_name: 
 @pytest.mark.slow
 @pytest.mark.parametrize("leave", WAYS)
 @pytest.mark.parametrize("which", SDKS)
-async def test_leaving_the_second_answer_of_an_sdk_closes_its_stream(
+async def test_leaving_the_second_response_of_an_sdk_closes_its_stream(
     which: str, leave: Any, anyio_backend_name: str
 ) -> None:
     skip_where_the_sdk_warns(which, anyio_backend_name)
@@ -622,7 +622,7 @@ async def test_leaving_the_second_answer_of_an_sdk_closes_its_stream(
 
 
 @pytest.mark.parametrize("which", ["openai responses", "anthropic"])
-async def test_what_an_sdk_raises_for_a_refused_request_is_the_turns_error(which: str) -> None:
+async def test_the_exception_of_an_sdk_for_a_rejected_request_is_the_turns_error(which: str) -> None:
     script = [Status(429, "slow down", retry_after=0.0), Reply("It rains.")]
     async with sdk(which, script) as (
         server,

@@ -98,26 +98,26 @@ def loop(model: Any, **more: Any) -> Any:
         (StreamError("provider_error", "?", raw="overloaded_error"), False),
     ],
 )
-def test_what_may_pass_is_asked_again(error: StreamError, helps: bool) -> None:
+def test_temporary_errors_are_retryable(error: StreamError, helps: bool) -> None:
     assert is_retryable(error, None) is helps
 
 
 @pytest.mark.parametrize("cause", [TypeError(), KeyError("x"), AttributeError(), ZeroDivisionError(), ValueError()])
-def test_a_mistake_in_the_program_is_not(cause: Exception) -> None:
+def test_a_programming_error_is_not_retryable(cause: Exception) -> None:
     assert is_programming_error(cause)
     assert not is_retryable(StreamError("transport_error", "x"), cause)
     assert not is_programming_error(ConnectionError())
     assert not is_programming_error(None)
 
 
-def test_the_wait_doubles_to_a_bound_and_luck_shortens_it_by_a_quarter() -> None:
+def test_the_delay_doubles_up_to_a_limit_and_jitter_shortens_it_by_a_quarter() -> None:
     error = StreamError("transport_error", "x")
     assert [delay(error, attempt, 0.0) for attempt in range(1, 8)] == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
     assert delay(error, 3, 1.0) == 1.5
     assert delay(error, 5000, 0.0) == 8.0
 
 
-def test_the_providers_own_wait_is_kept_to_where_it_is_bearable() -> None:
+def test_the_providers_delay_is_obeyed_up_to_a_limit() -> None:
     assert delay(StreamError("provider_error", "x", status=429, retry_after=7.5), 1, 1.0) == 7.5
     assert delay(StreamError("provider_error", "x", status=429, retry_after=3600.0), 1, 1.0) is None
 
@@ -139,7 +139,7 @@ async def test_a_request_that_fails_before_its_first_event_is_made_again(slept: 
 
 
 @pytest.mark.anyio
-async def test_by_default_nothing_is_asked_again(slept: list[float]) -> None:
+async def test_by_default_nothing_is_retried(slept: list[float]) -> None:
     model = Model(refused(503))
     with pytest.raises(StreamInterrupted):
         await loop(model)
@@ -147,7 +147,7 @@ async def test_by_default_nothing_is_asked_again(slept: list[float]) -> None:
 
 
 @pytest.mark.anyio
-async def test_after_so_many_the_last_failure_is_told_and_raised(slept: list[float]) -> None:
+async def test_after_the_last_retry_the_failure_is_an_event_and_is_raised(slept: list[float]) -> None:
     model = Model(*[refused(503)] * 3)
     run = loop(model, retries=2)
     events: list[Event] = []
@@ -162,14 +162,14 @@ async def test_after_so_many_the_last_failure_is_told_and_raised(slept: list[flo
 
 
 @pytest.mark.anyio
-async def test_retry_after_is_kept_to(slept: list[float]) -> None:
+async def test_retry_after_is_obeyed(slept: list[float]) -> None:
     await loop(Model(refused(429, {"retry-after": "3"}), answer("Rain.")), retries=1)
     assert slept == [3.0]
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("failure", [refused(400), refused(401), TypeError("no"), refused(429, {"retry-after": "999"})])
-async def test_what_would_not_pass_is_not_asked_again(failure: Exception, slept: list[float]) -> None:
+async def test_permanent_errors_are_not_retryable(failure: Exception, slept: list[float]) -> None:
     model = Model(failure)
     with pytest.raises(StreamInterrupted):
         await loop(model, retries=5)
@@ -177,7 +177,7 @@ async def test_what_would_not_pass_is_not_asked_again(failure: Exception, slept:
 
 
 @pytest.mark.anyio
-async def test_an_error_in_band_before_anything_else_is_asked_again(slept: list[float]) -> None:
+async def test_an_in_band_error_before_any_other_event_is_retried(slept: list[float]) -> None:
     overloaded = [{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}]
     model = Model(overloaded, anthropic({"type": "text", "text": "Rain."}))
     run = await loop(model, provider="anthropic", retries=1)
@@ -185,7 +185,7 @@ async def test_an_error_in_band_before_anything_else_is_asked_again(slept: list[
 
 
 @pytest.mark.anyio
-async def test_a_stream_that_broke_after_its_first_event_is_never_asked_again(slept: list[float]) -> None:
+async def test_a_stream_that_failed_after_its_first_event_is_never_retried(slept: list[float]) -> None:
     async def broken() -> AsyncIterator[dict[str, Any]]:
         yield answer("It ra")[1]
         raise httpx.ReadError("gone")
@@ -197,7 +197,7 @@ async def test_a_stream_that_broke_after_its_first_event_is_never_asked_again(sl
 
 
 @pytest.mark.anyio
-async def test_a_stream_that_broke_before_its_first_event_was_closed(slept: list[float]) -> None:
+async def test_a_stream_that_failed_before_its_first_event_is_closed(slept: list[float]) -> None:
     opened: list[str] = []
 
     @asynccontextmanager
@@ -213,7 +213,7 @@ async def test_a_stream_that_broke_before_its_first_event_was_closed(slept: list
 
 
 @pytest.mark.anyio
-async def test_there_is_no_attempt_beyond_the_runs_time() -> None:
+async def test_there_is_no_attempt_after_run_timeout() -> None:
     model = Model(*[refused(429, {"retry-after": "30"})] * 3)
     with pytest.raises(StreamInterrupted):
         await loop(model, retries=3, run_timeout=5.0)
@@ -221,7 +221,7 @@ async def test_there_is_no_attempt_beyond_the_runs_time() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_wait_can_be_canceled() -> None:
+async def test_the_delay_before_a_retry_can_be_canceled() -> None:
     model = Model(refused(429, {"retry-after": "50"}))
     run = loop(model, retries=1)
     with anyio.move_on_after(0.05):
@@ -230,7 +230,7 @@ async def test_a_wait_can_be_canceled() -> None:
 
 
 @pytest.mark.anyio
-async def test_usage_of_attempts_that_failed_is_not_lost_nor_counted_twice(slept: list[float]) -> None:
+async def test_usage_of_failed_attempts_is_counted_once(slept: list[float]) -> None:
     run = await loop(Model(refused(503), answer("Rain.", usage=(5, 2))), retries=1)
     assert run.usage is not None
     assert (run.usage.input_tokens, run.usage.output_tokens) == (5, 2)
@@ -240,7 +240,7 @@ async def test_usage_of_attempts_that_failed_is_not_lost_nor_counted_twice(slept
 
 
 @pytest.mark.anyio
-async def test_the_next_provider_is_asked_with_the_history_in_its_own_format(slept: list[float]) -> None:
+async def test_a_fallback_gets_the_history_in_its_own_format(slept: list[float]) -> None:
     model = Model(
         answer("Let me look.", CALL), refused(500), refused(401), anthropic({"type": "text", "text": "Rain."})
     )
@@ -260,7 +260,7 @@ async def test_the_next_provider_is_asked_with_the_history_in_its_own_format(sle
 
 
 @pytest.mark.anyio
-async def test_the_run_stays_with_the_provider_that_answered() -> None:
+async def test_the_run_stays_with_the_provider_that_succeeded() -> None:
     use = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Oslo"}}
     model = Model(
         refused(400),
@@ -275,7 +275,7 @@ async def test_the_run_stays_with_the_provider_that_answered() -> None:
 
 
 @pytest.mark.anyio
-async def test_where_all_fail_the_last_error_is_raised() -> None:
+async def test_if_all_providers_fail_the_last_error_is_raised() -> None:
     model = Model(refused(500), refused(401), refused(403))
     with pytest.raises(StreamInterrupted) as raised:
         await loop(model, fallbacks=["anthropic", "gemini"])
@@ -284,7 +284,7 @@ async def test_where_all_fail_the_last_error_is_raised() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_mistake_in_the_program_is_not_hidden_behind_another_provider() -> None:
+async def test_a_programming_error_is_not_passed_to_a_fallback() -> None:
     model = Model(KeyError("messages"), answer("Rain."))
     with pytest.raises(StreamInterrupted):
         await loop(model, fallbacks=["anthropic"])
@@ -292,7 +292,7 @@ async def test_a_mistake_in_the_program_is_not_hidden_behind_another_provider() 
 
 
 @pytest.mark.anyio
-async def test_a_thread_cannot_go_on_with_another_provider() -> None:
+async def test_a_thread_has_no_fallbacks() -> None:
     with pytest.raises(UsageError, match="pass history="):
         run_loop(Model(), provider="openai_chat", thread=[], fallbacks=["anthropic"])
 
@@ -346,7 +346,7 @@ async def test_a_hook_may_change_the_provider_between_rounds() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("wrong", [lambda context: {"tools": []}, lambda context: 1 / 0])
-async def test_what_a_hook_gets_wrong_ends_the_run_with_its_results_kept(wrong: Any) -> None:
+async def test_an_error_in_a_hook_ends_the_run_and_keeps_its_results(wrong: Any) -> None:
     run = loop(Model(answer("", CALL)), before_follow_up=wrong)
     with pytest.raises((UsageError, ZeroDivisionError)):
         await run
@@ -355,7 +355,7 @@ async def test_what_a_hook_gets_wrong_ends_the_run_with_its_results_kept(wrong: 
 
 
 @pytest.mark.anyio
-async def test_a_hook_cannot_take_a_thread_to_another_provider() -> None:
+async def test_a_hook_cannot_send_a_thread_to_another_provider() -> None:
     from streamkit import providers
 
     run = run_loop(
@@ -388,11 +388,11 @@ async def test_no_hook_is_called_before_the_first_request_nor_between_pauses() -
         ({"shape": "parallel"}, "'batched' or 'sequential'"),
     ],
 )
-def test_misuse_is_refused_at_once(wrong: dict[str, Any], message: str) -> None:
+def test_misuse_is_rejected_at_once(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         loop(Model(), **wrong)
 
 
-def test_a_model_that_cannot_be_called_is_refused_at_once() -> None:
+def test_a_create_new_stream_that_is_not_callable_is_rejected_at_once() -> None:
     with pytest.raises(UsageError, match="create_new_stream must be a function"):
         loop("gpt-4")

@@ -37,7 +37,7 @@ def roles(messages: list[dict[str, Any]]) -> list[str]:
 # ---------------------------------------------------------------- the machine
 
 
-def test_a_call_takes_exactly_one_result() -> None:
+def test_a_call_accepts_exactly_one_result() -> None:
     made_round = Round([call()], provider="openai_chat")
     made_round.start(0)
     made_round.set_result(0, ToolResult(made_round.calls[0], "completed", 1))
@@ -69,7 +69,7 @@ def test_the_order_of_completion_does_not_matter(order: list[int], shape: Any) -
     assert run(order) == run(list(range(5)))
 
 
-def test_a_turn_must_be_over() -> None:
+def test_a_turn_must_be_closed() -> None:
     turn = Turn("openai_chat", turn_key="k")
     with pytest.raises(UsageError, match="close"):
         Round(turn).close()
@@ -88,7 +88,7 @@ def test_calls_alone_need_a_format() -> None:
 # ---------------------------------------------------------------- calls that may not run
 
 
-def test_an_incomplete_call_gets_an_error_that_shows_where_it_was_cut() -> None:
+def test_an_incomplete_call_gets_an_error_that_quotes_the_truncated_end() -> None:
     turn = closed_turn("", GOOD, ("get", '{"city": "Ber'), finish="length")
     made_round = Round(turn)
     assert made_round.open_positions == [0]
@@ -99,7 +99,7 @@ def test_an_incomplete_call_gets_an_error_that_shows_where_it_was_cut() -> None:
     assert "Ber" in result.error
 
 
-def test_an_invalid_call_gets_an_error_that_says_what_is_wrong_and_where() -> None:
+def test_an_invalid_call_gets_an_error_with_the_cause_and_position() -> None:
     made_round = Round(closed_turn("", ("get", '{"city": Oslo}')))
     [result] = made_round.results_so_far
     assert result.status == "error"
@@ -109,7 +109,7 @@ def test_an_invalid_call_gets_an_error_that_says_what_is_wrong_and_where() -> No
 
 
 @pytest.mark.parametrize("finish", ["content_filter"])
-def test_whole_calls_of_a_stopped_turn_are_canceled(finish: str) -> None:
+def test_complete_calls_of_a_stopped_turn_are_canceled(finish: str) -> None:
     made_round = Round(closed_turn("", GOOD, ("get", '{"city": "B'), finish=finish))
     assert made_round.open_positions == []
     assert [result.status for result in made_round.results_so_far] == ["canceled", "error"]
@@ -117,7 +117,7 @@ def test_whole_calls_of_a_stopped_turn_are_canceled(finish: str) -> None:
     assert roles(made_round.update().messages) == ["assistant", "tool", "tool"]
 
 
-def test_whole_calls_of_a_failed_turn_are_canceled() -> None:
+def test_complete_calls_of_a_failed_turn_are_canceled() -> None:
     turn = Turn("openai_chat", turn_key="k")
     for chunk in [b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":', b'{"name":']:
         turn.feed(chunk)
@@ -128,7 +128,7 @@ def test_whole_calls_of_a_failed_turn_are_canceled() -> None:
     assert "transport_error" in (result.error or "")
 
 
-def test_withheld_calls_are_canceled_with_the_reason() -> None:
+def test_calls_of_a_blocked_round_are_canceled_with_the_reason() -> None:
     [result] = Round(closed_turn("", GOOD), block_reason="Not today.").results_so_far
     assert (result.status, result.error) == ("canceled", "Not today.")
 
@@ -156,14 +156,14 @@ def test_sequential_is_one_call_one_result_and_text_only_first() -> None:
     assert [content.speaker for content in update.contents] == ["ai", "tool", "ai", "tool"]
 
 
-def test_a_turn_without_calls_is_its_text() -> None:
+def test_the_update_of_a_turn_without_calls_is_its_text() -> None:
     update = Round(closed_turn("Hello.")).update()
     assert update.messages == [{"role": "assistant", "content": "Hello."}]
     assert update.results == []
     assert [content.speaker for content in update.contents] == ["ai"]
 
 
-def test_a_turn_that_said_nothing_adds_nothing() -> None:
+def test_an_empty_turn_adds_nothing() -> None:
     update = Round(closed_turn("")).update()
     assert (update.messages, update.contents) == ([], [])
 
@@ -184,12 +184,12 @@ def test_results_are_neutral_content_with_status_and_error() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, datetime.datetime(2024, 1, 1), b"\xff", float("nan"), [...]])
-def test_whatever_a_tool_returns_can_be_stored(value: Any) -> None:
+def test_any_value_of_a_tool_can_be_stored(value: Any) -> None:
     content = settled(Round([call()], provider="openai_chat"), value).update().contents[1]
     assert Content.model_validate_json(content.model_dump_json()) == content
 
 
-def test_a_value_that_holds_itself_can_be_stored() -> None:
+def test_a_value_that_contains_itself_can_be_stored() -> None:
     value: list[Any] = []
     value.append(value)
     assert settled(Round([call()], provider="openai_chat"), value).update().contents[1].model_dump_json()
@@ -234,14 +234,14 @@ def test_without_thinking_anthropic_can_be_sequential() -> None:
     assert roles(update.messages) == ["assistant", "user", "assistant", "user"]
 
 
-def test_thinking_of_another_provider_separates_nobody() -> None:
+def test_thinking_of_another_provider_does_not_prevent_sequential() -> None:
     update = settled(Round(anthropic_turn(thinking=True), shape="sequential", provider="openai_chat")).update()
     assert roles(update.messages) == ["assistant", "tool", "assistant", "tool"]
     assert "batched_instead" not in [warning.code for warning in update.warnings]
 
 
 @pytest.mark.parametrize(("provider", "together"), [("deepseek", True), ("kimi", True), ("vllm", False)])
-def test_calls_that_are_refused_without_their_reasoning_stay_together(provider: str, together: bool) -> None:
+def test_calls_that_must_be_sent_with_their_reasoning_stay_together(provider: str, together: bool) -> None:
     turn = Turn(provider, turn_key="k")
     for chunk in [{"choices": [{"index": 0, "delta": {"reasoning_content": "Hm."}}]}, *answer("", GOOD, GOOD)]:
         turn.feed(chunk)
@@ -264,7 +264,7 @@ def test_gemini_signatures_keep_the_calls_together() -> None:
     assert roles(update.messages) == ["model", "user"]
 
 
-def test_what_a_provider_cannot_carry_is_said() -> None:
+def test_content_that_a_provider_cannot_represent_is_a_warning() -> None:
     update = settled(Round(anthropic_turn(thinking=True), provider="openai_chat")).update()
     assert [warning.code for warning in update.warnings] == ["content_changed"]
 
@@ -284,19 +284,19 @@ def own_batch(completed: list[ToolResult]) -> list[dict[str, Any]]:
     return [{"all": [result.call.raw_id for result in completed], "values": [result.value for result in completed]}]
 
 
-def test_format_batch_writes_the_whole_round() -> None:
+def test_format_batch_writes_all_messages_of_the_round() -> None:
     made_round = settled(Round([call(index=0), call(index=1)], callbacks=FormatCallbacks(batch=own_batch)))
     assert made_round.update().messages == [{"all": ["call_0", "call_1"], "values": ["ok", "ok"]}]
 
 
-def test_format_batch_of_sequential_writes_each_step() -> None:
+def test_format_batch_in_the_sequential_layout_writes_each_call() -> None:
     made_round = settled(
         Round([call(index=0), call(index=1)], shape="sequential", callbacks=FormatCallbacks(batch=own_batch))
     )
     assert [message["all"] for message in made_round.update().messages] == [["call_0"], ["call_1"]]
 
 
-def test_formats_of_call_and_result_together() -> None:
+def test_call_and_result_callbacks_together() -> None:
     formatting = FormatCallbacks(call=own_call, result=own_result)
     sequential = settled(Round([call(index=0), call(index=1)], shape="sequential", callbacks=formatting)).update()
     assert roles(sequential.messages) == ["assistant", "own", "assistant", "own"]
@@ -306,7 +306,7 @@ def test_formats_of_call_and_result_together() -> None:
 
 
 @pytest.mark.parametrize("provider", ["openai_chat", "anthropic"])
-def test_one_format_alone_replaces_its_half_of_the_providers(provider: str) -> None:
+def test_a_single_callback_replaces_its_part_of_the_providers_messages(provider: str) -> None:
     calls = [call(index=0), call(index=1)]
     results = settled(Round(calls, provider=provider, callbacks=FormatCallbacks(result=own_result))).update().messages
     assert [message["role"] for message in results] == ["assistant", "own", "own"]
@@ -316,13 +316,13 @@ def test_one_format_alone_replaces_its_half_of_the_providers(provider: str) -> N
     assert said[2:] == theirs[1:]
 
 
-def test_a_format_may_give_several_messages() -> None:
+def test_a_format_callback_may_return_several_messages() -> None:
     formatting = FormatCallbacks(call=lambda made, arguments: [{"a": 1}, {"b": 2}], result=own_result)
     update = settled(Round([call()], callbacks=formatting)).update()
     assert update.messages[:2] == [{"a": 1}, {"b": 2}]
 
 
-def test_a_call_without_arguments_is_formatted_with_none_of_them() -> None:
+def test_a_call_without_arguments_is_formatted_with_an_empty_dict() -> None:
     broken = call(state="invalid", arguments=None, arguments_text="{x")
     update = Round([broken], callbacks=FormatCallbacks(call=own_call, result=own_result)).update()
     assert update.messages[0]["arguments"] == {}

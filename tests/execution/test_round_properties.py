@@ -21,13 +21,13 @@ STAGES = {stage for option in get_args(CallStage) for stage in (get_args(option)
 # ---------------------------------------------------------------- the table
 
 
-def test_the_table_names_every_stage_and_nothing_follows_an_ending() -> None:
+def test_the_table_has_every_stage_and_nothing_follows_a_result() -> None:
     assert set(TRANSITIONS) == STAGES
     assert all(TRANSITIONS[ending] == frozenset() for ending in ENDINGS)
     assert all(following <= STAGES for following in TRANSITIONS.values())
 
 
-def test_every_stage_can_be_reached_and_leads_to_an_ending() -> None:
+def test_every_stage_is_reachable_and_leads_to_a_result() -> None:
     reached, grown = {"waiting"}, set[str]()
     while reached != grown:
         grown = set(reached)
@@ -36,7 +36,7 @@ def test_every_stage_can_be_reached_and_leads_to_an_ending() -> None:
     assert all(TRANSITIONS[stage] & set(ENDINGS) for stage in STAGES - set(ENDINGS))
 
 
-def test_only_what_ran_can_be_completed() -> None:
+def test_only_a_call_that_ran_can_be_completed() -> None:
     assert {stage for stage in STAGES if "completed" in TRANSITIONS[stage]} == {"running", "early_result"}  # type: ignore[index]
 
 
@@ -50,14 +50,14 @@ def calls(count: int) -> list[ToolCall]:
     ]
 
 
-def test_a_call_begins_once() -> None:
+def test_a_call_starts_once() -> None:
     made = Round(calls(1), provider="openai_chat")
     made.start(0)
     with pytest.raises(UsageError, match="running"):
         made.start(0)
 
 
-def test_a_call_that_somebody_is_asked_about_does_not_begin() -> None:
+def test_a_call_that_awaits_approval_does_not_start() -> None:
     made = Round(calls(1), provider="openai_chat")
     made.require_approval(0)
     with pytest.raises(UsageError, match="awaiting_approval"):
@@ -67,7 +67,7 @@ def test_a_call_that_somebody_is_asked_about_does_not_begin() -> None:
     assert made.stage(0) == "running"
 
 
-def test_what_never_ran_cannot_have_completed() -> None:
+def test_a_call_that_never_ran_cannot_be_completed() -> None:
     made = Round(calls(1), provider="openai_chat")
     with pytest.raises(UsageError, match="waiting"):
         made.set_result(0, ToolResult(made.calls[0], "completed", 1))
@@ -110,7 +110,7 @@ def finish(turn: Turn, reason: str) -> None:
     turn.close()
 
 
-def test_an_early_result_is_held_until_the_turn_is_confirmed() -> None:
+def test_an_early_result_is_kept_until_the_turn_is_confirmed() -> None:
     turn, made, call = begun_early(("f", {"n": 1}), ("g", {}))
     assert made.set_result(0, ToolResult(call, "completed", "early")) is None
     assert made.stage(0) == "early_result"
@@ -122,7 +122,7 @@ def test_an_early_result_is_held_until_the_turn_is_confirmed() -> None:
     assert made.open_positions == [1]
 
 
-def test_an_early_call_that_still_runs_goes_on_running() -> None:
+def test_an_early_call_keeps_running_after_the_turn() -> None:
     turn, made, call = begun_early(("f", {"n": 1}))
     finish(turn, "tool_use")
     assert made.close() == []
@@ -133,7 +133,7 @@ def test_an_early_call_that_still_runs_goes_on_running() -> None:
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_a_turn_that_may_not_run_its_calls_takes_back_what_began(held: bool) -> None:
+def test_a_turn_without_executable_calls_retracts_early_runs(held: bool) -> None:
     turn, made, call = begun_early(("f", {"n": 1}))
     if held:
         made.set_result(0, ToolResult(call, "completed", "early"))
@@ -151,7 +151,7 @@ def test_a_turn_that_may_not_run_its_calls_takes_back_what_began(held: bool) -> 
     assert made.update().contents[1].blocks[0].metadata == {"effects_possible": True}
 
 
-def test_arguments_that_changed_after_the_call_began_make_it_run_again() -> None:
+def test_arguments_that_change_after_an_early_start_make_the_call_run_again() -> None:
     turn, made, call = begun_early(("f", {"n": 1}))
     finish(turn, "tool_use")
     other = ToolCall(**{field: getattr(call, field) for field in call.__struct_fields__} | {"arguments": {"n": 2}})
@@ -165,7 +165,7 @@ def test_arguments_that_changed_after_the_call_began_make_it_run_again() -> None
     assert (result.value, result.metadata, result.call.arguments) == (2, {"effects_possible": True}, {"n": 1})
 
 
-def test_nothing_begins_early_of_a_turn_that_is_over_or_twice() -> None:
+def test_a_call_cannot_start_early_after_the_turn_or_twice() -> None:
     turn, made, call = begun_early(("f", {"n": 1}))
     with pytest.raises(UsageError, match="has started"):
         made.start_early(call)
@@ -314,7 +314,7 @@ TestRoundMachine = RoundMachine.TestCase
 TestRoundMachine.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
 
 
-def test_of_an_open_turn_only_what_began_early_is_settled_and_once() -> None:
+def test_in_an_open_turn_only_early_calls_accept_a_result_once() -> None:
     turn, made, call = begun_early(("f", {"n": 1}), ("g", {}))
     with pytest.raises(UsageError, match="no call at position"):
         made.set_result(1, ToolResult(turn.calls[1], "completed", 1))

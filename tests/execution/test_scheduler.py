@@ -35,7 +35,7 @@ def begin_all(schedule: Schedule, owner: str = "run") -> list[int]:
     return begun
 
 
-def test_calls_begin_in_their_order_up_to_the_limit() -> None:
+def test_calls_start_in_order_up_to_the_limit() -> None:
     schedule = scheduled([READ] * 5, limit=2)
     assert begin_all(schedule) == [0, 1]
     assert schedule.running == 2
@@ -63,7 +63,7 @@ def test_a_tools_own_limit_lets_other_tools_pass() -> None:
 
 
 @pytest.mark.parametrize("who", ["left", "right"])
-def test_tools_in_conflict_do_not_run_beside_each_other_whichever_of_them_says_so(who: str) -> None:
+def test_conflicting_tools_do_not_run_concurrently_whichever_declares_it(who: str) -> None:
     pull = named("pull", conflicts_with=["push"] if who == "left" else [])
     push = named("push", conflicts_with=["pull"] if who == "right" else [])
     schedule = scheduled([pull, push, READ])
@@ -81,7 +81,7 @@ def test_a_tool_in_conflict_with_itself_runs_one_call_at_a_time() -> None:
     assert begin_all(schedule) == [1]
 
 
-def test_of_calls_in_conflict_the_first_goes_first_also_while_it_is_not_ready() -> None:
+def test_the_first_of_conflicting_calls_blocks_the_others_even_if_it_is_not_ready() -> None:
     edit = named("edit", conflicts_with=["edit"])
     schedule = Schedule(8)
     schedule.add("run", 0, edit, ready=False)  # somebody is asked about it
@@ -92,7 +92,7 @@ def test_of_calls_in_conflict_the_first_goes_first_also_while_it_is_not_ready() 
     assert begin_all(schedule) == [0]
 
 
-def test_what_waits_for_an_answer_lets_others_pass_unless_it_is_a_barrier() -> None:
+def test_a_call_that_awaits_approval_lets_others_pass_unless_it_is_exclusive() -> None:
     schedule = Schedule(8)
     schedule.add("run", 0, READ, ready=False)
     schedule.add("run", 1, READ)
@@ -119,7 +119,7 @@ def test_executions_that_share_a_schedule_share_its_limits() -> None:
     assert begin_all(schedule, "one") == [0]
 
 
-def test_an_exclusive_call_keeps_other_executions_waiting_but_not_while_somebody_is_asked() -> None:
+def test_an_exclusive_call_blocks_other_executions_but_not_while_it_awaits_approval() -> None:
     schedule = Schedule(8)
     schedule.add("one", 0, WRITE, ready=False)
     schedule.add("two", 0, READ)
@@ -133,7 +133,7 @@ def test_an_exclusive_call_keeps_other_executions_waiting_but_not_while_somebody
     assert begin_all(schedule, "two") == []
 
 
-def test_calls_that_go_one_by_one_wait_for_those_of_their_own_execution_alone() -> None:
+def test_sequential_calls_wait_only_for_calls_of_their_own_execution() -> None:
     schedule = Schedule(8)
     for owner in ("one", "two"):
         for position in range(2):
@@ -144,7 +144,7 @@ def test_calls_that_go_one_by_one_wait_for_those_of_their_own_execution_alone() 
     assert begin_all(schedule, "one") == [1]
 
 
-def test_an_execution_that_leaves_takes_its_calls_with_it() -> None:
+def test_an_execution_that_unregisters_removes_its_calls() -> None:
     schedule = Schedule(1)
     schedule.add("one", 0, WRITE)
     assert schedule.start_next("one") == 0
@@ -154,7 +154,7 @@ def test_an_execution_that_leaves_takes_its_calls_with_it() -> None:
     assert begin_all(schedule, "two") == [0]
 
 
-def test_who_waits_for_others_and_who_only_for_an_answer() -> None:
+def test_waiting_for_other_executions_is_distinguished_from_awaiting_approval() -> None:
     schedule = Schedule(1)
     assert not schedule.is_blocked_by_others("one")
     schedule.add("two", 0, READ)
@@ -169,7 +169,7 @@ def test_who_waits_for_others_and_who_only_for_an_answer() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True, "8"])
-def test_a_limit_that_lets_nothing_run_is_refused(limit: Any) -> None:
+def test_a_limit_below_one_is_rejected(limit: Any) -> None:
     with pytest.raises(UsageError, match="at least 1"):
         Schedule(limit)
 
@@ -190,7 +190,7 @@ TOOLS = [
     asked=st.sets(st.integers(0, 11), max_size=4),
     draw=st.data(),
 )
-def test_whatever_ends_when_nothing_runs_that_may_not_and_everything_runs_in_the_end(
+def test_no_call_runs_against_the_rules_and_every_call_runs_in_the_end(
     kinds: list[int], limit: int, asked: set[int], draw: st.DataObject
 ) -> None:
     tools = [TOOLS[kind] for kind in kinds]

@@ -90,7 +90,7 @@ async def test_calls_reach_a_worker_while_other_streams_still_run(shared: Shared
     assert values == [2, 4]
 
 
-async def test_a_full_hand_off_makes_the_streams_wait() -> None:
+async def test_a_full_queue_makes_the_streams_wait() -> None:
     with SharedAccumulator(capacity=2) as shared:
         await check_that_streams_wait(shared)
 
@@ -127,7 +127,7 @@ def test_nothing_is_awaited_for_a_chunk() -> None:
     assert len([event for event in events if event.type == "text"]) == 5000
 
 
-async def test_a_turn_that_failed_hands_over_nothing_and_one_without_calls_that_may_run_gives_its_update(
+async def test_a_failed_turn_enqueues_nothing_and_a_turn_without_executable_calls_returns_its_update(
     shared: SharedAccumulator,
 ) -> None:
     await consumed(shared, turn_of("cut"), answer("", ("double", {"n": 1}))[:-1])  # no finish: a dict source ended...
@@ -146,7 +146,7 @@ async def test_a_turn_that_failed_hands_over_nothing_and_one_without_calls_that_
     assert len([handed async for handed in shared]) == 2  # ...orderly: that is the end of the turn
 
 
-async def test_a_stream_that_is_left_hands_over_nothing_and_ends_nobody(shared: SharedAccumulator) -> None:
+async def test_a_stream_that_is_left_enqueues_nothing_and_ends_no_worker(shared: SharedAccumulator) -> None:
     with anyio.CancelScope() as scope:
         async with aclosing(shared.read(turn_of("left"), answer("Hm.", ("double", {"n": 1})))) as events:
             async for _ in events:
@@ -157,7 +157,7 @@ async def test_a_stream_that_is_left_hands_over_nothing_and_ends_nobody(shared: 
     assert [handed.turn.turn_key async for handed in shared] == ["other"]
 
 
-async def test_a_call_takes_one_result_and_its_own(shared: SharedAccumulator) -> None:
+async def test_a_call_accepts_exactly_one_result_and_only_its_own(shared: SharedAccumulator) -> None:
     await shared.enqueue(closed_turn("", ("double", {"n": 1}), ("double", {"n": 2})))
     first, second = await anext(shared), await anext(shared)
     with pytest.raises(UsageError, match="not of"):
@@ -170,7 +170,7 @@ async def test_a_call_takes_one_result_and_its_own(shared: SharedAccumulator) ->
     assert [result.value for result in update.results] == [2, 4]
 
 
-async def test_after_close_workers_end_and_streams_are_refused(shared: SharedAccumulator) -> None:
+async def test_after_close_workers_end_and_streams_are_rejected(shared: SharedAccumulator) -> None:
     ended: list[int] = []
 
     async def work(number: int) -> None:
@@ -190,7 +190,7 @@ async def test_after_close_workers_end_and_streams_are_refused(shared: SharedAcc
         await anext(shared.read(turn_of("t"), []))
 
 
-async def test_left_while_a_stream_waits_says_so_and_nobody_waits_for_ever() -> None:
+async def test_leaving_while_a_stream_waits_raises_in_that_stream() -> None:
     async def stream(shared: SharedAccumulator) -> None:
         with pytest.raises(UsageError, match="was left"):
             await consumed(shared, turn_of("t"), answer("", *[("double", {"n": n}) for n in range(3)]))
@@ -205,6 +205,6 @@ async def test_left_while_a_stream_waits_says_so_and_nobody_waits_for_ever() -> 
         await ended.wait()
 
 
-async def test_a_capacity_that_lets_nothing_through_is_refused() -> None:
+async def test_a_capacity_below_one_is_rejected() -> None:
     with pytest.raises(UsageError, match="at least 1"):
         SharedAccumulator(0)

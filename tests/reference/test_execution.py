@@ -74,7 +74,7 @@ async def test_invalid_arguments_are_that_calls_own_result_and_the_others_run(ex
 
 
 @pytest.mark.anyio
-async def test_the_conversation_goes_on_after_invalid_arguments() -> None:
+async def test_the_conversation_continues_after_invalid_arguments() -> None:
     model = Model(answer("", ("f", "{x}")), answer("Sorry."))
     run = loop(model, *Tools())
     events = await watched(run)
@@ -84,7 +84,7 @@ async def test_the_conversation_goes_on_after_invalid_arguments() -> None:
 
 
 @pytest.mark.anyio
-async def test_one_tool_alone_gives_a_result_for_invalid_arguments_and_says_its_ending() -> None:
+async def test_execute_one_tool_returns_and_reports_a_result_for_invalid_arguments() -> None:
     said: list[ToolEvent] = []
     tools = Tools()
     [call] = closed_turn("", ("f", "{x}")).calls
@@ -94,7 +94,7 @@ async def test_one_tool_alone_gives_a_result_for_invalid_arguments_and_says_its_
 
 
 @pytest.mark.anyio
-async def test_an_unknown_tool_is_an_error_and_nobody_is_asked_about_it() -> None:
+async def test_an_unknown_tool_is_an_error_without_a_request_for_approval() -> None:
     """There its state was ``completed``, and whoever approves was asked first."""
     asked: list[str] = []
 
@@ -110,7 +110,7 @@ async def test_an_unknown_tool_is_an_error_and_nobody_is_asked_about_it() -> Non
 
 
 @pytest.mark.anyio
-async def test_a_tool_that_a_hook_took_away_does_not_run_and_one_that_it_gave_does() -> None:
+async def test_a_tool_that_a_hook_removed_does_not_run_and_one_that_it_added_does() -> None:
     """There a tool that was switched off ran when it was called all the same."""
     ran: list[str] = []
 
@@ -137,7 +137,7 @@ async def test_a_tool_that_a_hook_took_away_does_not_run_and_one_that_it_gave_do
 
 @pytest.mark.anyio
 @BOTH
-async def test_a_tool_that_fails_ends_nothing_and_what_ran_is_in_the_thread(execute: Any) -> None:
+async def test_a_failing_tool_does_not_end_the_round_and_all_results_are_in_the_messages(execute: Any) -> None:
     """There the failure was raised out of everything, the model was told nothing, and batched had written nothing."""
 
     async def fail(x: int) -> None:
@@ -154,7 +154,7 @@ async def test_a_tool_that_fails_ends_nothing_and_what_ran_is_in_the_thread(exec
 
 
 @pytest.mark.anyio
-async def test_a_failing_tool_of_responses_has_its_event_and_the_others_their_results() -> None:
+async def test_a_failing_tool_of_responses_has_its_event_and_the_others_have_results() -> None:
     """There the first failure was raised without an event."""
 
     async def fail() -> None:
@@ -186,7 +186,7 @@ async def test_a_falsy_result_is_the_result(execute: Any, value: Any) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_error_that_speaks_of_cancellation_is_an_error() -> None:
+async def test_an_error_that_mentions_cancellation_is_an_error() -> None:
     """There a tool that raised ``Operation cancelled`` was ``canceled``, though nobody had canceled anything."""
 
     async def work() -> None:
@@ -199,7 +199,7 @@ async def test_an_error_that_speaks_of_cancellation_is_an_error() -> None:
 
 
 @pytest.mark.anyio
-async def test_batched_calls_run_side_by_side() -> None:
+async def test_batched_calls_wait_for_each_other_concurrently() -> None:
     """There "batched" was a format of the thread only."""
     met = anyio.Event()
     waiting = 0
@@ -253,7 +253,7 @@ DENYING: dict[str, tuple[str, list[Any], list[Any]]] = {
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("how", DENYING)
-async def test_a_denied_call_is_a_result_on_every_way_and_the_others_run(how: str) -> None:
+async def test_a_denied_call_is_a_result_in_every_executor_and_the_others_run(how: str) -> None:
     """There a denial ended the run on Responses, and raised where the answer was not streamed."""
     provider, asks, answers = DENYING[how]
     tools = Tools()
@@ -277,7 +277,7 @@ async def test_a_denied_call_is_a_result_on_every_way_and_the_others_run(how: st
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("answered", ["allow", 1, {"allow": True}, "deny", 0, object()])
-async def test_an_answer_that_is_neither_true_nor_an_approval_is_a_denial(answered: Any) -> None:
+async def test_a_decision_that_is_neither_true_nor_an_approval_is_a_denial(answered: Any) -> None:
     """There whatever was not the word ``deny`` ended as ``completed``, with the error of a denial."""
     tools = Tools()
     danger = [tool(each, approval="ask") for each in tools]
@@ -313,9 +313,7 @@ async def canceled_and_awaited(execution: Any) -> None:
 @pytest.mark.anyio
 @BOTH
 @pytest.mark.parametrize("leave", [left_at_once, canceled_and_watched, canceled_and_awaited])
-async def test_who_leaves_before_the_calls_began_has_an_ending_for_each_and_none_was_begun(
-    execute: Any, leave: Any
-) -> None:
+async def test_leaving_before_the_calls_start_gives_each_a_result_and_starts_none(execute: Any, leave: Any) -> None:
     """There the call ended, nothing was written, and those behind it stayed ``preparing`` for ever."""
     tools = Tools()
 
@@ -332,7 +330,7 @@ async def test_who_leaves_before_the_calls_began_has_an_ending_for_each_and_none
 
 
 @pytest.mark.anyio
-async def test_one_tool_alone_does_not_begin_for_a_caller_who_is_canceled_already() -> None:
+async def test_execute_one_tool_does_not_start_for_a_caller_who_is_already_canceled() -> None:
     said: list[Any] = []
     tools = Tools()
     [call] = closed_turn("", ("f", {"x": 1})).calls
@@ -346,7 +344,7 @@ async def test_one_tool_alone_does_not_begin_for_a_caller_who_is_canceled_alread
 
 @pytest.mark.anyio
 @BOTH
-async def test_who_leaves_while_a_call_runs_has_an_ending_for_it_and_for_those_behind_it(execute: Any) -> None:
+async def test_leaving_while_a_call_runs_gives_it_and_the_later_ones_a_result(execute: Any) -> None:
     """There the running one was ``canceled``, and those behind it were never told of again."""
     left: list[Event] = []
 
@@ -373,7 +371,7 @@ async def test_who_leaves_while_a_call_runs_has_an_ending_for_it_and_for_those_b
 
 @pytest.mark.anyio
 @BOTH
-async def test_what_a_tool_gives_although_it_was_canceled_is_its_result(execute: Any) -> None:
+async def test_the_value_that_a_canceled_tool_returns_is_its_result(execute: Any) -> None:
     """There it was discarded, although what the tool did was done."""
 
     async def book() -> str:
@@ -429,7 +427,7 @@ FORCED = {
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("provider", FORCED)
-async def test_required_holds_for_the_first_round_alone_on_every_wire(provider: str) -> None:
+async def test_required_applies_to_the_first_round_only_on_every_wire(provider: str) -> None:
     """There ``required`` was kept, for ever; on Responses a tool's name as well."""
     first, last, field, required = FORCED[provider]
     model = Model(first, last)
@@ -442,7 +440,7 @@ async def test_required_holds_for_the_first_round_alone_on_every_wire(provider: 
 
 
 @pytest.mark.anyio
-async def test_a_model_that_calls_tools_for_ever_is_stopped_where_nobody_set_a_number() -> None:
+async def test_a_model_that_always_calls_tools_is_stopped_by_the_default_max_rounds() -> None:
     """There nothing stopped it."""
     tools = Tools()
     model = Model(answer("", ("f", {"x": 1})))
@@ -453,7 +451,7 @@ async def test_a_model_that_calls_tools_for_ever_is_stopped_where_nobody_set_a_n
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("provider", FORCED)
-async def test_rounds_are_counted_alike_on_every_wire(provider: str) -> None:
+async def test_rounds_are_counted_the_same_on_every_wire(provider: str) -> None:
     """There Ollama's and Responses' were counted by code of their own, from another number."""
     first, last, *_ = FORCED[provider]
     events = await watched(loop(Model(first, first, last), *Tools(), provider=provider))
@@ -461,7 +459,7 @@ async def test_rounds_are_counted_alike_on_every_wire(provider: str) -> None:
 
 
 @pytest.mark.anyio
-async def test_rounds_of_ollama_are_counted_like_all() -> None:
+async def test_rounds_of_ollama_are_counted_the_same() -> None:
     calls = [ollama(("f", {"x": 1})), ollama(done=True)]
     events = await watched(loop(Model(calls, [ollama(text="Done.", done=True)]), *Tools(), provider="ollama"))
     assert [event.round for event in events if isinstance(event, RoundStarted)] == [0, 1]
@@ -472,7 +470,7 @@ async def test_rounds_of_ollama_are_counted_like_all() -> None:
 
 @pytest.mark.anyio
 @CHAT
-async def test_text_stands_in_the_first_assistant_message_alone(provider: str) -> None:
+async def test_text_is_only_in_the_first_assistant_message(provider: str) -> None:
     """There every message of a call repeated it."""
     chunks = whole(("call_aaaa", "f", "{}"), ("call_bbbb", "g", "{}"), text="Let me look.")
     _, _, update = await executed(provider, chunks, execute=execute_tool_calls_sequentially)
@@ -481,7 +479,7 @@ async def test_text_stands_in_the_first_assistant_message_alone(provider: str) -
 
 
 @pytest.mark.anyio
-async def test_the_reasoning_of_a_round_is_its_own() -> None:
+async def test_each_round_has_only_its_own_reasoning() -> None:
     """There the reasoning of all rounds before stood in front of it."""
 
     def thought(text: str, *calls: tuple[str, str, Any]) -> list[Chunk]:

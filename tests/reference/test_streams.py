@@ -77,7 +77,7 @@ async def test_interleaved_deltas_without_ids_go_to_their_calls_by_index(provide
 @pytest.mark.anyio
 @CHAT
 @BOTH
-async def test_two_calls_of_one_chunk_both_run_and_stand_in_the_thread_once_each(provider: str, execute: Any) -> None:
+async def test_two_calls_of_one_chunk_both_run_and_are_rendered_once_each(provider: str, execute: Any) -> None:
     """There Groq and Mistral ran the first alone, and each assistant message of the thread named both."""
     chunks = whole(("call_aaaa", "f", '{"x":1}'), ("call_bbbb", "g", '{"x":2}'))
     turn, ran, update = await executed(provider, chunks, execute=execute)
@@ -95,7 +95,7 @@ async def test_two_calls_of_one_chunk_both_run_and_stand_in_the_thread_once_each
 
 @pytest.mark.anyio
 @BOTH
-async def test_arguments_that_grow_after_two_calls_began_in_one_chunk_are_written_to_their_own_call(
+async def test_deltas_after_two_calls_in_one_chunk_go_to_their_own_call(
     execute: Any,
 ) -> None:
     """There they were written into the last call of the provider's own message, whichever they were of."""
@@ -148,7 +148,7 @@ async def test_an_empty_id_is_no_id(provider: str) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("provider", ["openai_chat", "groq"])
 @pytest.mark.parametrize("index", [0, 1])
-async def test_one_id_with_two_names_is_two_calls_with_ids_of_their_own(provider: str, index: int) -> None:
+async def test_one_id_with_two_names_is_two_calls_with_different_ids(provider: str, index: int) -> None:
     """There the arguments of both were joined to ``{}{}``, and raised for."""
     chunks = [
         delta(piece("{}", index=0, id="call_same", name="f")),
@@ -164,7 +164,7 @@ async def test_one_id_with_two_names_is_two_calls_with_ids_of_their_own(provider
 
 
 @pytest.mark.anyio
-async def test_a_call_that_is_sent_again_under_its_id_runs_once() -> None:
+async def test_a_call_sent_again_under_its_id_runs_once() -> None:
     """There every start was another call, whatever its id."""
     call = ("call_aaaa", "f", '{"x":1}')
     _, ran, _ = await executed("openai_chat", [*whole(call)[:1], *whole(call)])
@@ -173,7 +173,7 @@ async def test_a_call_that_is_sent_again_under_its_id_runs_once() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("provider", ["openai_chat", "mistral"])
-async def test_arguments_before_any_call_began_are_warned_of(provider: str) -> None:
+async def test_arguments_before_any_call_are_a_warning(provider: str) -> None:
     """There they were ignored, and nobody was told."""
     turn, ran, _ = await executed(provider, [delta(piece('{"x":1}')), chat(None, "tool_calls")])
     assert (turn.calls, ran) == ([], [])
@@ -182,7 +182,7 @@ async def test_arguments_before_any_call_began_are_warned_of(provider: str) -> N
 
 
 @pytest.mark.anyio
-async def test_arguments_under_an_id_that_nobody_began_are_a_call_that_the_model_is_told_of() -> None:
+async def test_arguments_under_an_unknown_id_are_a_nameless_call_with_an_error_result() -> None:
     """There they were dropped: no event, no call."""
     chunks = [
         delta(piece("{}", index=0, id="a", name="f")),
@@ -197,7 +197,7 @@ async def test_arguments_under_an_id_that_nobody_began_are_a_call_that_the_model
 
 
 @pytest.mark.anyio
-async def test_a_call_without_an_id_has_one_and_runs() -> None:
+async def test_a_call_without_an_id_gets_one_and_runs() -> None:
     """There its id was undefined, in the thread as well."""
     turn, ran, update = await executed("openai_chat", [delta(piece('{"x":1}', name="f")), chat(None, "tool_calls")])
     assert ran == [("f", 1)]
@@ -225,7 +225,7 @@ async def test_interleaved_blocks_of_anthropic_go_to_their_calls_by_index() -> N
 
 
 @pytest.mark.anyio
-async def test_the_input_of_a_server_tool_stays_out_of_the_call_before_it() -> None:
+async def test_the_input_of_a_server_tool_is_not_added_to_the_previous_call() -> None:
     """There it was appended to that call's arguments, which were then no JSON."""
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
     found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
@@ -248,7 +248,7 @@ async def test_the_input_of_a_server_tool_stays_out_of_the_call_before_it() -> N
 
 
 @pytest.mark.anyio
-async def test_arguments_as_an_object_run_and_are_there_from_the_start() -> None:
+async def test_arguments_sent_as_an_object_run_and_are_known_from_the_start() -> None:
     """There Mistral's became ``[object Object]``, and raised."""
     turn = Turn("mistral", turn_key="t")
     turn.feed(delta(piece({"x": 1, "city": "Zürich"}, id="aaaaaaaaa", name="f")))
@@ -263,7 +263,7 @@ async def test_arguments_as_an_object_run_and_are_there_from_the_start() -> None
 @pytest.mark.anyio
 @pytest.mark.parametrize("provider", ["openai_chat", "groq"])
 @pytest.mark.parametrize("nothing", ["", "   ", None])
-async def test_a_call_without_arguments_runs_and_stands_in_the_thread_with_an_object(
+async def test_a_call_without_arguments_runs_and_is_rendered_with_an_empty_object(
     provider: str, nothing: str | None
 ) -> None:
     """There it ran, but the thread kept ``""``, which is no JSON."""
@@ -282,7 +282,7 @@ async def test_a_call_of_gemini_without_args_has_an_empty_object(call: dict[str,
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("text", ["[1]", '"text"', "3", "true"])
-async def test_arguments_that_are_no_object_never_reach_a_tool(text: str) -> None:
+async def test_arguments_that_are_not_an_object_never_reach_a_tool(text: str) -> None:
     """There whatever was JSON was passed on."""
     ran: list[Any] = []
 
@@ -299,7 +299,7 @@ async def test_arguments_that_are_no_object_never_reach_a_tool(text: str) -> Non
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("end", ["a finish reason", "only [DONE]"])
-async def test_incremental_arguments_of_xai_run_once_and_whole(end: str) -> None:
+async def test_incremental_arguments_of_xai_run_once_and_complete(end: str) -> None:
     """There the first fragment ran, and raised."""
     chunks = [delta(piece('{"x":', id="call_aaaa", name="f")), delta(piece("1}", id="call_aaaa"))]
     finish = [chat(None, "tool_calls")] if end == "a finish reason" else []
@@ -308,7 +308,7 @@ async def test_incremental_arguments_of_xai_run_once_and_whole(end: str) -> None
 
 
 @pytest.mark.anyio
-async def test_nothing_runs_and_nothing_is_asked_before_the_last_call_of_an_answer_has_arrived() -> None:
+async def test_nothing_runs_and_no_approval_is_requested_before_the_last_call_has_arrived() -> None:
     """There xai's first call ran, and a follow-up was requested, before the second came."""
     tools = Tools()
     second = anyio.Event()
@@ -340,7 +340,7 @@ async def test_nothing_runs_and_nothing_is_asked_before_the_last_call_of_an_answ
 
 @pytest.mark.anyio
 @CHAT
-async def test_calls_of_an_answer_cut_at_its_length_are_answered_each(provider: str) -> None:
+async def test_each_call_of_a_response_truncated_at_its_length_gets_a_result(provider: str) -> None:
     """There they were dropped in silence."""
     chunks = whole(("call_aaaa", "f", '{"x":1}'), ("call_bbbb", "g", '{"x":'), finish="length")
     _, ran, update = await executed(provider, chunks)
@@ -350,7 +350,7 @@ async def test_calls_of_an_answer_cut_at_its_length_are_answered_each(provider: 
 
 
 @pytest.mark.anyio
-async def test_calls_of_anthropic_cut_at_max_tokens_are_answered_each() -> None:
+async def test_each_call_of_anthropic_truncated_at_max_tokens_gets_a_result() -> None:
     """There they were dropped in silence."""
     chunks = [message_start(), *use(0, "f", '{"x":1}'), *use(1, "g", '{"x":', stop=False), *message_end("max_tokens")]
     _, ran, update = await executed("anthropic", chunks)
@@ -368,7 +368,7 @@ async def test_calls_of_anthropic_cut_at_max_tokens_are_answered_each() -> None:
         ("gemini", [gemini(called("f"), finish="PROHIBITED_CONTENT")]),
     ],
 )
-async def test_a_call_of_a_filtered_answer_does_not_run_and_is_answered(provider: str, chunks: list[Chunk]) -> None:
+async def test_a_call_of_a_filtered_response_gets_a_result_without_running(provider: str, chunks: list[Chunk]) -> None:
     """There Chat's were dropped in silence, and Google's ran whatever the reason."""
     _, ran, update = await executed(provider, chunks)
     assert ran == []
@@ -379,7 +379,7 @@ async def test_a_call_of_a_filtered_answer_does_not_run_and_is_answered(provider
 @pytest.mark.anyio
 @pytest.mark.parametrize("provider", ["mistral", "openai_chat", "groq"])
 @pytest.mark.parametrize("finish", ["stop", "tool_calls", "function_call"])
-async def test_calls_run_whichever_word_a_wire_has_for_a_good_end(provider: str, finish: str) -> None:
+async def test_calls_run_after_every_finish_reason_of_a_good_end(provider: str, finish: str) -> None:
     """There Mistral's calls were dropped unless the word was ``tool_calls``."""
     _, ran, _ = await executed(provider, whole(("aaaaaaaaa", "f", '{"x":1}'), finish=finish))
     assert ran == [("f", 1)]
@@ -393,7 +393,7 @@ async def test_calls_run_whichever_word_a_wire_has_for_a_good_end(provider: str,
         ("openai_responses", responses(item(1, "f", '{"x":1}'), ends=False)),
     ],
 )
-async def test_no_call_runs_of_an_answer_that_never_ended(provider: str, chunks: list[Chunk]) -> None:
+async def test_no_call_of_a_truncated_response_runs(provider: str, chunks: list[Chunk]) -> None:
     """There Ollama's ran at their chunk and Responses' at their item's end, while the stream went on."""
     tools = Tools()
     run = loop(Model([framed(provider, chunks, done=False)]), *tools, provider=provider)
@@ -414,7 +414,7 @@ async def test_no_call_runs_of_an_answer_that_never_ended(provider: str, chunks:
         ("ollama", [ollama(("f", {"x": 1}), ("f", {"x": 1})), ollama(done=True)]),
     ],
 )
-async def test_calls_without_ids_have_the_same_ones_at_every_replay(provider: str, chunks: list[Chunk]) -> None:
+async def test_calls_without_ids_get_the_same_ids_at_every_replay(provider: str, chunks: list[Chunk]) -> None:
     """There they were a random UUID on Google and the clock on Ollama."""
     first, ran, _ = await executed(provider, chunks)
     again, _, _ = await executed(provider, chunks)
@@ -424,7 +424,7 @@ async def test_calls_without_ids_have_the_same_ones_at_every_replay(provider: st
 
 
 @pytest.mark.anyio
-async def test_the_ids_of_google_go_back_to_it_with_their_results() -> None:
+async def test_google_gets_its_own_ids_back_with_the_results() -> None:
     """There the name stood in the id's place, and the roles were those of another wire."""
     ids = [{"functionCall": {"name": "f", "args": {"x": n}, "id": f"id-{n}"}} for n in (1, 2)]
     _, _, update = await executed("gemini", [gemini({"text": "Let me see."}, *ids, finish="STOP")])
@@ -449,7 +449,7 @@ async def test_results_for_ollama_name_their_tools() -> None:
 
 
 @pytest.mark.anyio
-async def test_events_history_and_the_next_request_of_responses_speak_of_a_call_by_one_id() -> None:
+async def test_events_history_and_the_next_request_of_responses_use_one_id_for_a_call() -> None:
     """There the events had the item's id and the follow-up the call's."""
     model = Model(responses(item(1, "f", '{"x":1}')), responses())
     run = loop(model, *Tools(), provider="openai_responses")
@@ -490,7 +490,7 @@ async def test_all_calls_of_a_body_run_and_its_text_is_written_once(provider: st
 
 
 @pytest.mark.anyio
-async def test_all_blocks_of_an_anthropic_body_are_read_not_the_last_alone() -> None:
+async def test_all_blocks_of_an_anthropic_body_are_read() -> None:
     content = [
         {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"x": 1}},
         {"type": "tool_use", "id": "toolu_2", "name": "g", "input": {"x": 2}},
@@ -506,13 +506,13 @@ async def test_all_blocks_of_an_anthropic_body_are_read_not_the_last_alone() -> 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("arguments", ['{"x":1}', {"x": 1}])
-async def test_arguments_of_a_mistral_body_are_read_whether_text_or_object(arguments: Any) -> None:
+async def test_arguments_of_a_mistral_body_are_read_as_text_and_as_object(arguments: Any) -> None:
     """There they were passed to the tool as they came."""
     _, ran, _ = await executed("mistral", [body(piece(arguments, index=None, id="aaaaaaaaa", name="f"))])
     assert ran == [("f", 1)]
 
 
-def test_every_wire_is_offered_the_tools() -> None:
+def test_every_wire_declares_the_tools() -> None:
     """There Cerebras' was not."""
     for provider in ("cerebras", "openai_chat", "groq", "mistral", "ollama", "xai", "deepseek", "openrouter"):
         request = render_request(HISTORY, provider, tools=list(Tools()))
