@@ -1,4 +1,4 @@
-"""A model that follows a script, and what must hold of whatever was run, by the public contract alone."""
+"""A model that follows a script, and the checks that apply to every run, by the public contract alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Model", "Stream", "answered_calls", "ids_in_thread", "tasks_and_thre
 
 
 class Stream:
-    """A stream of given pieces, which says how far it was read and whether it was closed."""
+    """A stream of chunks, which records how far it was read and if it was closed."""
 
     def __init__(self, pieces: Sequence[Any]) -> None:
         self.pieces = list(pieces)
@@ -45,7 +45,7 @@ class Stream:
 
 
 class Model:
-    """Gives its answers one after the other, the last one for ever, and keeps what it was asked.
+    """A model that returns its responses one after the other, the last one repeatedly, and records the requests.
 
     Args:
         answers: the pieces of each; an ``anyio.Event`` among them is waited for, an exception is raised.
@@ -73,13 +73,13 @@ def answered_calls(contents: Sequence[Content]) -> list[tuple[str, str | None]]:
 
 
 def ids_in_thread(messages: Sequence[dict[str, Any]]) -> tuple[list[list[str]], list[str]]:
-    """Of a Chat Completions thread: the ids of the calls of each assistant message, and those of the results."""
+    """Return the call ids of each assistant message of Chat Completions messages, and those of the results."""
     asked = [[call["id"] for call in message["tool_calls"]] for message in messages if message.get("tool_calls")]
     return asked, [message["tool_call_id"] for message in messages if message["role"] == "tool"]
 
 
 def tasks_and_threads() -> tuple[int, int]:
-    """How many tasks there are in this event loop, and how many threads beside those of trio's guest mode."""
+    """Return the number of tasks in this event loop, and of threads except those of trio's guest mode."""
     threads = [thread.name for thread in threading.enumerate()]
     return len(_tasks()), len([name for name in threads if not name.startswith("Trio thread")])
 

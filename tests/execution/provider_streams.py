@@ -1,4 +1,4 @@
-"""Answers with calls as each wire sends them, two tools, and what comes of both."""
+"""Responses with calls in each wire format, two tools, and the running of both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HISTORY = [Content.human("Go.")]
 def piece(
     arguments: Any = None, *, index: int | None = 0, id: str | None = None, name: str | None = None
 ) -> dict[str, Any]:
-    """One entry of a delta's ``tool_calls``; what is None is left out."""
+    """Return one entry of a delta's ``tool_calls``, without the values that are None."""
     function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
     given = {key: value for key, value in (("index", index), ("id", id)) if value is not None}
     return {**given, "type": "function", "function": function}
@@ -41,13 +41,13 @@ def delta(*pieces: dict[str, Any]) -> Chunk:
 
 
 def whole(*calls: tuple[str, str, Any], finish: str = "tool_calls", text: str = "") -> list[Chunk]:
-    """An answer of the chat wire with all its calls (id, name, arguments) in one chunk."""
+    """Return a response of the chat wire with all its calls (id, name, arguments) in one chunk."""
     pieces = [piece(arguments, index=n, id=raw_id, name=name) for n, (raw_id, name, arguments) in enumerate(calls)]
     return [*([chat({"content": text})] if text else []), delta(*pieces), chat(None, finish)]
 
 
 def use(index: int, name: str, *texts: str, id: str | None = None, stop: bool = True) -> list[Chunk]:
-    """A tool_use block of Anthropic's, with its arguments in pieces."""
+    """Return a tool_use block of Anthropic's wire, with its arguments in deltas."""
     start = {"type": "tool_use", "id": id or f"toolu_{index}", "name": name, "input": {}}
     return block(index, start, *[{"type": "input_json_delta", "partial_json": text} for text in texts], stop=stop)
 
@@ -62,7 +62,7 @@ def stop(index: int) -> Chunk:
 
 
 def called(name: str, **arguments: Any) -> Chunk:
-    """A part of Gemini's with a call."""
+    """Return a part of Gemini's wire with a call."""
     return {"functionCall": {"name": name, "args": arguments}}
 
 
@@ -75,13 +75,13 @@ def ollama(*calls: tuple[str, dict[str, Any]], text: str = "", done: bool = Fals
 
 
 def item(number: int, name: str, arguments: str) -> Chunk:
-    """A function_call of Responses."""
+    """Return a function_call of Responses."""
     ids = {"id": f"fc_{number}", "call_id": f"call_{number}"}
     return {"type": "function_call", **ids, "name": name, "arguments": arguments, "status": "completed"}
 
 
 def responses(*items: Chunk, ends: bool = True) -> list[Chunk]:
-    """A stream of Responses; one that does not end has every item done all the same."""
+    """Return a stream of Responses; without an end, every item is done all the same."""
     events: list[Chunk] = [{"type": "response.created", "response": {"id": "resp_1", "model": "m", "output": []}}]
     for place, each in enumerate(items):
         where = {"output_index": place, "item_id": each["id"]}
@@ -97,7 +97,7 @@ def responses(*items: Chunk, ends: bool = True) -> list[Chunk]:
 
 
 class Tools:
-    """Two tools that give back what they were given, and what was called."""
+    """Two tools that return their arguments, and a record of the calls."""
 
     def __init__(self) -> None:
         self.ran: list[tuple[str, int]] = []
@@ -121,7 +121,7 @@ async def executed(
     execute: Callable[..., Any] = execute_tool_calls_batched,
     tools: Sequence[Any] | None = None,
 ) -> tuple[Turn, list[tuple[str, int]], ThreadUpdate]:
-    """A turn that was fed these chunks, the calls that ran, and what the thread gains: which the provider takes."""
+    """Return a turn that was fed these chunks, the calls that ran, and the update, which the provider accepts."""
     turn, _ = run(provider, chunks)
     assert turn.error is None
     usual = Tools()

@@ -1,4 +1,4 @@
-"""What executions may leave behind: tasks and threads, for tests that say there are none."""
+"""Checks that an execution has left no task and no thread."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["nothing_left", "tool_threads"]
 
 
 def tool_threads() -> set[threading.Thread]:
-    """The threads that tools run in, also those that other tests have abandoned."""
+    """Return the threads of tools, also those that other tests have abandoned."""
     return {thread for thread in threading.enumerate() if thread.name == "streamkit tool"}
 
 
 async def nothing_left(before: Set[threading.Thread]) -> None:
-    """No task of an execution, and no thread of a tool but those *before*, once such as are about to end have ended."""
+    """Wait for what is about to end; check that no task of an execution and no thread but those *before* is left."""
     with anyio.fail_after(5):
         while tool_threads() - before:  # noqa: ASYNC110 - a thread tells nobody that it has ended
             await anyio.sleep(0.001)

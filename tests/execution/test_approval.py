@@ -1,4 +1,4 @@
-"""Calls that somebody must agree to: the run is paused, stored as JSON, and resumed, also in another process."""
+"""Calls that need approval: the run is paused, stored as JSON, and resumed, also in another process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CALLS = [("look", {"at": "desk"}), ("remove", {"what": "dust"}), ("remove", {"wh
 
 
 class House:
-    """Its tools, and what they did."""
+    """Three tools, and a record of their calls."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -59,7 +59,7 @@ async def paused(house: House, *calls: Any, **more: Any) -> Any:
 
 
 def stored(state: RunState | None) -> RunState:
-    """The same state after a stay in a database."""
+    """Return the state after its way through a database."""
     assert state is not None
     again = RunState.model_validate_json(state.model_dump_json())
     assert again == state

@@ -28,7 +28,7 @@ EXECUTORS = [execute_tool_calls_batched, execute_tool_calls_sequentially]
 
 
 class Office:
-    """Tools of a few steps, somebody who is asked, and a count of what is under way."""
+    """Tools of a few steps, a person who approves, and a count of what is under way."""
 
     def __init__(self) -> None:
         self.busy = 0
@@ -273,7 +273,7 @@ async def test_a_run(shape: Any, calls: list[str], cancel: str) -> None:
 
 @pytest.mark.parametrize("eager", [False, True], ids=["in its place", "begun early"])
 async def test_a_run_that_would_await_approval(cancel: str, eager: bool) -> None:
-    """It is left before it is known to wait: what ran is told of, and the question has its result too."""
+    """Check a run that is left before it is known to pause: the calls that ran and the pending call have results."""
     seen: set[tuple[str | None, ...]] = set()
 
     def begin() -> Any:
@@ -363,7 +363,7 @@ async def test_a_resumed_run(shape: Any, cancel: str) -> None:
 
 @pytest.mark.parametrize("looks", [1, 2])
 async def test_canceled_at_the_moment_of_a_change_every_call_has_its_result(looks: int) -> None:
-    """What runs was told of the change, and goes on once more before it learns that it is cancelled."""
+    """Check a task that is woken by a change, and continues once more before the cancellation arrives."""
     for _ in range(30):  # on trio the order of tasks that can go on is random
         await cancel_at_a_change(looks)
 

@@ -53,7 +53,7 @@ def turn_with_three_calls() -> Any:
 
 
 def check_legal(contents: list[Content]) -> list[str | None]:
-    """Every call has exactly one result, in call order; returns their status."""
+    """Check that every call has exactly one result, in call order; return their statuses."""
     asked = [block.id for content in contents for block in content.blocks if block.type == "tool_call"]  # type: ignore[union-attr]
     told = [block for content in contents for block in content.blocks if block.type == "tool_response"]
     assert [block.call_id for block in told] == asked  # type: ignore[union-attr]
@@ -61,7 +61,7 @@ def check_legal(contents: list[Content]) -> list[str | None]:
 
 
 async def nothing_left() -> None:
-    """No task beside this one; where some are about to end, they may."""
+    """Check that no other task is left, after those that are about to end."""
     for _ in range(20):
         await anyio.lowlevel.checkpoint()
     try:
@@ -90,7 +90,7 @@ async def use_by_watching(execution: Execution) -> None:
 async def test_canceled_at_every_step(
     execute: Callable[..., Execution], use: Callable[[Execution], Awaitable[None]]
 ) -> None:
-    """The caller is cancelled after 0, 1, 2, ... passes of the event loop, until it ends before that."""
+    """Cancel the caller after 0, 1, 2, ... passes of the event loop, until it ends before that."""
     statuses: set[tuple[str | None, ...]] = set()
     for step in range(1000):
         tools = Tools()
@@ -190,7 +190,7 @@ async def test_leaving_early_cancels_and_waits() -> None:
 
 
 async def test_an_execution_closed_from_another_task() -> None:
-    """As a web framework does with the generator of a response that nobody reads any more."""
+    """Close the generator of a response as a web framework does when its client has left."""
     held: list[Execution] = []
 
     async def hang() -> None:

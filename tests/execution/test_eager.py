@@ -1,4 +1,4 @@
-"""Calls of safe tools begin before the turn is over; what comes of them counts only when it is confirmed."""
+"""Calls of eager tools start before the turn ends; their results count only when it is confirmed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ HISTORY = [Content.human("Look.")]
 
 
 def begin(*calls: tuple[str, Any]) -> list[dict[str, Any]]:
-    """An answer of Anthropic's wire up to its last whole call."""
+    """Return a response of Anthropic's wire up to its last complete call."""
     message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": {}}
     chunks: list[dict[str, Any]] = [{"type": "message_start", "message": message}]
     for index, (name, arguments) in enumerate(calls):
@@ -262,7 +262,7 @@ async def test_calls_that_may_not_start_eagerly_wait() -> None:
 
     @tool(eager=True)
     async def also() -> None:
-        """So that the run looks for calls that may begin."""
+        """Exist as an eager tool, so that the run has an execution for the open turn."""
 
     answers = iter([stream(), ANSWER])
     await run_loop(
@@ -419,7 +419,7 @@ async def test_an_execution_of_an_open_turn_can_be_neither_awaited_nor_iterated(
 
 
 async def test_canceled_at_every_step_with_early_calls() -> None:
-    """The reader is cancelled after 0, 1, 2, ... passes of the event loop: legal contents, nothing left running."""
+    """Cancel the reader after 0, 1, 2, ... passes of the event loop: legal contents, nothing left running."""
     seen: set[str | None] = set()
     for step in range(400):
         tools = Tools()

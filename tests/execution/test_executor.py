@@ -52,7 +52,7 @@ async def one(function: Any, arguments: dict[str, Any] | None = None, **more: An
 
 
 def check_events(events: list[Event], update: ThreadUpdate) -> None:
-    """Every call has one ending, which is its result, and runs at most once, before it."""
+    """Check that every call has one result event, and runs at most once, before it."""
     for result in update.results:
         own = [event for event in events if getattr(event, "call", None) == result.call.ref]
         kinds = [event.type for event in own]

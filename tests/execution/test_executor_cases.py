@@ -1,4 +1,4 @@
-"""The cases of execution that lie beside the checkout (``cases.jsonl``, wire "exec"): one test each, named by its id.
+"""The shared cases of execution (``cases.jsonl``, wire "exec"): one test each, named by its id.
 
 Each asserts all of what the case expects. The parts are tested more closely elsewhere: the rules of one call in
 ``test_executors``, cancellation at every step in ``test_cancellation``, barriers in ``test_schedule``, approvals in
@@ -66,7 +66,7 @@ async def watched(running: Any) -> list[Event]:
 
 
 async def into(events: list[Event], running: Any) -> None:
-    """What is told up to an exception is kept."""
+    """Append events to a list, so that those before an exception are kept."""
     async for event in running:
         events.append(event)  # noqa: PERF401 - a comprehension would lose them
 
@@ -449,7 +449,7 @@ async def test_ex_012_progress_is_for_the_caller_and_the_last_value_is_the_resul
 
 
 def said_by_anthropic(*, end: list[Any]) -> list[Any]:
-    """Call A is over, B is begun and half there; what comes then is the test's."""
+    """A stream in which call A is complete and B has half of its arguments; the test sends the rest."""
 
     def use(index: int, name: str) -> dict[str, Any]:
         return {"type": "tool_use", "id": f"toolu_{index}", "name": name, "input": {}}

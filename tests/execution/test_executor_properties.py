@@ -52,7 +52,7 @@ Wanted = tuple[str, int, bool]
 
 
 class Place:
-    """The tools, what runs in them, and what may not run there at once."""
+    """The tools, the calls that run in them, and checks of what may not run at once."""
 
     def __init__(self) -> None:
         self.running: list[str] = []
@@ -140,7 +140,7 @@ STATUS = {
 
 @dataclass
 class Plan:
-    """One execution: its calls, in what order they are let go, and when it is left."""
+    """One execution: its calls, the order in which they finish, and when it is left."""
 
     wanted: list[Wanted]
     limit: int
@@ -174,7 +174,7 @@ def arguments(plan: Plan) -> list[dict[str, Any]]:
 
 
 def pieces(plan: Plan) -> list[dict[str, Any]]:
-    """The stream of an answer that says a word and makes the plan's calls."""
+    """Return the stream of a response with some text and the plan's calls."""
     made = zip(range(len(plan.wanted)), [name for name, *_ in plan.wanted], arguments(plan), strict=True)
     if plan.provider == "anthropic":
         return anthropic([(number, name, json.dumps(given)) for number, name, given in made])
@@ -230,7 +230,7 @@ class BrokenError(Exception):
 
 
 def check_thread(provider: str, contents: list[Content]) -> None:
-    """The provider would take the conversation as it stands."""
+    """Check that the provider would accept the conversation."""
     body = {"model": "m", "max_tokens": 1, **render_request([*QUESTION, *contents], provider)}
     assert validate_request(provider, body) == []
 
@@ -258,7 +258,7 @@ def expected(plan: Plan) -> list[str]:
 
 
 async def in_its_surroundings(plan: Plan, use: Any) -> bool:
-    """Run *use* beside what opens the gates, cancelled where the plan says so; whether it came to its end."""
+    """Run *use* while the gates are opened, cancelled as planned; return True if it ran to its end."""
     plan.made.limit = plan.limit
     plan.made.gates = {number: anyio.Event() for number in range(len(plan.wanted))}
     how, when = plan.leaves
@@ -288,7 +288,7 @@ async def in_its_surroundings(plan: Plan, use: Any) -> bool:
 
 
 async def execute(plan: Plan) -> tuple[Any, bool]:
-    """The update of the plan's calls (None where it did not even begin), begun while the turn is read."""
+    """Return the update of the plan's calls (None if it did not start), entered while the turn is read."""
     turn, schedule = Turn(plan.provider, turn_key="turn"), Schedule(plan.limit)
     executor = execute_tool_calls_batched if plan.shape == "batched" else execute_tool_calls_sequentially
     execution = executor(turn, tools=plan.made.tools(), limit=schedule, approve=approve)
@@ -356,7 +356,7 @@ def test_the_messages_are_the_same_for_any_order_of_completion(
 
 
 async def converse(plan: Plan) -> tuple[Any, bool]:
-    """A run that makes the plan's calls in its first round, and answers in the second."""
+    """Run a loop with the plan's calls in its first round and none in the second."""
     schedule = Schedule(plan.limit)
     how, when = plan.leaves
 
@@ -421,7 +421,7 @@ KINDS = ["look", "remove", "wipe"]
 
 
 class PausedRuns(RuleBasedStateMachine):
-    """A run that is stored as JSON each time it waits for somebody, and resumed with some of the answers.
+    """A run that is stored as JSON at each pause, and resumed with some of the approvals.
 
     Its model makes calls in two rounds, and then answers.
     """
@@ -469,7 +469,7 @@ class PausedRuns(RuleBasedStateMachine):
     @rule(steps=st.integers(0, 12))
     @precondition(lambda self: self.stored is not None)
     def leave_a_resumed_run(self, steps: int) -> None:
-        """Another attempt, with all answers, that is cancelled: what it has said is legal."""
+        """Cancel another attempt with all approvals; its contents are legal."""
         state = RunState.model_validate_json(self.stored or "")
         approvals = dict.fromkeys(state.pending, True)
 

@@ -45,7 +45,7 @@ KINDS = ["async", pytest.param("threads", marks=pytest.mark.slow)]
 
 
 def calls(names: Iterable[str]) -> list[ToolCall]:
-    """Calls of these tools, each with its place among them as argument."""
+    """Return calls of these tools, each with its position as argument."""
     return [
         ToolCall(
             id=f"hist_tool_{number:024d}",
@@ -85,7 +85,7 @@ class Floor:
             self.ended.append(number)
 
     def tool(self, name: str, kind: str, **options: Any) -> Tool:
-        """A tool that takes its time, another one for each of four calls, and gives its number back."""
+        """Return its number, after a delay that differs for each of four calls."""
 
         async def in_the_loop(number: int) -> int:
             self.begin(name, number)
@@ -330,7 +330,7 @@ async def test_800_waiting_calls_are_canceled_at_once() -> None:
 @pytest.mark.slow
 async def test_memory_is_proportional_and_released() -> None:
     async def use(count: int) -> tuple[int, int]:
-        """The peak of an execution and what is left behind it, in bytes."""
+        """Return the peak memory of an execution and the memory after it, in bytes."""
         floor = Floor()
         gc.collect()
         tracemalloc.start()
@@ -357,7 +357,7 @@ async def test_memory_is_proportional_and_released() -> None:
 
 @pytest.mark.slow
 async def test_a_shared_schedule_keeps_nothing_of_ended_executions() -> None:
-    """A server has one for all its conversations, whose tools hold what belongs to their users."""
+    """A server shares one schedule among all conversations; their tools must not keep users' data alive."""
     schedule = Schedule(LIMIT)
 
     async def execute(secret: bytes) -> None:
@@ -420,7 +420,7 @@ def endless(mode: str, rounds: int = ROUNDS) -> Any:
 
 
 def reachable(*roots: Any) -> set[int]:
-    """The ids of all that a conversation holds."""
+    """Return the ids of all objects that a conversation contains."""
     found: set[int] = set()
     waiting = list(roots)
     while waiting:
@@ -433,7 +433,7 @@ def reachable(*roots: Any) -> set[int]:
 
 
 def beyond(run: Any) -> Counter[str]:
-    """How many objects there are, by type, that are not the conversation's."""
+    """Return the number of objects outside the conversation, by type."""
     gc.collect()
     context = run._state.context
     held = reachable(run._state.contents, context.contents, context.messages, run._state.usage_reports)
@@ -518,7 +518,7 @@ async def test_the_number_of_unread_progress_events_is_bounded() -> None:
 
 
 def pausing(limit: int | Schedule, done: list[int]) -> Any:
-    """A run whose model makes one call that somebody must be asked about, and five of a tool that may run."""
+    """Return a run with one call that needs approval, and five of a tool that may run."""
 
     async def look(number: int) -> int:
         done.append(number)

@@ -36,7 +36,7 @@ async def get_weather(city: str) -> str:
 
 
 class Model:
-    """Gives its answers one after the other, the last one for ever, and keeps what it was asked."""
+    """A model that returns its responses one after the other, the last one repeatedly, and records the requests."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = answers

@@ -355,7 +355,7 @@ def test_a_notifier_does_not_grow() -> None:
         ]
 
     def held() -> int:
-        """How many containers and texts can be reached from it."""
+        """Return the number of containers and texts that can be reached from an object."""
         found: dict[int, Any] = {}
         new: list[Any] = [notifier]
         while new:
@@ -396,7 +396,7 @@ HISTORY = [Content.human("Weather?")]
 
 
 def pieces(*deltas: str, name: str = "get_weather", index: int = 0) -> list[dict[str, Any]]:
-    """A call whose arguments come in deltas."""
+    """Return the events of a call with its arguments in deltas."""
     first = {"index": index, "id": f"call_{index}", "type": "function", "function": {"name": name, "arguments": ""}}
     more = [{"index": index, "function": {"arguments": delta}} for delta in deltas]
     return [chunk({"index": 0, "delta": {"tool_calls": [each]}}) for each in [first, *more]]

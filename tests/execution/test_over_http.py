@@ -1,4 +1,4 @@
-"""Runs over real HTTP: whoever leaves, however and whenever, closes the connection; what fails is asked for again.
+"""Runs over real HTTP: leaving closes the connection at any moment; failed requests are retried.
 
 The embedded server sees what a provider would see, and refuses what a provider would refuse.
 """
@@ -101,7 +101,7 @@ def loop(ask: Any, tools: Any = (), provider: str = "anthropic", **more: Any) ->
 
 
 def seen_by(server: Server, what: Callable[[], bool]) -> None:
-    """The server, in its own thread, sees something without the client's event loop doing anything more."""
+    """Wait, without running the client's event loop, until the server's thread has observed something."""
     until = time.monotonic() + 5
     while not what():
         assert time.monotonic() < until, [(each.status, each.disconnected) for each in server.requests]
@@ -136,7 +136,7 @@ async def leave_by_exception(run: Any, there: Callable[[Event], bool]) -> None:
 
 
 async def leave_by_cancellation(run: Any, there: Callable[[Event], bool]) -> None:
-    """Cancelled where it waits for what follows."""
+    """Cancel the reader while it waits for the next event."""
     with anyio.CancelScope() as scope:
         async with run:
             async for event in run:
@@ -146,7 +146,7 @@ async def leave_by_cancellation(run: Any, there: Callable[[Event], bool]) -> Non
 
 
 async def leave_while_it_is_held_by_a_generator(run: Any, there: Callable[[Event], bool]) -> None:
-    """As web frameworks do: the generator of a response is closed from another task."""
+    """Close the generator of a response from another task, as web frameworks do."""
 
     async def body() -> AsyncIterator[Event]:
         async with run:
@@ -224,7 +224,7 @@ async def test_leaving_while_a_tool_runs_leaves_a_connection_that_others_can_use
 
 @pytest.mark.parametrize("often", [1, 2, 5])
 async def test_asyncio_may_cancel_more_than_once(anyio_backend_name: str, often: int) -> None:
-    """A server that shuts down cancels what hangs, and what still hangs again.
+    """Cancel hanging tasks repeatedly, as a server does that shuts down.
 
     Cancelled a second time while httpcore closes its connection, httpx leaves that in its pool, also without us
     (measured with httpcore 1.0.9); everything of ours has ended all the same.
@@ -419,7 +419,7 @@ async def test_a_refused_connection_is_a_transport_error() -> None:
 
 @pytest.mark.parametrize(("first", "second"), [("anthropic", "openai_chat"), ("openai_responses", "anthropic")])
 async def test_a_fallback_continues_over_another_wire_when_the_first_provider_fails(first: str, second: str) -> None:
-    """In the second round, with calls and results of the first to be shown to a provider that did not make them."""
+    """Fall back in the second round, with calls and results that another provider made."""
 
     def script(request: Request) -> Reply | Status:
         if request.provider == second:

@@ -27,7 +27,7 @@ async def get_weather(city: str) -> str:
 
 
 class Model:
-    """Gives its answers one after the other; what is an exception it raises."""
+    """A model that returns its responses one after the other, and raises those that are exceptions."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -54,7 +54,7 @@ def anthropic(*content: dict[str, Any], reason: str = "end_turn") -> list[dict[s
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The waits between attempts, which are not waited for."""
+    """Record the delays between attempts instead of waiting."""
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:

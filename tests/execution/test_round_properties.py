@@ -93,7 +93,7 @@ def anthropic(*calls: tuple[str, Any], finish: str | None = "tool_use") -> list[
 
 
 def begun_early(*calls: tuple[str, Any]) -> tuple[Turn, Round, ToolCall]:
-    """A turn of Anthropic's wire in which the first call is whole and has begun, and the stream goes on."""
+    """Return an open turn of Anthropic's wire with a complete first call that has started."""
     turn = Turn("anthropic", turn_key="t")
     for chunk in anthropic(*calls, finish=None):
         turn.feed(chunk)

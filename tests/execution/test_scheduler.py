@@ -1,4 +1,4 @@
-"""What may run beside what. The schedule is pure: these tests say what began and what ended, and nothing runs."""
+"""Which calls may run concurrently. The schedule is pure: the tests report starts and ends, and nothing runs."""
 
 from __future__ import annotations
 

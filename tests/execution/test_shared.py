@@ -117,7 +117,7 @@ async def check_that_streams_wait(shared: SharedAccumulator) -> None:
 
 
 def test_nothing_is_awaited_for_a_chunk() -> None:
-    """A coroutine that never suspends runs to its end at the first send, without any event loop."""
+    """Send once, without an event loop: a coroutine that never suspends runs to its end."""
     chunks = answer("word " * 1)[1:2] * 5000 + answer("")[-1:]
     events: list[Event] = []
     with SharedAccumulator() as shared:

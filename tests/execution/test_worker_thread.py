@@ -1,4 +1,4 @@
-"""Synchronous tools that do not stop: they are given up with a warning, and hold up nobody."""
+"""Synchronous tools that do not stop: they are abandoned with a warning, and block nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the system that the documents come from gets wrong about tools, one test each, named after what is right here.
+"""Known errors of the reference system with tools, one test each, named after the right behaviour.
 
 Its facts are written down in the notes beside the checkout (section 2 of reference-behaviour.md: multi-llm-ts, July
 2026); a test's docstring says what came of it there. Section 1, ids and bodies that are not streamed are
@@ -95,7 +95,7 @@ async def test_execute_one_tool_returns_and_reports_a_result_for_invalid_argumen
 
 @pytest.mark.anyio
 async def test_an_unknown_tool_is_an_error_without_a_request_for_approval() -> None:
-    """There its state was ``completed``, and whoever approves was asked first."""
+    """There its state was ``completed``, and approval was requested first."""
     asked: list[str] = []
 
     async def approve(call: ToolCall, deps: Any) -> bool:
@@ -138,7 +138,7 @@ async def test_a_tool_that_a_hook_removed_does_not_run_and_one_that_it_added_doe
 @pytest.mark.anyio
 @BOTH
 async def test_a_failing_tool_does_not_end_the_round_and_all_results_are_in_the_messages(execute: Any) -> None:
-    """There the failure was raised out of everything, the model was told nothing, and batched had written nothing."""
+    """There the exception propagated, the model got no result, and batched wrote no messages."""
 
     async def fail(x: int) -> None:
         raise RuntimeError("disk full")
@@ -187,7 +187,7 @@ async def test_a_falsy_result_is_the_result(execute: Any, value: Any) -> None:
 
 @pytest.mark.anyio
 async def test_an_error_that_mentions_cancellation_is_an_error() -> None:
-    """There a tool that raised ``Operation cancelled`` was ``canceled``, though nobody had canceled anything."""
+    """There a tool that raised ``Operation cancelled`` was ``canceled`` without a cancellation."""
 
     async def work() -> None:
         raise RuntimeError("Operation cancelled")
@@ -314,7 +314,7 @@ async def canceled_and_awaited(execution: Any) -> None:
 @BOTH
 @pytest.mark.parametrize("leave", [left_at_once, canceled_and_watched, canceled_and_awaited])
 async def test_leaving_before_the_calls_start_gives_each_a_result_and_starts_none(execute: Any, leave: Any) -> None:
-    """There the call ended, nothing was written, and those behind it stayed ``preparing`` for ever."""
+    """There the call ended, no messages were written, and the later calls stayed ``preparing`` for ever."""
     tools = Tools()
 
     def sync() -> None:
@@ -345,7 +345,7 @@ async def test_execute_one_tool_does_not_start_for_a_caller_who_is_already_cance
 @pytest.mark.anyio
 @BOTH
 async def test_leaving_while_a_call_runs_gives_it_and_the_later_ones_a_result(execute: Any) -> None:
-    """There the running one was ``canceled``, and those behind it were never told of again."""
+    """There the running one was ``canceled``, and the later ones had no further notification."""
     left: list[Event] = []
 
     async def hang() -> None:
@@ -372,7 +372,7 @@ async def test_leaving_while_a_call_runs_gives_it_and_the_later_ones_a_result(ex
 @pytest.mark.anyio
 @BOTH
 async def test_the_value_that_a_canceled_tool_returns_is_its_result(execute: Any) -> None:
-    """There it was discarded, although what the tool did was done."""
+    """There it was discarded, although the tool had its effects."""
 
     async def book() -> str:
         try:
@@ -480,7 +480,7 @@ async def test_text_is_only_in_the_first_assistant_message(provider: str) -> Non
 
 @pytest.mark.anyio
 async def test_each_round_has_only_its_own_reasoning() -> None:
-    """There the reasoning of all rounds before stood in front of it."""
+    """There the reasoning of all earlier rounds preceded it."""
 
     def thought(text: str, *calls: tuple[str, str, Any]) -> list[Chunk]:
         return [chat({"reasoning_content": text}), *whole(*calls)]

@@ -1,4 +1,4 @@
-"""What the system that the documents come from gets wrong about streams, one test each, named after what is right here.
+"""Known errors of the reference system with streams, one test each, named after the right behaviour.
 
 Its facts are written down in the notes beside the checkout (section 1 of reference-behaviour.md, and of section 2 what
 it says of ids and of bodies that are not streamed: multi-llm-ts, July 2026). The streams are those of its observed
@@ -174,7 +174,7 @@ async def test_a_call_sent_again_under_its_id_runs_once() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("provider", ["openai_chat", "mistral"])
 async def test_arguments_before_any_call_are_a_warning(provider: str) -> None:
-    """There they were ignored, and nobody was told."""
+    """There they were ignored without a warning."""
     turn, ran, _ = await executed(provider, [delta(piece('{"x":1}')), chat(None, "tool_calls")])
     assert (turn.calls, ran) == ([], [])
     assert [warning.code for warning in turn.warnings] == ["orphan_delta", "finish_without_calls"]
@@ -425,7 +425,7 @@ async def test_calls_without_ids_get_the_same_ids_at_every_replay(provider: str,
 
 @pytest.mark.anyio
 async def test_google_gets_its_own_ids_back_with_the_results() -> None:
-    """There the name stood in the id's place, and the roles were those of another wire."""
+    """There the name took the place of the id, and the roles were those of another wire."""
     ids = [{"functionCall": {"name": "f", "args": {"x": n}, "id": f"id-{n}"}} for n in (1, 2)]
     _, _, update = await executed("gemini", [gemini({"text": "Let me see."}, *ids, finish="STOP")])
     assert [message["role"] for message in update.messages] == ["model", "user"]
