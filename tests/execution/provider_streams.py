@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from execution.fake_model import answered_calls
+from execution.fake_model import calls_with_status
 from wire_streams import Chunk, block, chat, run
 
 from streamkit import (
@@ -27,7 +27,7 @@ BOTH = pytest.mark.parametrize("execute", [execute_tool_calls_batched, execute_t
 HISTORY = [Content.human("Go.")]
 
 
-def piece(
+def call_delta(
     arguments: Any = None, *, index: int | None = 0, id: str | None = None, name: str | None = None
 ) -> dict[str, Any]:
     """Return one entry of a delta's ``tool_calls``, without the values that are None."""
@@ -36,37 +36,37 @@ def piece(
     return {**given, "type": "function", "function": function}
 
 
-def delta(*pieces: dict[str, Any]) -> Chunk:
+def chat_delta(*pieces: dict[str, Any]) -> Chunk:
     return chat({"tool_calls": list(pieces)})
 
 
-def whole(*calls: tuple[str, str, Any], finish: str = "tool_calls", text: str = "") -> list[Chunk]:
+def complete_response(*calls: tuple[str, str, Any], finish: str = "tool_calls", text: str = "") -> list[Chunk]:
     """Return a response of the chat wire with all its calls (id, name, arguments) in one chunk."""
-    pieces = [piece(arguments, index=n, id=raw_id, name=name) for n, (raw_id, name, arguments) in enumerate(calls)]
-    return [*([chat({"content": text})] if text else []), delta(*pieces), chat(None, finish)]
+    pieces = [call_delta(arguments, index=n, id=raw_id, name=name) for n, (raw_id, name, arguments) in enumerate(calls)]
+    return [*([chat({"content": text})] if text else []), chat_delta(*pieces), chat(None, finish)]
 
 
-def use(index: int, name: str, *texts: str, id: str | None = None, stop: bool = True) -> list[Chunk]:
+def tool_use_block(index: int, name: str, *texts: str, id: str | None = None, stop: bool = True) -> list[Chunk]:
     """Return a tool_use block of Anthropic's wire, with its arguments in deltas."""
     start = {"type": "tool_use", "id": id or f"toolu_{index}", "name": name, "input": {}}
     return block(index, start, *[{"type": "input_json_delta", "partial_json": text} for text in texts], stop=stop)
 
 
-def more(index: int, text: str) -> Chunk:
+def input_delta(index: int, text: str) -> Chunk:
     part = {"type": "input_json_delta", "partial_json": text}
     return {"type": "content_block_delta", "index": index, "delta": part}
 
 
-def stop(index: int) -> Chunk:
+def block_stop(index: int) -> Chunk:
     return {"type": "content_block_stop", "index": index}
 
 
-def called(name: str, **arguments: Any) -> Chunk:
+def gemini_call(name: str, **arguments: Any) -> Chunk:
     """Return a part of Gemini's wire with a call."""
     return {"functionCall": {"name": name, "args": arguments}}
 
 
-def ollama(*calls: tuple[str, dict[str, Any]], text: str = "", done: bool = False) -> Chunk:
+def ollama_chunk(*calls: tuple[str, dict[str, Any]], text: str = "", done: bool = False) -> Chunk:
     message: Chunk = {"role": "assistant", "content": text}
     if calls:
         message["tool_calls"] = [{"function": {"name": name, "arguments": given}} for name, given in calls]
@@ -74,13 +74,13 @@ def ollama(*calls: tuple[str, dict[str, Any]], text: str = "", done: bool = Fals
     return line | ({"done_reason": "stop"} if done else {})
 
 
-def item(number: int, name: str, arguments: str) -> Chunk:
+def function_call_item(number: int, name: str, arguments: str) -> Chunk:
     """Return a function_call of Responses."""
     ids = {"id": f"fc_{number}", "call_id": f"call_{number}"}
     return {"type": "function_call", **ids, "name": name, "arguments": arguments, "status": "completed"}
 
 
-def responses(*items: Chunk, ends: bool = True) -> list[Chunk]:
+def responses_stream(*items: Chunk, ends: bool = True) -> list[Chunk]:
     """Return a stream of Responses; without an end, every item is done all the same."""
     events: list[Chunk] = [{"type": "response.created", "response": {"id": "resp_1", "model": "m", "output": []}}]
     for place, each in enumerate(items):
@@ -114,7 +114,7 @@ class Tools:
         return iter([f, g])
 
 
-async def executed(
+async def execute_chunks(
     provider: str,
     chunks: Sequence[Any],
     *,
@@ -127,7 +127,7 @@ async def executed(
     usual = Tools()
     update = await execute(turn, tools=list(usual) if tools is None else tools)
     assert [result.call.id for result in update.results] == [call.id for call in turn.calls]
-    answered_calls(update.contents)
+    calls_with_status(update.contents)
     thread = [*render(HISTORY, provider), *update.messages]
     assert (
         validate_request(provider, RoundContext([], [], None, providers.get(provider), messages=thread).request) == []
@@ -141,17 +141,17 @@ def loop(model: Any, *tools: Any, **given: Any) -> Any:
     return run_loop(model, tools=tools, **({"provider": "openai_chat", "run_key": "k"} | given))
 
 
-async def watched(running: Any) -> list[Event]:
+async def collect_events(running: Any) -> list[Event]:
     async with running:
         return [event async for event in running]
 
 
-def endings(events: Sequence[Event]) -> list[tuple[str, str]]:
+def result_events(events: Sequence[Event]) -> list[tuple[str, str]]:
     kinds = {"tool_completed", "tool_error", "tool_denied", "tool_timed_out", "tool_canceled"}
     return [(event.call.name, event.type) for event in events if event.type in kinds]  # type: ignore[union-attr]
 
 
-def results(update: ThreadUpdate) -> list[tuple[str, str, Any]]:
+def result_values(update: ThreadUpdate) -> list[tuple[str, str, Any]]:
     return [(result.call.name, result.status, result.value) for result in update.results]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Set
 import anyio
 import anyio.lowlevel
 
-__all__ = ["nothing_left", "tool_threads"]
+__all__ = ["tool_threads", "wait_until_nothing_is_left"]
 
 
 def tool_threads() -> set[threading.Thread]:
@@ -17,10 +17,10 @@ def tool_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "streamkit tool"}
 
 
-async def nothing_left(before: Set[threading.Thread]) -> None:
-    """Wait for what is about to end; check that no task of an execution and no thread but those *before* is left."""
+async def wait_until_nothing_is_left(before: Set[threading.Thread]) -> None:
+    """Wait until no task of an execution is left, and no thread of a tool except those *before*."""
     with anyio.fail_after(5):
-        while tool_threads() - before:  # noqa: ASYNC110 - a thread tells nobody that it has ended
+        while tool_threads() - before:  # noqa: ASYNC110 - the end of a thread sets no event
             await anyio.sleep(0.001)
     for _ in range(20):
         await anyio.lowlevel.checkpoint()

@@ -1,4 +1,4 @@
-"""A resumed run, synchronous tools and people who are asked, cancelled at every step: as ``test_cancellation`` does.
+"""A resumed run, synchronous tools and approvals, cancelled at every step, as in ``test_cancellation_points``.
 
 The caller is cancelled after 0, 1, 2, ... passes of the event loop, until it ends before that.
 """
@@ -14,8 +14,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 from execution.chat_chunks import answer, closed_turn
-from execution.fake_model import answered_calls
-from execution.resource_checks import nothing_left, tool_threads
+from execution.fake_model import calls_with_status
+from execution.resource_checks import tool_threads, wait_until_nothing_is_left
 
 from streamkit import Content, RunState, Tool, ToolContext, render_request, run_loop, tool
 from streamkit.execution import Execution, Schedule, execute_tool_calls_batched, execute_tool_calls_sequentially
@@ -28,7 +28,7 @@ EXECUTORS = [execute_tool_calls_batched, execute_tool_calls_sequentially]
 
 
 class Office:
-    """Tools of a few steps, a person who approves, and a count of what is under way."""
+    """Tools of a few steps, a person who approves, and a count of the running calls."""
 
     def __init__(self) -> None:
         self.busy = 0
@@ -66,7 +66,7 @@ class Office:
         return call.index != 1
 
 
-async def at_every_step(
+async def cancel_at_every_step(
     begin: Callable[[], tuple[Callable[[], Awaitable[Any]], Callable[[bool], Any]]], cancel: str, most: int = 2000
 ) -> int:
     """Begin anew and cancel, one step later each time, until it ends by itself; how many steps that took.
@@ -103,7 +103,7 @@ async def at_every_step(
         check(finished)
         if finished:
             break
-    await nothing_left(before)
+    await wait_until_nothing_is_left(before)
     assert finished
     return step
 
@@ -120,7 +120,7 @@ def check_legal(contents: list[Content]) -> None:
     assert validate_request("openai_chat", body) == []
 
 
-async def watching(watched: Any) -> None:
+async def watch(watched: Any) -> None:
     async with watched:
         async for _ in watched:
             await anyio.lowlevel.checkpoint()
@@ -146,17 +146,17 @@ async def test_cancellation_while_approvals_are_requested(
 
         def check(finished: bool) -> None:
             assert (office.busy, schedule.running) == (0, 0)
-            if not execution.ended:  # cancelled before it was begun at all
+            if not execution.ended:  # cancelled before it started
                 assert not finished
                 assert not office.ran
                 return
             check_legal(execution.update.contents)
-            seen.add(tuple(status for _, status in answered_calls(execution.update.contents)))
+            seen.add(tuple(status for _, status in calls_with_status(execution.update.contents)))
             assert max(office.ran.values(), default=1) == 1
 
-        return (alone if use == "await" else lambda: watching(execution)), check
+        return (alone if use == "await" else lambda: watch(execution)), check
 
-    assert await at_every_step(begin, cancel) > 10
+    assert await cancel_at_every_step(begin, cancel) > 10
     assert ("completed", "denied", "completed", "completed") in seen
     assert ("canceled",) * 4 in seen
     assert any({"denied", "canceled"} <= set(each) for each in seen)
@@ -183,13 +183,13 @@ async def test_cancellation_of_tools_in_threads(execute: Callable[..., Execution
                 assert not office.ran
                 return
             check_legal(execution.update.contents)
-            seen.add(tuple(status for _, status in answered_calls(execution.update.contents)))
+            seen.add(tuple(status for _, status in calls_with_status(execution.update.contents)))
             assert max(office.ran.values(), default=1) == 1
             assert execution.update.warnings == []  # a thread that ends in time was not abandoned
 
-        return (alone if use == "await" else lambda: watching(execution)), check
+        return (alone if use == "await" else lambda: watch(execution)), check
 
-    assert await at_every_step(begin, cancel) > 3
+    assert await cancel_at_every_step(begin, cancel) > 3
     assert ("completed",) * 3 in seen
     assert ("canceled",) * 3 in seen
 
@@ -232,7 +232,7 @@ def check_run(run: Any, model: Model, office: Office, schedule: Schedule, finish
     assert all(source.closed for source in model.sources if source.opened)
     check_legal(run.contents)
     told = {block.call_id for content in run.contents for block in content.blocks if block.type == "tool_response"}
-    # Whatever ran is told of; not what began early in an answer that was left half way, and is no part of the thread.
+    # Every call that ran has a result, except early calls of a turn that was left open, which is not in the contents.
     assert set(office.ran) <= told or (early and run.contents == [] and run.turn.finish is None)
     assert run.history == HISTORY + run.contents
     assert not finished or run.ended == "answered"
@@ -261,12 +261,12 @@ async def test_a_run(shape: Any, calls: list[str], cancel: str) -> None:
 
         def check(finished: bool) -> None:
             check_run(run, model, office, schedule, finished)
-            assert [name for name, _ in answered_calls(run.contents)] in ([], calls)
+            assert [name for name, _ in calls_with_status(run.contents)] in ([], calls)
             lengths.add(len(run.contents))
 
-        return (lambda: watching(run)), check
+        return (lambda: watch(run)), check
 
-    assert await at_every_step(begin, cancel) > 10
+    assert await cancel_at_every_step(begin, cancel) > 10
     steps = 2 if shape == "batched" else 2 * len(calls)
     assert lengths == {0, steps, steps + 1}
 
@@ -289,11 +289,11 @@ async def test_a_run_that_would_await_approval(cancel: str, eager: bool) -> None
                 return
             assert not finished
             check_run(run, model, office, schedule, finished, early=eager)
-            seen.add(tuple(status for _, status in answered_calls(run.contents)))
+            seen.add(tuple(status for _, status in calls_with_status(run.contents)))
 
-        return (lambda: watching(run)), check
+        return (lambda: watch(run)), check
 
-    assert await at_every_step(begin, cancel) > 10
+    assert await cancel_at_every_step(begin, cancel) > 10
     assert ("completed", "canceled") in seen
 
 
@@ -304,7 +304,10 @@ async def test_leaving_while_a_call_awaits_approval(eager: bool, at: str) -> Non
     tools = office.tools()
     tools[0].eager = eager
     run = run_loop(
-        Model(answer("Now.", ("look", {}), ("remove", {}))), provider="openai_chat", tools=tools, history=HISTORY
+        Model(answer("Now.", ("look", {}), ("remove", {}))),
+        provider="openai_chat",
+        tools=tools,
+        history=HISTORY,
     )
     async with run:
         async for event in run:
@@ -314,13 +317,16 @@ async def test_leaving_while_a_call_awaits_approval(eager: bool, at: str) -> Non
                 break
     assert run.ended == "canceled"
     ran = "completed" if office.ran else "canceled"
-    assert answered_calls(run.contents) == [("look", ran), ("remove", "canceled")]
+    assert calls_with_status(run.contents) == [("look", ran), ("remove", "canceled")]
 
 
 @pytest.mark.parametrize("shape", ["batched", "sequential"])
 async def test_a_resumed_run(shape: Any, cancel: str) -> None:
     office = Office()
-    first = Model(answer("Hm.", ("look", {})), answer("Now.", *[(name, {}) for name in ("look", "remove", "remove")]))
+    first = Model(
+        answer("Hm.", ("look", {})),
+        answer("Now.", *[(name, {}) for name in ("look", "remove", "remove")]),
+    )
     paused = await run_loop(
         first, provider="openai_chat", tools=office.tools(), history=HISTORY, run_key="k", shape=shape
     )
@@ -346,13 +352,13 @@ async def test_a_resumed_run(shape: Any, cancel: str) -> None:
             check_run(run, model, office, schedule, finished)
             assert run.contents[:before] == paused.contents
             assert set(office.ran) <= {dust, desk}  # what ran before is not run again
-            statuses = tuple(status for _, status in answered_calls(run.contents))
+            statuses = tuple(status for _, status in calls_with_status(run.contents))
             assert statuses[:2] == ("completed",) * 2
             seen.add(statuses)
 
-        return (lambda: watching(run)), check
+        return (lambda: watch(run)), check
 
-    assert await at_every_step(begin, cancel) > 10
+    assert await cancel_at_every_step(begin, cancel) > 10
     assert ("completed",) * 4 in seen
     assert ("completed", "completed", "canceled", "canceled") in seen
     assert any("canceled" in each for each in seen)
@@ -382,7 +388,7 @@ async def cancel_at_a_change(looks: int) -> None:
         for _ in range(10):
             await anyio.lowlevel.checkpoint()
         assert begun == ["look"]  # the other's is the second place
-        schedule.unregister("other")  # that is free now, and all are told
+        schedule.unregister("other")  # it is free now, and all owners are notified
         scope.cancel()
         await anyio.sleep_forever()
         return True

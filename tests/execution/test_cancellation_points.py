@@ -1,4 +1,4 @@
-"""Whoever leaves, and whenever: every call has its one result, and nothing is left running."""
+"""Leaving at any moment: every call has its one result, and nothing is left running."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def check_legal(contents: list[Content]) -> list[str | None]:
     return [block.status for block in told]  # type: ignore[union-attr]
 
 
-async def nothing_left() -> None:
+async def wait_until_nothing_is_left() -> None:
     """Check that no other task is left, after those that are about to end."""
     for _ in range(20):
         await anyio.lowlevel.checkpoint()
@@ -114,7 +114,7 @@ async def test_canceled_at_every_step(
         assert [message["role"] for message in execution.update.messages][:2] == ["assistant", "tool"]
         if finished:
             break
-    await nothing_left()
+    await wait_until_nothing_is_left()
     assert step > 5
     assert ("completed",) * 3 in statuses
     assert any("canceled" in each for each in statuses)
@@ -142,7 +142,7 @@ async def test_canceled_at_every_step_by_asyncio_itself(
             await task
         assert tools.running == 0
         check_legal(execution.update.contents)
-    await nothing_left()
+    await wait_until_nothing_is_left()
     assert step > 5
 
 
@@ -186,7 +186,7 @@ async def test_leaving_early_cancels_and_waits() -> None:
             break
     assert events == ["cleaned up"]
     assert [result.status for result in execution.update.results] == ["canceled"]
-    await nothing_left()
+    await wait_until_nothing_is_left()
 
 
 async def test_an_execution_closed_from_another_task() -> None:
@@ -207,7 +207,7 @@ async def test_an_execution_closed_from_another_task() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(events.aclose)  # type: ignore[attr-defined]
     assert [result.status for result in held[0].update.results] == ["canceled"]
-    await nothing_left()
+    await wait_until_nothing_is_left()
 
 
 # ---------------------------------------------------------------- the loop
@@ -271,7 +271,7 @@ async def test_a_run_canceled_at_every_step_is_legal_and_closes_its_stream() -> 
         if ended == "answered":
             break
         assert run.ended in ("canceled", None, "answered")
-    await nothing_left()
+    await wait_until_nothing_is_left()
     assert step > 10
     assert lengths == {0, 2, 3}
     assert run.ended == "answered"
@@ -301,7 +301,7 @@ async def test_leaving_a_run_while_tools_run_gives_every_call_its_result() -> No
     assert tools.running == 0
     assert "canceled" in check_legal(run.contents)
     assert run.ended == "canceled"
-    await nothing_left()
+    await wait_until_nothing_is_left()
 
 
 @pytest.mark.parametrize("at", ["text", "tool_running"])
@@ -324,7 +324,7 @@ async def test_a_run_open_across_a_yield_is_closed_from_another_task(at: str) ->
     assert all(stream.closed for stream in streams)
     assert tools.running == 0
     check_legal(held[0].contents)
-    await nothing_left()
+    await wait_until_nothing_is_left()
 
 
 @pytest.mark.parametrize("where", ["stream", "tools"])
@@ -355,7 +355,7 @@ async def test_a_run_closed_while_another_task_waits_for_its_events(anyio_backen
     assert stream.closed
     assert run.ended == "canceled"
     check_legal(run.contents)
-    await nothing_left()
+    await wait_until_nothing_is_left()
 
 
 async def test_a_generator_that_is_only_dropped_leaves_no_task(anyio_backend_name: str) -> None:
@@ -372,9 +372,9 @@ async def test_a_generator_that_is_only_dropped_leaves_no_task(anyio_backend_nam
         if event.type == "text":
             break
     with anyio.fail_after(2):
-        while not streams[0].closed:  # noqa: ASYNC110 - the event loop closes it, and tells nobody
+        while not streams[0].closed:  # noqa: ASYNC110 - the event loop closes it without an event
             await anyio.sleep(0.001)
-    await nothing_left()
+    await wait_until_nothing_is_left()
 
 
 def test_the_shutdown_of_the_event_loop_ends_the_work() -> None:

@@ -15,8 +15,8 @@ from typing import Any, Literal
 import anyio
 import anyio.lowlevel
 import pytest
-from execution.fake_model import answered_calls
-from execution.resource_checks import nothing_left, tool_threads
+from execution.fake_model import calls_with_status
+from execution.resource_checks import tool_threads, wait_until_nothing_is_left
 from hypothesis import event as note
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,12 +47,12 @@ SUITE = settings(deadline=None, derandomize=True, database=None, max_examples=40
 BACKENDS = ["asyncio", "trio"]
 QUESTION = [Content.human("Go.")]
 
-#: Of a call: which tool, how many passes of the event loop it takes before it waits, whether it waits to be let go.
+#: A call: its tool, the passes of the event loop that it takes before it waits, and if it waits for its gate.
 Wanted = tuple[str, int, bool]
 
 
-class Place:
-    """The tools, the calls that run in them, and checks of what may not run at once."""
+class Workspace:
+    """The tools, the calls that run in them, and checks of their concurrency."""
 
     def __init__(self) -> None:
         self.running: list[str] = []
@@ -119,7 +119,7 @@ class Place:
         ]
 
 
-#: How a call of each tool ends where nobody leaves.
+#: The status of a call of each tool if the execution is not left.
 STATUS = {
     "work": "completed",
     "fails": "error",
@@ -147,9 +147,9 @@ class Plan:
     order: list[int]
     shape: Literal["batched", "sequential"]
     provider: str
-    breaks: bool  # the stream ends in an error: half way, or, of a run, in its second answer
+    breaks: bool  # the stream ends in an error: in the middle, or, of a run, in its second response
     leaves: tuple[Literal["never", "canceled", "break", "error"], int]
-    made: Place = field(default_factory=Place)
+    made: Workspace = field(default_factory=Workspace)
 
 
 @st.composite
@@ -245,7 +245,7 @@ def check_after(plan: Plan, schedule: Schedule) -> None:
     assert not schedule._by_key
 
 
-async def let_go(plan: Plan) -> None:
+async def open_gates(plan: Plan) -> None:
     """Open the gates, in the plan's order, one every few passes."""
     for number in plan.order:
         for _ in range(3):
@@ -257,7 +257,7 @@ def expected(plan: Plan) -> list[str]:
     return [STATUS[name] for name, *_ in plan.wanted]
 
 
-async def in_its_surroundings(plan: Plan, use: Any) -> bool:
+async def run_with_gates(plan: Plan, use: Any) -> bool:
     """Run *use* while the gates are opened, cancelled as planned; return True if it ran to its end."""
     plan.made.limit = plan.limit
     plan.made.gates = {number: anyio.Event() for number in range(len(plan.wanted))}
@@ -274,20 +274,20 @@ async def in_its_surroundings(plan: Plan, use: Any) -> bool:
         tasks.cancel_scope.cancel()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(let_go, plan)
+        tasks.start_soon(open_gates, plan)
         tasks.start_soon(caller)
         if how == "canceled":
             for _ in range(when):
                 await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()
-    await nothing_left(before)
+    await wait_until_nothing_is_left(before)
     return finished
 
 
 # ---------------------------------------------------------------- executions
 
 
-async def execute(plan: Plan) -> tuple[Any, bool]:
+async def run_plan(plan: Plan) -> tuple[Any, bool]:
     """Return the update of the plan's calls (None if it did not start), entered while the turn is read."""
     turn, schedule = Turn(plan.provider, turn_key="turn"), Schedule(plan.limit)
     executor = execute_tool_calls_batched if plan.shape == "batched" else execute_tool_calls_sequentially
@@ -309,7 +309,7 @@ async def execute(plan: Plan) -> tuple[Any, bool]:
                 if seen == when and how == "error":
                     raise BrokenError
 
-    finished = await in_its_surroundings(plan, use)
+    finished = await run_with_gates(plan, use)
     check_after(plan, schedule)
     return (execution.update if execution.ended else None), finished
 
@@ -318,16 +318,16 @@ async def execute(plan: Plan) -> tuple[Any, bool]:
 @given(plan=plans())
 @SUITE
 def test_every_call_has_one_result_in_call_order_whatever_happens(backend: str, plan: Plan) -> None:
-    update, finished = anyio.run(execute, plan, backend=backend)
+    update, finished = anyio.run(run_plan, plan, backend=backend)
     note(f"{plan.leaves[0]}, finished: {finished}, update: {update is not None}")
     if update is None:
-        return  # it was left while its turn was read: nothing was said yet that wants an answer
+        return  # it was left while its turn was read: there is no call yet that needs a result
     names = [name for name, *_ in plan.wanted]
     if plan.breaks:
         assert "completed" not in [result.status for result in update.results]
         names = names[: len(update.results)]
     assert [result.call.name for result in update.results] == names
-    answered = answered_calls(update.contents)
+    answered = calls_with_status(update.contents)
     assert answered == [(result.call.name, result.status) for result in update.results]
     check_thread(plan.provider, update.contents)
     if finished and plan.leaves[0] == "never" and not plan.breaks:
@@ -341,11 +341,11 @@ def test_every_call_has_one_result_in_call_order_whatever_happens(backend: str, 
 def test_the_messages_are_the_same_for_any_order_of_completion(
     backend: str, plan: Plan, order: Any, limit: int
 ) -> None:
-    first, _ = anyio.run(execute, plan, backend=backend)
+    first, _ = anyio.run(run_plan, plan, backend=backend)
     shuffled = list(plan.order)
     order.shuffle(shuffled)
     again = Plan(plan.wanted, limit, shuffled, plan.shape, plan.provider, plan.breaks, plan.leaves)
-    second, _ = anyio.run(execute, again, backend=backend)
+    second, _ = anyio.run(run_plan, again, backend=backend)
     assert second.messages == first.messages
     assert second.contents == first.contents
     assert second.results == first.results
@@ -355,7 +355,7 @@ def test_the_messages_are_the_same_for_any_order_of_completion(
 # ---------------------------------------------------------------- runs of the loop
 
 
-async def converse(plan: Plan) -> tuple[Any, bool]:
+async def run_plan_in_loop(plan: Plan) -> tuple[Any, bool]:
     """Run a loop with the plan's calls in its first round and none in the second."""
     schedule = Schedule(plan.limit)
     how, when = plan.leaves
@@ -384,7 +384,7 @@ async def converse(plan: Plan) -> tuple[Any, bool]:
         try:
             async with run:
                 async for _ in run:
-                    answered_calls(run.contents)  # legal at any moment
+                    calls_with_status(run.contents)  # legal at any moment
                     seen += 1
                     if seen == when and how == "break":
                         break
@@ -393,7 +393,7 @@ async def converse(plan: Plan) -> tuple[Any, bool]:
         except StreamInterrupted as error:
             raise BrokenError from error
 
-    finished = await in_its_surroundings(plan, use)
+    finished = await run_with_gates(plan, use)
     check_after(plan, schedule)
     return run, finished
 
@@ -402,9 +402,9 @@ async def converse(plan: Plan) -> tuple[Any, bool]:
 @given(plan=plans())
 @SUITE
 def test_the_contents_of_a_run_are_legal_whenever_it_is_left(backend: str, plan: Plan) -> None:
-    run, finished = anyio.run(converse, plan, backend=backend)
+    run, finished = anyio.run(run_plan_in_loop, plan, backend=backend)
     note(f"{plan.leaves[0]}: {run.ended}, {len(run.contents)} contents")
-    answered = answered_calls(run.contents)
+    answered = calls_with_status(run.contents)
     check_thread(plan.provider, run.contents)
     assert run.history == QUESTION + run.contents
     assert [name for name, _ in answered] in ([], [name for name, *_ in plan.wanted])
@@ -444,16 +444,16 @@ class PausedRuns(RuleBasedStateMachine):
         native=st.booleans(),
     )
     @precondition(lambda self: self.stored is None)
-    def begin(self, rounds: list[list[str]], shape: Any, provider: str, limit: int, native: bool) -> None:
+    def start(self, rounds: list[list[str]], shape: Any, provider: str, limit: int, native: bool) -> None:
         self.rounds, self.shape, self.provider, self.limit = rounds, shape, provider, limit
         self.ran.clear()
         self.answers.clear()
         given = {"thread": [{"role": "user", "content": "Go."}]} if native else {"history": QUESTION}
-        self.go(provider=provider, run_key="run", **given)
+        self.run(provider=provider, run_key="run", **given)
 
     @rule(data=st.data())
     @precondition(lambda self: self.stored is not None)
-    def answer_some(self, data: st.DataObject) -> None:
+    def approve_some(self, data: st.DataObject) -> None:
         state = RunState.model_validate_json(self.stored or "")
         answered = data.draw(st.lists(st.sampled_from(state.pending), unique=True))
         given: dict[str, Any] = {}
@@ -461,7 +461,7 @@ class PausedRuns(RuleBasedStateMachine):
             given[each] = data.draw(st.sampled_from([True, False, Approval(True), Approval(False, reason="no")]))
             self.answers[each] = given[each] if isinstance(given[each], bool) else given[each].allow
         before = self.ran.copy()
-        self.go(resume=state, approvals=given)
+        self.run(resume=state, approvals=given)
         now = {each for each, count in (self.ran - before).items() if count}
         refused = {each for each, allowed in self.answers.items() if not allowed}
         assert not now & refused
@@ -482,11 +482,11 @@ class PausedRuns(RuleBasedStateMachine):
                     for _ in range(steps):
                         await anyio.lowlevel.checkpoint()
                     scope.cancel()
-            await nothing_left(before)
+            await wait_until_nothing_is_left(before)
             return run
 
         run = anyio.run(main, backend=self.backend)
-        answered_calls(run.contents)
+        calls_with_status(run.contents)
         check_thread(self.provider, run.contents)
 
     @invariant()
@@ -494,15 +494,15 @@ class PausedRuns(RuleBasedStateMachine):
         assert max(self.ran.values(), default=1) == 1
 
     @invariant()
-    def what_is_said_is_legal(self) -> None:
-        answered = answered_calls(self.contents)
+    def contents_are_legal(self) -> None:
+        answered = calls_with_status(self.contents)
         check_thread(self.provider, self.contents) if self.contents else None
         if self.ended == "answered":
             assert [name for name, _ in answered] == [name for names in self.rounds for name in names]
             assert sum(status == "denied" for _, status in answered) == sum(not each for each in self.answers.values())
             assert sum(self.ran.values()) == sum(status == "completed" for _, status in answered)
 
-    # ------------------------------------------------------------ how it goes on
+    # ------------------------------------------------------------ helpers
 
     def model(self, context: Any) -> Any:
         names = self.rounds[context.round] if context.round < 2 else []
@@ -520,11 +520,11 @@ class PausedRuns(RuleBasedStateMachine):
 
         return [made("look"), made("remove", approval="ask"), made("wipe", approval="ask", exclusive=True)]
 
-    def go(self, **how: Any) -> None:
+    def run(self, **how: Any) -> None:
         async def main() -> Any:
             before = tool_threads()
             run = await run_loop(self.model, tools=self.tools(self.ran), shape=self.shape, limit=self.limit, **how)
-            await nothing_left(before)
+            await wait_until_nothing_is_left(before)
             return run
 
         run = anyio.run(main, backend=self.backend)

@@ -102,7 +102,7 @@ class Floor:
         return Tool(in_the_loop if kind == "async" else in_a_thread, name=name, **options)
 
 
-# ---------------------------------------------------------------- many calls: what may run beside what
+# ---------------------------------------------------------------- many calls: concurrency
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -127,7 +127,7 @@ async def test_800_synchronous_tools_that_block_have_5_threads_and_leave_none() 
         floor.begin("block", number)
         gate.wait(10)  # five at once, or this breaks
         counted.append(len(tool_threads() - before))
-        gate.wait(10)  # nobody leaves before all have looked
+        gate.wait(10)  # no call ends before all have counted
         floor.end("block", number)
         return number
 
@@ -136,11 +136,11 @@ async def test_800_synchronous_tools_that_block_have_5_threads_and_leave_none() 
     )
     assert [result.value for result in update.results] == list(range(MANY))
     assert floor.most[""] == LIMIT
-    # Beside those five, at most the five before them that have said that they are done and are about to end.
+    # Besides these five, at most the five before them that have reported their end and are about to return.
     assert min(counted) == LIMIT
     assert max(counted) <= 2 * LIMIT
     with anyio.fail_after(5):
-        while tool_threads() - before:  # noqa: ASYNC110 - a thread tells nobody that it has ended
+        while tool_threads() - before:  # noqa: ASYNC110 - the end of a thread sets no event
             await anyio.sleep(0.001)
 
 
@@ -154,7 +154,7 @@ async def test_an_exclusive_tool_among_800_runs_alone_and_in_order(kind: str) ->
     assert floor.most[""] <= LIMIT
     for number in range(50, MANY, 100):
         assert floor.beside[number] == 0
-        assert floor.began.index(number) == floor.ended.index(number) == number  # all before it, none behind it
+        assert floor.began.index(number) == floor.ended.index(number) == number  # all before it, none after it
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -419,7 +419,7 @@ def endless(mode: str, rounds: int = ROUNDS) -> Any:
     return run_loop(Endless(rounds), provider="openai_chat", tools=[counting], max_rounds=2 * rounds, **MODES[mode])
 
 
-def reachable(*roots: Any) -> set[int]:
+def reachable_ids(*roots: Any) -> set[int]:
     """Return the ids of all objects that a conversation contains."""
     found: set[int] = set()
     waiting = list(roots)
@@ -432,11 +432,11 @@ def reachable(*roots: Any) -> set[int]:
     return found
 
 
-def beyond(run: Any) -> Counter[str]:
+def count_other_objects(run: Any) -> Counter[str]:
     """Return the number of objects outside the conversation, by type."""
     gc.collect()
     context = run._state.context
-    held = reachable(run._state.contents, context.contents, context.messages, run._state.usage_reports)
+    held = reachable_ids(run._state.contents, context.contents, context.messages, run._state.usage_reports)
     return Counter(type(each).__name__ for each in gc.get_objects() if id(each) not in held)
 
 
@@ -448,7 +448,7 @@ async def test_a_run_of_1000_rounds_keeps_nothing_but_its_conversation(mode: str
         async for event in run:
             if isinstance(event, RoundStarted) and event.round in (200, ROUNDS - 1):
                 await anyio.lowlevel.checkpoint()  # asyncio lets go of a task that has ended one pass later
-                seen[event.round] = beyond(run)
+                seen[event.round] = count_other_objects(run)
                 alive = Counter(type(each) for each in gc.get_objects())
                 assert alive[Turn] + alive[Execution] + alive[Round] == 0
     assert (run.ended, run.rounds) == ("answered", ROUNDS + 1)
@@ -514,7 +514,7 @@ async def test_the_number_of_unread_progress_events_is_bounded() -> None:
     assert [result.value for result in execution.update.results] == [999] * 50
 
 
-# ---------------------------------------------------------------- what waits for somebody's answer
+# ---------------------------------------------------------------- approval
 
 
 def pausing(limit: int | Schedule, done: list[int]) -> Any:

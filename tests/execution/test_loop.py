@@ -58,7 +58,7 @@ def loop(model: Any, **more: Any) -> Any:
     return run_loop(model, **given)
 
 
-async def watched(run: Any) -> list[Event]:
+async def collect_events(run: Any) -> list[Event]:
     async with run:
         return [event async for event in run]
 
@@ -69,7 +69,7 @@ async def watched(run: Any) -> list[Event]:
 async def test_it_requests_and_runs_tools_until_the_model_calls_none() -> None:
     model = Model(answer("Let me look.", CALL), answer("It rains."))
     run = loop(model)
-    events = await watched(run)
+    events = await collect_events(run)
     assert run.ended == "answered"
     assert run.text == "It rains."
     assert run.rounds == 2
@@ -354,7 +354,7 @@ async def test_the_same_failing_call_trips_the_circuit_breaker() -> None:
         raise LookupError("no such city")
 
     run = loop(Model(answer("", ("fail", {"city": "X"}))), tools=[fail], max_rounds=20)
-    events = await watched(run)
+    events = await collect_events(run)
     assert run.ended == "breaker"
     assert ran == 3
     assert [event.code for event in events if isinstance(event, Warned)] == ["breaker"]
@@ -392,7 +392,7 @@ async def test_run_timeout_in_the_stream() -> None:
         await anyio.sleep_forever()
 
     run = loop(lambda context: stream(), run_timeout=0.05)
-    events = await watched(run)
+    events = await collect_events(run)
     assert run.ended == "timed_out"
     assert isinstance(events[-1], Failed)
     assert run.contents == []
@@ -494,14 +494,14 @@ def anthropic(reason: str, *blocks: dict[str, Any], message: str = "m") -> list[
     return [*chunks, {"type": "message_stop"}]
 
 
-def said(text: str) -> dict[str, Any]:
+def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
 async def test_a_paused_turn_is_sent_back_and_continued_without_a_round() -> None:
-    model = Model(anthropic("pause_turn", said("Searching, ")), anthropic("end_turn", said("found.")))
+    model = Model(anthropic("pause_turn", text_block("Searching, ")), anthropic("end_turn", text_block("found.")))
     run = loop(model, provider="anthropic")
-    events = await watched(run)
+    events = await collect_events(run)
     assert (run.ended, run.rounds, run.text) == ("answered", 1, "Searching, found.")
     assert [event.type for event in events].count("round_started") == 1
     assert model.asked[1].request["messages"][-1]["role"] == "assistant"
@@ -512,24 +512,24 @@ async def test_a_paused_turn_is_sent_back_and_continued_without_a_round() -> Non
 
 async def test_the_calls_of_a_paused_turn_have_results_too() -> None:
     use = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Oslo"}}
-    model = Model(anthropic("pause_turn", use), anthropic("end_turn", said("Done.")))
+    model = Model(anthropic("pause_turn", use), anthropic("end_turn", text_block("Done.")))
     run = loop(model, provider="anthropic")
-    events = await watched(run)
+    events = await collect_events(run)
     assert [content.speaker for content in run.contents] == ["ai", "tool", "ai"]
     assert run.contents[1].blocks[0].status == "canceled"
     assert [event.type for event in events].count("tool_canceled") == 1
 
 
 async def test_a_provider_that_always_pauses_ends_the_run() -> None:
-    model = Model(anthropic("pause_turn", said("Wait.")))
+    model = Model(anthropic("pause_turn", text_block("Wait.")))
     run = loop(model, provider="anthropic")
-    events = await watched(run)
+    events = await collect_events(run)
     assert len(model.asked) == 9
     assert run.ended == "max_rounds"
     assert [event.code for event in events if isinstance(event, Warned)] == ["paused_too_often"]
 
 
-# ---------------------------------------------------------------- misuse, and loops of one's own
+# ---------------------------------------------------------------- misuse, and custom loops
 
 
 @pytest.mark.parametrize(

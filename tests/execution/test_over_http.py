@@ -18,7 +18,7 @@ import anyio.lowlevel
 import httpx
 import openai
 import pytest
-from execution.fake_model import answered_calls
+from execution.fake_model import calls_with_status
 
 from streamkit import Content, RunState, StreamInterrupted, run_loop, tool
 from streamkit.events import Event, Failed, ToolTimedOut, Warned
@@ -83,7 +83,7 @@ class Http:
     @property
     def connections(self) -> list[Any]:
         pool = self.client._transport._pool  # type: ignore[attr-defined]
-        assert pool._requests == []  # nobody waits for one
+        assert pool._requests == []  # no request waits for a connection
         return list(pool.connections)
 
 
@@ -100,7 +100,7 @@ def loop(ask: Any, tools: Any = (), provider: str = "anthropic", **more: Any) ->
     return run_loop(ask, history=HISTORY, **given)
 
 
-def seen_by(server: Server, what: Callable[[], bool]) -> None:
+def wait_until_seen_by(server: Server, what: Callable[[], bool]) -> None:
     """Wait, without running the client's event loop, until the server's thread has observed something."""
     until = time.monotonic() + 5
     while not what():
@@ -108,7 +108,7 @@ def seen_by(server: Server, what: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-async def watched(run: Any) -> list[Event]:
+async def collect_events(run: Any) -> list[Event]:
     async with run:
         return [event async for event in run]
 
@@ -145,7 +145,7 @@ async def leave_by_cancellation(run: Any, there: Callable[[Event], bool]) -> Non
     assert scope.cancelled_caught
 
 
-async def leave_while_it_is_held_by_a_generator(run: Any, there: Callable[[Event], bool]) -> None:
+async def leave_by_closing_a_generator(run: Any, there: Callable[[Event], bool]) -> None:
     """Close the generator of a response from another task, as web frameworks do."""
 
     async def body() -> AsyncIterator[Event]:
@@ -161,9 +161,9 @@ async def leave_while_it_is_held_by_a_generator(run: Any, there: Callable[[Event
         tasks.start_soon(events.aclose)  # type: ignore[attr-defined]
 
 
-WAYS = [leave_by_break, leave_by_exception, leave_by_cancellation, leave_while_it_is_held_by_a_generator]
+WAYS = [leave_by_break, leave_by_exception, leave_by_cancellation, leave_by_closing_a_generator]
 
-#: Where a run is left: the answer of the model, at which event, and whether the answer was still on its way.
+#: Where a run is left: the response of the model, the event, and if the response was still arriving.
 MOMENTS: dict[str, tuple[Reply, Callable[[Event], bool]]] = {
     "in the middle of text": (
         Reply("Let me look at the weather.", Stall(ENDLESS), "more"),
@@ -192,7 +192,7 @@ async def test_leaving_closes_the_connection_before_the_block_is_left(leave: Any
         run = loop(ask, weather.tools, provider)
         await leave(run, there)
         assert ask.connections == []
-        seen_by(ask.server, lambda: ask.server.requests[0].disconnected)
+        wait_until_seen_by(ask.server, lambda: ask.server.requests[0].disconnected)
     assert weather.running == 0
     assert weather.begun.is_set() == (moment == "while an eager tool runs")
     assert (run.ended, run.contents) == ("canceled", [])
@@ -218,7 +218,7 @@ async def test_leaving_while_a_tool_runs_leaves_a_connection_that_others_can_use
             await leave(run, lambda event: event.type == "tool_running")
             assert weather.running == 0
             assert [connection.is_idle() for connection in ask.connections] == [True]
-            assert answered_calls(run.contents) == [("walk", "canceled")]
+            assert calls_with_status(run.contents) == [("walk", "canceled")]
         assert [request.disconnected for request in ask.server.requests] == [False] * 3
 
 
@@ -234,7 +234,7 @@ async def test_asyncio_may_cancel_more_than_once(anyio_backend_name: str, often:
     weather = Weather()
     async with http(Reply(Call("look", {"city": "Oslo"}), "so", Stall(ENDLESS), "more")) as ask:
         run = loop(ask, weather.tools)
-        task = asyncio.create_task(watched(run))
+        task = asyncio.create_task(collect_events(run))
         await weather.begun.wait()
         for _ in range(often):
             task.cancel()
@@ -244,7 +244,7 @@ async def test_asyncio_may_cancel_more_than_once(anyio_backend_name: str, often:
         assert weather.running == 0
         if often == 1:
             assert ask.connections == []
-            seen_by(ask.server, lambda: ask.server.requests[0].disconnected)
+            wait_until_seen_by(ask.server, lambda: ask.server.requests[0].disconnected)
     assert run.ended == "canceled"
 
 
@@ -259,7 +259,7 @@ async def test_unread_data_is_released(leave: Any) -> None:
             assert asking.connections == []
         gc.collect()
         await anyio.lowlevel.checkpoint()
-        seen_by(ask.server, lambda: all(request.disconnected for request in ask.server.requests))
+        wait_until_seen_by(ask.server, lambda: all(request.disconnected for request in ask.server.requests))
 
 
 async def test_cancellation_before_the_response_has_started_leaves_no_connection() -> None:
@@ -280,7 +280,7 @@ async def test_cancellation_before_the_response_has_started_leaves_no_connection
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(watch_requests)
-                tasks.start_soon(watched, run)
+                tasks.start_soon(collect_events, run)
                 await asked.wait()
                 scope.cancel()
         assert ask.connections == []
@@ -317,11 +317,11 @@ async def test_50_concurrent_runs_left_at_any_moment_leave_no_connection() -> No
                     tasks.start_soon(leave, number)
         assert not scope.cancelled_caught
         assert asks[0].connections == []
-        seen_by(server, lambda: all(request.disconnected for request in server.requests))
+        wait_until_seen_by(server, lambda: all(request.disconnected for request in server.requests))
     assert weather.running == 0
 
 
-# ---------------------------------------------------------------- asking again
+# ---------------------------------------------------------------- retries
 
 
 def warnings_of(events: list[Event]) -> list[str]:
@@ -333,14 +333,14 @@ async def test_rejected_requests_are_retried_after_the_providers_delay(provider:
     refusals = [Status(429, "slow down", retry_after=0.01), Status(500, retry_after=0.01), Status(529, retry_after=0.0)]
     async with http([*refusals, Reply("Let me look.", OSLO), refusals[0], Reply("It rains.")]) as ask:
         run = loop(ask, Weather().tools, provider, retries=3)
-        events = await watched(run)
+        events = await collect_events(run)
         assert [request.status for request in ask.server.requests] == [429, 500, 529, 200, 429, 200]
         assert len(ask.connections) <= 1
         assert all(connection.is_idle() for connection in ask.connections)
     assert (run.ended, run.text) == ("answered", "It rains.")
     assert warnings_of(events) == ["request_retried"] * 4
     assert not any(isinstance(event, Failed) for event in events)
-    assert answered_calls(run.contents) == [("get_weather", "completed")]
+    assert calls_with_status(run.contents) == [("get_weather", "completed")]
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ async def test_a_request_that_is_always_rejected_ends_the_run_with_the_providers
     async with http(lambda request: refusal) as ask:
         run = loop(ask, retries=retries)
         with pytest.raises(StreamInterrupted) as caught:
-            await watched(run)
+            await collect_events(run)
         assert len(ask.server.requests) == made
         assert all(connection.is_idle() for connection in ask.connections)
     assert caught.value.error.kind == "provider_error"
@@ -368,12 +368,12 @@ async def test_a_request_that_is_always_rejected_ends_the_run_with_the_providers
     assert (run.ended, run.contents) == ("error", [])
 
 
-# (Anthropic's first event, the tokens of its prompt, comes before any word of its answer.)
+# (Anthropic's first event, the tokens of its prompt, comes before any text.)
 @pytest.mark.parametrize("provider", ["openai_chat", "openai_responses"])
 async def test_a_connection_lost_before_the_first_event_is_retried(provider: str) -> None:
     async with http([Reply(Disconnect()), Reply("It rains.")]) as ask:
         run = loop(ask, provider=provider, retries=1)
-        events = await watched(run)
+        events = await collect_events(run)
         assert len(ask.server.requests) == 2
     assert (run.ended, run.text) == ("answered", "It rains.")
     assert warnings_of(events) == ["request_retried"]
@@ -384,7 +384,7 @@ async def test_a_connection_lost_after_the_first_event_is_not_retried(provider: 
     async with http([Reply("It ", Disconnect(), "rains."), Reply("never asked for")]) as ask:
         run = loop(ask, provider=provider, retries=1, fallbacks=["openai_chat"])
         with pytest.raises(StreamInterrupted) as caught:
-            await watched(run)
+            await collect_events(run)
         assert ask.connections == []
         assert len(ask.server.requests) == 1
     assert caught.value.error.kind == "transport_error"
@@ -397,7 +397,7 @@ async def test_a_connection_lost_while_an_eager_tool_runs_stops_it() -> None:
     async with http(Reply(Call("look", {"city": "Oslo"}), "so", Stall(0.05), Disconnect())) as ask:
         run = loop(ask, weather.tools, retries=3)
         with pytest.raises(StreamInterrupted):
-            await watched(run)
+            await collect_events(run)
         assert len(ask.server.requests) == 1
     assert weather.begun.is_set()
     assert weather.running == 0
@@ -428,7 +428,7 @@ async def test_a_fallback_continues_over_another_wire_when_the_first_provider_fa
 
     async with http(script) as ask:
         run = loop(ask, Weather().tools, first, retries=1, fallbacks=[second])
-        events = await watched(run)
+        events = await collect_events(run)
         assert [(request.provider, request.status) for request in ask.server.requests] == [
             (first, 200),
             (first, 529),
@@ -437,7 +437,7 @@ async def test_a_fallback_continues_over_another_wire_when_the_first_provider_fa
         ]
     assert (run.ended, run.text) == ("answered", "It rains in Oslo.")
     assert warnings_of(events) == ["request_retried", "provider_fallback"]
-    assert answered_calls(run.contents) == [("get_weather", "completed")] * 2
+    assert calls_with_status(run.contents) == [("get_weather", "completed")] * 2
 
 
 # ---------------------------------------------------------------- pausing
@@ -459,7 +459,11 @@ async def test_a_run_that_awaits_approval_has_no_connection_and_resumes_in_anoth
         resumed = await loop(ask, Weather().tools, second, resume=state, approvals={oslo: True, bergen: False})
         assert [request.status for request in ask.server.requests] == [200]  # it refuses what the provider would
     assert (resumed.ended, resumed.text) == ("answered", "Booked.")
-    assert answered_calls(resumed.contents) == [("get_weather", "completed"), ("book", "completed"), ("book", "denied")]
+    assert calls_with_status(resumed.contents) == [
+        ("get_weather", "completed"),
+        ("book", "completed"),
+        ("book", "denied"),
+    ]
 
 
 # ---------------------------------------------------------------- time
@@ -472,7 +476,7 @@ async def test_run_timeout_closes_a_stalled_response(reply: Reply) -> None:
     async with http(reply) as ask:
         run = await loop(ask, run_timeout=0.3)
         assert ask.connections == []
-        seen_by(ask.server, lambda: ask.server.requests[0].disconnected)
+        wait_until_seen_by(ask.server, lambda: ask.server.requests[0].disconnected)
     assert (run.ended, run.contents) == ("timed_out", [])
 
 
@@ -490,10 +494,10 @@ async def test_run_timeout_before_the_response_has_started() -> None:
 async def test_run_timeout_while_a_tool_runs_gives_its_result() -> None:
     async with http([Reply("Now.", Call("walk", {"city": "Oslo"})), Reply("never asked for")]) as ask:
         run = loop(ask, Weather().tools, run_timeout=0.5, timeout=None)
-        events = await watched(run)
+        events = await collect_events(run)
         assert len(ask.server.requests) == 1
     assert run.ended == "timed_out"
-    assert answered_calls(run.contents) == [("walk", "timed_out")]
+    assert calls_with_status(run.contents) == [("walk", "timed_out")]
     assert any(isinstance(event, ToolTimedOut) for event in events)
 
 
@@ -577,7 +581,7 @@ async def test_leaving_a_response_of_an_sdk_closes_its_stream(which: str, leave:
         await leave(loop(ask, provider=provider), lambda event: event.type == "text")
         assert all(stream.response.is_closed for stream in streams)
         assert pool_of(client) == []
-        seen_by(server, lambda: server.requests[0].disconnected)
+        wait_until_seen_by(server, lambda: server.requests[0].disconnected)
         streams.clear()
         gc.collect()  # what is left to the collector warns here
         await anyio.lowlevel.checkpoint()
@@ -598,7 +602,7 @@ async def test_a_complete_conversation_with_an_sdk(which: str, anyio_backend_nam
         assert [request.status for request in server.requests] == [200, 200]
         assert all(stream.response.is_closed for stream in streams)
     assert (run.ended, run.text) == ("answered", "It rains.")
-    assert answered_calls(run.contents) == [("get_weather", "completed")] * 2
+    assert calls_with_status(run.contents) == [("get_weather", "completed")] * 2
 
 
 @pytest.mark.slow
@@ -614,7 +618,7 @@ async def test_leaving_the_second_response_of_an_sdk_closes_its_stream(
         await leave(run, lambda event: event.type == "text" and run.rounds == 2)
         assert all(stream.response.is_closed for stream in streams)
         assert pool_of(client) == []
-        seen_by(server, lambda: server.requests[1].disconnected)
+        wait_until_seen_by(server, lambda: server.requests[1].disconnected)
         streams.clear()
         gc.collect()  # what is left to the collector warns here
         await anyio.lowlevel.checkpoint()
@@ -631,7 +635,7 @@ async def test_the_exception_of_an_sdk_for_a_rejected_request_is_the_turns_error
         *_,
     ):
         run = loop(ask, provider=provider, retries=1)
-        events = await watched(run)
+        events = await collect_events(run)
         assert [request.status for request in server.requests] == [429, 200]
     assert (run.ended, run.text) == ("answered", "It rains.")
     assert warnings_of(events) == ["request_retried"]

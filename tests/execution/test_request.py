@@ -41,7 +41,7 @@ class Model:
         return given
 
 
-def refused(status: int, headers: dict[str, str] | None = None, body: bytes = b"{}") -> httpx.HTTPStatusError:
+def rejected(status: int, headers: dict[str, str] | None = None, body: bytes = b"{}") -> httpx.HTTPStatusError:
     request = httpx.Request("POST", "http://provider.example/v1")
     response = httpx.Response(status, headers=headers or {}, content=body, request=request)
     return httpx.HTTPStatusError(f"{status}", request=request, response=response)
@@ -53,7 +53,7 @@ def anthropic(*content: dict[str, Any], reason: str = "end_turn") -> list[dict[s
 
 
 @pytest.fixture
-def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def delays(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Record the delays between attempts instead of waiting."""
     waits: list[float] = []
 
@@ -65,7 +65,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waits
 
 
-async def watched(run: Any) -> list[Event]:
+async def collect_events(run: Any) -> list[Event]:
     async with run:
         return [event async for event in run]
 
@@ -122,16 +122,22 @@ def test_the_providers_delay_is_obeyed_up_to_a_limit() -> None:
     assert delay(StreamError("provider_error", "x", status=429, retry_after=3600.0), 1, 1.0) is None
 
 
-# ---------------------------------------------------------------- asked again
+# ---------------------------------------------------------------- retries
 
 
 @pytest.mark.anyio
-async def test_a_request_that_fails_before_its_first_event_is_made_again(slept: list[float]) -> None:
-    model = Model(httpx.ConnectError("no route"), refused(503), answer("", CALL), refused(500), answer("Rain."))
+async def test_a_request_that_fails_before_its_first_event_is_made_again(delays: list[float]) -> None:
+    model = Model(
+        httpx.ConnectError("no route"),
+        rejected(503),
+        answer("", CALL),
+        rejected(500),
+        answer("Rain."),
+    )
     run = loop(model, retries=2)
-    events = await watched(run)
+    events = await collect_events(run)
     assert (run.ended, run.text, run.rounds) == ("answered", "Rain.", 2)
-    assert slept == [0.5, 1.0, 0.5]
+    assert delays == [0.5, 1.0, 0.5]
     assert not [event for event in events if isinstance(event, Failed)]
     assert [event.code for event in events if isinstance(event, Warned)] == ["request_retried"] * 3
     assert [context.round for context in model.asked] == [0, 0, 0, 1, 1]
@@ -139,16 +145,16 @@ async def test_a_request_that_fails_before_its_first_event_is_made_again(slept: 
 
 
 @pytest.mark.anyio
-async def test_by_default_nothing_is_retried(slept: list[float]) -> None:
-    model = Model(refused(503))
+async def test_by_default_nothing_is_retried(delays: list[float]) -> None:
+    model = Model(rejected(503))
     with pytest.raises(StreamInterrupted):
         await loop(model)
-    assert (len(model.asked), slept) == (1, [])
+    assert (len(model.asked), delays) == (1, [])
 
 
 @pytest.mark.anyio
-async def test_after_the_last_retry_the_failure_is_an_event_and_is_raised(slept: list[float]) -> None:
-    model = Model(*[refused(503)] * 3)
+async def test_after_the_last_retry_the_failure_is_an_event_and_is_raised(delays: list[float]) -> None:
+    model = Model(*[rejected(503)] * 3)
     run = loop(model, retries=2)
     events: list[Event] = []
     with pytest.raises(StreamInterrupted) as raised:  # noqa: PT012 - what is watched raises
@@ -158,34 +164,36 @@ async def test_after_the_last_retry_the_failure_is_an_event_and_is_raised(slept:
     assert raised.value.error.status == 503
     assert run.ended == "error"
     assert [event.type for event in events] == ["round_started", "warned", "warned", "failed"]
-    assert slept == [0.5, 1.0]
+    assert delays == [0.5, 1.0]
 
 
 @pytest.mark.anyio
-async def test_retry_after_is_obeyed(slept: list[float]) -> None:
-    await loop(Model(refused(429, {"retry-after": "3"}), answer("Rain.")), retries=1)
-    assert slept == [3.0]
+async def test_retry_after_is_obeyed(delays: list[float]) -> None:
+    await loop(Model(rejected(429, {"retry-after": "3"}), answer("Rain.")), retries=1)
+    assert delays == [3.0]
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("failure", [refused(400), refused(401), TypeError("no"), refused(429, {"retry-after": "999"})])
-async def test_permanent_errors_are_not_retryable(failure: Exception, slept: list[float]) -> None:
+@pytest.mark.parametrize(
+    "failure", [rejected(400), rejected(401), TypeError("no"), rejected(429, {"retry-after": "999"})]
+)
+async def test_permanent_errors_are_not_retryable(failure: Exception, delays: list[float]) -> None:
     model = Model(failure)
     with pytest.raises(StreamInterrupted):
         await loop(model, retries=5)
-    assert (len(model.asked), slept) == (1, [])
+    assert (len(model.asked), delays) == (1, [])
 
 
 @pytest.mark.anyio
-async def test_an_in_band_error_before_any_other_event_is_retried(slept: list[float]) -> None:
+async def test_an_in_band_error_before_any_other_event_is_retried(delays: list[float]) -> None:
     overloaded = [{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}]
     model = Model(overloaded, anthropic({"type": "text", "text": "Rain."}))
     run = await loop(model, provider="anthropic", retries=1)
-    assert (run.text, slept) == ("Rain.", [0.5])
+    assert (run.text, delays) == ("Rain.", [0.5])
 
 
 @pytest.mark.anyio
-async def test_a_stream_that_failed_after_its_first_event_is_never_retried(slept: list[float]) -> None:
+async def test_a_stream_that_failed_after_its_first_event_is_never_retried(delays: list[float]) -> None:
     async def broken() -> AsyncIterator[dict[str, Any]]:
         yield answer("It ra")[1]
         raise httpx.ReadError("gone")
@@ -193,11 +201,11 @@ async def test_a_stream_that_failed_after_its_first_event_is_never_retried(slept
     model = Model(broken(), answer("It rains."))
     with pytest.raises(StreamInterrupted):
         await loop(model, retries=3, fallbacks=["anthropic"])
-    assert (len(model.asked), slept) == (1, [])
+    assert (len(model.asked), delays) == (1, [])
 
 
 @pytest.mark.anyio
-async def test_a_stream_that_failed_before_its_first_event_is_closed(slept: list[float]) -> None:
+async def test_a_stream_that_failed_before_its_first_event_is_closed(delays: list[float]) -> None:
     opened: list[str] = []
 
     @asynccontextmanager
@@ -214,7 +222,7 @@ async def test_a_stream_that_failed_before_its_first_event_is_closed(slept: list
 
 @pytest.mark.anyio
 async def test_there_is_no_attempt_after_run_timeout() -> None:
-    model = Model(*[refused(429, {"retry-after": "30"})] * 3)
+    model = Model(*[rejected(429, {"retry-after": "30"})] * 3)
     with pytest.raises(StreamInterrupted):
         await loop(model, retries=3, run_timeout=5.0)
     assert len(model.asked) == 1
@@ -222,7 +230,7 @@ async def test_there_is_no_attempt_after_run_timeout() -> None:
 
 @pytest.mark.anyio
 async def test_the_delay_before_a_retry_can_be_canceled() -> None:
-    model = Model(refused(429, {"retry-after": "50"}))
+    model = Model(rejected(429, {"retry-after": "50"}))
     run = loop(model, retries=1)
     with anyio.move_on_after(0.05):
         await run
@@ -230,8 +238,8 @@ async def test_the_delay_before_a_retry_can_be_canceled() -> None:
 
 
 @pytest.mark.anyio
-async def test_usage_of_failed_attempts_is_counted_once(slept: list[float]) -> None:
-    run = await loop(Model(refused(503), answer("Rain.", usage=(5, 2))), retries=1)
+async def test_usage_of_failed_attempts_is_counted_once(delays: list[float]) -> None:
+    run = await loop(Model(rejected(503), answer("Rain.", usage=(5, 2))), retries=1)
     assert run.usage is not None
     assert (run.usage.input_tokens, run.usage.output_tokens) == (5, 2)
 
@@ -240,12 +248,15 @@ async def test_usage_of_failed_attempts_is_counted_once(slept: list[float]) -> N
 
 
 @pytest.mark.anyio
-async def test_a_fallback_gets_the_history_in_its_own_format(slept: list[float]) -> None:
+async def test_a_fallback_gets_the_history_in_its_own_format(delays: list[float]) -> None:
     model = Model(
-        answer("Let me look.", CALL), refused(500), refused(401), anthropic({"type": "text", "text": "Rain."})
+        answer("Let me look.", CALL),
+        rejected(500),
+        rejected(401),
+        anthropic({"type": "text", "text": "Rain."}),
     )
     run = loop(model, retries=1, fallbacks=["anthropic"])
-    events = await watched(run)
+    events = await collect_events(run)
     assert (run.ended, run.text) == ("answered", "Rain.")
     assert [context.provider.name for context in model.asked] == ["openai_chat"] * 3 + ["anthropic"]
     roles = [message["role"] for message in model.asked[3].request["messages"]]
@@ -263,7 +274,7 @@ async def test_a_fallback_gets_the_history_in_its_own_format(slept: list[float])
 async def test_the_run_stays_with_the_provider_that_succeeded() -> None:
     use = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Oslo"}}
     model = Model(
-        refused(400),
+        rejected(400),
         anthropic(SIGNED, use, reason="tool_use"),
         anthropic({"type": "text", "text": "Rain."}),
     )
@@ -276,7 +287,7 @@ async def test_the_run_stays_with_the_provider_that_succeeded() -> None:
 
 @pytest.mark.anyio
 async def test_if_all_providers_fail_the_last_error_is_raised() -> None:
-    model = Model(refused(500), refused(401), refused(403))
+    model = Model(rejected(500), rejected(401), rejected(403))
     with pytest.raises(StreamInterrupted) as raised:
         await loop(model, fallbacks=["anthropic", "gemini"])
     assert raised.value.error.status == 403
@@ -327,7 +338,10 @@ async def test_hooks_are_called_in_order_sync_and_async_and_may_change_nothing()
         order.append(f"second {context.round}")
         return context
 
-    await loop(Model(answer("", CALL), answer("", CALL), answer("Rain.")), before_follow_up=[first, second])
+    await loop(
+        Model(answer("", CALL), answer("", CALL), answer("Rain.")),
+        before_follow_up=[first, second],
+    )
     assert order == ["first 1", "second 1", "first 2", "second 2"]
 
 

@@ -23,7 +23,7 @@ def call(name: str = "f", index: int = 0, **more: Any) -> ToolCall:
     return ToolCall(name=name, index=index, **({"raw_id": f"call_{index}", "state": "complete"} | given | more))
 
 
-def settled(made_round: Round, value: Any = "ok", status: ResultStatus = "completed") -> Round:
+def with_results(made_round: Round, value: Any = "ok", status: ResultStatus = "completed") -> Round:
     for position in made_round.open_positions:
         made_round.start(position)
         made_round.set_result(position, ToolResult(made_round.calls[position], status, value))
@@ -137,7 +137,7 @@ def test_calls_of_a_blocked_round_are_canceled_with_the_reason() -> None:
 
 
 def test_batched_is_one_assistant_message_and_then_the_results() -> None:
-    update = settled(Round(closed_turn("Both.", GOOD, GOOD))).update()
+    update = with_results(Round(closed_turn("Both.", GOOD, GOOD))).update()
     assert roles(update.messages) == ["assistant", "tool", "tool"]
     assert update.messages[0]["content"] == "Both."
     ids = [made["id"] for made in update.messages[0]["tool_calls"]]
@@ -146,7 +146,7 @@ def test_batched_is_one_assistant_message_and_then_the_results() -> None:
 
 
 def test_sequential_is_one_call_one_result_and_text_only_first() -> None:
-    update = settled(Round(closed_turn("One by one.", GOOD, ("other", {})), shape="sequential")).update()
+    update = with_results(Round(closed_turn("One by one.", GOOD, ("other", {})), shape="sequential")).update()
     assert roles(update.messages) == ["assistant", "tool", "assistant", "tool"]
     assert update.messages[0]["content"] == "One by one."
     assert not update.messages[2]["content"]
@@ -185,14 +185,14 @@ def test_results_are_neutral_content_with_status_and_error() -> None:
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, datetime.datetime(2024, 1, 1), b"\xff", float("nan"), [...]])
 def test_any_value_of_a_tool_can_be_stored(value: Any) -> None:
-    content = settled(Round([call()], provider="openai_chat"), value).update().contents[1]
+    content = with_results(Round([call()], provider="openai_chat"), value).update().contents[1]
     assert Content.model_validate_json(content.model_dump_json()) == content
 
 
 def test_a_value_that_contains_itself_can_be_stored() -> None:
     value: list[Any] = []
     value.append(value)
-    assert settled(Round([call()], provider="openai_chat"), value).update().contents[1].model_dump_json()
+    assert with_results(Round([call()], provider="openai_chat"), value).update().contents[1].model_dump_json()
 
 
 # ---------------------------------------------------------------- where sequential would be rejected
@@ -221,7 +221,7 @@ def anthropic_turn(*, thinking: bool) -> Turn:
 
 
 def test_signed_thinking_keeps_the_calls_together_with_a_warning() -> None:
-    update = settled(Round(anthropic_turn(thinking=True), shape="sequential")).update()
+    update = with_results(Round(anthropic_turn(thinking=True), shape="sequential")).update()
     assert [warning.code for warning in update.warnings] == ["batched_instead"]
     assert roles(update.messages) == ["assistant", "user"]
     assert [block["type"] for block in update.messages[0]["content"]] == ["thinking", "tool_use", "tool_use"]
@@ -229,13 +229,13 @@ def test_signed_thinking_keeps_the_calls_together_with_a_warning() -> None:
 
 
 def test_without_thinking_anthropic_can_be_sequential() -> None:
-    update = settled(Round(anthropic_turn(thinking=False), shape="sequential")).update()
+    update = with_results(Round(anthropic_turn(thinking=False), shape="sequential")).update()
     assert update.warnings == []
     assert roles(update.messages) == ["assistant", "user", "assistant", "user"]
 
 
 def test_thinking_of_another_provider_does_not_prevent_sequential() -> None:
-    update = settled(Round(anthropic_turn(thinking=True), shape="sequential", provider="openai_chat")).update()
+    update = with_results(Round(anthropic_turn(thinking=True), shape="sequential", provider="openai_chat")).update()
     assert roles(update.messages) == ["assistant", "tool", "assistant", "tool"]
     assert "batched_instead" not in [warning.code for warning in update.warnings]
 
@@ -246,7 +246,7 @@ def test_calls_that_must_be_sent_with_their_reasoning_stay_together(provider: st
     for chunk in [{"choices": [{"index": 0, "delta": {"reasoning_content": "Hm."}}]}, *answer("", GOOD, GOOD)]:
         turn.feed(chunk)
     turn.close()
-    update = settled(Round(turn, shape="sequential")).update()
+    update = with_results(Round(turn, shape="sequential")).update()
     assert [warning.code for warning in update.warnings] == (["batched_instead"] if together else [])
     assert roles(update.messages) == (["assistant", "tool", "tool"] if together else ["assistant", "tool"] * 2)
 
@@ -259,13 +259,13 @@ def test_gemini_signatures_keep_the_calls_together() -> None:
     ]
     turn.feed({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}]})
     turn.close()
-    update = settled(Round(turn, shape="sequential")).update()
+    update = with_results(Round(turn, shape="sequential")).update()
     assert [warning.code for warning in update.warnings] == ["batched_instead"]
     assert roles(update.messages) == ["model", "user"]
 
 
 def test_content_that_a_provider_cannot_represent_is_a_warning() -> None:
-    update = settled(Round(anthropic_turn(thinking=True), provider="openai_chat")).update()
+    update = with_results(Round(anthropic_turn(thinking=True), provider="openai_chat")).update()
     assert [warning.code for warning in update.warnings] == ["content_changed"]
 
 
@@ -285,12 +285,12 @@ def own_batch(completed: list[ToolResult]) -> list[dict[str, Any]]:
 
 
 def test_format_batch_writes_all_messages_of_the_round() -> None:
-    made_round = settled(Round([call(index=0), call(index=1)], callbacks=FormatCallbacks(batch=own_batch)))
+    made_round = with_results(Round([call(index=0), call(index=1)], callbacks=FormatCallbacks(batch=own_batch)))
     assert made_round.update().messages == [{"all": ["call_0", "call_1"], "values": ["ok", "ok"]}]
 
 
 def test_format_batch_in_the_sequential_layout_writes_each_call() -> None:
-    made_round = settled(
+    made_round = with_results(
         Round([call(index=0), call(index=1)], shape="sequential", callbacks=FormatCallbacks(batch=own_batch))
     )
     assert [message["all"] for message in made_round.update().messages] == [["call_0"], ["call_1"]]
@@ -298,27 +298,29 @@ def test_format_batch_in_the_sequential_layout_writes_each_call() -> None:
 
 def test_call_and_result_callbacks_together() -> None:
     formatting = FormatCallbacks(call=own_call, result=own_result)
-    sequential = settled(Round([call(index=0), call(index=1)], shape="sequential", callbacks=formatting)).update()
+    sequential = with_results(Round([call(index=0), call(index=1)], shape="sequential", callbacks=formatting)).update()
     assert roles(sequential.messages) == ["assistant", "own", "assistant", "own"]
     assert sequential.messages[3] == {"role": "own", "of": "call_1", "value": "ok", "arguments": {"n": 1}}
-    batched = settled(Round([call(index=0), call(index=1)], callbacks=formatting)).update()
+    batched = with_results(Round([call(index=0), call(index=1)], callbacks=formatting)).update()
     assert roles(batched.messages) == ["assistant", "assistant", "own", "own"]
 
 
 @pytest.mark.parametrize("provider", ["openai_chat", "anthropic"])
 def test_a_single_callback_replaces_its_part_of_the_providers_messages(provider: str) -> None:
     calls = [call(index=0), call(index=1)]
-    results = settled(Round(calls, provider=provider, callbacks=FormatCallbacks(result=own_result))).update().messages
+    results = (
+        with_results(Round(calls, provider=provider, callbacks=FormatCallbacks(result=own_result))).update().messages
+    )
     assert [message["role"] for message in results] == ["assistant", "own", "own"]
-    said = settled(Round(calls, provider=provider, callbacks=FormatCallbacks(call=own_call))).update().messages
+    said = with_results(Round(calls, provider=provider, callbacks=FormatCallbacks(call=own_call))).update().messages
     assert [message.get("own") for message in said[:2]] == ["f", "f"]
-    theirs = settled(Round(calls, provider=provider)).update().messages
+    theirs = with_results(Round(calls, provider=provider)).update().messages
     assert said[2:] == theirs[1:]
 
 
 def test_a_format_callback_may_return_several_messages() -> None:
     formatting = FormatCallbacks(call=lambda made, arguments: [{"a": 1}, {"b": 2}], result=own_result)
-    update = settled(Round([call()], callbacks=formatting)).update()
+    update = with_results(Round([call()], callbacks=formatting)).update()
     assert update.messages[:2] == [{"a": 1}, {"b": 2}]
 
 
@@ -339,7 +341,7 @@ def test_every_call_has_one_result_in_call_order_on_every_provider(count: int, p
         call(index=n, state=state, arguments={"n": n} if state == "complete" else None)
         for n, state in enumerate(chance.choices(states, k=count))
     ]
-    update = settled(Round(calls, provider=provider, shape=chance.choice(["batched", "sequential"]))).update()
+    update = with_results(Round(calls, provider=provider, shape=chance.choice(["batched", "sequential"]))).update()
     assert [result.call for result in update.results] == calls
     asked = [block.id for content in update.contents for block in content.blocks if block.type == "tool_call"]  # type: ignore[union-attr]
     told = [block.call_id for content in update.contents for block in content.blocks if block.type == "tool_response"]  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""The round as a state machine: any order of beginning, asking, ending and failing gives one result a call."""
+"""The round as a state machine: any order of starts, approvals, results and failures gives one result a call."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def anthropic(*calls: tuple[str, Any], finish: str | None = "tool_use") -> list[
     return [*chunks, {"type": "message_delta", "delta": {"stop_reason": finish}, "usage": {}}, {"type": "message_stop"}]
 
 
-def begun_early(*calls: tuple[str, Any]) -> tuple[Turn, Round, ToolCall]:
+def started_early(*calls: tuple[str, Any]) -> tuple[Turn, Round, ToolCall]:
     """Return an open turn of Anthropic's wire with a complete first call that has started."""
     turn = Turn("anthropic", turn_key="t")
     for chunk in anthropic(*calls, finish=None):
@@ -111,7 +111,7 @@ def finish(turn: Turn, reason: str) -> None:
 
 
 def test_an_early_result_is_kept_until_the_turn_is_confirmed() -> None:
-    turn, made, call = begun_early(("f", {"n": 1}), ("g", {}))
+    turn, made, call = started_early(("f", {"n": 1}), ("g", {}))
     assert made.set_result(0, ToolResult(call, "completed", "early")) is None
     assert made.stage(0) == "early_result"
     assert made.results_so_far == []
@@ -123,7 +123,7 @@ def test_an_early_result_is_kept_until_the_turn_is_confirmed() -> None:
 
 
 def test_an_early_call_keeps_running_after_the_turn() -> None:
-    turn, made, call = begun_early(("f", {"n": 1}))
+    turn, made, call = started_early(("f", {"n": 1}))
     finish(turn, "tool_use")
     assert made.close() == []
     assert made.stage(0) == "running"
@@ -134,7 +134,7 @@ def test_an_early_call_keeps_running_after_the_turn() -> None:
 
 @pytest.mark.parametrize("held", [True, False])
 def test_a_turn_without_executable_calls_retracts_early_runs(held: bool) -> None:
-    turn, made, call = begun_early(("f", {"n": 1}))
+    turn, made, call = started_early(("f", {"n": 1}))
     if held:
         made.set_result(0, ToolResult(call, "completed", "early"))
     finish(turn, "refusal")
@@ -152,10 +152,10 @@ def test_a_turn_without_executable_calls_retracts_early_runs(held: bool) -> None
 
 
 def test_arguments_that_change_after_an_early_start_make_the_call_run_again() -> None:
-    turn, made, call = begun_early(("f", {"n": 1}))
+    turn, made, call = started_early(("f", {"n": 1}))
     finish(turn, "tool_use")
     other = ToolCall(**{field: getattr(call, field) for field in call.__struct_fields__} | {"arguments": {"n": 2}})
-    made._early[0] = (other, None)  # no wire that we know does this after saying that a call is over
+    made._early[0] = (other, None)  # no known wire does this after the end of a call
     assert made.close() == [0]
     assert made.set_result(0, ToolResult(other, "canceled", error="stopped")) is None
     assert made.stage(0) == "waiting"
@@ -166,7 +166,7 @@ def test_arguments_that_change_after_an_early_start_make_the_call_run_again() ->
 
 
 def test_a_call_cannot_start_early_after_the_turn_or_twice() -> None:
-    turn, made, call = begun_early(("f", {"n": 1}))
+    turn, made, call = started_early(("f", {"n": 1}))
     with pytest.raises(UsageError, match="has started"):
         made.start_early(call)
     finish(turn, "tool_use")
@@ -203,7 +203,7 @@ class RoundMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.round.closed)
     @rule(data=st.data())
-    def begin_early(self, data: st.DataObject) -> None:
+    def start_early(self, data: st.DataObject) -> None:
         left = [n for n in range(self.count) if n not in self.early]
         if left:
             position = data.draw(st.sampled_from(left))
@@ -238,23 +238,23 @@ class RoundMachine(RuleBasedStateMachine):
             self.keep(result.call.index, result)
 
     @rule(data=st.data())
-    def ask(self, data: st.DataObject) -> None:
+    def require_approval(self, data: st.DataObject) -> None:
         if (position := self.some(data, "waiting")) is not None:
             self.round.require_approval(position)
 
     @rule(data=st.data())
-    def allow(self, data: st.DataObject) -> None:
+    def approve(self, data: st.DataObject) -> None:
         if (position := self.some(data, "awaiting_approval")) is not None:
             self.round.approve(position)
 
     @rule(data=st.data())
-    def begin(self, data: st.DataObject) -> None:
+    def start_call(self, data: st.DataObject) -> None:
         if (position := self.some(data, "waiting")) is not None:
             self.round.start(position)
             self.runs[position] = self.runs.get(position, 0) + 1
 
     @rule(data=st.data(), status=st.sampled_from(ENDINGS))
-    def settle(self, data: st.DataObject, status: ResultStatus) -> None:
+    def set_result(self, data: st.DataObject, status: ResultStatus) -> None:
         position = self.some(data, "waiting", "awaiting_approval", "running")
         if position is None:
             return
@@ -267,7 +267,7 @@ class RoundMachine(RuleBasedStateMachine):
                 self.round.set_result(position, result)
 
     @rule(data=st.data(), status=st.sampled_from(ENDINGS))
-    def settle_twice(self, data: st.DataObject, status: ResultStatus) -> None:
+    def set_result_twice(self, data: st.DataObject, status: ResultStatus) -> None:
         if (position := self.some(data, *ENDINGS)) is not None:
             with pytest.raises(UsageError, match="exactly one"):
                 self.round.set_result(position, ToolResult(self.round.calls[position], status))
@@ -315,7 +315,7 @@ TestRoundMachine.settings = settings(max_examples=150, stateful_step_count=25, d
 
 
 def test_in_an_open_turn_only_early_calls_accept_a_result_once() -> None:
-    turn, made, call = begun_early(("f", {"n": 1}), ("g", {}))
+    turn, made, call = started_early(("f", {"n": 1}), ("g", {}))
     with pytest.raises(UsageError, match="no call at position"):
         made.set_result(1, ToolResult(turn.calls[1], "completed", 1))
     made.set_result(0, ToolResult(call, "completed", 1))

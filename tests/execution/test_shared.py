@@ -1,4 +1,4 @@
-"""Several streams into one hand-off of completed calls."""
+"""Several streams with one queue of completed calls."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ async def double(n: int) -> int:
     return 2 * n
 
 
-def turn_of(name: str) -> Turn:
+def create_turn(name: str) -> Turn:
     return Turn("openai_chat", turn_key=name)
 
 
-async def consumed(shared: SharedAccumulator, turn: Turn, source: Any, into: list[Event] | None = None) -> None:
+async def consume(shared: SharedAccumulator, turn: Turn, source: Any, into: list[Event] | None = None) -> None:
     async for event in shared.read(turn, source):
         if into is not None:
             into.append(event)
@@ -52,7 +52,7 @@ async def test_calls_of_all_streams_reach_the_workers_and_each_turn_its_update(s
         async with anyio.create_task_group() as streams:
             for number, name in enumerate("abc"):
                 chunks = answer(f"I am {name}.", *[("double", {"n": 10 * number + n}) for n in range(3)])
-                streams.start_soon(consumed, shared, turn_of(name), chunks, events[name])
+                streams.start_soon(consume, shared, create_turn(name), chunks, events[name])
         shared.close()
     assert {key: [result.value for result in update.results] for key, update in updates.items()} == {
         "a": [0, 2, 4],
@@ -70,7 +70,7 @@ async def test_calls_reach_a_worker_while_other_streams_still_run(shared: Shared
     async def slow() -> AsyncIterator[dict[str, Any]]:
         chunks = answer("Slowly.", ("double", {"n": 2}))
         yield chunks[0]
-        await seen.wait()  # the other stream's call is run before this one goes on
+        await seen.wait()  # the other stream's call runs before this stream continues
         for chunk in chunks[1:]:
             yield chunk
 
@@ -84,8 +84,8 @@ async def test_calls_reach_a_worker_while_other_streams_still_run(shared: Shared
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(work)
         async with anyio.create_task_group() as streams:
-            streams.start_soon(consumed, shared, turn_of("slow"), slow())
-            streams.start_soon(consumed, shared, turn_of("fast"), answer("", ("double", {"n": 1})))
+            streams.start_soon(consume, shared, create_turn("slow"), slow())
+            streams.start_soon(consume, shared, create_turn("fast"), answer("", ("double", {"n": 1})))
         shared.close()
     assert values == [2, 4]
 
@@ -99,7 +99,7 @@ async def check_that_streams_wait(shared: SharedAccumulator) -> None:
     over: list[str] = []
 
     async def stream(name: str) -> None:
-        await consumed(shared, turn_of(name), answer("", *[("double", {"n": n}) for n in range(2)]))
+        await consume(shared, create_turn(name), answer("", *[("double", {"n": n}) for n in range(2)]))
         over.append(name)
 
     async with anyio.create_task_group() as tasks:
@@ -121,7 +121,7 @@ def test_nothing_is_awaited_for_a_chunk() -> None:
     chunks = answer("word " * 1)[1:2] * 5000 + answer("")[-1:]
     events: list[Event] = []
     with SharedAccumulator() as shared:
-        coroutine = consumed(shared, turn_of("t"), chunks, events)
+        coroutine = consume(shared, create_turn("t"), chunks, events)
         with pytest.raises(StopIteration):
             coroutine.send(None)
     assert len([event for event in events if event.type == "text"]) == 5000
@@ -130,8 +130,10 @@ def test_nothing_is_awaited_for_a_chunk() -> None:
 async def test_a_failed_turn_enqueues_nothing_and_a_turn_without_executable_calls_returns_its_update(
     shared: SharedAccumulator,
 ) -> None:
-    await consumed(shared, turn_of("cut"), answer("", ("double", {"n": 1}))[:-1])  # no finish: a dict source ended...
-    broken = turn_of("broken")
+    await consume(
+        shared, create_turn("cut"), answer("", ("double", {"n": 1}))[:-1]
+    )  # no finish: a dict source ended...
+    broken = create_turn("broken")
     broken.feed(answer("", ("double", {"n": 1}))[1])
     broken.close(ConnectionResetError("gone"))
     update = await shared.enqueue(broken)
@@ -148,11 +150,11 @@ async def test_a_failed_turn_enqueues_nothing_and_a_turn_without_executable_call
 
 async def test_a_stream_that_is_left_enqueues_nothing_and_ends_no_worker(shared: SharedAccumulator) -> None:
     with anyio.CancelScope() as scope:
-        async with aclosing(shared.read(turn_of("left"), answer("Hm.", ("double", {"n": 1})))) as events:
+        async with aclosing(shared.read(create_turn("left"), answer("Hm.", ("double", {"n": 1})))) as events:
             async for _ in events:
                 scope.cancel()
                 await anyio.sleep(1)
-    await consumed(shared, turn_of("other"), answer("", ("double", {"n": 1})))
+    await consume(shared, create_turn("other"), answer("", ("double", {"n": 1})))
     shared.close()
     assert [handed.turn.turn_key async for handed in shared] == ["other"]
 
@@ -187,13 +189,13 @@ async def test_after_close_workers_end_and_streams_are_rejected(shared: SharedAc
     with pytest.raises(UsageError, match="closed"):
         await shared.enqueue(closed_turn("Hello."))
     with pytest.raises(UsageError, match="closed"):
-        await anext(shared.read(turn_of("t"), []))
+        await anext(shared.read(create_turn("t"), []))
 
 
 async def test_leaving_while_a_stream_waits_raises_in_that_stream() -> None:
     async def stream(shared: SharedAccumulator) -> None:
         with pytest.raises(UsageError, match="was left"):
-            await consumed(shared, turn_of("t"), answer("", *[("double", {"n": n}) for n in range(3)]))
+            await consume(shared, create_turn("t"), answer("", *[("double", {"n": n}) for n in range(3)]))
         ended.set()
 
     ended = anyio.Event()

@@ -22,7 +22,7 @@ from streamkit.execution.worker_thread import WorkerThread
 pytestmark = pytest.mark.anyio
 
 
-class Stuck:
+class StuckTools:
     """A tool that blocks until it is let go, and one that looks whether it should go on."""
 
     def __init__(self) -> None:
@@ -50,12 +50,12 @@ class Stuck:
 
 @pytest.fixture
 def stuck() -> Any:
-    made = Stuck()
+    made = StuckTools()
     yield made
     made.go.set()
 
 
-async def test_a_blocking_tool_is_abandoned_with_a_warning_after_its_timeout(stuck: Stuck) -> None:
+async def test_a_blocking_tool_is_abandoned_with_a_warning_after_its_timeout(stuck: StuckTools) -> None:
     execution = execute_tool_calls_batched(closed_turn("", ("stuck", {})), tools=stuck.tools, timeout=0.05)
     async with execution:
         events = [event async for event in execution]
@@ -69,7 +69,7 @@ async def test_a_blocking_tool_is_abandoned_with_a_warning_after_its_timeout(stu
     assert not stuck.stopped.is_set()
 
 
-async def test_a_tool_that_stops_when_canceled_gives_no_warning(stuck: Stuck) -> None:
+async def test_a_tool_that_stops_when_canceled_gives_no_warning(stuck: StuckTools) -> None:
     update = await execute_tool_calls_batched(closed_turn("", ("polite", {})), tools=stuck.tools, timeout=0.05)
     assert update.results[0].status == "timed_out"
     assert update.results[0].error == "polite did not finish within 0.05 seconds."
@@ -78,9 +78,12 @@ async def test_a_tool_that_stops_when_canceled_gives_no_warning(stuck: Stuck) ->
 
 
 @pytest.mark.parametrize(("name", "codes"), [("stuck", ["tool_abandoned"]), ("polite", [])])
-async def test_a_run_that_is_left_reports_the_abandoned_thread(stuck: Stuck, name: str, codes: list[str]) -> None:
+async def test_a_run_that_is_left_reports_the_abandoned_thread(stuck: StuckTools, name: str, codes: list[str]) -> None:
     run = run_loop(
-        lambda context: answer("", (name, {})), provider="openai_chat", tools=stuck.tools, history=[Content.human("?")]
+        lambda context: answer("", (name, {})),
+        provider="openai_chat",
+        tools=stuck.tools,
+        history=[Content.human("?")],
     )
     async with run:
         async for event in run:
@@ -92,14 +95,14 @@ async def test_a_run_that_is_left_reports_the_abandoned_thread(stuck: Stuck, nam
     assert [block.status for block in run.contents[1].blocks] == ["canceled"]  # type: ignore[union-attr]
 
 
-async def test_execute_one_tool_reports_an_abandoned_thread_too(stuck: Stuck) -> None:
+async def test_execute_one_tool_reports_an_abandoned_thread_too(stuck: StuckTools) -> None:
     reported: list[Any] = []
     [call] = closed_turn("", ("stuck", {})).calls
     await execute_one_tool(call, tools=stuck.tools, timeout=0.02, report=reported.append)
     assert [event.type for event in reported] == ["tool_running", "warned", "tool_timed_out"]
 
 
-async def test_later_reports_of_an_abandoned_tool_are_ignored(stuck: Stuck) -> None:
+async def test_later_reports_of_an_abandoned_tool_are_ignored(stuck: StuckTools) -> None:
     @tool(timeout=0.02)
     def late(context: ToolContext) -> str:
         stuck.go.wait(30)
