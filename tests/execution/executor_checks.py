@@ -28,9 +28,9 @@ def calls(*wanted: str | tuple[str, dict[str, Any]]) -> list[ToolCall]:
 
 
 async def run_one(function: Any, arguments: dict[str, Any] | None = None, **more: Any) -> ToolResult:
-    made = tool(function) if not isinstance(function, Tool) else function
+    tool_object = tool(function) if not isinstance(function, Tool) else function
     update = await execute_tool_calls_batched(
-        calls((made.name, arguments or {})), tools=[made], provider="openai_chat", **more
+        calls((tool_object.name, arguments or {})), tools=[tool_object], provider="openai_chat", **more
     )
     [result] = update.results
     return result

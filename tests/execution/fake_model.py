@@ -67,9 +67,9 @@ class FakeModel:
 def calls_with_status(contents: Sequence[Content]) -> list[tuple[str, str | None]]:
     """Name and status of each call of a history, in call order, each of which must have exactly one result."""
     asked = [block for content in contents for block in content.blocks if block.type == "tool_call"]
-    told = [block for content in contents for block in content.blocks if block.type == "tool_response"]
-    assert [block.call_id for block in told] == [block.id for block in asked]  # type: ignore[union-attr]
-    return [(block.name, block.status) for block in told]  # type: ignore[union-attr, misc]
+    responses = [block for content in contents for block in content.blocks if block.type == "tool_response"]
+    assert [block.call_id for block in responses] == [block.id for block in asked]  # type: ignore[union-attr]
+    return [(block.name, block.status) for block in responses]  # type: ignore[union-attr, misc]
 
 
 def ids_in_messages(messages: Sequence[dict[str, Any]]) -> tuple[list[list[str]], list[str]]:
@@ -91,10 +91,10 @@ def _tasks() -> list[Any]:
         root = trio.lowlevel.current_root_task()
     except RuntimeError:
         return list(asyncio.all_tasks())
-    waiting, found = [root], []
+    waiting, tasks = [root], []
     while waiting:
         task = waiting.pop()
         if task is not None:
-            found.append(task)
+            tasks.append(task)
             waiting += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
-    return found
+    return tasks

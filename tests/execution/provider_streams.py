@@ -32,8 +32,8 @@ def call_delta(
 ) -> dict[str, Any]:
     """Return one entry of a delta's ``tool_calls``, without the values that are None."""
     function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
-    given = {key: value for key, value in (("index", index), ("id", id)) if value is not None}
-    return {**given, "type": "function", "function": function}
+    fields = {key: value for key, value in (("index", index), ("id", id)) if value is not None}
+    return {**fields, "type": "function", "function": function}
 
 
 def chat_delta(*pieces: dict[str, Any]) -> Chunk:
@@ -69,7 +69,7 @@ def gemini_call(name: str, **arguments: Any) -> Chunk:
 def ollama_chunk(*calls: tuple[str, dict[str, Any]], text: str = "", done: bool = False) -> Chunk:
     message: Chunk = {"role": "assistant", "content": text}
     if calls:
-        message["tool_calls"] = [{"function": {"name": name, "arguments": given}} for name, given in calls]
+        message["tool_calls"] = [{"function": {"name": name, "arguments": fields}} for name, fields in calls]
     line: Chunk = {"model": "m", "created_at": "2026-11-21T00:00:00Z", "message": message, "done": done}
     return line | ({"done_reason": "stop"} if done else {})
 
@@ -135,10 +135,10 @@ async def execute_chunks(
     return turn, usual.ran, update
 
 
-def loop(model: Any, *tools: Any, **given: Any) -> Any:
-    if "thread" not in given:
-        given.setdefault("history", HISTORY)
-    return run_loop(model, tools=tools, **({"provider": "openai_chat", "run_key": "k"} | given))
+def loop(model: Any, *tools: Any, **fields: Any) -> Any:
+    if "thread" not in fields:
+        fields.setdefault("history", HISTORY)
+    return run_loop(model, tools=tools, **({"provider": "openai_chat", "run_key": "k"} | fields))
 
 
 async def collect_events(running: Any) -> list[Event]:

@@ -54,8 +54,8 @@ class Model:
 
 
 async def create_paused_run(house: FakeHouse, *calls: Any, **more: Any) -> Any:
-    given = {"provider": "openai_chat", "tools": house.tools, "history": HISTORY, "run_key": "k"} | more
-    return await run_loop(Model(answer("Let me see.", *(calls or CALLS))), **given)
+    options = {"provider": "openai_chat", "tools": house.tools, "history": HISTORY, "run_key": "k"} | more
+    return await run_loop(Model(answer("Let me see.", *(calls or CALLS))), **options)
 
 
 def reload(state: RunState | None) -> RunState:
@@ -73,9 +73,9 @@ async def collect_events(run: Any) -> list[Event]:
 
 def results_in(contents: list[Content]) -> list[tuple[str | None, Any, str | None]]:
     asked = [block for content in contents for block in content.blocks if block.type == "tool_call"]
-    told = [block for content in contents for block in content.blocks if block.type == "tool_response"]
-    assert [block.call_id for block in told] == [block.id for block in asked]  # type: ignore[union-attr]
-    return [(block.name, block.result, block.status) for block in told]  # type: ignore[union-attr]
+    reported = [block for content in contents for block in content.blocks if block.type == "tool_response"]
+    assert [block.call_id for block in reported] == [block.id for block in asked]  # type: ignore[union-attr]
+    return [(block.name, block.result, block.status) for block in reported]  # type: ignore[union-attr]
 
 
 async def test_the_other_calls_run_and_the_run_pauses() -> None:
@@ -108,8 +108,8 @@ async def test_a_resumed_run_continues_with_one_result_a_call_in_call_order() ->
     roles = [message["role"] for message in model.asked[0].request["messages"]]
     assert roles == ["user", "assistant", "tool", "tool", "tool"]
     # results from before the pause give no second event
-    told = [event.call.name for event in events if isinstance(event, (ToolRunning, ToolCompleted, ToolDenied))]
-    assert told == ["remove", "remove", "remove"]
+    reported = [event.call.name for event in events if isinstance(event, (ToolRunning, ToolCompleted, ToolDenied))]
+    assert reported == ["remove", "remove", "remove"]
     assert [event.round for event in events if isinstance(event, RoundStarted)] == [1]
     assert [event.round for event in events if isinstance(event, RoundFinished)] == [0, 1]
 
@@ -237,8 +237,8 @@ async def test_a_pause_in_a_later_round_keeps_the_earlier_rounds() -> None:
 async def test_a_run_paused_with_a_thread_resumes_with_the_thread() -> None:
     house = FakeHouse()
     thread = [{"role": "user", "content": "Tidy up.", "name": "ann"}]
-    given = {"provider": "openai_chat", "tools": house.tools, "run_key": "k"}
-    run = await run_loop(Model(answer("", CALLS[1])), thread=thread, **given)
+    options = {"provider": "openai_chat", "tools": house.tools, "run_key": "k"}
+    run = await run_loop(Model(answer("", CALLS[1])), thread=thread, **options)
     assert run.thread == thread
     model = Model(answer("Done."))
     run = await run_loop(model, resume=reload(run.state), approvals={run.pending[0].id: True}, tools=house.tools)

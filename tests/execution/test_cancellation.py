@@ -231,9 +231,11 @@ def check_run(run: Any, model: Model, office: Office, schedule: Schedule, finish
     assert max(office.ran.values(), default=1) == 1
     assert all(source.closed for source in model.sources if source.opened)
     check_legal(run.contents)
-    told = {block.call_id for content in run.contents for block in content.blocks if block.type == "tool_response"}
+    result_ids = {
+        block.call_id for content in run.contents for block in content.blocks if block.type == "tool_response"
+    }
     # Every call that ran has a result, except early calls of a turn that was left open, which is not in the contents.
-    assert set(office.ran) <= told or (early and run.contents == [] and run.turn.finish is None)
+    assert set(office.ran) <= result_ids or (early and run.contents == [] and run.turn.finish is None)
     assert run.history == HISTORY + run.contents
     assert not finished or run.ended == "answered"
     assert run.ended in ("answered", "canceled", None)

@@ -55,9 +55,9 @@ def turn_with_three_calls() -> Any:
 def check_legal(contents: list[Content]) -> list[str | None]:
     """Check that every call has exactly one result, in call order; return their statuses."""
     asked = [block.id for content in contents for block in content.blocks if block.type == "tool_call"]  # type: ignore[union-attr]
-    told = [block for content in contents for block in content.blocks if block.type == "tool_response"]
-    assert [block.call_id for block in told] == asked  # type: ignore[union-attr]
-    return [block.status for block in told]  # type: ignore[union-attr]
+    result_blocks = [block for content in contents for block in content.blocks if block.type == "tool_response"]
+    assert [block.call_id for block in result_blocks] == asked  # type: ignore[union-attr]
+    return [block.status for block in result_blocks]  # type: ignore[union-attr]
 
 
 async def wait_until_nothing_is_left() -> None:

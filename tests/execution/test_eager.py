@@ -103,9 +103,9 @@ class Tools:
 
 def statuses(contents: list[Content]) -> list[tuple[str | None, dict[str, Any]]]:
     asked = [block.id for content in contents for block in content.blocks if block.type == "tool_call"]
-    told = [block for content in contents for block in content.blocks if block.type == "tool_response"]
-    assert [block.call_id for block in told] == asked  # type: ignore[union-attr]
-    return [(block.status, block.metadata) for block in told]  # type: ignore[union-attr]
+    received = [block for content in contents for block in content.blocks if block.type == "tool_response"]
+    assert [block.call_id for block in received] == asked  # type: ignore[union-attr]
+    return [(block.status, block.metadata) for block in received]  # type: ignore[union-attr]
 
 
 async def test_an_eager_tool_starts_while_the_stream_continues_and_results_keep_call_order() -> None:
@@ -365,18 +365,18 @@ async def test_a_custom_loop_passes_the_events_to_feed() -> None:
     tools = Tools()
     tools.go_on.set()
     turn = Turn("anthropic", turn_key="t")
-    told: list[Event] = []
+    received: list[Event] = []
     async with execute_tool_calls_batched(turn, tools=list(tools)) as execution:
         for chunk in [*begin(("look", {"at": "sea"})), *block(1, "look", {"at": "sky"})]:
-            told += execution.feed(turn.feed(chunk))
+            received += execution.feed(turn.feed(chunk))
             await anyio.lowlevel.checkpoint()
         await tools.begun.wait()
         for chunk in end():
             turn.feed(chunk)
-        told += execution.feed(turn.close())
-        told += [event async for event in execution]
+        received += execution.feed(turn.close())
+        received += [event async for event in execution]
     assert [result.value for result in execution.update.results] == ["saw sea", "saw sky"]
-    events = [event for event in told if isinstance(event, (ToolRunning, ToolCompleted))]
+    events = [event for event in received if isinstance(event, (ToolRunning, ToolCompleted))]
     assert len(events) == 4
 
 

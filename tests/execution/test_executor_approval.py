@@ -93,14 +93,14 @@ async def test_only_approved_calls_are_notified_as_running() -> None:
 
 
 async def test_awaiting_approval_occupies_no_place() -> None:
-    answered = anyio.Event()
+    approved = anyio.Event()
 
     async def approve(call: ToolCall, deps: Any) -> bool:
-        await answered.wait()
+        await approved.wait()
         return True
 
     async def release() -> None:
-        answered.set()
+        approved.set()
 
     update = await execute_tool_calls_batched(
         calls("wipe", "release"),

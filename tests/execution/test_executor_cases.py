@@ -56,8 +56,8 @@ HISTORY = [Content.human("Go.")]
 
 
 def loop(model: Any, *tools: Any, **more: Any) -> Any:
-    given = {"provider": "openai_chat", "history": HISTORY, "run_key": "k", **more}
-    return run_loop(model, tools=tools, **given)
+    options = {"provider": "openai_chat", "history": HISTORY, "run_key": "k", **more}
+    return run_loop(model, tools=tools, **options)
 
 
 async def collect_events(running: Any) -> list[Event]:
@@ -97,10 +97,10 @@ async def test_ex_001_the_error_of_an_unknown_tool_lists_the_names_and_the_other
     run = loop(model, bash)
     events = await collect_events(run)
     assert calls_with_status(run.contents) == [("execute_python", "error"), ("bash", "completed")]
-    said = "Not run: there is no tool 'execute_python'. There are: bash. Call one of these instead."
-    assert [event.result.error for event in events_of_type(ToolError, events)] == [said]
+    expected = "Not run: there is no tool 'execute_python'. There are: bash. Call one of these instead."
+    assert [event.result.error for event in events_of_type(ToolError, events)] == [expected]
     assert [event.result.value for event in events_of_type(ToolCompleted, events)] == ["ran ls"]
-    assert [message["content"] for message in model.requests[1]["messages"][-2:]] == [said, "ran ls"]
+    assert [message["content"] for message in model.requests[1]["messages"][-2:]] == [expected, "ran ls"]
     assert (run.ended, run.rounds, run.text) == ("answered", 2, "Done.")
 
 
@@ -119,8 +119,8 @@ async def test_ex_002_a_tool_that_raises_gets_an_error_result_and_the_other_call
         ("completed", "worked", None),
     ]
     assert calls_with_status(update.contents) == [("fail", "error"), ("work", "completed")]
-    asked, told = ids_in_messages(update.messages)
-    assert told == [each for ids in asked for each in ids]
+    call_ids, result_ids = ids_in_messages(update.messages)
+    assert result_ids == [each for ids in call_ids for each in ids]
     assert [message["content"] for message in update.messages if message["role"] == "tool"] == [
         "fail failed with LookupError: no such city.",
         "worked",
@@ -190,9 +190,9 @@ async def test_ex_004_a_canceled_batch_is_awaited_and_has_three_canceled_results
         tasks.cancel_scope.cancel()
     assert three.ended == 3
     assert calls_with_status(run.contents) == [("one", "canceled"), ("two", "canceled"), ("three", "canceled")]
-    asked, told = ids_in_messages(run.thread)
-    assert asked == [told]
-    assert len(told) == 3
+    call_ids, result_ids = ids_in_messages(run.thread)
+    assert call_ids == [result_ids]
+    assert len(result_ids) == 3
     assert run.ended == "canceled"
     assert [stream.closed for stream in model.streams] == [True]
     assert count_tasks_and_threads() == before
@@ -242,10 +242,10 @@ async def test_ex_005_of_800_calls_five_run_at_a_time_and_results_keep_call_orde
     run = await loop(model, crowd.step, limit=5)
     assert crowd.most == 5
     assert run.ended == "answered"
-    told = [message["content"] for message in model.requests[1]["messages"] if message["role"] == "tool"]
-    assert told == [str(n) for n in range(800)]
-    asked, answered = ids_in_messages(run.thread)
-    assert asked == [answered]
+    result_ids = [message["content"] for message in model.requests[1]["messages"] if message["role"] == "tool"]
+    assert result_ids == [str(n) for n in range(800)]
+    call_ids, answered = ids_in_messages(run.thread)
+    assert call_ids == [answered]
     assert len(set(answered)) == 800
 
 
@@ -321,8 +321,8 @@ async def test_ex_007_of_a_mixed_batch_one_call_runs_and_the_pending_one_is_adde
     assert ran == ["look", "remove"]
     assert [event.call.name for event in events_of_type(ToolCompleted, events)] == ["remove"]
     assert calls_with_status(run.contents) == [(name, "completed") for name in names]
-    asked, told = ids_in_messages(model.requests[0]["messages"])
-    assert asked == [told]
+    call_ids, result_ids = ids_in_messages(model.requests[0]["messages"])
+    assert call_ids == [result_ids]
     contents = [message["content"] for message in model.requests[0]["messages"] if message["role"] == "tool"]
     assert contents == [{"look": "seen", "remove": "removed"}[name] for name in names]
     assert run.ended == "answered"
@@ -342,14 +342,14 @@ async def test_ex_008_a_denied_call_never_runs_and_the_model_gets_the_reason() -
     model = FakeModel(answer("", ("remove", {})), answer("I left it."))
     run = loop(model, remove, approve=approve)
     events = await collect_events(run)
-    said = "Not run: remove was not approved: it is still needed."
+    expected = "Not run: remove was not approved: it is still needed."
     assert ran == []
     assert [(event.result.status, event.result.error) for event in events_of_type(ToolDenied, events)] == [
-        ("denied", said)
+        ("denied", expected)
     ]
     assert events_of_type(ToolRunning, events) == []
     assert calls_with_status(run.contents) == [("remove", "denied")]
-    assert model.requests[1]["messages"][-1]["content"] == said
+    assert model.requests[1]["messages"][-1]["content"] == expected
     assert (run.ended, run.text) == ("answered", "I left it.")
 
 
@@ -405,9 +405,9 @@ async def test_ex_010_the_last_round_is_requested_without_tools_and_every_call_h
         used = [part["id"] for part in parts if part["type"] == "tool_use"]
         assert [part["tool_use_id"] for part in parts if part["type"] == "tool_result"] == used
     else:
-        asked, told = ids_in_messages(run.thread)
-        used = [each for ids in asked for each in ids]
-        assert told == used
+        call_ids, result_ids = ids_in_messages(run.thread)
+        used = [each for ids in call_ids for each in ids]
+        assert result_ids == used
     assert len(set(used)) == 3
 
 
@@ -418,11 +418,11 @@ async def test_ex_011_the_same_broken_call_three_times_trips_the_circuit_breaker
     run = loop(model, get_weather, max_rounds=17)
     events = await collect_events(run)
     assert (run.ended, run.rounds, len(model.requests)) == ("breaker", 3, 3)
-    said = "the same call failed in 3 rounds, and the run was ended"
+    expected = "the same call failed in 3 rounds, and the run was ended"
     assert [(event.code, event.message) for event in events_of_type(Warned, events) if event.code == "breaker"] == [
-        ("breaker", said)
+        ("breaker", expected)
     ]
-    assert [warning.message for warning in run.warnings if warning.code == "breaker"] == [said]
+    assert [warning.message for warning in run.warnings if warning.code == "breaker"] == [expected]
     assert calls_with_status(run.contents) == [("get_weather", "error")] * 3
 
 
@@ -514,10 +514,10 @@ async def test_ex_013_an_eager_call_starts_while_the_next_one_streams_and_result
     run = await loop(model, *early.tools(), provider="anthropic")
     assert early.log == ["look began", "move it", "look ended"]
     assert calls_with_status(run.contents) == [("look", "completed"), ("move", "completed")]
-    told = [part for message in run.thread for part in message["content"] if part["type"] == "tool_result"]
-    assert [(part["tool_use_id"][-1:], part["content"]) for part in told] == [
-        (part["id"][-1:], said)
-        for part, said in zip(
+    result_ids = [part for message in run.thread for part in message["content"] if part["type"] == "tool_result"]
+    assert [(part["tool_use_id"][-1:], part["content"]) for part in result_ids] == [
+        (part["id"][-1:], expected)
+        for part, expected in zip(
             [part for message in run.thread for part in message["content"] if part["type"] == "tool_use"],
             ["seen", "moved"],
             strict=True,
@@ -609,8 +609,8 @@ async def test_ex_014_a_thread_that_cannot_be_stopped_is_reported() -> None:
         run = loop(FakeModel(answer("", ("block", {})), answer("Too slow.")), block, timeout=0.05)
         events = await collect_events(run)
         assert calls_with_status(run.contents) == [("block", "timed_out")]
-        said = "block did not finish within 0.05 seconds. Its thread cannot be stopped and may still finish."
-        assert [event.result.error for event in events_of_type(ToolTimedOut, events)] == [said]
+        expected = "block did not finish within 0.05 seconds. Its thread cannot be stopped and may still finish."
+        assert [event.result.error for event in events_of_type(ToolTimedOut, events)] == [expected]
         assert [event.code for event in events_of_type(Warned, events)] == ["tool_abandoned"]
         assert [warning.code for warning in run.warnings] == ["tool_abandoned"]
         assert running[0].is_alive()  # it was true

@@ -199,10 +199,10 @@ async def test_800_approvals_are_requested_at_once_and_the_calls_run_5_at_a_time
 
 async def test_executions_that_share_a_schedule_obey_its_limit_together() -> None:
     floor, schedule = Floor(), Schedule(LIMIT)
-    made: list[Any] = []
+    created: list[Any] = []
 
     async def execute() -> None:
-        made.append(
+        created.append(
             await execute_tool_calls_batched(
                 calls(["work"] * 100), tools=[floor.tool("work", "async")], provider="openai_chat", limit=schedule
             )
@@ -211,7 +211,7 @@ async def test_executions_that_share_a_schedule_obey_its_limit_together() -> Non
     async with anyio.create_task_group() as tasks:
         for _ in range(8):
             tasks.start_soon(execute)
-    assert [[result.value for result in update.results] for update in made] == [list(range(100))] * 8
+    assert [[result.value for result in update.results] for update in created] == [list(range(100))] * 8
     assert floor.most[""] == LIMIT
     assert schedule.running == 0
 
@@ -421,15 +421,15 @@ def endless(mode: str, rounds: int = ROUNDS) -> Any:
 
 def reachable_ids(*roots: Any) -> set[int]:
     """Return the ids of all objects that a conversation contains."""
-    found: set[int] = set()
+    ids: set[int] = set()
     waiting = list(roots)
     while waiting:
         each = waiting.pop()
-        if id(each) in found or isinstance(each, (type, types.ModuleType, types.FunctionType)):
+        if id(each) in ids or isinstance(each, (type, types.ModuleType, types.FunctionType)):
             continue
-        found.add(id(each))
+        ids.add(id(each))
         waiting += gc.get_referents(each)
-    return found
+    return ids
 
 
 def count_other_objects(run: Any) -> Counter[str]:
@@ -463,7 +463,7 @@ async def test_a_run_of_1000_rounds_keeps_nothing_but_its_conversation(mode: str
 @pytest.mark.parametrize("mode", MODES)
 async def test_the_thousandth_round_costs_as_much_as_the_hundredth(mode: str) -> None:
     """Function calls of a round; pieces of a list that are copied are not among them."""
-    made: list[int] = []
+    created: list[int] = []
     calls_made = 0
 
     def profile(frame: types.FrameType, event: str, _: Any) -> None:
@@ -476,12 +476,12 @@ async def test_the_thousandth_round_costs_as_much_as_the_hundredth(mode: str) ->
         try:
             async for event in run:
                 if isinstance(event, RoundStarted):
-                    made.append(calls_made)
+                    created.append(calls_made)
                     calls_made = 0
         finally:
             sys.setprofile(None)
     assert run.ended == "answered"
-    early, late = sorted(made[100:110]), sorted(made[ROUNDS - 10 : ROUNDS])
+    early, late = sorted(created[100:110]), sorted(created[ROUNDS - 10 : ROUNDS])
     assert late[5] <= 1.02 * early[5]
 
 
@@ -527,9 +527,9 @@ def pausing(limit: int | Schedule, done: list[int]) -> Any:
     @tool(approval="ask")
     async def remove(number: int) -> None: ...
 
-    made = answer("", ("remove", {"number": 0}), *[("look", {"number": number}) for number in range(1, 6)])
+    created = answer("", ("remove", {"number": 0}), *[("look", {"number": number}) for number in range(1, 6)])
     return run_loop(
-        lambda context: made,
+        lambda context: created,
         provider="openai_chat",
         tools=[look, remove],
         limit=limit,

@@ -52,10 +52,10 @@ class Model:
 
 
 def loop(model: Any, **more: Any) -> Any:
-    given = {"provider": "openai_chat", "tools": [get_weather], "run_key": "k"} | more
-    if "thread" not in given:
-        given.setdefault("history", HISTORY)
-    return run_loop(model, **given)
+    options = {"provider": "openai_chat", "tools": [get_weather], "run_key": "k"} | more
+    if "thread" not in options:
+        options.setdefault("history", HISTORY)
+    return run_loop(model, **options)
 
 
 async def collect_events(run: Any) -> list[Event]:
@@ -106,9 +106,9 @@ async def test_contents_is_what_the_run_added_and_history_is_everything() -> Non
 
 
 async def test_the_history_argument_is_not_changed() -> None:
-    given = list(HISTORY)
-    await loop(Model(answer("", CALL), answer("It rains.")), history=given)
-    assert given == HISTORY
+    options = list(HISTORY)
+    await loop(Model(answer("", CALL), answer("It rains.")), history=options)
+    assert options == HISTORY
 
 
 async def test_with_a_thread_the_run_appends_to_a_copy_which_the_request_contains() -> None:

@@ -19,8 +19,8 @@ GOOD = ("get", {"city": "Oslo"})
 
 
 def call(name: str = "f", index: int = 0, **more: Any) -> ToolCall:
-    given = {"id": f"hist_tool_{index:024d}", "arguments": {"n": index}, "arguments_text": f'{{"n":{index}}}'}
-    return ToolCall(name=name, index=index, **({"raw_id": f"call_{index}", "state": "complete"} | given | more))
+    fields = {"id": f"hist_tool_{index:024d}", "arguments": {"n": index}, "arguments_text": f'{{"n":{index}}}'}
+    return ToolCall(name=name, index=index, **({"raw_id": f"call_{index}", "state": "complete"} | fields | more))
 
 
 def with_results(made_round: Round, value: Any = "ok", status: ResultStatus = "completed") -> Round:
@@ -140,7 +140,7 @@ def test_batched_is_one_assistant_message_and_then_the_results() -> None:
     update = with_results(Round(closed_turn("Both.", GOOD, GOOD))).update()
     assert roles(update.messages) == ["assistant", "tool", "tool"]
     assert update.messages[0]["content"] == "Both."
-    ids = [made["id"] for made in update.messages[0]["tool_calls"]]
+    ids = [tool_call["id"] for tool_call in update.messages[0]["tool_calls"]]
     assert [message["tool_call_id"] for message in update.messages[1:]] == ids
     assert [content.speaker for content in update.contents] == ["ai", "tool"]
 
@@ -151,8 +151,8 @@ def test_sequential_is_one_call_one_result_and_text_only_first() -> None:
     assert update.messages[0]["content"] == "One by one."
     assert not update.messages[2]["content"]
     assert [len(message["tool_calls"]) for message in update.messages[::2]] == [1, 1]
-    for said, answered in zip(update.messages[::2], update.messages[1::2], strict=True):
-        assert said["tool_calls"][0]["id"] == answered["tool_call_id"]
+    for call_message, result_message in zip(update.messages[::2], update.messages[1::2], strict=True):
+        assert call_message["tool_calls"][0]["id"] == result_message["tool_call_id"]
     assert [content.speaker for content in update.contents] == ["ai", "tool", "ai", "tool"]
 
 
@@ -272,12 +272,12 @@ def test_content_that_a_provider_cannot_represent_is_a_warning() -> None:
 # ---------------------------------------------------------------- the caller's own formats
 
 
-def own_call(made: ToolCall, arguments: Any) -> dict[str, Any]:
-    return {"role": "assistant", "own": made.name, "arguments": arguments}
+def own_call(tool_call: ToolCall, arguments: Any) -> dict[str, Any]:
+    return {"role": "assistant", "own": tool_call.name, "arguments": arguments}
 
 
-def own_result(result: ToolResult, made: ToolCall, arguments: Any) -> dict[str, Any]:
-    return {"role": "own", "of": made.raw_id, "value": result.value, "arguments": arguments}
+def own_result(result: ToolResult, tool_call: ToolCall, arguments: Any) -> dict[str, Any]:
+    return {"role": "own", "of": tool_call.raw_id, "value": result.value, "arguments": arguments}
 
 
 def own_batch(completed: list[ToolResult]) -> list[dict[str, Any]]:
@@ -312,14 +312,16 @@ def test_a_single_callback_replaces_its_part_of_the_providers_messages(provider:
         with_results(Round(calls, provider=provider, callbacks=FormatCallbacks(result=own_result))).update().messages
     )
     assert [message["role"] for message in results] == ["assistant", "own", "own"]
-    said = with_results(Round(calls, provider=provider, callbacks=FormatCallbacks(call=own_call))).update().messages
-    assert [message.get("own") for message in said[:2]] == ["f", "f"]
+    call_message = (
+        with_results(Round(calls, provider=provider, callbacks=FormatCallbacks(call=own_call))).update().messages
+    )
+    assert [message.get("own") for message in call_message[:2]] == ["f", "f"]
     theirs = with_results(Round(calls, provider=provider)).update().messages
-    assert said[2:] == theirs[1:]
+    assert call_message[2:] == theirs[1:]
 
 
 def test_a_format_callback_may_return_several_messages() -> None:
-    formatting = FormatCallbacks(call=lambda made, arguments: [{"a": 1}, {"b": 2}], result=own_result)
+    formatting = FormatCallbacks(call=lambda tool_call, arguments: [{"a": 1}, {"b": 2}], result=own_result)
     update = with_results(Round([call()], callbacks=formatting)).update()
     assert update.messages[:2] == [{"a": 1}, {"b": 2}]
 
@@ -343,6 +345,8 @@ def test_every_call_has_one_result_in_call_order_on_every_provider(count: int, p
     ]
     update = with_results(Round(calls, provider=provider, shape=chance.choice(["batched", "sequential"]))).update()
     assert [result.call for result in update.results] == calls
-    asked = [block.id for content in update.contents for block in content.blocks if block.type == "tool_call"]  # type: ignore[union-attr]
-    told = [block.call_id for content in update.contents for block in content.blocks if block.type == "tool_response"]  # type: ignore[union-attr]
-    assert asked == told == [each.id for each in calls]
+    call_ids = [block.id for content in update.contents for block in content.blocks if block.type == "tool_call"]  # type: ignore[union-attr]
+    result_ids = [
+        block.call_id for content in update.contents for block in content.blocks if block.type == "tool_response"
+    ]  # type: ignore[union-attr]
+    assert call_ids == result_ids == [each.id for each in calls]

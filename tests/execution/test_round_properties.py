@@ -51,26 +51,26 @@ def calls(count: int) -> list[ToolCall]:
 
 
 def test_a_call_starts_once() -> None:
-    made = Round(calls(1), provider="openai_chat")
-    made.start(0)
+    calls_round = Round(calls(1), provider="openai_chat")
+    calls_round.start(0)
     with pytest.raises(UsageError, match="running"):
-        made.start(0)
+        calls_round.start(0)
 
 
 def test_a_call_that_awaits_approval_does_not_start() -> None:
-    made = Round(calls(1), provider="openai_chat")
-    made.require_approval(0)
+    calls_round = Round(calls(1), provider="openai_chat")
+    calls_round.require_approval(0)
     with pytest.raises(UsageError, match="awaiting_approval"):
-        made.start(0)
-    made.approve(0)
-    made.start(0)
-    assert made.stage(0) == "running"
+        calls_round.start(0)
+    calls_round.approve(0)
+    calls_round.start(0)
+    assert calls_round.stage(0) == "running"
 
 
 def test_a_call_that_never_ran_cannot_be_completed() -> None:
-    made = Round(calls(1), provider="openai_chat")
+    calls_round = Round(calls(1), provider="openai_chat")
     with pytest.raises(UsageError, match="waiting"):
-        made.set_result(0, ToolResult(made.calls[0], "completed", 1))
+        calls_round.set_result(0, ToolResult(calls_round.calls[0], "completed", 1))
 
 
 # ---------------------------------------------------------------- calls that begin early
@@ -97,11 +97,11 @@ def started_early(*calls: tuple[str, Any]) -> tuple[Turn, Round, ToolCall]:
     turn = Turn("anthropic", turn_key="t")
     for chunk in anthropic(*calls, finish=None):
         turn.feed(chunk)
-    made = Round(turn)
+    calls_round = Round(turn)
     call = turn.completed_call(0)
     assert call is not None
-    made.start_early(call)
-    return turn, made, call
+    calls_round.start_early(call)
+    return turn, calls_round, call
 
 
 def finish(turn: Turn, reason: str) -> None:
@@ -111,68 +111,68 @@ def finish(turn: Turn, reason: str) -> None:
 
 
 def test_an_early_result_is_kept_until_the_turn_is_confirmed() -> None:
-    turn, made, call = started_early(("f", {"n": 1}), ("g", {}))
-    assert made.set_result(0, ToolResult(call, "completed", "early")) is None
-    assert made.stage(0) == "early_result"
-    assert made.results_so_far == []
+    turn, calls_round, call = started_early(("f", {"n": 1}), ("g", {}))
+    assert calls_round.set_result(0, ToolResult(call, "completed", "early")) is None
+    assert calls_round.stage(0) == "early_result"
+    assert calls_round.results_so_far == []
     finish(turn, "tool_use")
-    assert made.close() == []
-    [result] = made.commit_early_results()
+    assert calls_round.close() == []
+    [result] = calls_round.commit_early_results()
     assert (result.status, result.value, result.metadata) == ("completed", "early", {})
-    assert made.open_positions == [1]
+    assert calls_round.open_positions == [1]
 
 
 def test_an_early_call_keeps_running_after_the_turn() -> None:
-    turn, made, call = started_early(("f", {"n": 1}))
+    turn, calls_round, call = started_early(("f", {"n": 1}))
     finish(turn, "tool_use")
-    assert made.close() == []
-    assert made.stage(0) == "running"
-    result = made.set_result(0, ToolResult(call, "completed", "late"))
+    assert calls_round.close() == []
+    assert calls_round.stage(0) == "running"
+    result = calls_round.set_result(0, ToolResult(call, "completed", "late"))
     assert result is not None
     assert result.value == "late"
 
 
 @pytest.mark.parametrize("held", [True, False])
 def test_a_turn_without_executable_calls_retracts_early_runs(held: bool) -> None:
-    turn, made, call = started_early(("f", {"n": 1}))
+    turn, calls_round, call = started_early(("f", {"n": 1}))
     if held:
-        made.set_result(0, ToolResult(call, "completed", "early"))
+        calls_round.set_result(0, ToolResult(call, "completed", "early"))
     finish(turn, "refusal")
-    assert made.close() == [0]
+    assert calls_round.close() == [0]
     [result] = (
-        made.commit_early_results()
+        calls_round.commit_early_results()
         if held
-        else [made.set_result(0, ToolResult(call, "completed", "it did not stop at once"))]
+        else [calls_round.set_result(0, ToolResult(call, "completed", "it did not stop at once"))]
     )
     assert result is not None
     assert result.status == "canceled"
     assert result.metadata == {"effects_possible": True}
     assert "refusal" in (result.error or "")
-    assert made.update().contents[1].blocks[0].metadata == {"effects_possible": True}
+    assert calls_round.update().contents[1].blocks[0].metadata == {"effects_possible": True}
 
 
 def test_arguments_that_change_after_an_early_start_make_the_call_run_again() -> None:
-    turn, made, call = started_early(("f", {"n": 1}))
+    turn, calls_round, call = started_early(("f", {"n": 1}))
     finish(turn, "tool_use")
     other = ToolCall(**{field: getattr(call, field) for field in call.__struct_fields__} | {"arguments": {"n": 2}})
-    made._early[0] = (other, None)  # no known wire does this after the end of a call
-    assert made.close() == [0]
-    assert made.set_result(0, ToolResult(other, "canceled", error="stopped")) is None
-    assert made.stage(0) == "waiting"
-    made.start(0)
-    result = made.set_result(0, ToolResult(made.calls[0], "completed", 2))
+    calls_round._early[0] = (other, None)  # no known wire does this after the end of a call
+    assert calls_round.close() == [0]
+    assert calls_round.set_result(0, ToolResult(other, "canceled", error="stopped")) is None
+    assert calls_round.stage(0) == "waiting"
+    calls_round.start(0)
+    result = calls_round.set_result(0, ToolResult(calls_round.calls[0], "completed", 2))
     assert result is not None
     assert (result.value, result.metadata, result.call.arguments) == (2, {"effects_possible": True}, {"n": 1})
 
 
 def test_a_call_cannot_start_early_after_the_turn_or_twice() -> None:
-    turn, made, call = started_early(("f", {"n": 1}))
+    turn, calls_round, call = started_early(("f", {"n": 1}))
     with pytest.raises(UsageError, match="has started"):
-        made.start_early(call)
+        calls_round.start_early(call)
     finish(turn, "tool_use")
-    made.close()
+    calls_round.close()
     with pytest.raises(UsageError, match="open turn"):
-        made.start_early(call)
+        calls_round.start_early(call)
 
 
 # ---------------------------------------------------------------- any order
@@ -198,8 +198,8 @@ class RoundMachine(RuleBasedStateMachine):
             self.results[position] = result
 
     def some(self, data: st.DataObject, *stages: str) -> int | None:
-        found = [n for n in range(self.count) if self.round.closed and self.round.stage(n) in stages]
-        return data.draw(st.sampled_from(found)) if found else None
+        positions = [n for n in range(self.count) if self.round.closed and self.round.stage(n) in stages]
+        return data.draw(st.sampled_from(positions)) if positions else None
 
     @precondition(lambda self: not self.round.closed)
     @rule(data=st.data())
@@ -315,10 +315,10 @@ TestRoundMachine.settings = settings(max_examples=150, stateful_step_count=25, d
 
 
 def test_in_an_open_turn_only_early_calls_accept_a_result_once() -> None:
-    turn, made, call = started_early(("f", {"n": 1}), ("g", {}))
+    turn, calls_round, call = started_early(("f", {"n": 1}), ("g", {}))
     with pytest.raises(UsageError, match="no call at position"):
-        made.set_result(1, ToolResult(turn.calls[1], "completed", 1))
-    made.set_result(0, ToolResult(call, "completed", 1))
+        calls_round.set_result(1, ToolResult(turn.calls[1], "completed", 1))
+    calls_round.set_result(0, ToolResult(call, "completed", 1))
     with pytest.raises(UsageError, match="no call at position"):
-        made.set_result(0, ToolResult(call, "completed", 1))
-    assert [made.stage(position) for position in (0, 1)] == ["early_result", "waiting"]
+        calls_round.set_result(0, ToolResult(call, "completed", 1))
+    assert [calls_round.stage(position) for position in (0, 1)] == ["early_result", "waiting"]

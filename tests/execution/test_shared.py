@@ -18,8 +18,8 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def shared() -> AsyncIterator[SharedAccumulator]:
-    with SharedAccumulator() as made:
-        yield made
+    with SharedAccumulator() as accumulator:
+        yield accumulator
 
 
 async def double(n: int) -> int:
@@ -41,10 +41,10 @@ async def test_calls_of_all_streams_reach_the_workers_and_each_turn_its_update(s
     events: dict[str, list[Event]] = {name: [] for name in "abc"}
 
     async def work() -> None:
-        async for handed in shared:
-            update = handed.set_result(await execute_one_tool(handed.call, tools=[double], turn=handed.turn))
+        async for queued in shared:
+            update = queued.set_result(await execute_one_tool(queued.call, tools=[double], turn=queued.turn))
             if update is not None:
-                updates[handed.turn.turn_key] = update
+                updates[queued.turn.turn_key] = update
 
     async with anyio.create_task_group() as workers:
         for _ in range(2):
@@ -77,8 +77,8 @@ async def test_calls_reach_a_worker_while_other_streams_still_run(shared: Shared
     values: list[int] = []
 
     async def work() -> None:
-        async for handed in shared:
-            values.append((await execute_one_tool(handed.call, tools=[double])).value)
+        async for queued in shared:
+            values.append((await execute_one_tool(queued.call, tools=[double])).value)
             seen.set()
 
     async with anyio.create_task_group() as tasks:
@@ -145,7 +145,7 @@ async def test_a_failed_turn_enqueues_nothing_and_a_turn_without_executable_call
     assert await shared.enqueue(closed_turn("Hello.")) is not None
     assert await shared.enqueue(closed_turn("", ("double", {"n": 1}))) is None
     shared.close()
-    assert len([handed async for handed in shared]) == 2  # ...orderly: that is the end of the turn
+    assert len([queued async for queued in shared]) == 2  # ...orderly: that is the end of the turn
 
 
 async def test_a_stream_that_is_left_enqueues_nothing_and_ends_no_worker(shared: SharedAccumulator) -> None:
@@ -156,7 +156,7 @@ async def test_a_stream_that_is_left_enqueues_nothing_and_ends_no_worker(shared:
                 await anyio.sleep(1)
     await consume(shared, create_turn("other"), answer("", ("double", {"n": 1})))
     shared.close()
-    assert [handed.turn.turn_key async for handed in shared] == ["other"]
+    assert [queued.turn.turn_key async for queued in shared] == ["other"]
 
 
 async def test_a_call_accepts_exactly_one_result_and_only_its_own(shared: SharedAccumulator) -> None:
@@ -203,7 +203,7 @@ async def test_leaving_while_a_stream_waits_raises_in_that_stream() -> None:
         with SharedAccumulator(capacity=1) as shared:
             tasks.start_soon(stream, shared)
             await anyio.wait_all_tasks_blocked()
-        assert [handed async for handed in shared] == []
+        assert [queued async for queued in shared] == []
         await ended.wait()
 
 

@@ -50,9 +50,9 @@ class StuckTools:
 
 @pytest.fixture
 def stuck() -> Any:
-    made = StuckTools()
-    yield made
-    made.go.set()
+    stuck_tools = StuckTools()
+    yield stuck_tools
+    stuck_tools.go.set()
 
 
 async def test_a_blocking_tool_is_abandoned_with_a_warning_after_its_timeout(stuck: StuckTools) -> None:

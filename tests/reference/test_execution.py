@@ -84,12 +84,12 @@ async def test_the_conversation_continues_after_invalid_arguments() -> None:
 
 @pytest.mark.anyio
 async def test_execute_one_tool_returns_and_reports_a_result_for_invalid_arguments() -> None:
-    said: list[ToolEvent] = []
+    reported: list[ToolEvent] = []
     tools = Tools()
     [call] = closed_turn("", ("f", "{x}")).calls
-    result = await execute_one_tool(call, tools=list(tools), report=said.append)  # type: ignore[arg-type]
+    result = await execute_one_tool(call, tools=list(tools), report=reported.append)  # type: ignore[arg-type]
     assert (result.status, tools.ran) == ("error", [])
-    assert [event.type for event in said] == ["tool_error"]
+    assert [event.type for event in reported] == ["tool_error"]
 
 
 @pytest.mark.anyio
@@ -148,8 +148,8 @@ async def test_a_failing_tool_does_not_end_the_round_and_all_results_are_in_the_
     events = await collect_events(execution)
     assert result_values(execution.update) == [("f", "completed", 1), ("fail", "error", None), ("f", "completed", 3)]
     assert sorted(result_events(events)) == [("f", "tool_completed"), ("f", "tool_completed"), ("fail", "tool_error")]
-    told = [message["content"] for message in execution.update.messages if message["role"] == "tool"]
-    assert told == ["1", "fail failed with RuntimeError: disk full.", "3"]
+    contents_sent = [message["content"] for message in execution.update.messages if message["role"] == "tool"]
+    assert contents_sent == ["1", "fail failed with RuntimeError: disk full.", "3"]
 
 
 @pytest.mark.anyio
@@ -336,15 +336,15 @@ async def test_leaving_before_the_calls_start_gives_each_a_result_and_starts_non
 
 @pytest.mark.anyio
 async def test_execute_one_tool_does_not_start_for_a_caller_who_is_already_canceled() -> None:
-    said: list[Any] = []
+    reported: list[Any] = []
     tools = Tools()
     [call] = closed_turn("", ("f", {"x": 1})).calls
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await execute_one_tool(call, tools=list(tools), report=said.append)
+        await execute_one_tool(call, tools=list(tools), report=reported.append)
     assert scope.cancelled_caught
     assert tools.ran == []
-    assert [event.type for event in said] == ["tool_canceled"]
+    assert [event.type for event in reported] == ["tool_canceled"]
 
 
 @pytest.mark.anyio
@@ -499,8 +499,8 @@ async def test_each_round_has_only_its_own_reasoning() -> None:
 
     model = FakeModel(thought("First.", ("a", "f", "{}")), thought("Second.", ("b", "g", "{}")), answer("Done."))
     run = await loop(model, *Tools(), provider="deepseek")
-    said = [message for message in model.requests[2]["messages"] if message["role"] == "assistant"]
-    assert [message["reasoning_content"] for message in said] == ["First.", "Second."]
+    reported = [message for message in model.requests[2]["messages"] if message["role"] == "assistant"]
+    assert [message["reasoning_content"] for message in reported] == ["First.", "Second."]
     assert run.text == "Done."
 
 

@@ -85,9 +85,9 @@ async def test_two_calls_of_one_chunk_both_run_and_are_rendered_once_each(provid
         mistral_tool_id(call.id) if provider == "mistral" else normalize_to_openai_tool_id(call.id)
         for call in turn.calls
     ]
-    asked, told = ids_in_messages(update.messages)
-    assert asked == ([[first, second]] if execute is execute_tool_calls_batched else [[first], [second]])
-    assert told == [first, second]
+    call_ids, result_ids = ids_in_messages(update.messages)
+    assert call_ids == ([[first, second]] if execute is execute_tool_calls_batched else [[first], [second]])
+    assert result_ids == [first, second]
     written = [call["function"]["arguments"] for message in update.messages for call in message.get("tool_calls", ())]
     assert written == ['{"x":1}', '{"x":2}']
 
@@ -157,9 +157,9 @@ async def test_one_id_with_two_names_is_two_calls_with_different_ids(provider: s
     turn, ran, update = await execute_chunks(provider, chunks)
     assert ran == [("f", 0), ("g", 0)]
     assert [call.raw_id for call in turn.calls] == ["call_same", "call_same"]
-    [asked], told = ids_in_messages(update.messages)
-    assert asked == told
-    assert len(set(told)) == 2
+    [call_ids], result_ids = ids_in_messages(update.messages)
+    assert call_ids == result_ids
+    assert len(set(result_ids)) == 2
 
 
 @pytest.mark.anyio
@@ -229,12 +229,12 @@ async def test_interleaved_blocks_of_anthropic_go_to_their_calls_by_index() -> N
 async def test_the_input_of_a_server_tool_is_not_added_to_the_previous_call() -> None:
     """There it was appended to that call's arguments, which were then no JSON."""
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
-    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    search_result = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
     chunks = [
         message_start(),
         *tool_use_block(0, "f", '{"x":1}', stop=False),
         *block(1, search, {"type": "input_json_delta", "partial_json": '{"query":"q"}'}),
-        *block(2, found),
+        *block(2, search_result),
         block_stop(0),
         *message_end("tool_use"),
     ]
@@ -287,8 +287,8 @@ async def test_arguments_that_are_not_an_object_never_reach_a_tool(text: str) ->
     """There whatever was JSON was passed on."""
     ran: list[Any] = []
 
-    async def anything(**given: Any) -> None:
-        ran.append(given)
+    async def anything(**fields: Any) -> None:
+        ran.append(fields)
 
     open_tool = Tool(anything, parameters={"type": "object"})
     _, _, update = await execute_chunks("openai_chat", complete_response(("a", "anything", text)), tools=[open_tool])
@@ -438,10 +438,10 @@ async def test_google_gets_its_own_ids_back_with_the_results() -> None:
     ids = [{"functionCall": {"name": "f", "args": {"x": n}, "id": f"id-{n}"}} for n in (1, 2)]
     _, _, update = await execute_chunks("gemini", [gemini({"text": "Let me see."}, *ids, finish="STOP")])
     assert [message["role"] for message in update.messages] == ["model", "user"]
-    asked = [part["functionCall"] for part in update.messages[0]["parts"] if "functionCall" in part]
-    told = [part["functionResponse"] for part in update.messages[1]["parts"]]
-    assert [(call["id"], call["args"]) for call in asked] == [("id-1", {"x": 1}), ("id-2", {"x": 2})]
-    assert [(each["id"], each["name"], each["response"]) for each in told] == [
+    call_ids = [part["functionCall"] for part in update.messages[0]["parts"] if "functionCall" in part]
+    result_ids = [part["functionResponse"] for part in update.messages[1]["parts"]]
+    assert [(call["id"], call["args"]) for call in call_ids] == [("id-1", {"x": 1}), ("id-2", {"x": 2})]
+    assert [(each["id"], each["name"], each["response"]) for each in result_ids] == [
         ("id-1", "f", {"result": 1}),
         ("id-2", "f", {"result": 2}),
     ]
@@ -492,12 +492,14 @@ async def test_all_calls_of_a_body_run_and_its_text_is_written_once(provider: st
         call_delta('{"x":2}', index=None, id="bbbbbbbbb", name="g"),
     )
     ollama_body = ollama_chunk(("f", {}), ("g", {"x": 2}), text="Let me look.", done=True)
-    given = ollama_body if provider == "ollama" else chat_body
-    _, ran, update = await execute_chunks(provider, [json.dumps(given).encode()], execute=execute)
+    fields = ollama_body if provider == "ollama" else chat_body
+    _, ran, update = await execute_chunks(provider, [json.dumps(fields).encode()], execute=execute)
     assert ran == [("f", 0), ("g", 2)]
-    said = [message for message in update.messages if message["role"] == "assistant"]
-    assert [message["content"] or "" for message in said] == ["Let me look.", ""][: len(said)]
-    names = [[call["function"]["name"] for call in message["tool_calls"]] for message in said]
+    assistant_messages = [message for message in update.messages if message["role"] == "assistant"]
+    assert [message["content"] or "" for message in assistant_messages] == ["Let me look.", ""][
+        : len(assistant_messages)
+    ]
+    names = [[call["function"]["name"] for call in message["tool_calls"]] for message in assistant_messages]
     assert names == ([["f", "g"]] if execute is execute_tool_calls_batched else [["f"], ["g"]])
 
 
@@ -508,9 +510,9 @@ async def test_all_blocks_of_an_anthropic_body_are_read() -> None:
         {"type": "tool_use", "id": "toolu_2", "name": "g", "input": {"x": 2}},
         {"type": "text", "text": "I wait."},
     ]
-    given = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": content}
-    given |= {"stop_reason": "tool_use", "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
-    turn, ran, update = await execute_chunks("anthropic", [given])
+    fields = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": content}
+    fields |= {"stop_reason": "tool_use", "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
+    turn, ran, update = await execute_chunks("anthropic", [fields])
     assert ran == [("f", 1), ("g", 2)]
     assert turn.text == "I wait."
     assert [part["content"] for part in update.messages[1]["content"]] == ["1", "2"]
