@@ -36,6 +36,8 @@ class BlockRenderer(AlternatingRenderer[Traits]):
     illegal_in_name = re.compile(r"[^a-zA-Z0-9_-]")
     #: the provider's name in reported changes
     target: ClassVar[str]
+    #: the API accepts a result whose text is only white space
+    accepts_blank_results: ClassVar[bool] = True
 
     # ---------------------------------------------------------------- one block, by the subclass
 
@@ -113,7 +115,8 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         if block.error is None and block.status in (None, "completed"):
             return None
         text = block.error or text_or_json(block.result)
-        return text if text.strip() else f"The call did not complete: {block.status}."
+        has_text = bool(text if self.accepts_blank_results else text.strip())
+        return text if has_text else f"The call did not complete: {block.status}."
 
     def _reasoning_parts(self, block: ReasoningBlock) -> list[Json]:
         if not self.is_own(block):

@@ -122,6 +122,7 @@ class ConverseRenderer(BlockRenderer):
     """A rendering of a conversation to Converse messages."""
 
     target = "Bedrock"
+    accepts_blank_results = False
 
     def finish(self) -> None:
         """Apply the rules for the order of messages and of the parts in them."""
