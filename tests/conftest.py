@@ -1,7 +1,7 @@
-"""What all tests share: asynchronous tests run on asyncio and on trio; how hypothesis looks for examples.
+"""Fixtures and settings of all tests: asynchronous tests run on asyncio and on trio.
 
-Hypothesis takes the same examples at every run and stores none; ``--hypothesis-profile deep`` looks further, for any
-selection of tests.
+Hypothesis tries the same examples at every run and stores none. ``--hypothesis-profile deep`` tries more and random
+ones, for any selection of tests.
 """
 
 from __future__ import annotations

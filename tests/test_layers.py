@@ -1,4 +1,4 @@
-"""The arrows of the house: imports point down only, the core is pure, no SDK, no vendor knows another."""
+"""The import contracts: imports point down, the core is pure, no SDK is imported, and there is no circle."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import grimp
 import pytest
+from shared_data import ROOT
 
 import streamkit
 
-ROOT = Path(__file__).parents[1]
 PACKAGE = Path(streamkit.__file__).parent
 CONTRACTS: dict[str, dict[str, Any]] = {
     contract["name"]: contract
@@ -22,71 +23,100 @@ CONTRACTS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_the_contracts_are_kept() -> None:
-    program = "from importlinter.cli import lint_imports_command; lint_imports_command(['--no-cache'])"
-    ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert f"{len(CONTRACTS)} kept, 0 broken" in ran.stdout
+def top_level_modules() -> set[str]:
+    return {
+        path.stem
+        for path in PACKAGE.iterdir()
+        if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
+    }
 
 
-def rooms() -> list[str]:
-    """The vendors: the folders of ``providers``."""
+def provider_packages() -> list[str]:
     folder = PACKAGE / "providers"
     return sorted(path.name for path in folder.iterdir() if (path / "__init__.py").exists())
 
 
-def test_the_contract_of_vendors_names_every_room() -> None:
-    (contract,) = [found for found in CONTRACTS.values() if found["type"] == "independence"]
-    assert sorted(contract["modules"]) == [f"streamkit.providers.{room}" for room in rooms()]
+def test_the_contracts_are_kept() -> None:
+    program = "from importlinter.cli import lint_imports_command; lint_imports_command(['--no-cache'])"
+    lint = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert lint.returncode == 0, lint.stdout + lint.stderr
+    assert f"{len(CONTRACTS)} kept, 0 broken" in lint.stdout
 
 
-def test_every_module_of_the_house_has_its_layer() -> None:
-    (contract,) = [found for found in CONTRACTS.values() if found["type"] == "layers"]
-    placed = {module.strip() for layer in contract["layers"] for module in layer.split("|")}
-    there = {
-        f"streamkit.{path.stem}"
-        for path in PACKAGE.iterdir()
-        if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
+def test_the_contract_of_providers_lists_every_package() -> None:
+    (contract,) = [contract for contract in CONTRACTS.values() if contract["type"] == "independence"]
+    assert sorted(contract["modules"]) == [f"streamkit.providers.{name}" for name in provider_packages()]
+
+
+def test_every_module_has_a_layer() -> None:
+    (contract,) = [contract for contract in CONTRACTS.values() if contract["type"] == "layers"]
+    layered = {module.strip() for layer in contract["layers"] for module in layer.split("|")}
+    assert {f"streamkit.{name}" for name in top_level_modules()} - layered == set()
+
+
+def test_the_core_is_every_module_outside_the_shell() -> None:
+    (contract,) = [contract for contract in CONTRACTS.values() if "pure" in contract["name"]]
+    shell = {"execution", "stream_reader", "bridges", "testing", "cli", "__main__"}
+    core = {f"streamkit.{name}" for name in top_level_modules() - shell}
+    pure = set(contract["source_modules"])
+    assert {module for module in pure if not module.startswith("streamkit.execution.")} == core
+    assert "streamkit.execution.round" in pure
+
+
+def import_circles(imports: dict[str, set[str]]) -> set[frozenset[str]]:
+    """Return the sets of modules that import each other, directly or not."""
+
+    def reachable(module: str) -> set[str]:
+        visited: set[str] = set()
+        pending = [module]
+        while pending:
+            new = imports[pending.pop()] - visited
+            visited |= new
+            pending += new
+        return visited
+
+    below = {module: reachable(module) for module in imports}
+    return {
+        frozenset(other for other in below[module] if module in below[other])
+        for module in imports
+        if module in below[module]
     }
-    assert there - placed == set()
 
 
-def patterns_of(text: str) -> list[str]:
-    """What a module writes that ``re`` would read as a possessive repeat or an atomic group."""
-    strings = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)]
-    values = [node.value for node in strings if isinstance(node.value, (str, bytes))]
-    texts = [value.decode("latin-1") if isinstance(value, bytes) else value for value in values]
-    return [text for text in texts if re.search(r"(?<!\\)(?:\\\\)*[*+?}]\+|\(\?>", text)]
+def test_circles_are_found() -> None:
+    imports = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a"}}
+    assert import_circles(imports) == {frozenset({"b", "c"})}
+
+
+def test_modules_do_not_import_each_other_in_a_circle() -> None:
+    """Imports under TYPE_CHECKING count: an inner object must not depend on the object that contains it."""
+    graph = grimp.build_graph("streamkit", include_external_packages=False)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert import_circles(imports) == set()
+
+
+def possessive_patterns(source: str) -> list[str]:
+    """Return the strings of a module that ``re`` would parse as a possessive repeat or an atomic group."""
+    constants = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
+    values = [node.value for node in constants if isinstance(node.value, (str, bytes))]
+    strings = [value.decode("latin-1") if isinstance(value, bytes) else value for value in values]
+    return [string for string in strings if re.search(r"(?<!\\)(?:\\\\)*[*+?}]\+|\(\?>", string)]
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_pattern_has_a_possessive_repeat_or_an_atomic_group(path: Path) -> None:
     """Before 3.11.5 they match wrongly (https://github.com/python/cpython/issues/106052); Debian 12 has 3.11.2."""
-    assert patterns_of(path.read_text(encoding="utf-8")) == []
+    assert possessive_patterns(path.read_text(encoding="utf-8")) == []
 
 
-def test_a_possessive_repeat_or_an_atomic_group_would_be_seen() -> None:
+def test_possessive_repeats_and_atomic_groups_are_found() -> None:
     for pattern in (r"[ab]*+", r"a++", r"(?:a|b)?+", r"a{2,3}+", r"(?>a|b)", rf"{1}a*+", r"\\++"):
-        assert patterns_of(f"x = {pattern!r}"), pattern
-        assert patterns_of(f"x = {pattern.encode()!r}"), pattern
+        assert possessive_patterns(f"x = {pattern!r}"), pattern
+        assert possessive_patterns(f"x = {pattern.encode()!r}"), pattern
     for pattern in (r"\++", r"\*+", "a+", "a*"):
-        assert not patterns_of(f"x = {pattern!r}"), pattern
+        assert not possessive_patterns(f"x = {pattern!r}"), pattern
 
 
-def test_the_core_is_all_but_the_shell() -> None:
-    (contract,) = [found for found in CONTRACTS.values() if "pure" in found["name"]]
-    shell = {"execution", "bridges", "testing", "cli"}
-    core = {
-        f"streamkit.{path.stem}"
-        for path in PACKAGE.iterdir()
-        if ((path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists())
-        and path.stem not in shell
-    }
-    pure = set(contract["source_modules"])
-    assert {module for module in pure if not module.startswith("streamkit.execution.")} == core
-    assert "streamkit.execution.rounds" in pure
-
-
-@pytest.mark.parametrize("word", ["utils", "helpers", "common", "manager"])
-def test_no_room_without_a_noun(word: str) -> None:
-    assert not [path for path in PACKAGE.rglob("*") if path.stem == word]
+@pytest.mark.parametrize("name", ["utils", "helpers", "common", "manager"])
+def test_no_module_has_a_name_without_meaning(name: str) -> None:
+    assert not [path for path in PACKAGE.rglob("*") if path.stem == name]

@@ -1,4 +1,4 @@
-"""mypy finds the public types as ``tests/typing`` says that they are."""
+"""The public types, checked by mypy over ``tests/typing``."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[1]
+from shared_data import ROOT
 
 
 @pytest.mark.slow
-def test_the_public_types(tmp_path: Path) -> None:
-    ran = subprocess.run(
+def test_the_public_types_are_as_asserted(tmp_path: Path) -> None:
+    process = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "tests/typing"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert process.returncode == 0, process.stdout + process.stderr

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_matrix import CASES_WITH_CALLS, conversation
+from test_cross_provider import CASES_WITH_CALLS, conversation
 
 from streamkit.history import (
     Content,
@@ -26,7 +26,7 @@ from streamkit.history import (
     convert_to_vercel_messages,
     repair,
 )
-from streamkit.history.results import stored_result
+from streamkit.history.tool_results import to_stored_result
 
 HERE = Path(__file__).parent / "vercel"
 
@@ -63,7 +63,7 @@ def judged(judge: str, threads: list[list[dict[str, Any]]]) -> list[dict[str, An
 def threads(version: int) -> list[list[dict[str, Any]]]:
     histories = []
     for case in CASES_WITH_CALLS:
-        turn, _ = case.run(next(iter(case.doors().values()))[0])
+        turn, _ = case.run(next(iter(case.inputs().values()))[0])
         histories.append(conversation(turn))
     pixel = ImageBlock(data="data:image/png;base64,iVBORw0KGgo=")
     histories.append([Content(speaker="human", blocks=[TextBlock(text="What is this?"), pixel])])
@@ -75,7 +75,9 @@ def threads(version: int) -> list[list[dict[str, Any]]]:
                 blocks=[
                     ToolResponseBlock(
                         call_id="c",
-                        result=stored_result(["two", pixel, FileBlock(media_type="application/pdf", data="JVBERi0=")]),
+                        result=to_stored_result(
+                            ["two", pixel, FileBlock(media_type="application/pdf", data="JVBERi0=")]
+                        ),
                     )
                 ],
             ),

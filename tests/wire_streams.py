@@ -16,10 +16,10 @@ from typing import Any
 from streamkit import Turn
 from streamkit.events import Event
 from streamkit.testing import every_cut as cuts
-from streamkit.testing.described import joined
-from streamkit.testing.described import whole as summary
+from streamkit.testing.snapshots import full_snapshot as summary
+from streamkit.testing.snapshots import merge_deltas
 
-__all__ = ["cuts", "joined", "summary"]  # the conformance kit's, under the names of the tests
+__all__ = ["cuts", "merge_deltas", "summary"]  # the conformance kit's, under the names of the tests
 
 Chunk = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""History: the neutral form of a conversation, its repair, and its conversion to Vercel AI SDK messages and back."""
+"""History: the neutral form of a conversation, its repair, and Vercel AI SDK messages."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from streamkit.history.content import (
     ToolResponseBlock,
     UnknownBlock,
 )
-from streamkit.history.repair import Repaired, repair
-from streamkit.history.vercel import convert_to_vercel_messages
-from streamkit.history.vercel_thread import from_vercel_messages
+from streamkit.history.repair import RepairResult, repair
+from streamkit.history.vercel import convert_to_vercel_messages, parse_vercel_messages
 
 __all__ = [
     "Block",
@@ -26,13 +25,13 @@ __all__ = [
     "ImageBlock",
     "OpaqueBlock",
     "ReasoningBlock",
-    "Repaired",
+    "RepairResult",
     "ServerToolBlock",
     "TextBlock",
     "ToolCallBlock",
     "ToolResponseBlock",
     "UnknownBlock",
     "convert_to_vercel_messages",
-    "from_vercel_messages",
+    "parse_vercel_messages",
     "repair",
 ]

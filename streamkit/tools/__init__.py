@@ -1,27 +1,39 @@
-"""What a tool is. Calling one is execution's: here nothing runs, and no event loop, thread or provider is known."""
+"""Tools: their definition, schemas, options and sets.
+
+Execution calls them: here nothing runs, and nothing depends on an event loop, a thread or a provider.
+"""
 
 from __future__ import annotations
 
 from streamkit.tools.context import Approval, ToolContext
-from streamkit.tools.definition import ApprovalPolicy, Describe, Tool, ToolOptions, ToolState, as_tools, tool
 from streamkit.tools.function import FunctionKind
-from streamkit.tools.signature import ArgumentsRejected
-from streamkit.tools.strict import StrictRules, strict_parameters
+from streamkit.tools.schema import InvalidArguments
+from streamkit.tools.strict_profile import StrictProfile
+from streamkit.tools.tool import (
+    ApprovalPolicy,
+    Describe,
+    Tool,
+    ToolOptions,
+    ToolState,
+    strict_parameters,
+    to_tools,
+    tool,
+)
 from streamkit.tools.toolset import ToolSet
 
 __all__ = [
     "Approval",
     "ApprovalPolicy",
-    "ArgumentsRejected",
     "Describe",
     "FunctionKind",
-    "StrictRules",
+    "InvalidArguments",
+    "StrictProfile",
     "Tool",
     "ToolContext",
     "ToolOptions",
     "ToolSet",
     "ToolState",
-    "as_tools",
     "strict_parameters",
+    "to_tools",
     "tool",
 ]

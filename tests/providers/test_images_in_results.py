@@ -9,7 +9,7 @@ import pytest
 
 from streamkit import Content, providers, render, render_request
 from streamkit.history import ImageBlock, ToolCallBlock, ToolResponseBlock
-from streamkit.testing import faults_of
+from streamkit.testing import validate_request
 
 PIXEL = "iVBORw0KGgo="
 DATA_URL = f"data:image/png;base64,{PIXEL}"
@@ -38,7 +38,7 @@ def test_text_and_image_of_a_result_reach_every_target(target: str, form: str) -
     assert "a shot" in messages
     assert PIXEL in messages
     assert '\\"image' not in messages  # as an image, not as the text of one
-    assert faults_of(target, render_request(contents, target)) == []
+    assert validate_request(target, render_request(contents, target)) == []
 
 
 @pytest.mark.parametrize("target", ["cohere", "ollama"])

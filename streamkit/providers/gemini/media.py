@@ -12,7 +12,7 @@ from typing import Any
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import FileBlock, ImageBlock
 
-__all__ = ["file_part", "image_part", "nested", "shown_part"]
+__all__ = ["file_part", "image_part", "is_allowed_in_result", "media_part"]
 
 _DATA_URL = re.compile(r"data:([\w.+/-]*)((?:;[\w.+=-]+)*);base64,", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?:https?|gs)://", re.IGNORECASE)
@@ -69,7 +69,7 @@ def file_part(block: FileBlock) -> dict[str, Any]:
     return {"inlineData": {"mimeType": media_type, "data": data}}
 
 
-def shown_part(block: ImageBlock | FileBlock) -> dict[str, Any]:
+def media_part(block: ImageBlock | FileBlock) -> dict[str, Any]:
     """An image or file that a tool made.
 
     Raises:
@@ -85,7 +85,7 @@ def shown_part(block: ImageBlock | FileBlock) -> dict[str, Any]:
     return part
 
 
-def nested(part: dict[str, Any]) -> bool:
+def is_allowed_in_result(part: dict[str, Any]) -> bool:
     """Whether a part may stand in a function response: only data, and only of these kinds."""
     return part.get("inlineData", {}).get("mimeType") in _NESTED
 

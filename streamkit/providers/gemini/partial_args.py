@@ -25,10 +25,10 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET
 
-from streamkit.providers.gemini.wire import PartialArg
-from streamkit.providers.wire import compact
+from streamkit.providers.decoding import compact_json
+from streamkit.providers.gemini.schema import PartialArg
 
-__all__ = ["Arguments", "escaped", "steps_of"]
+__all__ = ["PartialArgsAssembler", "escape_json", "parse_json_path"]
 
 Steps: TypeAlias = tuple[str | int, ...]
 
@@ -47,7 +47,7 @@ _MOST_UNWRITTEN = 8 * 1024 * 1024  # the turn's limit for a call's arguments, wh
 _DEEPEST = 256  # the turn's limit of nesting; what is deeper is refused there
 
 
-def escaped(text: str) -> str:
+def escape_json(text: str) -> str:
     """A piece of a string as it stands between the quotes of JSON."""
     if text.isascii():
         return encode_basestring(text)[1:-1]
@@ -57,7 +57,7 @@ def escaped(text: str) -> str:
         return json.dumps(text)[1:-1]
 
 
-def steps_of(path: Any) -> Steps | None:
+def parse_json_path(path: Any) -> Steps | None:
     """The steps of a JSON path to one place (RFC 9535: ``$.a['b c'][0]``); None where it is none, or the root."""
     if not isinstance(path, str):
         return None
@@ -87,7 +87,7 @@ def steps_of(path: Any) -> Steps | None:
     return tuple(steps) if steps and isinstance(steps[0], str) else None
 
 
-class _Open:
+class _OpenContainer:
     """A container whose closing bracket has not been written."""
 
     __slots__ = ("entries", "is_array", "names", "step")
@@ -99,7 +99,7 @@ class _Open:
         self.names: set[str] = set()
 
 
-class Arguments:
+class PartialArgsAssembler:
     """The arguments of one call, gathered from fragments.
 
     Attributes:
@@ -112,7 +112,7 @@ class Arguments:
 
     def __init__(self) -> None:
         self.problem: str | None = None
-        self._open: list[_Open] = [_Open("", is_array=False)]
+        self._open: list[_OpenContainer] = [_OpenContainer("", is_array=False)]
         self._path: Any = None  # the path of the string that is open
         self._pieces: list[str] | None = None  # its pieces; None where no string is open
         self._behind = False  # a fragment went back: from there on nothing could be written
@@ -128,9 +128,9 @@ class Arguments:
             if value.__class__ is str and fragment.jsonPath == self._path:
                 self._pieces.append(value)
                 if fragment.willContinue is True:
-                    return escaped(value)
+                    return escape_json(value)
                 self._pieces = None
-                return f'{escaped(value)}"'
+                return f'{escape_json(value)}"'
         written: list[str] = []
         for fragment in fragments:
             self._add(fragment, written)
@@ -141,13 +141,13 @@ class Arguments:
         if self._pieces is not None and fragment.jsonPath == self._path and (isinstance(value, str) or not found):
             if found:
                 self._pieces.append(value)
-                written.append(escaped(value))
+                written.append(escape_json(value))
             if fragment.willContinue is not True:
                 self._close_string(written)
             return
         if not found:
             return  # the announcement of a value: without one it says nothing
-        steps = steps_of(fragment.jsonPath)
+        steps = parse_json_path(fragment.jsonPath)
         if steps is None:
             self._lose(f"a fragment of the arguments has no place: its path is {fragment.jsonPath!r}"[:300])
             return
@@ -169,9 +169,9 @@ class Arguments:
             return
         if text and fragment.willContinue is True:
             self._path, self._pieces = fragment.jsonPath, kept
-            written.append(f'"{escaped(value)}')
+            written.append(f'"{escape_json(value)}')
         else:
-            written.append(f'"{escaped(value)}"' if text else compact(value))
+            written.append(f'"{escape_json(value)}"' if text else compact_json(value))
 
     def _close_string(self, written: list[str]) -> None:
         if self._pieces is not None:
@@ -195,14 +195,14 @@ class Arguments:
             container.entries += 1
             if isinstance(step, str):
                 container.names.add(step)
-                written.append(f'"{escaped(step)}":')
+                written.append(f'"{escape_json(step)}":')
             depth += 1
             if depth == len(steps):
                 return True
             is_array = isinstance(steps[depth], int)
             if is_array and steps[depth] != 0:
                 return False
-            opened.append(_Open(step, is_array=is_array))
+            opened.append(_OpenContainer(step, is_array=is_array))
             written.append("[" if is_array else "{")
 
     def finish(self) -> tuple[str, str | None]:
@@ -243,8 +243,8 @@ class Arguments:
             self._lose(f"the fragments of the arguments contradict each other at {_written_path(steps)}")
             return None
         try:
-            return compact(self._settled(root, ()))
-        except _HoleError as hole:
+            return compact_json(self._settled(root, ()))
+        except _MissingPathError as hole:
             self._lose(f"the fragments of the arguments leave a hole at {_written_path(hole.steps)}")
         return None
 
@@ -258,11 +258,11 @@ class Arguments:
         items = [node.get(index) for index in range(len(node))]
         for index, item in enumerate(items):
             if item is None:
-                raise _HoleError((*at, index))
+                raise _MissingPathError((*at, index))
         return [self._settled(item, (*at, index)) for index, item in enumerate(items)]
 
 
-class _HoleError(Exception):
+class _MissingPathError(Exception):
     """An array lacks an element, or its place is an object's too."""
 
     def __init__(self, steps: Steps) -> None:
@@ -270,7 +270,7 @@ class _HoleError(Exception):
         super().__init__(steps)
 
 
-def _fits(container: _Open, step: str | int) -> bool:
+def _fits(container: _OpenContainer, step: str | int) -> bool:
     """Whether an entry of that name or number can be written next."""
     if container.is_array:
         return step == container.entries

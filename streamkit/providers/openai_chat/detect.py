@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamkit.arguments import partial_object
 from streamkit.framing import framer_for
+from streamkit.json_text import parse_partial_object
 
-__all__ = ["is_chat"]
+__all__ = ["is_chat_stream"]
 
 
-def is_chat(head: bytes) -> bool:
+def is_chat_stream(head: bytes) -> bool:
     """Whether these can only be a chat stream's or a chat answer's first bytes. It may be cut anywhere.
 
     Args:
@@ -31,7 +31,7 @@ def is_chat(head: bytes) -> bool:
 
 
 def _object(data: bytes) -> dict[str, Any]:
-    return partial_object(data.decode("utf-8", "replace"))
+    return parse_partial_object(data.decode("utf-8", "replace"))
 
 
 def _is_chunk(chunk: dict[str, Any]) -> bool | None:

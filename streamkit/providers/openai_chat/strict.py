@@ -16,12 +16,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamkit.errors import UsageError
-from streamkit.providers.strictness import OPENAI
-from streamkit.tools.strict_rules import StrictRules
+from streamkit.providers.strict import OPENAI
+from streamkit.tools import StrictProfile
 
 __all__ = ["MODES", "mode"]
 
-MODES: dict[str, StrictRules] = {
+MODES: dict[str, StrictProfile] = {
     "openai": OPENAI,
     # https://learn.microsoft.com/azure/ai-foundry/openai/how-to/structured-outputs: no word that constrains is taken,
     # "up to 100 object properties total, with up to five levels of nesting". It asks for parallel_tool_calls: false,
@@ -30,11 +30,11 @@ MODES: dict[str, StrictRules] = {
     # https://inference-docs.cerebras.ai/capabilities/structured-outputs: all required, a list of types is not taken
     # ("use anyOf instead"); for qwen no pattern, minLength, maxLength (capabilities/tool-use). 422 "Tools with mixed
     # values for 'strict' are not allowed. Please set all tools to 'strict: true' or 'strict: false'".
-    "cerebras": StrictRules("Cerebras", every_required=True, type_lists=False, all_or_none=True),
+    "cerebras": StrictProfile("Cerebras", every_required=True, type_lists=False, all_or_none=True),
     # https://api-docs.deepseek.com/guides/tool_calls#strict-mode-beta: all functions must be strict. It needs the base
     # address https://api.deepseek.com/beta, which is the caller's. A reference within anyOf is refused
     # (0xPlaygrounds/rig writes it out).
-    "deepseek": StrictRules(
+    "deepseek": StrictProfile(
         "DeepSeek",
         every_required=True,
         words={
@@ -52,21 +52,21 @@ MODES: dict[str, StrictRules] = {
     # https://console.groq.com/docs/structured-outputs: all required, all closed. "minItems is not supported"
     # (i-am-bee/beeai-framework#1215); references within a union are not followed ("additionalProperties:false must be
     # set on every object"), so they are written out.
-    "groq": StrictRules("Groq", every_required=True, references=False),
+    "groq": StrictProfile("Groq", every_required=True, references=False),
     # https://github.com/MoonshotAI/walle/blob/main/docs/mfjs-spec.md: optional properties may stay so, definitions and
     # recursion are taken, ``type`` is one word, nothing that constrains is taken.
-    "kimi": StrictRules("Kimi", words={"default": None}, type_lists=False),
+    "kimi": StrictProfile("Kimi", words={"default": None}, type_lists=False),
     # The SDK closes the objects and leaves all else as it is (mistralai.extra.utils, rec_strict_json_schema).
-    "mistral": StrictRules("Mistral", words=None),
+    "mistral": StrictProfile("Mistral", words=None),
     # Hands the field on to whoever answers: the form that each of them takes.
-    "openrouter": StrictRules("OpenRouter", every_required=True, type_lists=False, references=False),
+    "openrouter": StrictProfile("OpenRouter", every_required=True, type_lists=False, references=False),
     # https://docs.vllm.ai/en/latest/features/tool_calling: a tool's ``strict`` pins the arguments to its schema by a
     # grammar of xgrammar's, which takes all words; older servers do not mind the field.
-    "vllm": StrictRules("vLLM", words=None),
+    "vllm": StrictProfile("vLLM", words=None),
 }
 
 
-def mode(name: str | None) -> StrictRules | None:
+def mode(name: str | None) -> StrictProfile | None:
     """The rules of that name; None for None.
 
     Raises:

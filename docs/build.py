@@ -1,0 +1,79 @@
+"""Build the documentation: the guides, and the reference from the docstrings of the public modules.
+
+    python docs/build.py [DIRECTORY]
+
+The pages are written to DIRECTORY, by default ``build/docs``. It needs the extra ``docs``. Whatever pdoc warns about
+is an error: a name that does not resolve or an annotation that cannot be evaluated would be missing from the page.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from pathlib import Path
+from types import ModuleType
+
+import pdoc
+from pdoc import doc, render, render_helpers
+
+ROOT = Path(__file__).parent.parent
+OUTPUT = ROOT / "build" / "docs"
+
+#: The documents that become pages, by the name of the page.
+GUIDES = {
+    "architecture": ROOT / "docs" / "architecture.md",
+    "rules": ROOT / "docs" / "rules.md",
+    "contributing": ROOT / "CONTRIBUTING.md",
+    "changelog": ROOT / "CHANGELOG.md",
+}
+LINK = re.compile(rf"\]\((?:[\w./]*/)?({'|'.join(file.stem for file in GUIDES.values())})\.md(#[\w-]+)?\)")
+
+#: The modules that people import from. Everything else is internal.
+MODULES = (
+    "streamkit",
+    "streamkit.calls",
+    "streamkit.errors",
+    "streamkit.tools",
+    "streamkit.execution",
+    "streamkit.history",
+    "streamkit.ids",
+    "streamkit.providers",
+    "streamkit.testing",
+)
+
+
+def guide(name: str) -> doc.Module:
+    """Return a guide as a page whose links lead to pages instead of files."""
+    page = ModuleType(name)
+    text = GUIDES[name].read_text(encoding="utf-8")
+    page.__doc__ = LINK.sub(lambda link: f"]({link[1].lower()}.html{link[2] or ''})", text)
+    page.__docformat__ = "markdown"  # type: ignore[attr-defined]  # pdoc reads it
+    return doc.Module(page)
+
+
+def build(output: Path = OUTPUT) -> None:
+    """Write all pages.
+
+    Args:
+        output: the directory; it is created if necessary.
+
+    Raises:
+        UserWarning: pdoc could not document something.
+    """
+    render.configure(docformat="google", show_source=False)
+    render_helpers.markdown_extensions["link-shortrefs"] = None  # [owner/repository#1], defined at a guide's end
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        pages = {name: guide(name) for name in GUIDES}
+        pages |= {name: doc.Module.from_name(name) for name in pdoc.extract.walk_specs(MODULES)}
+        for name, page in pages.items():
+            file = output / f"{name.replace('.', '/')}.html"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(render.html_module(page, pages), encoding="utf-8")
+        (output / "index.html").write_text(render.html_index(pages), encoding="utf-8")
+        (output / "search.js").write_text(render.search_index(pages), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    build(Path(sys.argv[1]) if len(sys.argv) > 1 else OUTPUT)

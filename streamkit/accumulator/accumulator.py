@@ -1,0 +1,203 @@
+"""The accumulator of one turn: its choices, usage, confirmation and end.
+
+``Accumulator`` implements ``providers.provider.Sink``, so a parser reports to it directly. What concerns one choice is
+in ``choice``; what all choices share is in ``turn_state``.
+"""
+
+from __future__ import annotations
+
+from streamkit.accumulator.choice import Choice
+from streamkit.accumulator.turn_state import Limits, TurnState
+from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage, WireTraits
+from streamkit.events import Event, NormalizedToolChunk, TurnEvent, Unknown, UsageReport
+from streamkit.json_text import deepest_nesting
+
+__all__ = ["Accumulator", "process_tool_call_chunk"]
+
+MAX_CHOICES = 128  # OpenAI's own bound of n (platform.openai.com/docs/api-reference/chat/create)
+
+
+class Accumulator:
+    """The sink of one turn.
+
+    Args:
+        provider_name: the provider's registered name, a part of every canonical id.
+        traits: the facts about the wire; the defaults describe a wire with complete names and its own block ends.
+        turn_key: the stable name of the turn; by default the wire's response id.
+        limits: upper bounds of the turn.
+        recover_trailing_junk: whether a call whose complete arguments are followed by other text counts as complete.
+
+    Attributes:
+        state: what all choices share: events, warnings, the error, limits, the turn's identity.
+        choices: the choices that sent anything, and choice 0, by number.
+        total_usage: the tokens counted so far.
+        terminated: the wire's own terminator was seen.
+    """
+
+    def __init__(
+        self,
+        provider_name: str,
+        traits: WireTraits | None = None,
+        *,
+        turn_key: str | None = None,
+        limits: Limits | None = None,
+        recover_trailing_junk: bool = True,
+    ) -> None:
+        self.state = TurnState(
+            provider_name,
+            traits or WireTraits(),
+            turn_key=turn_key,
+            limits=limits or Limits(),
+            recover_trailing_junk=recover_trailing_junk,
+        )
+        self.choices: dict[int, Choice] = {}
+        self.total_usage: Usage | None = None
+        self.terminated = False
+        self._unknown_chunks = 0
+        self._first_choice = self.choice(0)
+
+    # ---------------------------------------------------------------- the sink
+
+    def choice(self, index: int) -> Choice:
+        """Implement ``Sink.choice``."""
+        choice = self.choices.get(index)
+        if choice is None:
+            choice = Choice(self.state, index)
+            if len(self.choices) >= MAX_CHOICES:
+                self.state.report_limit(f"more than {MAX_CHOICES} choices")
+            else:
+                self.choices[index] = choice
+        return choice
+
+    def identify(self, response_id: str | None, model: str | None) -> None:
+        """Implement ``Sink.identify``."""
+        state = self.state
+        if response_id and state.response_id is None:
+            state.response_id = response_id
+        if model:
+            state.model = model
+
+    def usage(self, usage: Usage) -> None:
+        """Implement ``Sink.usage``."""
+        self.total_usage = usage if self.total_usage is None else self.total_usage.updated_with(usage)
+        self.state.events.append(UsageReport(self.total_usage))
+
+    def terminate(self) -> None:
+        """Implement ``Sink.terminate``. Nothing later is read, so the result does not depend on when reading stops."""
+        self.terminated = self.state.done = True
+
+    def heartbeat(self) -> None:
+        """Implement ``Sink.heartbeat``. Nothing is kept: a chunk that is not unknown counts as one of this wire."""
+
+    def fail(self, error: StreamError) -> None:
+        """Implement ``Sink.fail``."""
+        self.state.fail(error)
+
+    def warn(self, code: str, message: str) -> None:
+        """Implement ``Sink.warn``. The parser of a third party may use other codes."""
+        self.state.record_warning(StreamWarning(code, message))
+
+    def unknown(self, raw: object) -> None:
+        """Implement ``Sink.unknown``."""
+        self._unknown_chunks += 1
+        self.state.events.append(Unknown(raw))
+
+    # ---------------------------------------------------------------- the result
+
+    @property
+    def events(self) -> list[Event]:
+        """The events that were not taken yet; the caller empties the list."""
+        return self.state.events
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The tool calls of choice 0, in order of first appearance, in every state."""
+        return self._first_choice.calls
+
+    @property
+    def warnings(self) -> list[StreamWarning]:
+        """The turn's warnings, in order."""
+        return self.state.warnings
+
+    @property
+    def error(self) -> StreamError | None:
+        """The turn's error; None if it has none."""
+        return self.state.error
+
+    @property
+    def limits(self) -> Limits:
+        """The turn's limits."""
+        return self.state.limits
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the provider reported the end of choice 0, by a terminator or a finish reason."""
+        return self.terminated or self._first_choice.provider_finish is not None
+
+    def report_limit(self, message: str) -> None:
+        """End the turn with ``limit_exceeded``."""
+        self.state.report_limit(message)
+
+    def is_recognized(self, chunks: int) -> bool:
+        """Return True if at least one of the chunks fed so far has this wire's format.
+
+        Args:
+            chunks: the number of chunks fed so far.
+        """
+        has_content = self.state.response_id or self.total_usage or self.is_confirmed or self._first_choice.blocks
+        return bool(has_content) or len(self.choices) > 1 or chunks > self._unknown_chunks
+
+    def close(self, *, complete: bool = False) -> None:
+        """End the turn: decide the states of the calls, the finish and the error.
+
+        Args:
+            complete: the source reported an orderly end that the input does not show.
+        """
+        confirmed = self.terminated or complete
+        for choice in list(self.choices.values()):
+            choice.close(confirmed=confirmed)
+        self._check_nesting()
+        if self.error is None and any(choice.effective_finish is None for choice in self._non_empty_choices()):
+            self.fail(
+                StreamError(
+                    "stream_truncated",
+                    "the stream ended before the response was complete"
+                    if confirmed
+                    else "the stream ended without a finish reason or a terminator",
+                )
+            )
+        for choice in self._non_empty_choices():
+            if self.error is None:
+                choice.mark_executable()
+            choice.emit_finished()
+
+    def _non_empty_choices(self) -> list[Choice]:
+        """Return the choices that sent anything; choice 0 if none did."""
+        choices = [choice for _, choice in sorted(self.choices.items())]
+        return [choice for choice in choices if choice.blocks or choice.provider_finish is not None] or choices[:1]
+
+    def _check_nesting(self) -> None:
+        limit = self.limits.nesting
+        for choice in self.choices.values():
+            for call in choice.tracker.calls:
+                if call.kind == "function" and deepest_nesting(call.text) > limit:
+                    call.state = "invalid"
+                    self.report_limit(f"the arguments of {call.name!r} are nested more than {limit} levels deep")
+
+
+def process_tool_call_chunk(chunk: NormalizedToolChunk, calls: Accumulator) -> list[TurnEvent]:
+    """Feed one delta of a tool call to an accumulator; for users with a parser of their own.
+
+    Args:
+        chunk: the delta.
+        calls: the accumulator of the turn. ``calls.close()`` ends the turn, ``calls.calls`` are its calls.
+
+    Returns:
+        The events that the delta caused, in order.
+    """
+    events = calls.state.events
+    before = len(events)
+    calls.choice(0).tool(chunk)
+    caused = events[before:]
+    del events[before:]
+    return caused  # type: ignore[return-value]  # an accumulator makes events of the turn only

@@ -1,0 +1,310 @@
+"""The tool calls of a choice: applying a delta to its call, the events of calls, their starts and ends.
+
+``feed`` assigns a delta by ``CallIndex.resolve`` and applies the result. A plain delta (a key in use, text that does
+not begin an object, nothing else) takes a fast path without either.
+
+Rules: docs/rules.md, "Start", "Slot reuse" and "Restated arguments". The module must not depend on the choice that
+contains it: a call that opens is reported to a callable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import cast
+
+from streamkit import ids
+from streamkit.accumulator.call_index import CallIndex, Existing, New, Repeat, Resolution
+from streamkit.accumulator.tool_call import ToolCallBuilder
+from streamkit.accumulator.turn_state import TurnState
+from streamkit.calls import CallRef, StreamWarning, TurnWarningCode
+from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallEnd, ToolCallStart
+
+__all__ = ["ToolCallTracker"]
+
+
+class ToolCallTracker:
+    """The tool calls of one choice.
+
+    Args:
+        state: what all choices of the turn share.
+        choice: the choice's number.
+        add_block: called with each call that opens and the key of its block.
+
+    Attributes:
+        calls: the calls, in order of first appearance.
+    """
+
+    __slots__ = (
+        "_add_block",
+        "_by_key",
+        "_choice",
+        "_emit",
+        "_index",
+        "_limit",
+        "_state",
+        "_unstarted",
+        "calls",
+    )
+
+    def __init__(
+        self, state: TurnState, choice: int, *, add_block: Callable[[ToolCallBuilder, Hashable], None]
+    ) -> None:
+        self._state = state
+        self._choice = choice
+        self._add_block = add_block
+        self._emit = state.events.append
+        self._limit = state.limits.arguments
+        self._index = CallIndex(reuses_slots=state.traits.reuses_slots)
+        self._by_key = self._index.by_key
+        self._unstarted: list[ToolCallBuilder] = []
+        self.calls: list[ToolCallBuilder] = []
+
+    def feed(self, chunk: NormalizedToolChunk) -> None:
+        """Assign a delta to its call and apply it."""
+        text = chunk.arguments_delta
+        if text and not chunk.id and not chunk.name and chunk.metadata is None:
+            call = self._by_key.get(chunk.key)
+            if call is not None and call.fast_path and text[0] != "{":
+                call.parts.append(text)
+                call.size += len(text)
+                self._emit(ToolCallDelta(call.ref, text, self._choice))  # type: ignore[arg-type]  # it has started
+                if call.size > self._limit:
+                    self._report_size(call)
+                return
+        text = chunk.args or text or ""
+        self._apply(self._index.resolve(chunk, text), chunk, text)
+
+    # ---------------------------------------------------------------- applying a delta
+
+    def _apply(self, resolution: Resolution, chunk: NormalizedToolChunk, text: str) -> None:
+        if isinstance(resolution, Existing):
+            call = resolution.call
+            self._index.add_identifiers(call, chunk)
+            if resolution.has_unknown_key:
+                self.warn_call(call, "index_mismatch", f"a delta came on the key {chunk.key!r}, which no call uses")
+            if chunk.metadata:
+                call.metadata.update(chunk.metadata)
+            if resolution.is_restated:
+                self._restate(call, chunk, text)
+            else:
+                self._continue_call(call, chunk.name or "", text)
+        elif isinstance(resolution, New):
+            self._open(chunk, text, resolution.reused_from)
+        elif isinstance(resolution, Repeat):
+            self._index.add_identifiers(resolution.call, chunk)
+            self._continue_repeat(resolution.call, chunk, text)
+        elif resolution.ended_call is not None:
+            self._index.add_identifiers(resolution.ended_call, chunk)
+            if text:
+                self._state.warn("orphan_delta", f"a delta came after its call had ended: {text[:80]!r}")
+        elif text:
+            message = f"a delta belongs to no open call: {text[:80]!r} on the key {chunk.key!r}"
+            self._state.warn("orphan_delta", message)
+
+    def _continue_call(self, call: ToolCallBuilder, name: str, text: str) -> None:
+        if name and name != call.name:
+            if call.ref is None and (not call.name or not call.size):
+                call.name += name  # names do arrive in fragments (continuedev/continue#5849), or late
+                if call.size or self._state.traits.whole_names:
+                    self._start(call)
+            else:
+                self.warn_call(call, "name_changed", f"the name {name!r} came after the arguments of {call.name!r}")
+        if text:
+            self._append(call, text)
+
+    def _restate(self, call: ToolCallBuilder, chunk: NormalizedToolChunk, text: str) -> None:
+        """Replace a call's arguments by a complete text that the wire sent later."""
+        if chunk.id and call.text == text:
+            self.warn_call(call, "repeated_arguments", "the call was sent twice under its id")
+        elif call.ended:  # its deltas and its end were emitted already: only the text in force can be
+            call.replace(text)
+            self._emit_final_arguments(call)
+        else:
+            call.replace()
+            self._append(call, text)
+
+    def _append(self, call: ToolCallBuilder, text: str) -> None:
+        call.append(text)
+        self._emit_appended(call, text)
+
+    def append_arguments(self, key: Hashable, text: str) -> None:
+        """Append to the arguments of the call of a key, without looking for a restatement or another call in them."""
+        call = self._by_key.get(key)
+        if call is None or call.ended:  # the call exceeded a limit
+            return
+        call.parts.append(text)
+        call.size += len(text)
+        self._emit_appended(call, text)
+
+    def _emit_appended(self, call: ToolCallBuilder, text: str) -> None:
+        if call.ref is not None:
+            self._emit(ToolCallDelta(call.ref, text, self._choice))
+        elif call.name:
+            self._start(call)
+        if call.size > self._limit:
+            self._report_size(call)
+
+    def _report_size(self, call: ToolCallBuilder) -> None:
+        self._state.report_limit(f"the arguments of {call.name!r} exceed {self._limit} characters")
+
+    # ---------------------------------------------------------------- repeats of a closed object
+
+    def _continue_repeat(self, call: ToolCallBuilder, chunk: NormalizedToolChunk, text: str) -> None:
+        """Compare text after a closed object with that object: it is a repeat while equal, else another call.
+
+        Nothing is held back: the text is emitted as deltas of the call, and taken back by ``ArgumentsRestated`` if it
+        turns out not to belong to it.
+        """
+        if call.possible_repeat is None:
+            call.begin_repeat()
+        parts, size, repeated = call.possible_repeat or [], call.repeated_size, call.repeated_text
+        is_plain = not chunk.name and not chunk.id
+        missing = len(repeated) - size
+        if is_plain and repeated.startswith(text, size):
+            if len(text) < missing:
+                parts.append(text)
+                call.possible_repeat, call.repeated_size = parts, size + len(text)
+                if text and call.ref is not None:
+                    call.deltas_match_text = False
+                    self._emit(ToolCallDelta(call.ref, text, self._choice))
+                return
+            self._drop_repeat(call)
+        elif is_plain and len(text) > missing and text.startswith(repeated[size:]):
+            self._drop_repeat(call)
+            rest = text[missing:]
+            self._apply(self._index.resolve_within(call, chunk, rest), chunk, rest)
+        else:
+            before = call.end_repeat()
+            if is_plain:
+                self._open(chunk, before + text, call)
+            else:
+                if before:
+                    self._open(NormalizedToolChunk("delta", key=chunk.key), before, call)
+                self._apply(self._index.resolve(chunk, text), chunk, text)
+
+    def _drop_repeat(self, call: ToolCallBuilder) -> None:
+        call.end_repeat()
+        self.warn_call(call, "repeated_arguments", "the arguments were sent twice; the repeat was dropped")
+
+    # ---------------------------------------------------------------- starts
+
+    def _open(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None = None) -> None:
+        """Open a call. Without a name of its own it has that of ``reused_from``, the previous call on its key."""
+        if not self._state.add_call():
+            return
+        self.start_named_calls()
+        raw_id = chunk.id or None
+        name = chunk.name or (reused_from.name if reused_from is not None else "")
+        call = ToolCallBuilder(len(self.calls), raw_id, name, chunk.kind, unkeyed=raw_id is None and chunk.key is None)
+        self.calls.append(call)
+        self._unstarted.append(call)
+        self._add_block(call, chunk.key)
+        self._index.add(call, chunk)
+        if chunk.metadata:
+            call.metadata.update(chunk.metadata)
+        if name and self._state.traits.whole_names:
+            self._start(call)
+        if text:
+            self._append(call, text)
+        if reused_from is not None:
+            self.warn_call(call, "slot_reused", f"a call of {name!r} began on the key of another, without its own id")
+
+    def start_named_calls(self) -> None:
+        """Start the calls whose names are final, because another call began or the provider finished."""
+        if self._unstarted:
+            for call in self._unstarted[:]:
+                if call.name:
+                    self._start(call)
+
+    def start_nameless(self, call: ToolCallBuilder) -> None:
+        """Start and end a call that got no name until the end of the turn, so that it can have a result."""
+        if call.ref is None:
+            self._start(call)
+            self._end(call)
+
+    def _start(self, call: ToolCallBuilder) -> None:
+        self._unstarted.remove(call)
+        call.ref = CallRef(self._canonical_id(call), call.name, call.index)
+        call.fast_path = True
+        self._emit(ToolCallStart(call.ref, self._choice))
+        if call.size:
+            self._emit(ToolCallDelta(call.ref, call.text, self._choice))
+
+    def _canonical_id(self, call: ToolCallBuilder) -> str:
+        state = self._state
+        if call.raw_id and ids.is_canonical(call.raw_id) and state.reserve_id(call.raw_id):
+            return call.raw_id
+        turn_key = state.resolve_turn_key()
+        canonical_id = ids.derived_tool_id(  # also of a truncated hist_tool_ id, or one that another call has
+            provider_name=state.provider_name,
+            raw_id=call.raw_id,
+            tool_name=call.name,
+            turn_key=f"{turn_key}#{self._choice}" if self._choice else turn_key,
+            call_index=call.index,
+        )
+        state.reserve_id(canonical_id)
+        return canonical_id
+
+    # ---------------------------------------------------------------- ends
+
+    def end_call(self, key: Hashable) -> None:
+        """End the call of a key, because the wire reported its end."""
+        call = self._by_key.get(key)
+        if call is not None and not call.ended:
+            call.ended = True
+            self._end(call)
+
+    def close(self) -> None:
+        """Start and end all calls, because the turn is over."""
+        self.start_named_calls()
+        for call in self.calls:  # ending a call may open another one after it
+            if not call.ended:
+                self._end(call)
+
+    def _end(self, call: ToolCallBuilder) -> None:
+        """Emit the end of a call, after the text in force if the deltas do not add up to it."""
+        if call.possible_repeat is not None:  # not a complete repeat, so it was the beginning of another call
+            self._open(NormalizedToolChunk("delta"), call.end_repeat(), call)
+        call.fast_path = False
+        if call.ref is None:
+            return
+        self._emit_final_arguments(call)
+        self._emit(ToolCallEnd(call.ref, self._choice))
+
+    def _emit_final_arguments(self, call: ToolCallBuilder) -> None:
+        """Decide a call's argument text, warn if it is irregular, and restate it if the deltas do not add up to it."""
+        if call.kind == "function" and call.size:
+            parsed = call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
+            if parsed.warning is not None:
+                code, message = parsed.warning
+                self.warn_call(call, cast("TurnWarningCode", code), message)
+            if parsed.text != call.text:
+                call.deltas_match_text = False
+        if not call.deltas_match_text and call.ref is not None:
+            call.deltas_match_text = True
+            text = call.parse_arguments(recover_trailing_junk=True).text if call.kind == "function" else call.text
+            self._emit(ArgumentsRestated(call.ref, text, self._choice))
+
+    def replace_arguments(self, key: Hashable, text: str) -> None:
+        """Replace a call's arguments by the wire's own final snapshot, which is authoritative."""
+        call = self._by_key.get(key)
+        if call is None or text == call.text:
+            return
+        if not call.ended and text.startswith(call.text):
+            self._append(call, text[call.size :])
+            return
+        self.warn_call(call, "arguments_restated", "the wire's final snapshot differs from the deltas it streamed")
+        call.replace(text)
+        if call.ref is None and call.name:
+            self._start(call)
+            call.deltas_match_text = True
+        else:
+            self._emit_final_arguments(call)
+
+    def warn_call(self, call: ToolCallBuilder, code: TurnWarningCode, message: str) -> None:
+        """Record a warning about a call, once a code."""
+        if any(warning.code == code for warning in call.warnings):
+            return
+        warning = StreamWarning(code, message, call.ref.id if call.ref is not None else None)
+        call.warnings.append(warning)
+        self._state.record_warning(warning, self._choice)

@@ -1,0 +1,251 @@
+"""Which calls may start now: limits, exclusive tools and conflicts. Pure.
+
+Calls are in the order in which they were made. The executor reports which started and which ended, and asks for the
+next one. The rules are in ``docs/rules.md``, "Running calls". Of a call this module uses only its tool; it must not
+depend on an event loop.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+from streamkit.errors import UsageError
+from streamkit.tools import Tool
+
+__all__ = ["Schedule", "to_schedule"]
+
+
+_Key = TypeVar("_Key")
+
+
+class _ScheduledCall:
+    __slots__ = ("execution", "in_turn", "order", "position", "ready", "started", "tool")
+
+    def __init__(self, execution: _Execution, position: int, tool: Tool, *, in_turn: bool) -> None:
+        self.execution = execution
+        self.position = position
+        self.order = (execution.arrival, position)
+        self.tool = tool
+        self.in_turn = in_turn
+        self.ready = False
+        self.started = False
+
+    def __lt__(self, other: _ScheduledCall) -> bool:
+        return self.order < other.order
+
+
+class _Execution:
+    """The calls of one owner that have not ended. Each list is in their order."""
+
+    __slots__ = ("arrival", "calls", "not_ready", "ready")
+
+    def __init__(self, arrival: int) -> None:
+        self.arrival = arrival
+        self.calls: list[_ScheduledCall] = []
+        self.not_ready: dict[Tool, list[_ScheduledCall]] = {}
+        self.ready: dict[tuple[Tool, bool], list[_ScheduledCall]] = {}  # not started; by tool and ``in_turn``
+
+
+class Schedule:
+    """The order of calls, and which of them may run concurrently.
+
+    Shared by several executions (``limit=`` takes a ``Schedule`` in place of a number), its limits apply to all of them
+    together: the limit, those of single tools, exclusive tools and conflicts. An execution inside a tool must not share
+    the schedule of that tool: the tool would occupy the place that its own calls wait for.
+
+    Args:
+        limit: how many calls run at once, at least 1.
+
+    Raises:
+        UsageError: the limit is below 1.
+    """
+
+    def __init__(self, limit: int = 8) -> None:
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise UsageError(f"limit must be the number of tools that may run at once, at least 1, not {limit!r}")
+        self.limit = limit
+        self._by_key: dict[tuple[Hashable, int], _ScheduledCall] = {}  # the calls that have not ended
+        self._executions: dict[Hashable, _Execution] = {}  # by owner, in order of their first call
+        self._by_tool: dict[Tool, list[_ScheduledCall]] = {}  # ready or started, of all owners, in order
+        self._arrivals = 0
+        self._running = 0
+        self._running_by_tool: Counter[Tool] = Counter()
+        self._listeners: dict[Hashable, Callable[[], Any]] = {}
+
+    @property
+    def running(self) -> int:
+        """The number of calls that run."""
+        return self._running
+
+    def subscribe(self, owner: Hashable, changed: Callable[[], Any]) -> None:
+        """Call *changed* whenever a call has ended, so that *owner* can ask for its next call."""
+        self._listeners[owner] = changed
+
+    def unregister(self, owner: Hashable) -> None:
+        """Remove an owner and its calls."""
+        self._listeners.pop(owner, None)
+        execution = self._executions.pop(owner, None)
+        if execution is not None and execution.calls:
+            for call in list(execution.calls):
+                self._remove(owner, call)
+            self._notify()
+
+    def add(self, owner: Hashable, position: int, tool: Tool, *, ready: bool = True, in_turn: bool = False) -> None:
+        """Add a call of *owner*.
+
+        Args:
+            owner: the execution of the call; compared by identity.
+            position: the call's position; calls of one owner go in this order, and owners in that of their first call.
+            tool: the tool that it calls.
+            ready: it may start; False while it awaits approval, or is not known to be complete.
+            in_turn: it starts only when the earlier calls of its owner have ended.
+        """
+        execution = self._executions.get(owner)
+        if execution is None:
+            self._arrivals += 1
+            execution = self._executions[owner] = _Execution(self._arrivals)
+        call = self._by_key[owner, position] = _ScheduledCall(execution, position, tool, in_turn=in_turn)
+        insort(execution.calls, call)
+        if ready:
+            self._mark_ready(call)
+        else:
+            _insert(execution.not_ready, tool, call)
+
+    def release(self, owner: Hashable, position: int) -> None:
+        """Declare a call ready. Of a ready call: do nothing."""
+        call = self._by_key[owner, position]
+        if not call.ready:
+            _delete(call.execution.not_ready, call.tool, call)
+            self._mark_ready(call)
+
+    def contains(self, owner: Hashable, position: int) -> bool:
+        """Return True if a call was added and has not ended."""
+        return (owner, position) in self._by_key
+
+    def remove(self, owner: Hashable, position: int) -> None:
+        """Remove a call that has ended or will not run. Of an unknown call: do nothing."""
+        call = self._by_key.get((owner, position))
+        if call is not None:
+            self._remove(owner, call)
+            self._notify()
+
+    def start_next(self, owner: Hashable) -> int | None:
+        """Start the next call of *owner* that may start and return its position; None if none may now.
+
+        A call of an exclusive tool starts when all before it have ended, and none after it starts before its own end.
+        Of calls in conflict the first goes first; a call that waits for another reason lets those after it pass.
+        """
+        execution = self._executions.get(owner)
+        if execution is None or not execution.ready or self._running >= self.limit:
+            return None
+        call = _find_next(execution, self._first_of_each_tool(execution), self._running_by_tool)
+        return None if call is None else self._start(call)
+
+    def is_blocked_by_others(self, owner: Hashable) -> bool:
+        """Return True if only the calls of other owners block those of *owner*, of which none runs."""
+        execution = self._executions.get(owner)
+        if execution is None:
+            return False
+        return _find_next(execution, {call.tool: call for call in reversed(execution.calls)}, Counter()) is not None
+
+    # ---------------------------------------------------------------- internals
+
+    def _first_of_each_tool(self, execution: _Execution) -> dict[Tool, _ScheduledCall]:
+        """Return the first call of each tool that may block the calls of an execution.
+
+        Calls of other executions that are not ready are left out: one may await approval for hours, which blocks its
+        own execution and no other.
+        """
+        first = {tool: calls[0] for tool, calls in self._by_tool.items()}
+        for tool, calls in execution.not_ready.items():
+            first[tool] = min(first.get(tool, calls[0]), calls[0])
+        return first
+
+    def _start(self, call: _ScheduledCall) -> int:
+        _delete(call.execution.ready, (call.tool, call.in_turn), call)
+        call.started = True
+        self._running += 1
+        self._running_by_tool[call.tool] += 1
+        return call.position
+
+    def _mark_ready(self, call: _ScheduledCall) -> None:
+        call.ready = True
+        _insert(call.execution.ready, (call.tool, call.in_turn), call)
+        _insert(self._by_tool, call.tool, call)
+
+    def _remove(self, owner: Hashable, call: _ScheduledCall) -> None:
+        del self._by_key[owner, call.position]
+        del call.execution.calls[bisect_left(call.execution.calls, call)]
+        if not call.ready:
+            _delete(call.execution.not_ready, call.tool, call)
+            return
+        _delete(self._by_tool, call.tool, call)
+        if not call.started:
+            _delete(call.execution.ready, (call.tool, call.in_turn), call)
+            return
+        self._running -= 1
+        self._running_by_tool[call.tool] -= 1
+        if not self._running_by_tool[call.tool]:
+            del self._running_by_tool[call.tool]  # a schedule may outlive the tools of the runs that share it
+
+    def _notify(self) -> None:
+        for changed in list(self._listeners.values()):
+            changed()
+
+
+def to_schedule(limit: int | Schedule) -> Schedule:
+    """Return a schedule unchanged, and a number as the limit of a new one.
+
+    Raises:
+        UsageError: the limit is below 1.
+    """
+    return limit if isinstance(limit, Schedule) else Schedule(limit)
+
+
+def _insert(calls_by_key: dict[_Key, list[_ScheduledCall]], key: _Key, call: _ScheduledCall) -> None:
+    insort(calls_by_key.setdefault(key, []), call)
+
+
+def _delete(calls_by_key: dict[_Key, list[_ScheduledCall]], key: _Key, call: _ScheduledCall) -> None:
+    calls = calls_by_key[key]
+    del calls[bisect_left(calls, call)]
+    if not calls:
+        del calls_by_key[key]
+
+
+def _find_next(
+    execution: _Execution, first: dict[Tool, _ScheduledCall], running: Counter[Tool]
+) -> _ScheduledCall | None:
+    """Return the call of an execution that may start now.
+
+    Args:
+        execution: the calls.
+        first: the first call of each tool that may block them.
+        running: how many calls of each tool run.
+    """
+    barrier = min((call for tool, call in first.items() if tool.exclusive), default=None)
+    # What blocks the first call of a tool blocks those after it: only the first of each is examined.
+    for call in sorted([calls[0] for calls in execution.ready.values()]):
+        if barrier is not None and barrier < call:
+            return None
+        if _can_start(call, first, running):
+            return call
+    return None
+
+
+def _can_start(call: _ScheduledCall, first: dict[Tool, _ScheduledCall], running: Counter[Tool]) -> bool:
+    tool = call.tool
+    if tool.exclusive:
+        return not running and not any(other < call for other in first.values())
+    if call.in_turn and call.execution.calls[0] is not call:
+        return False
+    if tool.limit is not None and running[tool] >= tool.limit:
+        return False
+    return not any(_is_conflict(tool, other) and (head < call or running[other]) for other, head in first.items())
+
+
+def _is_conflict(one: Tool, other: Tool) -> bool:
+    return other.name in one.conflicts_with or one.name in other.conflicts_with

@@ -1,0 +1,25 @@
+"""JSON text of tool arguments: the end of an object, the value of an ended text, the value of an unfinished text.
+
+``scanner`` finds an object's end, ``finalize`` decides the value of a text that has ended, ``incremental`` shows one
+that still grows, ``surrogates`` repairs split characters. These are the only hand-written JSON readers of the package.
+They depend on no stream, call or provider; which text is in force is decided by the accumulator.
+"""
+
+from __future__ import annotations
+
+from streamkit.json_text.finalize import ParsedArguments, finalize_arguments
+from streamkit.json_text.incremental import IncrementalJsonObject, parse_partial_object
+from streamkit.json_text.scanner import JsonObjectScanner, deepest_nesting, nests_deeper
+from streamkit.json_text.surrogates import join_surrogates, replace_lone_surrogates
+
+__all__ = [
+    "IncrementalJsonObject",
+    "JsonObjectScanner",
+    "ParsedArguments",
+    "deepest_nesting",
+    "finalize_arguments",
+    "join_surrogates",
+    "nests_deeper",
+    "parse_partial_object",
+    "replace_lone_surrogates",
+]

@@ -1,0 +1,29 @@
+"""Tool-call markup that leaks into a model's text: kept, stripped, or recovered as calls.
+
+A model writes its calls as text in its own markup, and the server should turn them into ``tool_calls``. If the server
+fails to, the markup reaches the user as text and no tool runs. ``Turn(leaked_markup=...)`` handles it and is off by
+default: ``keep`` changes nothing, ``strip`` removes the markup from the text, ``recover`` turns it into calls.
+
+A ``MarkupSink`` wraps the accumulator as the parser's sink; with ``keep`` there is none. ``lexer`` splits the text into
+text runs and tags; each module of ``grammars`` parses the tags of some model families (``xml_style``: DSML, Kimi K3;
+``token_style``: DeepSeek V3, Kimi K2; ``hermes``: Hermes, Qwen3-Coder); ``choice`` buffers, emits and recovers;
+``tool_names`` cleans the names of calls that the wire did send (harmony's control tokens).
+
+Rules for each family:
+
+* Only text is searched, neither reasoning nor refusals: a model thinks about calls that it does not make.
+* Code fences are ignored: markup shown in a fence is markup. But it is markup only where its grammar matches: a lone
+  ``<tool_call>`` is text.
+* Ordinary text waits only while it may be the prefix of a tag, ``lexer.LONGEST`` characters at most. Space after a call
+  waits until it is clear whether another call follows. Inside markup the text waits until the call is complete, except
+  for arguments that are JSON after the name: they are streamed.
+* Markup that does not parse is text again, with the warning ``broken_markup``: no text is lost and no call is guessed.
+  With ``strip``, only tags that are a model's control tokens are removed, because people do not write these as prose.
+* A truncated call is incomplete; a complete call is treated like any call of the client.
+
+It depends on neither wires nor providers: a model's markup leaks from any server.
+"""
+
+from streamkit.leaked_markup.sink import LeakedMarkup, MarkupSink
+
+__all__ = ["LeakedMarkup", "MarkupSink"]

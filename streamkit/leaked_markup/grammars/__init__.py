@@ -1,0 +1,1 @@
+"""One grammar a module: the tool-call markup of some model families, parsed from the lexer's tokens."""

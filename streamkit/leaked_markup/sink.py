@@ -1,0 +1,77 @@
+"""The sink of a turn that removes leaked markup from the text of its choices; see the package.
+
+It is used only if the option is on, between the parser and the accumulator.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, get_args
+
+from streamkit.accumulator import Accumulator
+from streamkit.calls import StreamError, Usage
+from streamkit.errors import UsageError
+from streamkit.leaked_markup.choice import MarkupChoice
+from streamkit.leaked_markup.reporter import MarkupReporter
+
+__all__ = ["LeakedMarkup", "MarkupSink"]
+
+LeakedMarkup: TypeAlias = Literal["keep", "strip", "recover"]
+
+
+class MarkupSink:
+    """An implementation of ``providers.provider.Sink`` that wraps an accumulator.
+
+    Args:
+        accumulator: the accumulator of the turn.
+        mode: ``strip`` or ``recover``; for ``keep`` the accumulator itself is the parser's sink.
+
+    Raises:
+        UsageError: the mode is none of those.
+    """
+
+    def __init__(self, accumulator: Accumulator, mode: LeakedMarkup) -> None:
+        if mode not in ("strip", "recover"):
+            raise UsageError(f"leaked_markup is one of {', '.join(map(repr, get_args(LeakedMarkup)))}, not {mode!r}")
+        self._accumulator = accumulator
+        self._reporter = MarkupReporter(accumulator, recovers=mode == "recover")
+        self._choices: dict[int, MarkupChoice] = {}
+
+    def choice(self, index: int) -> MarkupChoice:
+        """Implement ``Sink.choice``."""
+        choice = self._choices.get(index)
+        if choice is None:
+            choice = self._choices[index] = MarkupChoice(self._accumulator.choice(index), self._reporter)
+        return choice
+
+    def identify(self, response_id: str | None, model: str | None) -> None:
+        """Implement ``Sink.identify``."""
+        self._accumulator.identify(response_id, model)
+
+    def usage(self, usage: Usage) -> None:
+        """Implement ``Sink.usage``."""
+        self._accumulator.usage(usage)
+
+    def terminate(self) -> None:
+        """Implement ``Sink.terminate``."""
+        self._accumulator.terminate()
+
+    def heartbeat(self) -> None:
+        """Implement ``Sink.heartbeat``."""
+        self._accumulator.heartbeat()
+
+    def fail(self, error: StreamError) -> None:
+        """Implement ``Sink.fail``."""
+        self._accumulator.fail(error)
+
+    def warn(self, code: str, message: str) -> None:
+        """Implement ``Sink.warn``."""
+        self._accumulator.warn(code, message)
+
+    def unknown(self, raw: Any) -> None:
+        """Implement ``Sink.unknown``."""
+        self._accumulator.unknown(raw)
+
+    def close(self) -> None:
+        """Finalize the buffered text of the choices. Call it before the accumulator is closed."""
+        for choice in self._choices.values():
+            choice.close()

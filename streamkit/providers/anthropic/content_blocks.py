@@ -1,0 +1,346 @@
+"""Reading the content blocks of an Anthropic message.
+
+A block is identified by its index; blocks need not come one after the other. The index is the wire's. The key that the
+sink gets is a number of this reader, new for every block that starts, because relays splice a second message into a
+stream (its indexes start again at 0) and some give every block the index 0.
+
+Kept of a block is only what the wire requires: the ``input`` of a call's start (it counts only if no delta brings
+arguments), the streamed input of a tool that the provider runs (its block is sent back complete), and blocks of unknown
+types, which are assembled and reported at their stop.
+
+This module must not depend on messages, their usage and end, on canonical ids or on history.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+from streamkit.events import NormalizedToolChunk
+from streamkit.providers.anthropic.schema import BlockDelta, Event, Json
+from streamkit.providers.buffer_limit import exceeds_buffer_limit
+from streamkit.providers.decoding import as_text, excerpt, read_json
+from streamkit.providers.lenient_json import arguments_as_text, index_key, parse_json_or_text
+from streamkit.providers.provider import Sink
+
+__all__ = ["BlockKind", "ContentBlockReader", "OpenBlock"]
+
+_DELTA_TYPES = {
+    "text": "text_delta",
+    "partial_json": "input_json_delta",
+    "thinking": "thinking_delta",
+    "signature": "signature_delta",
+    "citation": "citations_delta",
+}
+_KNOWN_DELTA_TYPES = frozenset(_DELTA_TYPES.values())
+
+
+class BlockKind(IntEnum):
+    """How a block's deltas are read."""
+
+    TEXT = 0
+    THINKING = 1
+    CALL = 2
+    SERVER_CALL = 3  #: a call that the provider runs itself
+    SERVER_RESULT = 4
+    OPAQUE = 5  #: a block of an unknown type
+
+
+#: Blocks that are sent back to the provider complete, as it sent them.
+_SENT_BACK_COMPLETE = frozenset({BlockKind.SERVER_CALL, BlockKind.SERVER_RESULT, BlockKind.OPAQUE})
+_KNOWN_FIELDS = {
+    BlockKind.TEXT: frozenset({"type", "text", "citations"}),
+    BlockKind.THINKING: frozenset({"type", "thinking", "signature"}),
+    BlockKind.CALL: frozenset({"type", "id", "name", "input"}),
+}
+
+
+class OpenBlock:
+    """A block that has started.
+
+    Attributes:
+        key: The sink's key of the block.
+        kind: How its deltas are read.
+        raw: The block as its start event had it; of a block that is sent back complete, its current state.
+        parts: Buffered text by field (``partial_json`` of a server tool, ``signature``, any field of an opaque block).
+        size: Characters in ``parts``.
+        is_finalized: Nothing is left to report at the block's end: that was reported, or deltas have replaced it.
+    """
+
+    __slots__ = ("is_finalized", "key", "kind", "parts", "raw", "size")
+
+    def __init__(self, key: int, kind: BlockKind, raw: Json) -> None:
+        self.key = key
+        self.kind = kind
+        self.raw = raw
+        self.parts: dict[str, list[str]] = {}
+        self.size = 0
+        self.is_finalized = False
+
+
+class ContentBlockReader:
+    """A reader that reports blocks to a sink.
+
+    Attributes:
+        by_index: The blocks of the current message, for the parser's fast path.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self.by_index: dict[Any, OpenBlock] = {}
+        self._sink = sink
+        self._choice = sink.choice(0)
+        self._latest: OpenBlock | None = None
+        self._open_opaque: OpenBlock | None = None
+        self._block_count = 0
+        self._server_tool_names: dict[str, str] = {}  # by the call's id
+
+    def last_call_key(self) -> int | None:
+        """Return the key of the message's last client call, None if it has no call."""
+        return max((block.key for block in self.by_index.values() if block.kind is BlockKind.CALL), default=None)
+
+    # ------------------------------------------------------------ a block starts and stops
+
+    def start(self, index: Any, raw: Json, *, is_complete: bool = False) -> None:
+        """Start a block.
+
+        Args:
+            index: The block's index, None if the event has none.
+            raw: The block as the event has it.
+            is_complete: Whether no delta of it follows.
+        """
+        if index is not None and (previous := self._find(index)) is not None:
+            self._finalize(previous)
+            self._sink.warn(
+                "block_index_reused", f"a second block at index {index_key(index)} is read as a block of its own"
+            )
+        if self._open_opaque is not None:
+            self._finalize(self._open_opaque)  # without its stop event; blocks keep their order
+            self._open_opaque = None
+        block_type = raw.get("type")
+        if block_type == "text":
+            self._start_text(self._add(index, BlockKind.TEXT, raw))
+        elif block_type == "tool_use":
+            self._start_call(self._add(index, BlockKind.CALL, raw), is_complete=is_complete)
+        elif block_type == "thinking":
+            self._start_thinking(self._add(index, BlockKind.THINKING, raw))
+        elif block_type == "redacted_thinking":
+            block = self._add(index, BlockKind.THINKING, raw)
+            self._choice.reasoning("", "text", block.key)
+            self._choice.add_metadata({"opaque": raw}, block.key)
+        elif isinstance(block_type, str) and block_type.endswith("_tool_use"):  # server_tool_use, mcp_tool_use
+            self._start_server_call(self._add(index, BlockKind.SERVER_CALL, dict(raw)))
+        elif isinstance(block_type, str) and block_type.endswith("_tool_result"):  # web_search_tool_result, ...
+            self._add(index, BlockKind.SERVER_RESULT, raw)
+            self._report_server_result(raw, block_type)
+        else:
+            self._open_opaque = self._add(index, BlockKind.OPAQUE, dict(raw))
+            fallback = raw.get("to")
+            if block_type == "fallback" and isinstance(fallback, dict):
+                self._sink.identify(None, as_text(fallback.get("model")))  # this model generates what follows
+
+    def stop(self, index: Any, raw: Json) -> None:
+        """End a block at its stop event, ``raw``."""
+        block = self._find(index)
+        if block is None:
+            self._sink.unknown(raw)
+            return
+        self._finalize(block)
+        if block.kind not in _SENT_BACK_COMPLETE:
+            self._choice.end_block(block.key)
+
+    def end(self) -> None:
+        """Finalize the blocks of a message that ends without their stop events (maximhq/bifrost#4262)."""
+        for block in self.by_index.values():
+            self._finalize(block)
+
+    def restart(self) -> None:
+        """Start another message; its indexes begin again at 0."""
+        self.end()
+        self.by_index.clear()
+        self._latest = None
+
+    def _find(self, index: Any) -> OpenBlock | None:
+        return self._latest if index is None else self.by_index.get(index_key(index))
+
+    def _add(self, index: Any, kind: BlockKind, raw: Json) -> OpenBlock:
+        block = self._latest = OpenBlock(self._block_count, kind, raw)
+        self._block_count += 1
+        self.by_index[("unindexed", block.key) if index is None else index_key(index)] = block
+        return block
+
+    def _start_text(self, block: OpenBlock) -> None:
+        text, citations, extras = block.raw.get("text"), block.raw.get("citations"), _extra_fields(block)
+        if isinstance(text, str) and text:
+            self._choice.text(text, block.key)
+        if extras:
+            self._choice.text("", block.key)
+            self._choice.add_metadata(extras, block.key)
+        if isinstance(citations, list):
+            self._report_citations(block, citations)
+
+    def _start_thinking(self, block: OpenBlock) -> None:
+        thinking = block.raw.get("thinking")
+        self._choice.reasoning(thinking if isinstance(thinking, str) else "", "text", block.key)
+        extras = _extra_fields(block)
+        if extras:
+            self._choice.add_metadata(extras, block.key)
+        self._report_signature(block, block.raw.get("signature"))
+
+    def _start_call(self, block: OpenBlock, *, is_complete: bool) -> None:
+        raw = block.raw
+        arguments = raw.get("input")
+        # The empty object of a complete block is its arguments; that of a start event only precedes the deltas.
+        if (arguments or is_complete) and (text := arguments_as_text(arguments, self._sink)):
+            block.parts["input"] = [text]
+        self._choice.tool(
+            NormalizedToolChunk(
+                "start", as_text(raw.get("id")), as_text(raw.get("name")), key=block.key, metadata=_extra_fields(block)
+            )
+        )
+
+    def _start_server_call(self, block: OpenBlock) -> None:
+        call_id, name = as_text(block.raw.get("id")), as_text(block.raw.get("name")) or ""
+        if call_id is not None:
+            self._server_tool_names[call_id] = name
+        self._choice.server_tool(call_id, name, "started")
+
+    def _report_server_result(self, raw: Json, block_type: str) -> None:
+        call_id = as_text(raw.get("tool_use_id"))
+        # The call may be of an earlier turn: code that waited for a client's tool has its result a turn later.
+        name = self._server_tool_names.get(call_id or "") or block_type.removesuffix("_tool_result")
+        self._choice.server_tool(call_id, name, "result", raw.get("content"), raw=raw)
+
+    def _finalize(self, block: OpenBlock) -> None:
+        """Report the data that waited for the end of a block, once."""
+        if block.is_finalized:
+            return
+        block.is_finalized = True
+        if block.kind is BlockKind.CALL:
+            for text in block.parts.get("input", ()):
+                self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=block.key))
+        elif block.kind is BlockKind.SERVER_CALL:
+            raw, streamed = block.raw, "".join(block.parts.get("partial_json", ()))
+            arguments = parse_json_or_text(streamed) if streamed else raw.get("input")
+            if isinstance(arguments, dict):
+                raw["input"] = arguments  # truncated arguments are text: the block keeps the input of its start
+            call_id, name = as_text(raw.get("id")), as_text(raw.get("name")) or ""
+            self._choice.server_tool(call_id, name, "arguments", arguments, raw=raw)
+        elif block.kind is BlockKind.OPAQUE:
+            for field, parts in block.parts.items():
+                if field == "partial_json":
+                    block.raw["input"] = parse_json_or_text("".join(parts))
+                else:
+                    block.raw[field] = "".join(parts)
+            self._choice.provider_block(block.raw)
+
+    # ------------------------------------------------------------ deltas that are not on the parser's fast path
+
+    def delta(self, event: Event, source: bytes | Json) -> None:
+        """Read a delta of any type; ``source`` is the event as it was received."""
+        delta = event.delta
+        if delta is None:
+            self._sink.unknown(_to_plain(source))
+            return
+        delta_type = delta.type or next(
+            (name for field, name in _DELTA_TYPES.items() if getattr(delta, field) is not None), ""
+        )
+        block = self._find(event.index)
+        if block is not None and block.kind in _SENT_BACK_COMPLETE:
+            self._read_buffered_delta(block, delta_type, delta, _to_plain(source))
+        elif delta_type == "text_delta" and _is_text_or_none(delta.text):
+            block = block or self._add(event.index, BlockKind.TEXT, {})
+            if delta.text:
+                self._choice.text(delta.text, block.key)
+            self._report_signature(block, delta.signature)
+        elif delta_type == "input_json_delta" and _is_text_or_none(delta.partial_json):
+            self._report_arguments(block, event.index, delta.partial_json or "")
+        elif delta_type in ("thinking_delta", "signature_delta") and _is_text_or_none(delta.thinking):
+            # A signature is read from both types: some relays put it on the last thinking_delta.
+            is_new = block is None
+            block = block or self._add(event.index, BlockKind.THINKING, {})
+            if delta.thinking or is_new:
+                self._choice.reasoning(delta.thinking or "", "text", block.key)
+            self._report_signature(block, delta.signature)
+        elif delta_type == "citations_delta" and delta.citation is not None:
+            self._report_citations(block or self._add(event.index, BlockKind.TEXT, {}), [delta.citation])
+        else:
+            self._sink.unknown(_to_plain(source))
+
+    def _report_arguments(self, block: OpenBlock | None, index: Any, text: str) -> None:
+        if not text:
+            return
+        if block is None:  # without a block: the accumulator assigns it or warns
+            self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=("index", index_key(index))))
+        else:
+            block.is_finalized = True
+            self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=block.key))
+
+    def _report_signature(self, block: OpenBlock, signature: Any) -> None:
+        if isinstance(signature, str) and signature:
+            parts = block.parts.setdefault("signature", [])
+            if len(signature) == block.size and "".join(parts) == signature:
+                return  # the complete signature again, as after a start that had it
+            parts.append(signature)
+            block.size += len(signature)
+            self._choice.add_metadata({"signature": signature}, block.key)
+
+    def _report_citations(self, block: OpenBlock, citations: list[Any]) -> None:
+        if citations:
+            self._choice.text("", block.key)  # a citation may precede its block's first text
+        for citation in citations:
+            self._choice.citation(citation)
+
+    def _read_buffered_delta(self, block: OpenBlock, delta_type: str, delta: BlockDelta, raw: Json) -> None:
+        """Add a delta to a block that is sent back complete."""
+        fields: Json = raw.get("delta") or {}
+        if block.kind is BlockKind.OPAQUE and not block.is_finalized:
+            if delta_type not in _KNOWN_DELTA_TYPES:
+                self._sink.unknown(raw)  # an event now; the block with this delta is reported at its stop
+            for name, value in fields.items():
+                if name != "type":
+                    self._merge_field(block, name, value)
+        elif block.kind is BlockKind.SERVER_CALL and not block.is_finalized and isinstance(delta.partial_json, str):
+            self._buffer(block, "partial_json", delta.partial_json)
+        elif any(value for name, value in fields.items() if name != "type"):
+            self._sink.unknown(raw)
+
+    def _merge_field(self, block: OpenBlock, name: str, value: Any) -> None:
+        if name == "citation":
+            name, value = "citations", [value]
+        current = block.raw.get(name)
+        if isinstance(value, str) and (current is None or isinstance(current, str)):
+            if current and name not in block.parts:
+                self._buffer(block, name, current)
+            self._buffer(block, name, value)
+        elif isinstance(value, list) and isinstance(current, list):
+            block.raw[name] = [*current, *value]
+        elif value is not None or name not in block.raw:
+            block.raw[name] = value
+
+    def _buffer(self, block: OpenBlock, field: str, text: str) -> None:
+        block.size += len(text)
+        if exceeds_buffer_limit(block.size, self._sink):
+            block.is_finalized, block.parts = True, {}
+        else:
+            block.parts.setdefault(field, []).append(text)
+
+
+def _to_plain(source: bytes | Json) -> Json:
+    """Return an event as plain data."""
+    if not isinstance(source, bytes):
+        return source
+    try:
+        value = read_json(source)
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {"text": excerpt(source)}
+
+
+def _is_text_or_none(leaf: Any) -> bool:
+    return leaf is None or leaf.__class__ is str
+
+
+def _extra_fields(block: OpenBlock) -> Json | None:
+    """Return the fields of a block's start that the sink has no parameter for, such as ``caller``."""
+    known = _KNOWN_FIELDS[block.kind]
+    return {name: value for name, value in block.raw.items() if name not in known and value is not None} or None

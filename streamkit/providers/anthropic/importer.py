@@ -1,0 +1,205 @@
+"""The importer of Anthropic messages: messages to history, for conversations that exist already.
+
+Wire: https://docs.anthropic.com/en/api/messages
+
+A user message contains results and a person's text: these become two contents. What the provider made for itself
+(thinking with its signature, tools that it ran, blocks of unknown types) is kept as it is.
+Rendered again with ``ids="origin"`` the messages are the same, except that contents are lists of blocks, consecutive
+messages of one role are one, system text is one text, blank texts and fields of a single request (``cache_control``)
+are absent, a result of one text part is that text, and a failed one is a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
+from streamkit.history.builder import ContentBuilder, as_list
+from streamkit.history.tool_results import result_parts, to_stored_part
+from streamkit.media import to_data_url
+from streamkit.providers.anthropic.schema import Json
+from streamkit.providers.decoding import as_text
+from streamkit.providers.provider import Traits
+
+__all__ = ["parse_messages"]
+
+
+def parse_messages(messages: Sequence[Json], traits: Traits, *, system: Any = None) -> list[Content]:
+    """Return messages as history, with the system text first. No message content raises an exception.
+
+    Args:
+        messages: The messages of a request.
+        traits: The traits of the provider.
+        system: The request's system text or blocks.
+    """
+    builder = ContentBuilder(traits.name)
+    _read_system(builder, system)
+    for message in messages:
+        role, blocks = message.get("role"), as_list(message.get("content"))
+        builder.end()
+        if role == "assistant":
+            _AssistantReader(builder).read(blocks)
+        elif role == "user":
+            for block in blocks:
+                _read_user_block(builder, block)
+        elif role == "system":
+            _read_system(builder, message.get("content"))
+        else:
+            builder.add_unknown_role(message)
+    return builder.build()
+
+
+def _read_system(builder: ContentBuilder, system: Any) -> None:
+    for block in as_list(system):
+        if not builder.text("system", block.get("text") if isinstance(block, dict) else block):
+            builder.opaque("system", block)
+    builder.end()
+
+
+# ---------------------------------------------------------------- user messages
+
+
+def _read_user_block(builder: ContentBuilder, block: Any) -> None:
+    block_type = block.get("type") if isinstance(block, dict) else None
+    if isinstance(block, str):
+        builder.text("human", block)
+    elif block_type == "tool_result":
+        _read_tool_result(builder, block)
+    elif block_type == "image" and (image := _read_image(block)) is not None:
+        builder.add_block("human", ImageBlock(data=image))
+    elif block_type == "document" and (file := _read_document(block)) is not None:
+        builder.add_block("human", file)
+    elif block_type != "text" or not builder.text("human", block.get("text")):
+        builder.opaque("human", block)
+
+
+def _read_image(block: Json) -> str | None:
+    """Return an image as a data URL or an address; None if it is a file that the provider stores."""
+    source = block.get("source")
+    if not isinstance(source, dict):
+        return None
+    if isinstance(source.get("url"), str):
+        return str(source["url"])
+    if isinstance(source.get("data"), str) and isinstance(source.get("media_type"), str):
+        return to_data_url(source["data"], source["media_type"])
+    return None
+
+
+def _read_document(block: Json) -> FileBlock | None:
+    source = block.get("source")
+    if not isinstance(source, dict):
+        return None
+    source_type, title = source.get("type"), block.get("title")
+    name = title if isinstance(title, str) else None
+    if source_type == "url" and isinstance(source.get("url"), str):
+        return FileBlock(url=source["url"], name=name)
+    if source_type == "base64" and isinstance(source.get("data"), str):
+        return FileBlock(media_type=as_text(source.get("media_type")), data=source["data"], name=name)
+    return None
+
+
+def _read_tool_result(builder: ContentBuilder, block: Json) -> None:
+    content, call_id = _read_result_content(block.get("content")), block.get("tool_use_id")
+    if block.get("is_error") is not True:
+        builder.result(call_id, content)
+    elif isinstance(content, list):
+        texts = [item.get("text") for item in content if isinstance(item, dict)]
+        builder.result(call_id, content, error="\n".join(text for text in texts if isinstance(text, str)))
+    else:
+        builder.result(call_id, error=content if isinstance(content, str) else "")
+
+
+def _read_result_content(content: Any) -> Any:
+    """Return a result's value: a single text as that text, images in the neutral form, all else unchanged."""
+    if not isinstance(content, list):
+        return content
+    parts = [_read_result_part(part) for part in content]
+    if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].get("type") == "text":
+        return parts[0].get("text")
+    return parts
+
+
+def _read_result_part(part: Any) -> Any:
+    part_type = part.get("type") if isinstance(part, dict) else None
+    if part_type == "text":
+        return {"type": "text", "text": part.get("text")}
+    parts = result_parts([part]) if part_type in ("image", "document") else None
+    return to_stored_part(parts[0]) if parts else part
+
+
+# ---------------------------------------------------------------- assistant messages
+
+
+class _AssistantReader:
+    """A reader of one assistant message's blocks."""
+
+    def __init__(self, builder: ContentBuilder) -> None:
+        self._builder = builder
+        self._open_server_call: ServerToolBlock | None = None  # a result directly after its call belongs to its block
+
+    def read(self, blocks: list[Any]) -> None:
+        """Add the blocks of a message to the builder."""
+        for block in blocks:
+            block_type = block.get("type") if isinstance(block, dict) else None
+            server_call, self._open_server_call = self._open_server_call, None
+            if isinstance(block, str):
+                self._builder.text("ai", block)
+            elif block_type == "text" and isinstance(block.get("text"), str):
+                self._read_text(block)
+            elif block_type == "tool_use":
+                extras = _extra_fields(block, ("type", "id", "name", "input"))
+                self._builder.call(block.get("name"), block.get("input"), raw_id=block.get("id"), beside=extras)
+            elif block_type == "tool_result":  # not from a model, but messages made by other software have them here
+                _read_tool_result(self._builder, block)
+            elif block_type == "thinking" and isinstance(block.get("thinking"), str):
+                self._read_thinking(block)
+            elif block_type == "redacted_thinking":
+                self._add(ReasoningBlock(opaque=block, metadata=self._builder.provider_metadata()))
+            elif isinstance(block_type, str) and block_type.endswith("_tool_use"):
+                self._read_server_call(block)
+            elif isinstance(block_type, str) and block_type.endswith("_tool_result"):
+                self._read_server_result(block, server_call)
+            else:
+                self._builder.opaque("ai", block)
+
+    def _add(self, block: TextBlock | ReasoningBlock | ServerToolBlock) -> None:
+        self._builder.add_block("ai", block)
+
+    def _read_text(self, block: Json) -> None:
+        if block["text"]:
+            metadata = self._builder.provider_metadata(_extra_fields(block, ("type", "text")))
+            self._add(TextBlock(text=block["text"], metadata=metadata))
+
+    def _read_thinking(self, block: Json) -> None:
+        signature = block.get("signature")
+        self._add(
+            ReasoningBlock(
+                text=block["thinking"],
+                signature=signature if isinstance(signature, str) and signature else None,
+                metadata=self._builder.provider_metadata(_extra_fields(block, ("type", "thinking", "signature"))),
+            )
+        )
+
+    def _read_server_call(self, raw: Json) -> None:
+        self._open_server_call = ServerToolBlock(
+            id=as_text(raw.get("id")),
+            name=as_text(raw.get("name")) or "",
+            arguments=raw.get("input"),
+            raw=[raw],
+            metadata=self._builder.provider_metadata(),
+        )
+        self._add(self._open_server_call)
+
+    def _read_server_result(self, raw: Json, server_call: ServerToolBlock | None) -> None:
+        call_id = as_text(raw.get("tool_use_id"))
+        if server_call is not None and call_id is not None and server_call.id == call_id:
+            server_call.result = raw.get("content")
+            server_call.raw.append(raw)
+        else:
+            self._add(ServerToolBlock(raw=[raw], metadata=self._builder.provider_metadata()))
+
+
+def _extra_fields(block: Json, known: Collection[str]) -> Json:
+    """Return a block's other fields, except whether a request was to cache it."""
+    return {name: value for name, value in block.items() if name not in known and name != "cache_control"}

@@ -1,0 +1,274 @@
+"""The parser of Anthropic Messages streams.
+
+The fast path is a text, thinking or argument delta of a block that has started: one decode, a few attributes, one call
+of the sink. All else about blocks is in ``content_blocks``. This module reads what concerns the message: its id and
+model, usage, stop reason, errors, and messages that come complete.
+
+It must not depend on canonical ids, on the completeness of JSON, on history or on I/O. ``bedrock_invoke``, whose frames
+contain these same events, uses this parser.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from streamkit.calls import StreamError, Usage
+from streamkit.events import NormalizedToolChunk
+from streamkit.providers.anthropic.content_blocks import BlockKind, ContentBlockReader
+from streamkit.providers.anthropic.schema import DECODER, Event, Json
+from streamkit.providers.anthropic.traits import FINISH_REASONS
+from streamkit.providers.decoding import as_integer, as_text, convert, excerpt, read_json
+from streamkit.providers.finish_reasons import read_finish_reason
+from streamkit.providers.lenient_json import frame_error, json_or_placeholder
+from streamkit.providers.provider import Sink, Traits
+
+__all__ = ["AnthropicParser", "create_parser"]
+
+_decode = DECODER.decode
+_TEXT, _THINKING, _CALL = BlockKind.TEXT, BlockKind.THINKING, BlockKind.CALL
+#: Fields of a ``message_delta`` and of its delta that are reported; any other field is ``Unknown``.
+_KNOWN_FIELDS = frozenset({"type", "delta", "usage", "stop_reason", "stop_details", "container"})
+
+
+def create_parser(sink: Sink, traits: Traits) -> AnthropicParser:
+    """Return a parser for one turn that reports to ``sink``."""
+    return AnthropicParser(sink)
+
+
+class AnthropicParser:
+    """A parser of one Anthropic Messages stream or of one message that was not streamed."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._choice = sink.choice(0)
+        self._text = self._choice.text
+        self._reasoning = self._choice.reasoning
+        self._tool = self._choice.tool
+        self._blocks = ContentBlockReader(sink)
+        self._block_at = self._blocks.by_index.get
+        self._started_message: Json | None = None  # of the last message_start
+        self._usage_fields: Json = {}  # the usage fields, of each the last value
+        self._container: Any = None
+
+    def frame(self, name: bytes, data: bytes) -> None:
+        """Read one SSE event."""
+        try:
+            event = _decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self._parse_slow(name, data)
+            return
+        if event.type == "content_block_delta":
+            self._delta(event, data)
+        else:
+            self._parse_slow(name, data)
+
+    def chunk(self, data: dict[str, Any]) -> None:
+        """Read one event as plain data, or a complete message."""
+        if data.get("type") == "content_block_delta":
+            self._delta(convert(data, Event, self._sink) or Event(), data)
+        else:
+            self._event(data)
+
+    def end(self) -> None:
+        """Finalize the blocks that have no stop event when the stream ends."""
+        self._end_blocks()
+
+    def _delta(self, event: Event, source: bytes | Json) -> None:
+        delta, index = event.delta, event.index
+        if delta is not None and index.__class__ is int:
+            block = self._block_at(index)
+            if block is not None:
+                name, kind = delta.type, block.kind
+                if name == "text_delta":
+                    text = delta.text
+                    if kind is _TEXT and text.__class__ is str and text:
+                        self._text(text, block.key)
+                        return
+                elif name == "input_json_delta":
+                    text = delta.partial_json
+                    if kind is _CALL and text.__class__ is str and text:
+                        block.is_finalized = True  # the input of the block's start does not count once arguments come
+                        self._tool(NormalizedToolChunk("delta", None, None, None, text, block.key))
+                        return
+                elif name == "thinking_delta":
+                    text = delta.thinking
+                    if kind is _THINKING and text.__class__ is str and text and delta.signature is None:
+                        self._reasoning(text, "text", block.key)
+                        return
+        self._blocks.delta(event, source)
+
+    # ------------------------------------------------------------ frames that are not a plain delta
+
+    def _parse_slow(self, name: bytes, data: bytes) -> None:
+        """Read a frame that is not a plain delta, or that the strict decoder refuses."""
+        try:
+            raw = read_json(data)
+        except (ValueError, RecursionError) as error:
+            if name == b"error":  # the text of a relay
+                self._fail(excerpt(data))
+            elif not data.strip():
+                self._sink.heartbeat()  # an empty "data:", which some gateways send to keep the connection
+            elif data.strip() == b"[DONE]":  # OpenRouter ends its Anthropic streams as it ends its chat streams
+                self._sink.terminate()
+            else:
+                self._sink.fail(frame_error(error, data))
+            return
+        if name == b"error":
+            self._fail(raw.get("error") or raw if isinstance(raw, dict) else raw)
+        elif isinstance(raw, dict):
+            if name and raw.get("type") is None:
+                raw["type"] = name.decode("utf-8", "replace")  # of a relay that has the event's name in SSE alone
+            self.chunk(raw)
+        else:
+            self._sink.unknown(raw)
+
+    def _event(self, raw: Json) -> None:
+        event_type = raw.get("type")
+        if event_type == "content_block_start":
+            block = raw.get("content_block")
+            if isinstance(block, dict):
+                self._blocks.start(raw.get("index"), block)
+            else:
+                self._sink.unknown(raw)
+        elif event_type == "content_block_stop":
+            self._blocks.stop(raw.get("index"), raw)
+        elif event_type == "ping":
+            self._sink.heartbeat()
+        elif event_type == "message_start":
+            self._message_start(raw)
+        elif event_type == "message_delta":
+            self._message_delta(raw)
+        elif event_type == "message_stop":
+            metrics = raw.get("amazon-bedrock-invocationMetrics")
+            if metrics:  # Bedrock's own count of the same tokens, kept in the raw usage
+                self._update_usage({"amazon-bedrock-invocationMetrics": metrics})
+            self._terminate()
+        elif event_type == "message" or (event_type is None and raw.get("role") == "assistant" and "content" in raw):
+            self._message(raw)
+            self._terminate()
+        elif event_type == "error" or raw.get("error"):
+            self._fail(raw.get("error") or raw)
+        else:
+            self._sink.unknown(raw)
+
+    def _fail(self, error: Any) -> None:
+        text = as_text(error.get("message")) or as_text(error.get("type")) if isinstance(error, dict) else None
+        message = text or as_text(error) or "the provider reported an error"
+        self._sink.fail(StreamError("provider_error", message, raw=error))
+
+    # ------------------------------------------------------------ the message
+
+    def _message_start(self, raw: Json) -> None:
+        message, previous = raw.get("message"), self._started_message
+        if not isinstance(message, dict):  # proxies before Bedrock send null (pydantic/pydantic-ai#5818)
+            if message is not None:
+                self._sink.unknown(raw)
+            return
+        if previous is not None and _is_equal(message, previous):
+            return
+        if previous is not None:
+            message_id, previous_id = as_text(message.get("id")), as_text(previous.get("id"))
+            if message_id is not None and message_id == previous_id:
+                self._update_usage(message.get("usage"))
+                return
+            self._blocks.restart()
+            self._sink.warn(
+                "message_restarted", f"message {message_id} started within message {previous_id}; both are kept"
+            )
+        self._started_message = message
+        self._message(message)
+
+    def _message(self, message: Json) -> None:
+        """Read a message: empty at the start of a stream, complete in a body that was not streamed."""
+        self._sink.identify(as_text(message.get("id")), as_text(message.get("model")))
+        content = message.get("content")
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        for index, block in enumerate(content if isinstance(content, list) else ()):
+            if isinstance(block, dict):
+                self._blocks.start(index, block, is_complete=True)
+                self._blocks.stop(index, block)
+            else:
+                self._sink.unknown(block)
+        self._update_usage(message.get("usage"))
+        self._read_stop(message)
+
+    def _message_delta(self, raw: Json) -> None:
+        raw_delta = raw.get("delta")
+        delta: Json = raw_delta if isinstance(raw_delta, dict) else {}
+        self._update_usage(raw.get("usage"))
+        self._read_stop(delta)
+        has_more = any(value for name, value in (*delta.items(), *raw.items()) if name not in _KNOWN_FIELDS)
+        if has_more or (raw_delta and not delta) or self._container is not None:
+            self._sink.unknown(raw)  # the matched stop sequence, context_management: no event has a field for them
+
+    def _read_stop(self, fields: Json) -> None:
+        """Read the fields of a message or a ``message_delta`` that concern the message's end."""
+        container = fields.get("container")
+        if container:  # without its expiry: SDK objects convert it to another form than the wire's
+            self._container = {"id": container.get("id")} if isinstance(container, dict) else container
+        details = fields.get("stop_details")
+        if details:
+            if isinstance(details, dict):
+                explanation = as_text(details.get("explanation"))
+                if explanation is not None:
+                    self._choice.refusal(explanation)
+                details = dict(sorted(details.items(), key=lambda item: str(item[0])))  # SDK objects reorder the fields
+            self._sink.warn("stop_details", f"the provider sent details of its stop: {json_or_placeholder(details)}")
+        reason = fields.get("stop_reason")
+        if reason is None or reason == "":
+            return
+        self._end_blocks()
+        self._choice.finish(*read_finish_reason(reason, FINISH_REASONS))
+
+    def _terminate(self) -> None:
+        self._end_blocks()
+        self._sink.terminate()
+
+    def _end_blocks(self) -> None:
+        self._blocks.end()
+        if self._container is not None:
+            # Code that waits for a client's tool continues in this container: the next request must name it, so it is
+            # kept with the call (https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/programmatic-tool-calling).
+            key = self._blocks.last_call_key()
+            if key is not None:
+                self._choice.add_metadata({"container": self._container}, key)
+                self._container = None
+
+    def _update_usage(self, usage: Any) -> None:
+        """Merge a report of usage into the earlier ones and pass the result to the sink.
+
+        Reports are cumulative: of each field the last value counts, and a field that is absent keeps its value. The
+        vendor counts the parts of the prompt separately (``input_tokens`` is what was neither read from the cache nor
+        written to it), so the prompt's total is the sum of the merged fields.
+        """
+        if not isinstance(usage, dict):
+            return
+        fields = self._usage_fields
+        for name, value in usage.items():
+            if value is not None and (value or not fields.get(name)):
+                fields[name] = value
+        cache_read = as_integer(fields.get("cache_read_input_tokens"))
+        cache_write = as_integer(fields.get("cache_creation_input_tokens"))
+        uncached = as_integer(fields.get("input_tokens"))
+        prompt = [count for count in (uncached, cache_read, cache_write) if count is not None]
+        details = fields.get("output_tokens_details")
+        self._sink.usage(
+            Usage(
+                input_tokens=sum(prompt) if prompt else None,
+                output_tokens=as_integer(fields.get("output_tokens")),
+                reasoning_tokens=as_integer(details.get("thinking_tokens")) if isinstance(details, dict) else None,
+                cache_read_tokens=cache_read,
+                cache_write_tokens=cache_write,
+                raw=dict(fields),
+            )
+        )
+
+
+def _is_equal(one: Json, other: Json) -> bool:
+    try:
+        return one == other
+    except RecursionError:
+        return False

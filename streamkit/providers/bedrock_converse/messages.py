@@ -1,0 +1,244 @@
+"""History as Converse messages, and the fields of a request's body that the conversation determines.
+
+The form follows from what the API refuses: roles alternate and a user begins; all results of a batch are in the one
+user message after their calls (https://docs.aws.amazon.com/bedrock/latest/userguide/tool-use-inference-call.html); no
+text is blank (langchain-ai/langchain-aws#403); nothing follows the calls of an assistant message, and no assistant
+message is reasoning only, because newer models take either for a prefilled response
+(NousResearch/hermes-agent#108200, #105780); only a user's message has images and documents, and a document needs a text
+next to it (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html). Reasoning is sent back
+with its signature or encrypted, as it came, and only to this provider: some models refuse unsigned reasoning, and none
+needs what was left out (langchain-ai/langchain-aws#1229).
+
+This module must not depend on streams. It does not repair a history: a call without a result remains one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from streamkit.history.content import (
+    Content,
+    FileBlock,
+    ImageBlock,
+    ReasoningBlock,
+    TextBlock,
+    ToolCallBlock,
+    ToolResponseBlock,
+)
+from streamkit.providers.bedrock_converse.media import media_part, result_content
+from streamkit.providers.bedrock_converse.schema import Json
+from streamkit.providers.bedrock_converse.strict import STRICT
+from streamkit.providers.block_renderer import BlockRenderer
+from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
+from streamkit.tools import Tool, strict_parameters
+
+__all__ = ["build_request", "convert_media", "render_messages"]
+
+_TOOL_CHOICES: dict[str, Json] = {"auto": {"auto": {}}, "required": {"any": {}}}
+_DESCRIPTION_OF_PAST_TOOL = "A tool of the conversation so far. It cannot be called any more."
+
+
+def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
+    """Return a conversation as Converse messages, with the system text outside of them.
+
+    Args:
+        contents: The conversation.
+        traits: The traits of the target.
+        ids: ``origin`` sends this provider's own ids back; else every id is made from the canonical one.
+
+    Raises:
+        UnsupportedContent: A person's image or file is in a form that the API does not accept.
+    """
+    return ConverseRenderer(traits, ids).render(contents)
+
+
+def build_request(
+    rendered: RenderedMessages,
+    traits: Traits,
+    *,
+    tools: Sequence[Tool] = (),
+    tool_choice: ToolChoice | None = None,
+    stream: bool = True,
+) -> Json:
+    """Return the fields of a body that the conversation determines; the request's path decides if it is streamed.
+
+    The API has no tool choice ``none``, and it refuses calls and results in a history without ``toolConfig``
+    (langgenius/dify#16421). So for ``none`` the tools stay and the choice is left out. Without tools, those that the
+    history calls are declared with an open schema. The provider's own tools whose calls are sent back are declared as
+    ``systemTool``.
+
+    Raises:
+        UsageError: The schema of a strict tool cannot be converted.
+    """
+    body: Json = dict(rendered.request_fields)
+    body[traits.messages_field] = rendered.messages
+    client_tools, system_tools = _called_tools(rendered.messages)
+    strict = strict_parameters(tools, STRICT)
+    specs = [_tool_spec(tool.name, tool.description, tool.parameters, strict.get(tool.name)) for tool in tools]
+    if not specs:
+        specs = [_tool_spec(name, _DESCRIPTION_OF_PAST_TOOL, {"type": "object"}) for name in client_tools]
+    specs += [{"systemTool": {"name": name}} for name in system_tools]
+    if specs:
+        body["toolConfig"] = {"tools": specs}
+        if tools and tool_choice is not None and tool_choice != "none":
+            body["toolConfig"]["toolChoice"] = dict(_TOOL_CHOICES.get(tool_choice) or {"tool": {"name": tool_choice}})
+    return body
+
+
+def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
+    """Return an image or a file as a part.
+
+    Raises:
+        UnsupportedContent: The API does not accept it in this form.
+    """
+    return media_part(block)
+
+
+def _tool_spec(name: str, description: str, parameters: Json, strict_schema: Json | None = None) -> Json:
+    spec: Json = {"name": name}
+    if description:  # an empty one is refused
+        spec["description"] = description
+    spec["inputSchema"] = {"json": parameters if strict_schema is None else strict_schema}
+    if strict_schema is not None:
+        spec["strict"] = True
+    return {"toolSpec": spec}
+
+
+def _called_tools(messages: Sequence[Json]) -> tuple[list[str], list[str]]:
+    """Return the names of the tools that messages call, each once: the client's tools, and those the service runs."""
+    client_tools: dict[str, None] = {}
+    system_tools: dict[str, None] = {}
+    for message in messages:
+        parts = message.get("content")
+        for part in parts if isinstance(parts, list) else ():
+            use = part.get("toolUse") if isinstance(part, dict) else None
+            if isinstance(use, dict) and isinstance(use.get("name"), str):
+                (client_tools if _is_client_call(part) else system_tools)[use["name"]] = None
+    return list(client_tools), list(system_tools)
+
+
+class ConverseRenderer(BlockRenderer):
+    """A rendering of a conversation to Converse messages."""
+
+    target = "Bedrock"
+    accepts_blank_results = False
+
+    def finish(self) -> None:
+        """Apply the rules for the order of messages and of the parts in them."""
+        if self.system:
+            self.request_fields["system"] = [{"text": text} for text in self.system]
+        self._omit_reasoning_only_messages()
+        self.put_results_first()
+        for message in self.messages:
+            if message["role"] == "assistant":
+                message["content"] = self._put_calls_last(message["content"])
+            else:
+                self._complete_documents(message["content"])
+        self.strip_last_text()
+        self.begin_with_user_text()
+
+    def _omit_reasoning_only_messages(self) -> None:
+        messages, self.messages = self.messages, []
+        for message in messages:
+            parts = message["content"]
+            if message["role"] == "assistant" and all("reasoningContent" in part for part in parts):
+                self.report(
+                    "a response with reasoning only was left out: the model would take it for a prefilled response"
+                )
+            else:
+                self.push(message["role"], parts, self.contents_of(message))
+
+    def _put_calls_last(self, parts: list[Json]) -> list[Json]:
+        """Return parts with late text before the calls: an assistant message that has calls ends with one."""
+        calls = [index for index, part in enumerate(parts) if _is_client_call(part)]
+        if not calls:
+            return parts
+        first, last = calls[0], calls[-1]
+        late = {index for index, part in enumerate(parts) if index > first and (_is_text(part) or index > last)}
+        if not late:
+            return parts
+        self.report("parts after a call in the same message were moved before it")
+        others = [part for index, part in enumerate(parts) if index >= first and index not in late]
+        return [*parts[:first], *(parts[index] for index in sorted(late)), *others]
+
+    def _complete_documents(self, parts: list[Json]) -> None:
+        """Make the names of documents unique, and add a text if there is none next to them."""
+        result_parts = [inner for part in parts for inner in part.get("toolResult", {}).get("content", ())]
+        names: set[str] = set()
+        for part in [*parts, *result_parts]:
+            if "document" in part:
+                name = part["document"]["name"]
+                number = 2
+                while part["document"]["name"] in names:
+                    part["document"]["name"] = f"{name} ({number})"
+                    number += 1
+                names.add(part["document"]["name"])
+        if any("document" in part for part in parts) and not any("text" in part for part in parts):
+            parts.append({"text": "(see the document)"})
+            self.report("a text was added to a message with a document: the API requires one")
+
+    # ------------------------------------------------------------ one block
+
+    def text_block(self, text: str) -> Json:
+        """Return a ``text`` part."""
+        return {"text": text}
+
+    def media_block(self, block: ImageBlock | FileBlock) -> Json:
+        """Return an ``image``, ``video`` or ``document`` part."""
+        return media_part(block)
+
+    def text_parts(self, block: TextBlock) -> list[Json]:
+        """Return text as a ``text`` part, or as ``citationsContent`` if it has citations; none for blank text."""
+        parts = super().text_parts(block)
+        citations = block.metadata.get("citations")
+        if parts and isinstance(citations, list) and citations and self.is_own(block):
+            return [{"citationsContent": {"content": parts, "citations": citations}}]
+        return parts
+
+    def result_parts(self, block: ToolResponseBlock) -> list[Json]:
+        """Return a result as a ``toolResult`` part."""
+        result: Json = {"toolUseId": self.ids.result_id(block)}
+        failure = self.failure_text(block)
+        if failure is None:
+            result["content"] = result_content(block.result, self.changes)
+        else:
+            result["content"] = [{"text": failure}]
+            result["status"] = "error"
+        return [{"toolResult": result}]
+
+    def reasoning_block(self, block: ReasoningBlock) -> Json | None:
+        """Return a ``reasoningContent`` part, the encrypted one if the reasoning came so."""
+        if isinstance(block.opaque, dict) and "reasoningContent" in block.opaque:
+            return block.opaque
+        signature = block.signature or block.metadata.get("signature")
+        if isinstance(signature, str) and signature:
+            return {"reasoningContent": {"reasoningText": {"text": block.text, "signature": signature}}}
+        return None
+
+    def call_block(self, block: ToolCallBlock) -> Json:
+        """Return a ``toolUse`` part."""
+        arguments = self.arguments_object(block.parameters, block.name)
+        call_id, name = self.ids.call_id(block), self.tool_name(block.name)
+        return {"toolUse": {"toolUseId": call_id, "name": name, "input": arguments}}
+
+    def is_block(self, raw: Any) -> bool:
+        """Return True if a value is an object that is not empty."""
+        return isinstance(raw, dict) and bool(raw)
+
+    def read_call_id(self, block: Json) -> str | None:
+        """Return the id of a client's ``toolUse`` part."""
+        return block["toolUse"].get("toolUseId") if _is_client_call(block) else None
+
+    def read_result_id(self, block: Json) -> str | None:
+        """Return the id of the call of a ``toolResult`` part."""
+        return block["toolResult"].get("toolUseId") if "toolResult" in block else None
+
+
+def _is_client_call(part: Json) -> bool:
+    """Return True if a part is a call of the client's, not of a tool that the service runs."""
+    return isinstance(part.get("toolUse"), dict) and "type" not in part["toolUse"]
+
+
+def _is_text(part: Json) -> bool:
+    return "text" in part or "citationsContent" in part

@@ -1,0 +1,237 @@
+"""The parser of Bedrock ConverseStream.
+
+The fast path is a delta of text, arguments or reasoning in an open block: one decode, a few attributes, one call of the
+sink. All else about blocks is in ``content_blocks``. This module reads what concerns the message: its stop reason,
+usage, errors, and messages that come complete.
+
+Usage follows ``messageStop``, in ``metadata``. So the reason in ``messageStop`` confirms the turn, and the turn is
+terminated when both were received, in either order; a stream that ends without ``metadata`` is complete too. Only a
+``messageStop`` without a reason terminates by itself.
+
+It must not depend on canonical ids, on the completeness of JSON, on history or on I/O.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import msgspec
+
+from streamkit.calls import StreamError, Usage
+from streamkit.events import NormalizedToolChunk
+from streamkit.providers import aws_frames
+from streamkit.providers.bedrock_converse.content_blocks import ContentBlockReader
+from streamkit.providers.bedrock_converse.schema import DECODER, Json
+from streamkit.providers.bedrock_converse.traits import FINISH_REASONS
+from streamkit.providers.decoding import as_integer, as_text, error_message
+from streamkit.providers.finish_reasons import read_finish_reason
+from streamkit.providers.provider import Sink, Traits
+
+__all__ = ["BedrockConverseParser", "create_parser"]
+
+_decode = DECODER.decode
+_EVENTS = ("contentBlockDelta", "contentBlockStart", "contentBlockStop", "messageStart", "messageStop", "metadata")
+#: Fields of ``metadata``, or of a complete body, that are not kept in the raw usage.
+_NOT_IN_RAW_USAGE = frozenset(
+    {"usage", "p", "output", "stopReason", "additionalModelResponseFields", "ResponseMetadata"}
+)
+
+
+def create_parser(sink: Sink, traits: Traits) -> BedrockConverseParser:
+    """Return a parser for one turn that reports to ``sink``."""
+    return BedrockConverseParser(sink)
+
+
+class BedrockConverseParser:
+    """A parser of one ConverseStream, or of one response of Converse."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._choice = sink.choice(0)
+        self._text = self._choice.text
+        self._reasoning = self._choice.reasoning
+        self._tool = self._choice.tool
+        self._blocks = ContentBlockReader(sink)
+        self._text_at = self._blocks.text_keys.get
+        self._reasoning_at = self._blocks.reasoning_keys.get
+        self._call_at = self._blocks.call_keys.get
+        self._has_stop = False  # messageStop was received
+        self._has_metadata = False  # metadata was received
+
+    def frame(self, name: bytes, data: bytes) -> None:
+        """Read one event; a frame without a name is one as boto3 yields it, or a complete body."""
+        if name == b"contentBlockDelta":
+            try:
+                event = _decode(data)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                self._parse_slow(name, data)
+                return
+            delta, index = event.delta, event.content_block_index
+            if delta is not None and index.__class__ is int:
+                text, tool_use, reasoning = delta.text, delta.tool_use, delta.reasoning_content
+                if text is not None:
+                    key = self._text_at(index)
+                    if key is not None and text.__class__ is str and tool_use is None and reasoning is None:
+                        if text:  # Nova sends empty texts too
+                            self._text(text, key)
+                        return
+                elif tool_use is not None:
+                    text, key = tool_use.input, self._call_at(index)
+                    if key is not None and text.__class__ is str and text and tool_use.tool_use_id is None:
+                        self._tool(NormalizedToolChunk("delta", None, None, None, text, key))
+                        return
+                elif reasoning is not None:
+                    text, key = reasoning.text, self._reasoning_at(index)
+                    is_text = reasoning.signature is None and reasoning.redacted_content is None
+                    if key is not None and text.__class__ is str and text and is_text:
+                        self._reasoning(text, "text", key)
+                        return
+        self._parse_slow(name, data)
+
+    def end(self) -> None:
+        """Finalize the blocks that have no stop event when the stream ends."""
+        self._blocks.end()
+
+    def chunk(self, data: dict[str, Any]) -> None:
+        """Read one event as boto3 yields it, ``{name: body}``, or a response of Converse."""
+        try:
+            data = _encode_binary(data)
+        except RecursionError:
+            self._sink.fail(StreamError("limit_exceeded", "a chunk is nested too deeply"))
+            return
+        known = [name for name in data if name in _EVENTS or aws_frames.is_exception(name)]
+        for name in known:
+            self._event(name, data[name])
+        output = data.get("output")
+        if known:
+            rest = {name: value for name, value in data.items() if name not in known and name != "p"}
+            if rest:
+                self._sink.unknown(rest)
+        elif isinstance(output, dict) and isinstance(output.get("message"), dict):
+            self._body(output["message"], data)
+        elif (error := aws_frames.error_of_body(data)) is not None:
+            self._sink.fail(error)
+        elif data.get("error"):
+            message = error_message(data) or "the provider reported an error"
+            self._sink.fail(StreamError("provider_error", message, raw=data))
+        else:
+            self._sink.unknown(data)
+
+    # ------------------------------------------------------------ frames that are not a plain delta
+
+    def _parse_slow(self, name: bytes, data: bytes) -> None:
+        raw, error = aws_frames.read_frame(name, data)
+        if error is not None:
+            self._sink.fail(error)
+        elif name:
+            self._event(name.decode("utf-8", "replace"), raw)
+        elif isinstance(raw, dict):
+            self.chunk(raw)
+        else:
+            self._sink.unknown(raw)
+
+    def _event(self, name: str, body: Any) -> None:
+        if aws_frames.is_exception(name):
+            self._sink.fail(aws_frames.to_stream_error(name, body))
+        elif not isinstance(body, dict) or name not in _EVENTS:
+            self._sink.unknown({name: body})
+        elif name == "contentBlockDelta":
+            delta = body.get("delta")
+            if isinstance(delta, dict):
+                self._blocks.delta(body.get("contentBlockIndex"), delta, {name: body})
+            else:
+                self._sink.unknown({name: body})
+        elif name == "contentBlockStart":
+            start = body.get("start")
+            if isinstance(start, dict):
+                self._blocks.start(body.get("contentBlockIndex"), start)
+            elif start is not None:
+                self._sink.unknown({name: body})
+        elif name == "contentBlockStop":
+            self._blocks.stop(body.get("contentBlockIndex"))
+        elif name == "messageStart":
+            if self._blocks.has_started:
+                self._blocks.end()
+                self._sink.warn("message_restarted", "a message started inside the stream of another; both are kept")
+            self._sink.heartbeat()
+        elif name == "messageStop":
+            self._message_stop(body)
+        else:
+            self._metadata(body)
+
+    # ------------------------------------------------------------ the message
+
+    def _message_stop(self, body: Json) -> None:
+        self._blocks.end()
+        extra_fields = body.get("additionalModelResponseFields")
+        if extra_fields:
+            self._sink.unknown({"messageStop": {"additionalModelResponseFields": extra_fields}})
+        reason = body.get("stopReason")
+        self._has_stop = True
+        if reason is None or reason == "":
+            self._sink.terminate()
+            return
+        self._choice.finish(*read_finish_reason(reason, FINISH_REASONS))
+        if self._has_metadata:
+            self._sink.terminate()
+
+    def _metadata(self, body: Json) -> None:
+        self._has_metadata = True
+        trace = body.get("trace")
+        router = trace.get("promptRouter") if isinstance(trace, dict) else None
+        if isinstance(router, dict):
+            self._sink.identify(None, as_text(router.get("invokedModelId")))
+        self._report_usage(body)
+        if self._has_stop:
+            self._sink.terminate()
+
+    def _report_usage(self, body: Json) -> None:
+        """Report the tokens.
+
+        The service counts the parts of the prompt separately: ``inputTokens`` is what was neither read from the cache
+        nor written to it, https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html
+        """
+        usage = body.get("usage")
+        if not isinstance(usage, dict):
+            return
+        uncached = as_integer(usage.get("inputTokens"))
+        cache_read, cache_write = (
+            as_integer(usage.get(name)) for name in ("cacheReadInputTokens", "cacheWriteInputTokens")
+        )
+        prompt = [count for count in (uncached, cache_read, cache_write) if count is not None]
+        # The rest of the metadata (metrics, trace, serviceTier) describes the response, too.
+        rest = {name: value for name, value in body.items() if name not in _NOT_IN_RAW_USAGE and value}
+        self._sink.usage(
+            Usage(
+                input_tokens=sum(prompt) if prompt else None,
+                output_tokens=as_integer(usage.get("outputTokens")),
+                cache_read_tokens=cache_read,
+                cache_write_tokens=cache_write,
+                raw={**usage, **rest},
+            )
+        )
+
+    def _body(self, message: Json, body: Json) -> None:
+        """Read a response of Converse."""
+        content = message.get("content")
+        for index, block in enumerate(content if isinstance(content, list) else ()):
+            if isinstance(block, dict):
+                self._blocks.read_complete(index, block)
+            else:
+                self._sink.unknown(block)
+        self._metadata(body)
+        self._message_stop(body)
+
+
+def _encode_binary(value: Any) -> Any:
+    """Return plain data with base64 text for the bytes that boto3 yields; the value itself if it contains none."""
+    if isinstance(value, dict):
+        items = {name: _encode_binary(item) for name, item in value.items()}
+        return items if any(items[name] is not item for name, item in value.items()) else value
+    if isinstance(value, list):
+        elements = [_encode_binary(item) for item in value]
+        return elements if any(new is not old for new, old in zip(elements, value, strict=True)) else value
+    if isinstance(value, (bytes, bytearray)):
+        return b64encode(value).decode()
+    return value

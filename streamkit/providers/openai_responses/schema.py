@@ -1,0 +1,169 @@
+"""What api.openai.com streams from ``/v1/responses``, as types: the vocabulary of the Responses API.
+
+Wire: https://platform.openai.com/docs/api-reference/responses-streaming and the types of the official Python SDK 3.52.
+
+A response is a list of items (a message, reasoning, a call), each event names itself in ``type``, and nothing is said
+only once::
+
+    response.created / queued / in_progress     {response: {id, model, output: [], ...}}
+    response.output_item.added                  {output_index, item}                  as it begins, mostly empty
+    response.<what>.delta                       {item_id, output_index, content_index | summary_index, delta}
+    response.<what>.done                        the same with the whole text          a snapshot, authoritative
+    response.output_item.done                   {output_index, item}                  a snapshot of the item
+    response.completed / incomplete / failed    {response: {output: [...], usage}}    a snapshot of all; the end
+    error, keepalive                            between any two of them
+
+The deltas are the hot events and the only struct. The others come a handful of times in a turn, and their items must be
+kept whole to be sent back, so they are read as plain data. Leaves are ``Any`` and ``type`` a plain string: imitators
+leave out ``item_id`` (or give another one with every event), ``output_index`` and ``content_index``.
+
+This file knows the wire alone: nothing of sinks, history or requests.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+__all__ = [
+    "CALL_TEXT",
+    "CLIENT_RUN",
+    "DECODER",
+    "END_OF",
+    "FAMILY",
+    "PROGRESS",
+    "SERVER_RESULTS",
+    "SERVER_TOOLS",
+    "TEXT_DELTAS",
+    "TEXT_DONES",
+    "ResponseStreamEvent",
+    "Json",
+    "PartKind",
+]
+
+Json: TypeAlias = dict[str, Any]
+
+#: What a part of an item holds.
+PartKind: TypeAlias = Literal["text", "refusal", "summary", "reasoning"]
+
+#: Providers that take each other's items back.
+FAMILY = frozenset({"openai_responses"})
+
+#: The events that bring a piece of a part. The shorter names of reasoning are those of an earlier reference
+#: (https://community.openai.com/t/two-different-responses-events-for-reasoning-summary/1285333).
+TEXT_DELTAS: dict[str, PartKind] = {
+    "response.output_text.delta": "text",
+    "response.refusal.delta": "refusal",
+    "response.reasoning_summary_text.delta": "summary",
+    "response.reasoning_text.delta": "reasoning",
+    "response.reasoning_summary.delta": "summary",
+    "response.reasoning.delta": "reasoning",
+}
+
+#: The events that bring a part's whole text, and the field in which it stands.
+TEXT_DONES: dict[str, tuple[PartKind, str]] = {
+    "response.output_text.done": ("text", "text"),
+    "response.refusal.done": ("refusal", "refusal"),
+    "response.reasoning_summary_text.done": ("summary", "text"),
+    "response.reasoning_text.done": ("reasoning", "text"),
+    "response.reasoning_summary.done": ("summary", "text"),
+    "response.reasoning.done": ("reasoning", "text"),
+}
+
+#: The items that are calls to the client, and the field of each that holds what it is called with.
+CALL_TEXT = {"function_call": "arguments", "custom_tool_call": "input"}
+
+#: The items that the provider's own tools make: the tool's name, and the fields of what it was given and of its result.
+#: ``mcp_call`` has the name of the tool that was called; a result that has no field of its own is the item's status.
+SERVER_TOOLS: dict[str, tuple[str, str, str]] = {
+    "web_search_call": ("web_search", "action", ""),
+    "file_search_call": ("file_search", "queries", "results"),
+    "code_interpreter_call": ("code_interpreter", "code", "outputs"),
+    "image_generation_call": ("image_generation", "revised_prompt", ""),
+    "mcp_call": ("", "arguments", "output"),
+    "mcp_list_tools": ("mcp_list_tools", "server_label", "tools"),
+    "tool_search_call": ("tool_search", "arguments", ""),
+    "shell_call": ("shell", "action", ""),
+    "program": ("program", "code", ""),
+}
+
+#: The items that hold the result of another item: the tool's name, and the field of the result.
+SERVER_RESULTS: dict[str, tuple[str, str]] = {
+    "tool_search_output": ("tool_search", "tools"),
+    "shell_call_output": ("shell", "output"),
+    "program_output": ("program", "result"),
+}
+
+#: The items that wait for the client to do something for which there is no word here yet.
+CLIENT_RUN = frozenset(
+    {
+        "apply_patch_call",
+        "computer_call",
+        "local_shell_call",
+        "mcp_approval_request",
+        "shell_call",  # unless it runs in the provider's own container
+        "tool_search_call",  # where its ``execution`` is the client's
+    }
+)
+
+#: The events that say how far a provider's own tool is. What they bring piece by piece, their item's end brings whole.
+PROGRESS = frozenset(
+    f"response.{name}"
+    for name in (
+        "apply_patch_call_operation_diff.delta",
+        "apply_patch_call_operation_diff.done",
+        "code_interpreter_call.completed",
+        "code_interpreter_call.in_progress",
+        "code_interpreter_call.interpreting",
+        "code_interpreter_call_code.delta",
+        "code_interpreter_call_code.done",
+        "compaction.compacting",
+        "file_search_call.completed",
+        "file_search_call.in_progress",
+        "file_search_call.searching",
+        "image_generation_call.completed",
+        "image_generation_call.generating",
+        "image_generation_call.in_progress",
+        "mcp_call.completed",
+        "mcp_call.failed",
+        "mcp_call.in_progress",
+        "mcp_call_arguments.delta",
+        "mcp_call_arguments.done",
+        "mcp_list_tools.completed",
+        "mcp_list_tools.failed",
+        "mcp_list_tools.in_progress",
+        "shell_call_command.added",
+        "shell_call_command.delta",
+        "shell_call_command.done",
+        "shell_call_output_content.delta",
+        "shell_call_output_content.done",
+        "web_search_call.completed",
+        "web_search_call.in_progress",
+        "web_search_call.searching",
+    )
+)
+
+#: The events that end a response, and the status that each stands for where the response does not say it.
+END_OF = {
+    "response.completed": "completed",
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+    "response.cancelled": "cancelled",
+    "response.done": "completed",  # the name of the first previews and of the Realtime API
+}
+
+
+class ResponseStreamEvent(Struct, gc=False):
+    """Any event; only the deltas are read from here."""
+
+    type: str = ""
+    delta: Any = None
+    item_id: Any = None
+    output_index: Any = None
+    content_index: Any = None
+    summary_index: Any = None
+
+
+DECODER = msgspec.json.Decoder(ResponseStreamEvent)

@@ -1,0 +1,414 @@
+"""Requests made again, other providers asked, hooks before follow-up requests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from execution.chat_chunks import answer, as_bytes
+from virtual_clock import on_a_virtual_clock
+
+from streamkit import Content, RoundContext, StreamError, StreamInterrupted, UsageError, run_loop
+from streamkit.events import Event, Failed, Warned
+from streamkit.execution import request
+from streamkit.execution.policies import delay, is_programming_error, is_retryable
+
+HISTORY = [Content.system("Be brief."), Content.human("Weather in Oslo?")]
+CALL = ("get_weather", {"city": "Oslo"})
+SIGNED = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+
+
+async def get_weather(city: str) -> str:
+    return f"{city}: rain"
+
+
+class Model:
+    """A model that returns its responses one after the other, and raises those that are exceptions."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[RoundContext] = []
+
+    def __call__(self, context: RoundContext) -> Any:
+        self.asked.append(context)
+        given = self.answers.pop(0)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+
+def rejected(status: int, headers: dict[str, str] | None = None, body: bytes = b"{}") -> httpx.HTTPStatusError:
+    request = httpx.Request("POST", "http://provider.example/v1")
+    response = httpx.Response(status, headers=headers or {}, content=body, request=request)
+    return httpx.HTTPStatusError(f"{status}", request=request, response=response)
+
+
+def anthropic(*content: dict[str, Any], reason: str = "end_turn") -> list[dict[str, Any]]:
+    return [{"id": "m", "type": "message", "role": "assistant", "model": "m", "usage": {}, "content": list(content),
+             "stop_reason": reason}]  # fmt: skip
+
+
+@pytest.fixture
+def delays(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Record the delays between attempts instead of waiting."""
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(request.anyio, "sleep", sleep)  # type: ignore[attr-defined]
+    monkeypatch.setattr(request.random, "random", lambda: 0.0)  # type: ignore[attr-defined]
+    return waits
+
+
+async def collect_events(run: Any) -> list[Event]:
+    async with run:
+        return [event async for event in run]
+
+
+def loop(model: Any, **more: Any) -> Any:
+    return run_loop(model, **{"provider": "openai_chat", "tools": [get_weather], "history": HISTORY} | more)
+
+
+# ---------------------------------------------------------------- when, and after how long
+
+
+@pytest.mark.parametrize(
+    ("error", "helps"),
+    [
+        (StreamError("transport_error", "ConnectError"), True),
+        (StreamError("stream_truncated", "the body is empty"), True),
+        (StreamError("provider_error", "slow down", status=429), True),
+        (StreamError("provider_error", "busy", status=529), True),
+        (StreamError("provider_error", "bad request", status=400), False),
+        (StreamError("provider_error", "no such key", status=401), False),
+        (StreamError("protocol_error", "HTML", status=502), True),
+        (StreamError("protocol_error", "HTML"), False),
+        (StreamError("limit_exceeded", "too long"), False),
+        (StreamError("provider_error", "?", raw={"type": "overloaded_error"}), True),
+        (StreamError("provider_error", "?", raw={"type": "error", "error": {"type": "overloaded_error"}}), True),
+        (StreamError("provider_error", "?", raw={"error": {"code": "rate_limit_exceeded"}}), True),
+        (StreamError("provider_error", "?", raw={"error": {"code": 503, "status": "UNAVAILABLE"}}), True),
+        (StreamError("provider_error", "?", raw={"throttlingException": {"message": "x"}}), True),
+        (StreamError("provider_error", "?", raw={"type": "invalid_request_error"}), False),
+        (StreamError("provider_error", "?", raw="overloaded_error"), False),
+    ],
+)
+def test_temporary_errors_are_retryable(error: StreamError, helps: bool) -> None:
+    assert is_retryable(error, None) is helps
+
+
+@pytest.mark.parametrize("cause", [TypeError(), KeyError("x"), AttributeError(), ZeroDivisionError(), ValueError()])
+def test_a_programming_error_is_not_retryable(cause: Exception) -> None:
+    assert is_programming_error(cause)
+    assert not is_retryable(StreamError("transport_error", "x"), cause)
+    assert not is_programming_error(ConnectionError())
+    assert not is_programming_error(None)
+
+
+def test_the_delay_doubles_up_to_a_limit_and_jitter_shortens_it_by_a_quarter() -> None:
+    error = StreamError("transport_error", "x")
+    assert [delay(error, attempt, 0.0) for attempt in range(1, 8)] == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
+    assert delay(error, 3, 1.0) == 1.5
+    assert delay(error, 5000, 0.0) == 8.0
+
+
+def test_the_providers_delay_is_obeyed_up_to_a_limit() -> None:
+    assert delay(StreamError("provider_error", "x", status=429, retry_after=7.5), 1, 1.0) == 7.5
+    assert delay(StreamError("provider_error", "x", status=429, retry_after=3600.0), 1, 1.0) is None
+
+
+# ---------------------------------------------------------------- retries
+
+
+@pytest.mark.anyio
+async def test_a_request_that_fails_before_its_first_event_is_made_again(delays: list[float]) -> None:
+    model = Model(
+        httpx.ConnectError("no route"),
+        rejected(503),
+        answer("", CALL),
+        rejected(500),
+        answer("Rain."),
+    )
+    run = loop(model, retries=2)
+    events = await collect_events(run)
+    assert (run.ended, run.text, run.rounds) == ("answered", "Rain.", 2)
+    assert delays == [0.5, 1.0, 0.5]
+    assert not [event for event in events if isinstance(event, Failed)]
+    assert [event.code for event in events if isinstance(event, Warned)] == ["request_retried"] * 3
+    assert [context.round for context in model.asked] == [0, 0, 0, 1, 1]
+    assert [content.speaker for content in run.contents] == ["ai", "tool", "ai"]
+
+
+@pytest.mark.anyio
+async def test_by_default_nothing_is_retried(delays: list[float]) -> None:
+    model = Model(rejected(503))
+    with pytest.raises(StreamInterrupted):
+        await loop(model)
+    assert (len(model.asked), delays) == (1, [])
+
+
+@pytest.mark.anyio
+async def test_after_the_last_retry_the_failure_is_an_event_and_is_raised(delays: list[float]) -> None:
+    model = Model(*[rejected(503)] * 3)
+    run = loop(model, retries=2)
+    events: list[Event] = []
+    with pytest.raises(StreamInterrupted) as raised:  # noqa: PT012 - what is watched raises
+        async with run:
+            async for event in run:
+                events += [event]
+    assert raised.value.error.status == 503
+    assert run.ended == "error"
+    assert [event.type for event in events] == ["round_started", "warned", "warned", "failed"]
+    assert delays == [0.5, 1.0]
+
+
+@pytest.mark.anyio
+async def test_retry_after_is_obeyed(delays: list[float]) -> None:
+    await loop(Model(rejected(429, {"retry-after": "3"}), answer("Rain.")), retries=1)
+    assert delays == [3.0]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "failure", [rejected(400), rejected(401), TypeError("no"), rejected(429, {"retry-after": "999"})]
+)
+async def test_permanent_errors_are_not_retryable(failure: Exception, delays: list[float]) -> None:
+    model = Model(failure)
+    with pytest.raises(StreamInterrupted):
+        await loop(model, retries=5)
+    assert (len(model.asked), delays) == (1, [])
+
+
+@pytest.mark.anyio
+async def test_an_in_band_error_before_any_other_event_is_retried(delays: list[float]) -> None:
+    overloaded = [{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}]
+    model = Model(overloaded, anthropic({"type": "text", "text": "Rain."}))
+    run = await loop(model, provider="anthropic", retries=1)
+    assert (run.text, delays) == ("Rain.", [0.5])
+
+
+@pytest.mark.anyio
+async def test_a_stream_that_failed_after_its_first_event_is_never_retried(delays: list[float]) -> None:
+    async def broken() -> AsyncIterator[dict[str, Any]]:
+        yield answer("It ra")[1]
+        raise httpx.ReadError("gone")
+
+    model = Model(broken(), answer("It rains."))
+    with pytest.raises(StreamInterrupted):
+        await loop(model, retries=3, fallbacks=["anthropic"])
+    assert (len(model.asked), delays) == (1, [])
+
+
+@pytest.mark.anyio
+async def test_a_stream_that_failed_before_its_first_event_is_closed(delays: list[float]) -> None:
+    opened: list[str] = []
+
+    @asynccontextmanager
+    async def stream(pieces: list[bytes]) -> AsyncIterator[list[bytes]]:
+        opened.append("opened")
+        yield pieces
+        opened.append("closed")
+
+    model = Model(stream([]), stream(as_bytes(answer("Rain."))))
+    run = await loop(model, retries=1)
+    assert run.text == "Rain."
+    assert opened == ["opened", "closed"] * 2
+
+
+@pytest.mark.anyio
+async def test_there_is_no_attempt_after_run_timeout() -> None:
+    model = Model(*[rejected(429, {"retry-after": "30"})] * 3)
+    with pytest.raises(StreamInterrupted):
+        await loop(model, retries=3, run_timeout=5.0)
+    assert len(model.asked) == 1
+
+
+@on_a_virtual_clock
+@pytest.mark.anyio
+async def test_the_delay_before_a_retry_can_be_canceled() -> None:
+    model = Model(rejected(429, {"retry-after": "50"}))
+    run = loop(model, retries=1)
+    with anyio.move_on_after(0.05):
+        await run
+    assert run.ended == "canceled"
+
+
+@pytest.mark.anyio
+async def test_usage_of_failed_attempts_is_counted_once(delays: list[float]) -> None:
+    run = await loop(Model(rejected(503), answer("Rain.", usage=(5, 2))), retries=1)
+    assert run.usage is not None
+    assert (run.usage.input_tokens, run.usage.output_tokens) == (5, 2)
+
+
+# ---------------------------------------------------------------- other providers
+
+
+@pytest.mark.anyio
+async def test_a_fallback_gets_the_history_in_its_own_format(delays: list[float]) -> None:
+    model = Model(
+        answer("Let me look.", CALL),
+        rejected(500),
+        rejected(401),
+        anthropic({"type": "text", "text": "Rain."}),
+    )
+    run = loop(model, retries=1, fallbacks=["anthropic"])
+    events = await collect_events(run)
+    assert (run.ended, run.text) == ("answered", "Rain.")
+    assert [context.provider.name for context in model.asked] == ["openai_chat"] * 3 + ["anthropic"]
+    roles = [message["role"] for message in model.asked[3].request["messages"]]
+    assert roles == ["user", "assistant", "user"]
+    [use] = [block for block in model.asked[3].request["messages"][1]["content"] if block["type"] == "tool_use"]
+    assert use["name"] == "get_weather"
+    codes = [event.code for event in events if isinstance(event, Warned)]
+    assert codes == ["request_retried", "provider_fallback"]
+    assert [warning.code for warning in run.warnings] == codes
+    assert run.history == HISTORY + run.contents
+    assert run.contents[-1].metadata["provider"] == "anthropic"
+
+
+@pytest.mark.anyio
+async def test_the_run_stays_with_the_provider_that_succeeded() -> None:
+    use = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Oslo"}}
+    model = Model(
+        rejected(400),
+        anthropic(SIGNED, use, reason="tool_use"),
+        anthropic({"type": "text", "text": "Rain."}),
+    )
+    run = await loop(model, fallbacks=["anthropic"])
+    assert [context.provider.name for context in model.asked] == ["openai_chat", "anthropic", "anthropic"]
+    assert run.text == "Rain."
+    # what Anthropic signed goes back to it
+    assert SIGNED in model.asked[2].request["messages"][1]["content"]
+
+
+@pytest.mark.anyio
+async def test_if_all_providers_fail_the_last_error_is_raised() -> None:
+    model = Model(rejected(500), rejected(401), rejected(403))
+    with pytest.raises(StreamInterrupted) as raised:
+        await loop(model, fallbacks=["anthropic", "gemini"])
+    assert raised.value.error.status == 403
+    assert [context.provider.name for context in model.asked] == ["openai_chat", "anthropic", "gemini"]
+
+
+@pytest.mark.anyio
+async def test_a_programming_error_is_not_passed_to_a_fallback() -> None:
+    model = Model(KeyError("messages"), answer("Rain."))
+    with pytest.raises(StreamInterrupted):
+        await loop(model, fallbacks=["anthropic"])
+    assert len(model.asked) == 1
+
+
+@pytest.mark.anyio
+async def test_a_thread_has_no_fallbacks() -> None:
+    with pytest.raises(UsageError, match="pass history="):
+        run_loop(Model(), provider="openai_chat", thread=[], fallbacks=["anthropic"])
+
+
+# ---------------------------------------------------------------- hooks
+
+
+@pytest.mark.anyio
+async def test_a_hook_is_called_before_each_follow_up_request_and_may_change_it() -> None:
+    seen: list[tuple[int, list[str]]] = []
+
+    async def compact(context: RoundContext) -> RoundContext:
+        seen.append((context.round, [content.speaker for content in context.contents]))
+        return replace(context, contents=[Content.human("In short: weather?"), *context.contents[-2:]], tools=[])
+
+    model = Model(answer("", CALL), answer("Rain."))
+    run = await loop(model, before_follow_up=compact)
+    assert seen == [(1, ["system", "human", "ai", "tool"])]
+    assert "tools" not in model.asked[1].request
+    assert [content.speaker for content in run.history] == ["human", "ai", "tool", "ai"]
+    assert [content.speaker for content in run.contents] == ["ai", "tool", "ai"]  # all that the run added
+
+
+@pytest.mark.anyio
+async def test_hooks_are_called_in_order_sync_and_async_and_may_change_nothing() -> None:
+    order: list[str] = []
+
+    def first(context: RoundContext) -> None:
+        order.append(f"first {context.round}")
+
+    async def second(context: RoundContext) -> RoundContext:
+        order.append(f"second {context.round}")
+        return context
+
+    await loop(
+        Model(answer("", CALL), answer("", CALL), answer("Rain.")),
+        before_follow_up=[first, second],
+    )
+    assert order == ["first 1", "second 1", "first 2", "second 2"]
+
+
+@pytest.mark.anyio
+async def test_a_hook_may_change_the_provider_between_rounds() -> None:
+    from streamkit import providers
+
+    def cheaper(context: RoundContext) -> RoundContext:
+        return replace(context, provider=providers.get("anthropic"))
+
+    model = Model(answer("", CALL), anthropic({"type": "text", "text": "Rain."}))
+    run = await loop(model, before_follow_up=cheaper)
+    assert run.text == "Rain."
+    assert "system" in model.asked[1].request
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("wrong", [lambda context: {"tools": []}, lambda context: 1 / 0])
+async def test_an_error_in_a_hook_ends_the_run_and_keeps_its_results(wrong: Any) -> None:
+    run = loop(Model(answer("", CALL)), before_follow_up=wrong)
+    with pytest.raises((UsageError, ZeroDivisionError)):
+        await run
+    assert run.ended == "error"
+    assert [content.speaker for content in run.contents] == ["ai", "tool"]
+
+
+@pytest.mark.anyio
+async def test_a_hook_cannot_send_a_thread_to_another_provider() -> None:
+    from streamkit import providers
+
+    run = run_loop(
+        Model(answer("", CALL)),
+        provider="openai_chat",
+        tools=[get_weather],
+        thread=[{"role": "user", "content": "?"}],
+        before_follow_up=lambda context: replace(context, provider=providers.get("anthropic")),
+    )
+    with pytest.raises(UsageError, match="pass history="):
+        await run
+
+
+@pytest.mark.anyio
+async def test_no_hook_is_called_before_the_first_request_nor_between_pauses() -> None:
+    called: list[int] = []
+    model = Model(anthropic({"type": "text", "text": "Wait."}, reason="pause_turn"), anthropic())
+    await loop(model, provider="anthropic", before_follow_up=lambda context: called.append(context.round))
+    assert called == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"fallbacks": "anthropic"}, "a list of providers"),
+        ({"fallbacks": ["antropic"]}, "unknown provider"),
+        ({"before_follow_up": ["compact"]}, r"before_follow_up\[0\] must be a function"),
+        ({"approve": True}, "approve must be a function"),
+        ({"retries": -1}, "at least 0"),
+        ({"shape": "parallel"}, "'batched' or 'sequential'"),
+    ],
+)
+def test_misuse_is_rejected_at_once(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        loop(Model(), **wrong)
+
+
+def test_a_create_new_stream_that_is_not_callable_is_rejected_at_once() -> None:
+    with pytest.raises(UsageError, match="create_new_stream must be a function"):
+        loop("gpt-4")

@@ -1,0 +1,187 @@
+"""Cost is linear in the bytes, for reads of every size. Bytes touched are counted; nothing is timed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, SupportsIndex
+
+import pytest
+
+from streamkit.framing import DEFAULT_LIMIT, Framer, framer_for, json_array
+
+
+class Count:
+    """Bytes that were read or copied."""
+
+    touched = 0
+
+
+class Piece(bytes):
+    """A read that counts the bytes of every operation on it and on what is cut out of it."""
+
+    def _of(self, value: Any) -> Any:
+        Count.touched += len(value)
+        return Piece(value)
+
+    def __add__(self, other: Any) -> Any:
+        return self._of(bytes(self) + bytes(other))
+
+    def __radd__(self, other: Any) -> Any:
+        return self._of(bytes(other) + bytes(self))
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        return self._of(found) if isinstance(key, slice) else found
+
+    def __contains__(self, key: Any) -> bool:
+        Count.touched += len(self)
+        return super().__contains__(key)
+
+    def find(self, *args: Any) -> int:
+        Count.touched += len(self)
+        return super().find(*args)
+
+    def rfind(self, *args: Any) -> int:
+        Count.touched += len(self)
+        return super().rfind(*args)
+
+    def partition(self, mark: Any) -> Any:
+        Count.touched += len(self)
+        return tuple(self._of(part) for part in super().partition(mark))
+
+    def split(self, sep: Any = None, maxsplit: SupportsIndex = -1) -> Any:
+        Count.touched += len(self)
+        return [self._of(part) for part in super().split(sep, maxsplit)]
+
+    def replace(self, *args: Any) -> Any:
+        Count.touched += len(self)
+        return self._of(super().replace(*args))
+
+    def removeprefix(self, prefix: Any) -> Any:
+        return self._of(super().removeprefix(prefix))
+
+    def strip(self, *args: Any) -> Any:
+        Count.touched += len(self)
+        return self._of(super().strip(*args))
+
+
+class Kept(bytearray):
+    """A framer's buffer that counts what goes in and out."""
+
+    def __iadd__(self, other: Any) -> Kept:  # type: ignore[misc]
+        Count.touched += len(other)
+        return super().__iadd__(other)
+
+    def __bytes__(self) -> Piece:
+        Count.touched += len(self)
+        return Piece(memoryview(self))
+
+
+STRING_REST = json_array._STRING_REST
+
+
+class Pattern:
+    """A compiled pattern that counts what it runs over."""
+
+    def __init__(self, pattern: re.Pattern[bytes]) -> None:
+        self._pattern = pattern
+
+    def match(self, data: bytes, at: int) -> re.Match[bytes] | None:
+        found = self._pattern.match(data, at)
+        assert found
+        stop = found.end()
+        Count.touched += stop - at + 1
+        if data[stop : stop + 1] == b'"':  # it stopped at a string after it had looked for its end
+            rest = STRING_REST.match(data, stop + 1)
+            assert rest
+            Count.touched += rest.end() - stop
+        return found
+
+
+def touched_by(framer: Framer, stream: bytes, size: int) -> tuple[int, int]:
+    """Bytes touched, and frames given, for a stream in reads of *size* bytes."""
+    Count.touched = frames = 0
+    for at in range(0, len(stream), size):
+        frames += len(framer.feed(Piece(stream[at : at + size])))
+    frames += len(framer.close())
+    return Count.touched, frames
+
+
+def one_event(size: int) -> bytes:
+    return b'data: {"text": "' + b"x" * size + b'"}\n\n'
+
+
+def one_event_of_lines(size: int) -> bytes:
+    return b"data: a line\r\n" * (size // 14) + b"\r\n"
+
+
+def many_events(size: int) -> bytes:
+    return b'event: a\ndata: {"text": "x"}\n\nevent: b\ndata: {"text": "y"}\n\n' * (size // 60)
+
+
+def one_object(size: int) -> bytes:
+    return b'[{"text": "' + b'\\"x {' * (size // 5) + b'"}]'
+
+
+def many_values(size: int) -> bytes:
+    return b'{"text": ["x", {}]}\n' * (size // 20)
+
+
+SHAPES = [
+    ("sse", one_event),
+    ("sse", one_event_of_lines),
+    ("sse", many_events),
+    ("ndjson", one_object),
+    ("ndjson", many_values),
+    ("json_array", one_object),
+    ("json_array", many_values),
+]
+
+
+@pytest.mark.parametrize(("framing", "shape"), SHAPES, ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize("size", [1, 64, 4096, 1 << 20])
+def test_twice_the_bytes_cost_twice_as_much(
+    framing: str, shape: Any, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_INSIDE", "_OUTSIDE", "_STRING_REST"):
+        monkeypatch.setattr(json_array, name, Pattern(getattr(json_array, name)))
+
+    def cost(length: int) -> float:
+        framer: Any = framer_for(framing)
+        framer._buffer = Kept()
+        stream = shape(length)
+        touched, frames = touched_by(framer, stream, size)
+        assert frames >= 1
+        assert not framer.overflow
+        return touched / len(stream)
+
+    small, large = cost(20_000), cost(40_000)
+    assert 1 <= small < 25  # so much is read and copied for one byte of the stream, at most
+    assert large < small * 1.2 + 0.5
+
+
+def test_the_count_detects_a_framer_that_joins_every_read() -> None:
+    class Joining:
+        overflow, pending = False, b""
+
+        def __init__(self) -> None:
+            self._tail: bytes = Piece()
+
+        def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
+            *events, self._tail = (self._tail + data).split(b"\n\n")
+            return [(b"", event) for event in events]
+
+        def close(self) -> list[tuple[bytes, bytes]]:
+            return []
+
+    small, _ = touched_by(Joining(), one_event(20_000), 64)
+    large, _ = touched_by(Joining(), one_event(40_000), 64)
+    assert large > small * 3.5
+
+
+def test_an_event_of_many_megabytes_is_read_in_reads_of_any_size() -> None:
+    event = one_event(8_000_000)
+    for size in (64 * 1024, 1000):
+        framer = framer_for("sse", DEFAULT_LIMIT)
+        frames = [frame for at in range(0, len(event), size) for frame in framer.feed(event[at : at + size])]
+        assert frames == [(b"", event[6:-2])]

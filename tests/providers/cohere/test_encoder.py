@@ -1,0 +1,219 @@
+"""An emitted answer is a stream of Cohere's wire, and read again it is the same answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import wire_streams
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shared_data import RecordedStream, recorded_streams
+
+from streamkit import Turn
+from streamkit.calls import Usage
+from streamkit.history import Content, ImageBlock, OpaqueBlock, ReasoningBlock, TextBlock, ToolCallBlock
+from streamkit.providers.cohere import PROVIDERS
+
+(COHERE,) = PROVIDERS
+OWN = {"provider": "cohere"}
+RECORDED = recorded_streams("cohere", ".sse")
+
+
+def emitted(content: Content, **options: Any) -> bytes:
+    return b"".join(COHERE.emit(content, response_id="c-1", model="m", **options))
+
+
+def read(data: bytes) -> Turn:
+    return wire_streams.run("cohere", [data])[0]
+
+
+def events(data: bytes) -> list[dict[str, Any]]:
+    found = []
+    *named, done = data.decode().split("\n\n")[:-1]
+    assert done == "data: [DONE]"
+    for event in named:
+        name, payload = event.split("\n")
+        found.append(json.loads(payload.removeprefix("data: ")))
+        assert name == f"event: {found[-1]['type']}"
+    return found
+
+
+def test_plan_and_call_are_streamed_as_the_api_streams_them() -> None:
+    plan = ReasoningBlock(text="I look.", kind="plan", metadata=OWN)
+    call = ToolCallBlock(id="x", name="w", parameters={"a": "é"}, metadata={**OWN, "raw_id": "w_1"})
+    found = events(emitted(Content.ai("", plan, call), delta_size=5, usage=Usage(30, 7, 3, 4)))
+    assert found == [
+        {
+            "id": "c-1",
+            "type": "message-start",
+            "delta": {
+                "message": {"role": "assistant", "content": [], "tool_plan": "", "tool_calls": [], "citations": []}
+            },
+        },
+        {"type": "tool-plan-delta", "delta": {"message": {"tool_plan": "I loo"}}},
+        {"type": "tool-plan-delta", "delta": {"message": {"tool_plan": "k."}}},
+        {
+            "type": "tool-call-start",
+            "index": 0,
+            "delta": {
+                "message": {"tool_calls": {"id": "w_1", "type": "function", "function": {"name": "w", "arguments": ""}}}
+            },
+        },
+        {
+            "type": "tool-call-delta",
+            "index": 0,
+            "delta": {"message": {"tool_calls": {"function": {"arguments": '{"a":'}}}},
+        },
+        {
+            "type": "tool-call-delta",
+            "index": 0,
+            "delta": {"message": {"tool_calls": {"function": {"arguments": '"é"}'}}}},
+        },
+        {"type": "tool-call-end", "index": 0},
+        {
+            "type": "message-end",
+            "delta": {
+                "finish_reason": "TOOL_CALL",
+                "usage": {
+                    "billed_units": {"input_tokens": 30, "output_tokens": 7},
+                    "tokens": {"input_tokens": 30, "output_tokens": 7, "reasoning_tokens": 3},
+                    "cached_tokens": 4,
+                },
+            },
+        },
+    ]
+
+
+def test_contents_are_numbered_and_citations_stand_in_their_text() -> None:
+    cited = TextBlock(text="b", metadata={**OWN, "citations": [{"text": "b"}]})
+    found = events(emitted(Content.ai("", ReasoningBlock(text="hm"), cited)))
+    assert [(event["type"], event.get("index")) for event in found[1:-1]] == [
+        ("content-start", 0),
+        ("content-delta", 0),
+        ("content-end", 0),
+        ("content-start", 1),
+        ("content-delta", 1),
+        ("citation-start", 0),
+        ("citation-end", 0),
+        ("content-end", 1),
+    ]
+    assert found[-1]["delta"] == {"finish_reason": "COMPLETE"}
+
+
+def test_call_without_arguments_has_no_delta() -> None:
+    found = events(emitted(Content.ai("", ToolCallBlock(id="a", name="now"))))
+    assert [event["type"] for event in found[1:-1]] == ["tool-call-start", "tool-call-end"]
+    assert found[1]["delta"]["message"]["tool_calls"]["id"] == "call_a"
+
+
+@pytest.mark.parametrize(
+    ("finish", "word", "reason"),
+    [
+        ("stop", "COMPLETE", "stop"),
+        ("length", "MAX_TOKENS", "length"),
+        ("content_filter", "ERROR_TOXIC", "content_filter"),
+        ("refusal", "REFUSAL", "other"),
+        ("pause", "PAUSE", "other"),
+        ("other", "OTHER", "other"),
+        (None, "COMPLETE", "stop"),
+    ],
+)
+def test_finish(finish: Any, word: str, reason: str) -> None:
+    turn = read(emitted(Content.ai("x"), finish=finish))
+    assert turn.finish is not None
+    assert (turn.finish.raw, turn.finish.reason, turn.error) == (word, reason, None)
+
+
+def test_finish_in_error_is_the_providers_error() -> None:
+    turn = read(emitted(Content.ai("x"), finish="error"))
+    assert turn.error is not None
+    assert turn.error.kind == "provider_error"
+    assert turn.text == "x"
+
+
+def test_cut_arguments_come_back_cut() -> None:
+    cut = ToolCallBlock(id="t", name="w", metadata={"raw_arguments": '{"a":"b'})
+    turn = read(emitted(Content.ai("", cut), finish="length"))
+    assert [(call.state, call.arguments_text) for call in turn.calls] == [("incomplete", '{"a":"b')]
+
+
+def test_answers_of_other_providers_are_emitted_in_this_ones_form() -> None:
+    content = Content.ai(
+        "half \ud83d",
+        ReasoningBlock(text="sum", kind="summary", metadata={"provider": "x"}),
+        ToolCallBlock(id="t", name="w", parameters="free", kind="custom", metadata={"provider": "x", "raw_id": "r"}),
+        ImageBlock(data="https://e.org/a.png"),
+        OpaqueBlock(raw={"type": "x"}),
+        TextBlock(text="", metadata={"provider": "x", "citations": [{"a": 1}]}),
+    )
+    turn = read(emitted(content, delta_size=1))
+    assert (turn.text, turn.reasoning) == ("half \ufffd", "sum")
+    assert (turn.calls[0].raw_id, turn.calls[0].arguments) == ("call_t", {"input": "free"})
+    assert turn.warnings == []
+
+
+def test_half_of_a_surrogate_pair_is_escaped() -> None:
+    text = TextBlock.model_construct(type="text", text="a\ud83d", metadata={})
+    data = emitted(Content.model_construct(speaker="ai", blocks=[text], metadata={}))
+    assert b"a\\ud83d" in data
+    assert read(data).text == "a\ufffd"
+
+
+def test_error_body() -> None:
+    assert COHERE.error_body(429, "slow down") == {"message": "slow down"}
+
+
+@pytest.mark.parametrize("stream", RECORDED, ids=str)
+def test_recorded_answer_emitted_and_read_again_is_the_same(stream: RecordedStream) -> None:
+    turn = read(stream.data)
+    finish = turn.finish.reason if turn.finish else None
+    data = b"".join(
+        COHERE.emit(turn.content, response_id=turn.response_id or "", model="", finish=finish, usage=turn.usage)
+    )
+    again = read(data)
+    assert again.content == turn.content
+    assert again.finish == turn.finish
+    if turn.usage is not None:
+        assert again.usage is not None
+        assert again.usage.updated_with(Usage()) == turn.usage.updated_with(Usage())
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+_objects = st.dictionaries(st.text(max_size=4), _json, max_size=3)
+_blocks = st.one_of(
+    st.builds(TextBlock, text=st.text(min_size=1), metadata=st.just(OWN)),
+    st.builds(TextBlock, text=st.text(min_size=1), metadata=_objects.map(lambda cited: {**OWN, "citations": [cited]})),
+    st.builds(
+        ReasoningBlock,
+        text=st.text(min_size=1),
+        kind=st.just("text"),
+        signature=st.none(),
+        opaque=st.none(),
+        metadata=st.just(OWN),
+    ),
+    st.builds(ToolCallBlock, id=st.just("t"), name=st.text(min_size=1, max_size=5), parameters=_objects),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(_blocks, min_size=1, max_size=5), st.text(), st.integers(1, 20))
+def test_parse_of_emit_is_the_same_turn(blocks: list[Any], plan: str, piece: int) -> None:
+    for number, block in enumerate(blocks):
+        if isinstance(block, ToolCallBlock):
+            block.kind = "function"
+            block.metadata = {**OWN, "raw_id": f"w_{number}"}
+    if plan:
+        made = ReasoningBlock(text=plan, kind="plan", metadata=OWN)
+        blocks.insert(len(plan) % (len(blocks) + 1), made)
+    turn = read(emitted(Content.ai("", *blocks), delta_size=piece))
+    assert turn.error is None
+    assert turn.warnings == []
+    got = [block.model_dump(exclude={"id"}) for block in turn.content.blocks]
+    assert got == [block.model_dump(exclude={"id"}) for block in blocks]
+    assert read(emitted(turn.content, delta_size=piece + 1)).content == turn.content

@@ -1,0 +1,408 @@
+"""History as Gemini's contents: roles, calls and results, signatures, media. google-genai's own types are the judge."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+from rendering import request_of
+
+from streamkit import providers
+from streamkit.errors import UnsupportedContent
+from streamkit.history import (
+    Content,
+    FileBlock,
+    ImageBlock,
+    OpaqueBlock,
+    ReasoningBlock,
+    ServerToolBlock,
+    TextBlock,
+    ToolCallBlock,
+    ToolResponseBlock,
+)
+from streamkit.providers.gemini.messages import SKIP_SIGNATURE
+from streamkit.providers.provider import RenderedMessages
+from streamkit.tools import Tool
+
+GEMINI = providers.get("gemini")
+
+OWN = {"provider": "gemini"}
+FOREIGN = {"provider": "anthropic"}
+_types: Any = importlib.import_module("google.genai.types")
+CONTENTS = TypeAdapter(list[_types.Content])
+
+
+def rendered(*contents: Content) -> RenderedMessages:
+    thread = GEMINI.render(contents)
+    CONTENTS.validate_python(thread.messages)
+    json.dumps(thread.messages)
+    return thread
+
+
+def messages(*contents: Content) -> list[dict[str, Any]]:
+    return rendered(*contents).messages
+
+
+def call(id: str = "hist_tool_1", name: str = "w", *, own: bool = True, **metadata: Any) -> ToolCallBlock:
+    origin = OWN if own else FOREIGN
+    return ToolCallBlock(id=id, name=name, parameters={"a": 1}, metadata={**origin, **metadata})
+
+
+def result(call_id: str = "hist_tool_1", **fields: Any) -> Content:
+    return Content(speaker="tool", blocks=[ToolResponseBlock(call_id=call_id, **fields)])
+
+
+# ---------------------------------------------------------------- the thread
+
+
+def test_system_text_stands_apart_and_roles_are_geminis() -> None:
+    thread = rendered(Content.system("Be brief."), Content.system("Be kind."), Content.human("Hi"), Content.ai("Hello"))
+    assert thread.system == "Be brief.\n\nBe kind."
+    assert thread.messages == [
+        {"role": "user", "parts": [{"text": "Hi"}]},
+        {"role": "model", "parts": [{"text": "Hello"}]},
+    ]
+    assert thread.changes == []
+
+
+def test_messages_of_one_role_are_one_content() -> None:
+    assert messages(Content.human("a"), Content.human("b")) == [
+        {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}
+    ]
+
+
+def test_empty_texts_are_left_out() -> None:
+    assert messages(Content.human("a"), Content(speaker="ai", blocks=[TextBlock(text="")]), Content.human("b")) == [
+        {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}
+    ]
+
+
+def test_what_has_no_place_is_left_out_and_said() -> None:
+    thread = rendered(
+        Content(speaker="narrator", blocks=[TextBlock(text="x")]),
+        Content.model_validate({"speaker": "human", "blocks": [{"type": "smell"}]}),
+        Content.human("Hi"),
+        Content.system("late"),
+        Content(speaker="ai", blocks=[OpaqueBlock(raw={"x": 1}, metadata=FOREIGN), ReasoningBlock(text="Hm.")]),
+        Content.model_validate({"speaker": "ai", "blocks": [{"type": "smell"}]}),
+    )
+    assert thread.messages == [{"role": "user", "parts": [{"text": "Hi"}]}]
+    assert thread.system == "late"
+    assert len(thread.changes) == 6
+
+
+# ---------------------------------------------------------------- calls and results
+
+
+def test_all_calls_stand_in_one_content_and_all_results_in_the_next_in_call_order() -> None:
+    assert messages(
+        Content.human("Hi"),
+        Content(speaker="ai", blocks=[call("1", "x"), call("2", "y")]),
+        result("2", result="two"),
+        result("1", result={"t": 21}),
+        Content.human("and?"),
+    ) == [
+        {"role": "user", "parts": [{"text": "Hi"}]},
+        {
+            "role": "model",
+            "parts": [
+                {"functionCall": {"name": "x", "args": {"a": 1}}},
+                {"functionCall": {"name": "y", "args": {"a": 1}}},
+            ],
+        },
+        {
+            "role": "user",
+            "parts": [
+                {"functionResponse": {"name": "x", "response": {"t": 21}}},
+                {"functionResponse": {"name": "y", "response": {"result": "two"}}},
+                {"text": "and?"},
+            ],
+        },
+    ]
+
+
+def test_an_id_goes_back_only_where_the_wire_gave_one() -> None:
+    blocks = [call("1", raw_id="g1"), call("2"), call("3", own=False, raw_id="toolu_1")]
+    model, user = messages(
+        Content(speaker="ai", blocks=list(blocks)), *[result(number, result=number) for number in ("1", "2", "3")]
+    )
+    assert [part["functionCall"].get("id") for part in model["parts"]] == ["g1", None, None]
+    assert [part["functionResponse"].get("id") for part in user["parts"]] == ["g1", None, None]
+
+
+def test_calls_of_one_id_are_answered_in_order() -> None:
+    _, user = messages(
+        Content(speaker="ai", blocks=[call("1", "x"), call("1", "y")]), result("1", result="a"), result("1", result="b")
+    )
+    assert [part["functionResponse"]["name"] for part in user["parts"]] == ["x", "y"]
+
+
+def test_a_result_names_its_function_also_without_its_call() -> None:
+    assert messages(result("9", name="w", result=1)) == [
+        {"role": "user", "parts": [{"functionResponse": {"name": "w", "response": {"result": 1}}}]}
+    ]
+    assert messages(result("9", result=1))[0]["parts"][0]["functionResponse"]["name"] == "unnamed"
+
+
+@pytest.mark.parametrize(
+    ("fields", "response"),
+    [
+        ({"result": None}, {"result": None}),
+        ({"result": [1, 2]}, {"result": [1, 2]}),
+        ({"result": {"a": 1}, "status": "completed"}, {"a": 1}),
+        ({"error": "It failed."}, {"error": "It failed."}),
+        ({"result": "Denied.", "status": "denied"}, {"error": "Denied."}),
+        ({"result": {"why": 1}, "status": "error"}, {"error": '{"why":1}'}),
+        ({"status": "timed_out"}, {"error": "The call did not complete: timed_out."}),
+    ],
+)
+def test_results_are_objects(fields: dict[str, Any], response: dict[str, Any]) -> None:
+    (message,) = messages(result("1", name="w", **fields))
+    assert message["parts"][0]["functionResponse"]["response"] == response
+
+
+def test_free_text_and_illegal_names_are_made_to_fit_and_said() -> None:
+    thread = rendered(
+        Content(
+            speaker="ai", blocks=[ToolCallBlock(id="1", name="my tool!", kind="custom", parameters="ls", metadata=OWN)]
+        ),
+        result("1", result="x"),
+    )
+    assert thread.messages[0]["parts"] == [{"functionCall": {"name": "my_tool_", "args": {"input": "ls"}}}]
+    assert thread.messages[1]["parts"][0]["functionResponse"]["name"] == "my_tool_"
+    assert len(thread.changes) == 2
+
+
+# ---------------------------------------------------------------- signatures
+
+
+def signatures(message: dict[str, Any]) -> list[str | None]:
+    return [part.get("thoughtSignature") for part in message["parts"]]
+
+
+def test_signatures_go_back_on_their_own_parts() -> None:
+    blocks = [
+        TextBlock(text="Looking.", metadata={**OWN, "thoughtSignature": "SIG0"}),
+        call("1", thoughtSignature="SIG1"),
+        call("2", thoughtSignature="SIG2"),
+        TextBlock(text="", metadata={**OWN, "thoughtSignature": "SIG9"}),
+    ]
+    (model,) = messages(Content(speaker="ai", blocks=list(blocks)))
+    assert signatures(model) == ["SIG0", "SIG1", "SIG2", "SIG9"]
+    assert model["parts"][-1] == {"text": "", "thoughtSignature": "SIG9"}
+
+
+def test_only_the_first_foreign_call_of_a_step_skips_the_check() -> None:
+    step = Content(speaker="ai", blocks=[call("1", own=False), call("2", own=False)])
+    other = Content(speaker="ai", blocks=[TextBlock(text="a"), ToolCallBlock(id="3", name="w")])
+    thread = messages(step, result("1", result=1), result("2", result=2), other)
+    assert signatures(thread[0]) == [SKIP_SIGNATURE, None]
+    assert signatures(thread[2]) == [None, SKIP_SIGNATURE]
+
+
+def test_own_calls_are_never_signed_for_the_model() -> None:
+    assert signatures(messages(Content(speaker="ai", blocks=[call("1"), call("2", own=False)]))[0]) == [None, None]
+    signed = [call("1", thoughtSignature="SIGN"), call("2", own=False)]
+    assert signatures(messages(Content(speaker="ai", blocks=list(signed)))[0]) == ["SIGN", None]
+
+
+@pytest.mark.parametrize(("model", "signed"), [("gemini-2.5-flash", True), ("gemini-3-pro", False), (None, False)])
+def test_unsigned_calls_of_an_older_model_skip_the_check_of_newer_ones(model: str | None, signed: bool) -> None:
+    asked = Content(speaker="ai", blocks=[call("a"), call("b")], metadata={"provider": "gemini", "model": model})
+    assert signatures(messages(Content.human("?"), asked)[1]) == [SKIP_SIGNATURE if signed else None, None]
+    asked.blocks[0].metadata["thoughtSignature"] = "c2ln"
+    assert signatures(messages(Content.human("?"), asked)[1]) == ["c2ln", None]
+
+
+def test_a_request_that_begins_with_a_call_has_a_user_content_before_it() -> None:
+    asked, answered = Content.ai("", call("a", own=False)), result("a", result=1)
+    contents = providers.render_request([asked, answered], "gemini")["contents"]
+    assert contents[0] == {"role": "user", "parts": [{"text": "(continued)"}]}
+    assert contents[1:] == messages(asked, answered)
+    said = [Content.ai("Hello."), Content.human("Hi.")]
+    assert providers.render_request(said, "gemini")["contents"] == messages(*said)
+
+
+def test_foreign_signatures_are_not_replayed() -> None:
+    block = TextBlock(text="a", metadata={**FOREIGN, "thoughtSignature": "SIGN"})
+    empty = TextBlock(text="", metadata={**FOREIGN, "thoughtSignature": "SIGN"})
+    assert messages(Content(speaker="ai", blocks=[block, empty])) == [{"role": "model", "parts": [{"text": "a"}]}]
+
+
+def test_only_signed_thoughts_of_its_own_go_back() -> None:
+    thread = rendered(
+        Content(
+            speaker="ai",
+            blocks=[
+                ReasoningBlock(text="plain", metadata=OWN),
+                ReasoningBlock(text="signed", metadata={**OWN, "thoughtSignature": "SIGN"}),
+                ReasoningBlock(text="foreign", signature="A", metadata=FOREIGN),
+            ],
+        )
+    )
+    assert thread.messages[0]["parts"] == [{"text": "signed", "thought": True, "thoughtSignature": "SIGN"}]
+    assert len(thread.changes) == 1
+
+
+def test_its_own_parts_go_back_unchanged_and_in_order() -> None:
+    search = {"toolCall": {"toolType": "FILE_SEARCH", "id": "t"}, "thoughtSignature": "SIGN"}
+    found = {"toolResponse": {"toolType": "FILE_SEARCH", "id": "t"}}
+    code = {"executableCode": {"language": "PYTHON", "code": "1"}}
+    image = {"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thoughtSignature": "TSIG"}
+    blocks = [
+        ServerToolBlock(id="t", name="FILE_SEARCH", raw=[search, found], metadata=OWN),
+        OpaqueBlock(raw=code, metadata=OWN),
+        FileBlock(media_type="image/png", data="aGk=", metadata={**OWN, "raw": image}),
+    ]
+    (model,) = messages(Content(speaker="ai", blocks=list(blocks)))
+    assert model["parts"] == [search, found, code, image]
+    odd = rendered(Content(speaker="ai", blocks=[OpaqueBlock(raw="no part", metadata=OWN)]))
+    assert (odd.messages, len(odd.changes)) == ([], 1)
+    (empty,) = messages(Content(speaker="ai", blocks=[ImageBlock(data="gs://b/o", metadata=OWN)]))
+    assert empty["parts"] == [{"fileData": {"fileUri": "gs://b/o"}}]
+    foreign = [block.model_copy(update={"metadata": FOREIGN}) for block in blocks]
+    thread = rendered(Content(speaker="ai", blocks=foreign))
+    assert thread.messages[0]["parts"] == [{"inlineData": {"mimeType": "image/png", "data": "aGk="}}]
+    assert len(thread.changes) == 2
+
+
+# ---------------------------------------------------------------- images and files
+
+
+@pytest.mark.parametrize(
+    ("block", "part"),
+    [
+        (ImageBlock(data="data:image/PNG;base64,aGk="), {"inlineData": {"mimeType": "image/png", "data": "aGk="}}),
+        (
+            ImageBlock(data="https://x.org/a.JPG?x=1.png"),
+            {"fileData": {"fileUri": "https://x.org/a.JPG?x=1.png", "mimeType": "image/jpeg"}},
+        ),
+        (ImageBlock(data="gs://b/o"), {"fileData": {"fileUri": "gs://b/o"}}),
+        (
+            FileBlock(media_type="application/pdf", data="aGk="),
+            {"inlineData": {"mimeType": "application/pdf", "data": "aGk="}},
+        ),
+        (FileBlock(data="data:text/csv;base64,aGk="), {"inlineData": {"mimeType": "text/csv", "data": "aGk="}}),
+        (FileBlock(url="data:text/csv;base64,aGk="), {"inlineData": {"mimeType": "text/csv", "data": "aGk="}}),
+        (
+            FileBlock(media_type="video/mp4", url="https://x.org/v"),
+            {"fileData": {"fileUri": "https://x.org/v", "mimeType": "video/mp4"}},
+        ),
+    ],
+)
+def test_images_and_files(block: Any, part: dict[str, Any]) -> None:
+    assert messages(Content.human("", block)) == [{"role": "user", "parts": [part]}]
+    assert messages(Content.ai("", block)) == [{"role": "model", "parts": [part]}]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        ImageBlock(data="aGk="),
+        ImageBlock(data="data:image/svg+xml,%3Csvg%3E"),
+        ImageBlock(data="file:///etc/passwd"),
+        FileBlock(data="aGk="),
+        FileBlock(media_type="application/pdf"),
+        FileBlock(media_type="application/pdf", url="ftp://x"),
+    ],
+)
+def test_what_gemini_cannot_carry_is_refused(block: Any) -> None:
+    with pytest.raises(UnsupportedContent):
+        GEMINI.render([Content.human("", block)])
+
+
+# ---------------------------------------------------------------- the request
+
+
+def tool(name: str = "w", description: str = "Weather.") -> Tool:
+    return Tool(name=name, description=description, parameters={"type": "object", "properties": {}})
+
+
+def test_the_request_has_what_the_conversation_decides() -> None:
+    body = request_of(GEMINI, [Content.system("Be brief."), Content.human("Hi")], tools=[tool()], tool_choice="auto")
+    assert body == {
+        "contents": [{"role": "user", "parts": [{"text": "Hi"}]}],
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "tools": [
+            {
+                "functionDeclarations": [
+                    {
+                        "name": "w",
+                        "description": "Weather.",
+                        "parametersJsonSchema": {"type": "object", "properties": {}},
+                    }
+                ]
+            }
+        ],
+        "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}},
+    }
+    TypeAdapter(list[_types.Tool]).validate_python(body["tools"])
+    _types.ToolConfig.model_validate(body["toolConfig"])
+
+
+def test_what_is_absent_is_left_out() -> None:
+    assert request_of(GEMINI, [Content.human("Hi")], tool_choice="required") == {
+        "contents": [{"role": "user", "parts": [{"text": "Hi"}]}]
+    }
+    body = request_of(GEMINI, [Content.human("Hi")], tools=[tool(description="")])
+    assert "toolConfig" not in body
+    assert "description" not in body["tools"][0]["functionDeclarations"][0]
+
+
+@pytest.mark.parametrize(
+    ("choice", "config"),
+    [
+        ("none", {"mode": "NONE"}),
+        ("required", {"mode": "ANY"}),
+        ("w", {"mode": "ANY", "allowedFunctionNames": ["w"]}),
+    ],
+)
+def test_tool_choices(choice: str, config: dict[str, Any]) -> None:
+    body = request_of(GEMINI, [Content.human("Hi")], tools=[tool()], tool_choice=choice)
+    assert body["toolConfig"] == {"functionCallingConfig": config}
+
+
+def test_it_is_found_by_its_name() -> None:
+    assert providers.render([Content.human("Hi")], "gemini") == [{"role": "user", "parts": [{"text": "Hi"}]}]
+    assert providers.get("gemini").traits.batched_results
+
+
+# ---------------------------------------------------------------- any history
+
+ORIGINS = st.sampled_from([OWN, FOREIGN, {}, {**OWN, "thoughtSignature": "U2ln"}, {**OWN, "raw_id": "r1"}])
+JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=4), st.lists, max_leaves=3)
+IDS = st.sampled_from(["1", "2", "3"])
+BLOCKS = (
+    st.builds(TextBlock, text=st.text(max_size=4), metadata=ORIGINS)
+    | st.builds(ReasoningBlock, text=st.text(max_size=4), metadata=ORIGINS)
+    | st.builds(ToolCallBlock, id=IDS, name=st.text(max_size=4), parameters=st.just({"a": 1}), metadata=ORIGINS)
+    | st.builds(ToolResponseBlock, call_id=IDS, result=JSON, error=st.none() | st.text(max_size=3))
+    | st.builds(ImageBlock, data=st.just("data:image/png;base64,aGk="))
+    | st.builds(OpaqueBlock, raw=st.just({"text": "x"}), metadata=ORIGINS)
+)
+HISTORY = st.lists(
+    st.builds(
+        Content,
+        speaker=st.sampled_from(["human", "ai", "tool", "system"]),
+        blocks=st.lists(BLOCKS, max_size=4),
+    ),
+    max_size=5,
+)
+
+
+@settings(deadline=None)
+@given(HISTORY)
+def test_any_history_is_what_the_sdk_accepts(history: list[Content]) -> None:
+    thread = rendered(*history)
+    roles = [message["role"] for message in thread.messages]
+    assert all(a != b for a, b in pairwise(roles))
+    assert all(message["parts"] for message in thread.messages)
+    for message in thread.messages:
+        results = ["functionResponse" in part for part in message["parts"]]
+        assert results == sorted(results, reverse=True)

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from openai.types import CompletionUsage
+from openai.types.chat import ChatCompletionChunk
+
+from streamkit import Turn
+from streamkit.calls import Usage
+from streamkit.errors import UsageError
+from streamkit.history import (
+    Block,
+    Content,
+    FileBlock,
+    OpaqueBlock,
+    ReasoningBlock,
+    ServerToolBlock,
+    TextBlock,
+    ToolCallBlock,
+    UnknownBlock,
+)
+from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
+from streamkit.providers.openai_chat.encoder import emit, error_body
+from streamkit.providers.provider import Provider
+
+FACTS = {facts.name: facts for facts in DIALECTS}
+OPENAI = FACTS["openai_chat"]
+DEEPSEEK = FACTS["deepseek"]
+ROUTER = ChatDialect(name="router", reasoning_field="reasoning")
+CALL = ToolCallBlock(id="hist_tool_" + "a" * 24, name="weather", parameters={"city": "Zürich"})
+
+
+def _frames(content: Content, facts: ChatDialect = OPENAI, **options: Any) -> list[bytes]:
+    return list(emit(content, facts, response_id="chatcmpl-1", model="m", **options))
+
+
+def _chunks(content: Content, facts: ChatDialect = OPENAI, **options: Any) -> list[dict[str, Any]]:
+    frames = _frames(content, facts, **options)
+    assert frames.pop() == b"data: [DONE]\n\n"
+    for frame in frames:
+        assert frame.startswith(b"data: {")
+        assert frame.endswith(b"}\n\n")
+    return [json.loads(frame[6:]) for frame in frames]
+
+
+def _deltas(content: Content, facts: ChatDialect = OPENAI, **options: Any) -> list[dict[str, Any]]:
+    return [chunk["choices"][0]["delta"] for chunk in _chunks(content, facts, **options)]
+
+
+def _turn(content: Content, facts: ChatDialect = OPENAI, **options: Any) -> Turn:
+    turn = Turn(Provider(facts, "streamkit.providers.openai_chat"), turn_key="t")
+    for frame in _frames(content, facts, **options):
+        turn.feed(frame)
+    turn.close()
+    assert turn.error is None
+    return turn
+
+
+def test_text_comes_behind_the_role_in_pieces() -> None:
+    assert _deltas(Content.ai("It is 21."), delta_size=4) == [
+        {"role": "assistant", "content": "", "refusal": None},
+        {"content": "It i"},
+        {"content": "s 21"},
+        {"content": "."},
+        {},
+    ]
+
+
+def test_calls_open_and_their_arguments_follow() -> None:
+    other = ToolCallBlock(id="x", name="time")
+    assert _deltas(Content.ai("", CALL, other), delta_size=12) == [
+        {"role": "assistant", "content": None, "refusal": None},
+        {
+            "tool_calls": [
+                {
+                    "index": 0,
+                    "id": "call_" + "a" * 24,
+                    "type": "function",
+                    "function": {"name": "weather", "arguments": ""},
+                }
+            ]
+        },
+        {"tool_calls": [{"index": 0, "function": {"arguments": '{"city":"Zür'}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": 'ich"}'}}]},
+        {
+            "tool_calls": [
+                {"index": 1, "id": "call_x", "type": "function", "function": {"name": "time", "arguments": ""}}
+            ]
+        },
+        {"tool_calls": [{"index": 1, "function": {"arguments": "{}"}}]},
+        {},
+    ]
+
+
+def test_every_chunk_is_one_for_openais_sdk_and_usage_comes_last_without_choices() -> None:
+    chunks = _chunks(Content.ai("Hi", CALL), usage=Usage(10, 5, 2, 4, 3))
+    parsed = [ChatCompletionChunk.model_validate(chunk, strict=True) for chunk in chunks]
+    assert {(chunk.id, chunk.model, chunk.object) for chunk in parsed} == {("chatcmpl-1", "m", "chat.completion.chunk")}
+    assert [chunk.usage for chunk in parsed[:-1]] == [None] * (len(parsed) - 1)
+    assert parsed[-2].choices[0].finish_reason == "tool_calls"
+    assert parsed[-1].choices == []
+    assert parsed[-1].usage == CompletionUsage.model_validate(
+        {
+            "prompt_tokens": 10,
+            "completion_tokens": 5,
+            "total_tokens": 15,
+            "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 3},
+            "completion_tokens_details": {"reasoning_tokens": 2},
+        }
+    )
+    assert "usage" in chunks[0]
+    assert chunks[0]["usage"] is None
+
+
+@pytest.mark.parametrize(
+    ("finish", "raw"),
+    [(None, "stop"), ("length", "length"), ("content_filter", "content_filter"), ("pause", "pause_turn")],
+)
+def test_finish_reasons(finish: Any, raw: str) -> None:
+    chunks = _chunks(Content.ai("Hi"), finish=finish)
+    assert chunks[-1]["choices"] == [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": raw}]
+    turn = _turn(Content.ai("Hi"), finish=finish)
+    assert turn.finish is not None
+    assert turn.finish.reason == (finish or "stop")
+
+
+def test_the_providers_own_id_is_said_where_it_came_from() -> None:
+    call = ToolCallBlock(id=CALL.id, name="f", metadata={"provider": "openai_chat", "raw_id": "call_own"})
+    for facts, wanted in [(OPENAI, "call_own"), (DEEPSEEK, "call_" + "a" * 24)]:
+        opener = _deltas(Content.ai("", call), facts)[1]["tool_calls"][0]
+        assert opener["id"] == wanted
+
+
+def test_a_cut_call_is_cut_again() -> None:
+    cut = ToolCallBlock(
+        id="x", name="f", metadata={"provider": "openai_chat", "raw_arguments": '{"a": "b', "state": "incomplete"}
+    )
+    [call] = _turn(Content.ai("", cut), finish="length").calls
+    assert (call.state, call.arguments_text) == ("incomplete", '{"a": "b')
+
+
+def test_custom_calls_stream_text() -> None:
+    call = ToolCallBlock(id="x", name="sh", parameters="ls -l", kind="custom")
+    opener, *pieces = _deltas(Content.ai("", call), delta_size=3)[1:-1]
+    assert opener["tool_calls"] == [
+        {"index": 0, "id": "call_x", "type": "custom", "custom": {"name": "sh", "input": ""}}
+    ]
+    assert [delta["tool_calls"][0]["custom"]["input"] for delta in pieces] == ["ls ", "-l"]
+    [parsed] = _turn(Content.ai("", call)).calls
+    assert (parsed.kind, parsed.arguments) == ("custom", "ls -l")
+
+
+def test_reasoning_is_said_where_the_dialect_has_a_field() -> None:
+    content = Content.ai("", ReasoningBlock(text="Which?"), TextBlock(text="Oslo."))
+    assert _deltas(content, DEEPSEEK)[1:3] == [{"reasoning_content": "Which?"}, {"content": "Oslo."}]
+    assert _deltas(content, OPENAI)[1:2] == [{"content": "Oslo."}]
+
+
+def test_reasoning_details_survive_and_their_text_counts_once() -> None:
+    details = [
+        {"type": "reasoning.text", "text": "Which", "index": 0},
+        {"type": "reasoning.text", "text": " city?", "index": 0},
+        {"type": "reasoning.encrypted", "data": "AAAA==", "index": 1},
+    ]
+    thought = ReasoningBlock(text="Which city?", metadata={"provider": "router", "reasoning_details": details})
+    turn = _turn(Content.ai("", thought, TextBlock(text="Oslo.")), ROUTER)
+    assert turn.reasoning == "Which city?"
+    assert turn.content.blocks[0].metadata["reasoning_details"] == details
+    assert [block.type for block in turn.content.blocks] == ["reasoning", "text"]
+
+
+def test_a_refusal_is_not_text() -> None:
+    turn = _turn(Content.ai("", TextBlock(text="I can't.", metadata={"refusal": True})))
+    assert (turn.refusal, turn.text) == ("I can't.", "")
+
+
+def test_citations_images_and_own_parts_survive_at_home() -> None:
+    own = {"provider": "openai_chat"}
+    citation = {"type": "url_citation", "url_citation": {"url": "https://x"}}
+    part = {"type": "widget", "data": [1.5, None]}
+    blocks: list[Block] = [
+        TextBlock(text="See.", metadata=own | {"citations": [citation]}),
+        FileBlock(media_type="image/png", data="QQ=="),
+        FileBlock(media_type="image/png", url="https://x/y.png", metadata={"raw": {"image_url": {"url": "z"}}}),
+        OpaqueBlock(raw=part, metadata=own),
+    ]
+    blocks.insert(3, FileBlock(media_type="image/png", url="https://x/w.png"))
+    text, made, again, third, opaque = _turn(Content(speaker="ai", blocks=blocks)).content.blocks
+    assert text.metadata["citations"] == [citation]
+    assert isinstance(made, FileBlock)
+    assert (made.media_type, made.data, made.url) == ("image/png", "QQ==", None)
+    assert isinstance(again, FileBlock)
+    assert again.url == "z"
+    assert isinstance(third, FileBlock)
+    assert third.url == "https://x/w.png"
+    assert isinstance(opaque, OpaqueBlock)
+    assert opaque.raw == part
+
+
+def test_what_a_chat_stream_cannot_say_is_not_said() -> None:
+    blocks: list[Block] = [
+        OpaqueBlock(raw={"type": "x"}, metadata={"provider": "gemini"}),
+        ServerToolBlock(name="web_search", raw=[{}]),
+        FileBlock(media_type="application/pdf", data="QQ=="),
+    ]
+    blocks.append(UnknownBlock(type="widget"))
+    assert _deltas(Content.ai("", *blocks)) == [{"role": "assistant", "content": "", "refusal": None}, {}]
+
+
+def test_a_signature_beside_a_call_survives() -> None:
+    extra = {"google": {"thought_signature": "S+/="}}
+    call = ToolCallBlock(id="x", name="f", metadata={"provider": "openai_chat", "extra_content": extra})
+    assert _turn(Content.ai("", call)).calls[0].metadata["extra_content"] == extra
+
+
+def test_half_a_surrogate_pair_is_still_json() -> None:
+    block = TextBlock(text="")
+    block.text = "\ud83d"  # behind pydantic's back: history mends what it is given
+    assert _deltas(Content.ai("", block))[1] == {"content": "\ud83d"}
+
+
+def test_a_piece_has_at_least_one_character() -> None:
+    with pytest.raises(UsageError, match="piece"):
+        _frames(Content.ai("Hi"), delta_size=0)
+
+
+def test_error_bodies() -> None:
+    assert error_body(400, "no")["error"] == {
+        "message": "no",
+        "type": "invalid_request_error",
+        "param": None,
+        "code": None,
+    }
+    assert error_body(401, "no")["error"]["code"] == "invalid_api_key"
+    assert error_body(429, "no")["error"]["code"] == "rate_limit_exceeded"
+    assert error_body(503, "no")["error"]["type"] == "server_error"

@@ -1,0 +1,477 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import request_validators
+from hypothesis import given
+from hypothesis import strategies as st
+from rendering import request_of
+
+from streamkit.errors import UnsupportedContent, UsageError
+from streamkit.history import (
+    Content,
+    FileBlock,
+    ImageBlock,
+    OpaqueBlock,
+    ReasoningBlock,
+    ServerToolBlock,
+    TextBlock,
+    ToolCallBlock,
+    ToolResponseBlock,
+    UnknownBlock,
+)
+from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
+from streamkit.providers.openai_chat.messages import render_messages as render
+from streamkit.providers.provider import Provider, RenderedMessages
+from streamkit.tools import Tool, tool
+
+FACTS = {facts.name: facts for facts in DIALECTS}
+OPENAI, DEEPSEEK, OPENROUTER, MISTRAL = (FACTS[name] for name in ("openai_chat", "deepseek", "openrouter", "mistral"))
+
+CALL = ToolCallBlock(id="hist_tool_" + "a" * 24, name="weather", parameters={"city": "Zürich"})
+OTHER = ToolCallBlock(id="hist_tool_" + "b" * 24, name="time")
+
+
+def _result(call: ToolCallBlock, result: Any = "21", **fields: Any) -> ToolResponseBlock:
+    return ToolResponseBlock(call_id=call.id, result=result, **fields)
+
+
+def _tool(*blocks: Any) -> Content:
+    return Content(speaker="tool", blocks=list(blocks))
+
+
+def _judged(*contents: Content) -> RenderedMessages:
+    rendered = render(contents, OPENAI)
+    request_validators.openai_chat_messages(rendered.messages)
+    return rendered
+
+
+def _messages(*contents: Content) -> list[dict[str, Any]]:
+    rendered = _judged(*contents)
+    assert rendered.changes == []
+    return rendered.messages
+
+
+def test_a_round() -> None:
+    contents = [Content.system("Be brief."), Content.human("Weather?"), Content.ai("", CALL), _tool(_result(CALL))]
+    assert _messages(*contents, Content.ai("21 degrees.")) == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Weather?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "call_" + "a" * 24,
+                    "type": "function",
+                    "function": {"name": "weather", "arguments": '{"city":"Zürich"}'},
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_" + "a" * 24, "content": "21"},
+        {"role": "assistant", "content": "21 degrees."},
+    ]
+
+
+def test_results_follow_in_call_order_however_they_were_stored() -> None:
+    separate = _messages(Content.ai("", CALL, OTHER), _tool(_result(OTHER, "b")), _tool(_result(CALL, "a")))
+    together = _messages(Content.ai("", CALL, OTHER), _tool(_result(OTHER, "b"), _result(CALL, "a")))
+    within = _messages(Content.ai("", _result(OTHER, "b"), CALL, OTHER, _result(CALL, "a")))
+    assert [message.get("content") for message in separate] == [None, "a", "b"]
+    assert separate == together == within
+
+
+def test_results_come_before_what_the_person_said_with_them() -> None:
+    contents = [Content.ai("", CALL), Content.human("And?", _result(CALL))]
+    assert [message["role"] for message in _messages(*contents)] == ["assistant", "tool", "user"]
+
+
+def test_a_result_without_call_and_a_call_without_result_are_rendered() -> None:
+    orphan = ToolResponseBlock(call_id="gone", result="x")
+    messages = _messages(_tool(orphan), Content.ai("", CALL), _tool(orphan, _result(CALL)), Content.ai("", OTHER))
+    assert [message["role"] for message in messages] == ["tool", "assistant", "tool", "tool", "assistant"]
+    assert [message["tool_call_id"] for message in messages if message["role"] == "tool"] == [
+        "call_gone",
+        "call_" + "a" * 24,
+        "call_gone",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("response", "text"),
+    [
+        ({"result": "as it is"}, "as it is"),
+        ({"result": None}, ""),
+        ({"result": {"t": 21, "wo": "Zürich"}}, '{"t":21,"wo":"Zürich"}'),
+        ({"result": False}, "false"),
+        ({"result": None, "error": "no such city"}, "no such city"),
+        ({"result": "half", "error": "broke off", "status": "error"}, "broke off"),
+        ({"result": "failed", "status": "error"}, "failed"),
+    ],
+)
+def test_result_texts(response: dict[str, Any], text: str) -> None:
+    block = ToolResponseBlock(call_id=CALL.id, **response)
+    assert _messages(Content.ai("", CALL), _tool(block))[1]["content"] == text
+
+
+def test_custom_calls_keep_their_text() -> None:
+    call = ToolCallBlock(id="x", name="sh", parameters="ls -l", kind="custom")
+    assert _messages(Content.ai("", call))[0]["tool_calls"] == [
+        {"id": "call_x", "type": "custom", "custom": {"name": "sh", "input": "ls -l"}}
+    ]
+
+
+def test_a_cut_call_stays_an_empty_object() -> None:
+    call = ToolCallBlock(id="x", name="f", metadata={"provider": "openai_chat", "raw_arguments": '{"a'})
+    assert _messages(Content.ai("", call))[0]["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+def test_texts_written_apart_are_joined_by_a_newline_and_streamed_ones_are_not() -> None:
+    streamed = [TextBlock(text=text, metadata={"provider": "anthropic"}) for text in ("It is ", "", "21.")]
+    assert _messages(Content.ai("a", TextBlock(text=""), TextBlock(text="b")))[0]["content"] == "a\nb"
+    assert _messages(Content.ai("", *streamed))[0]["content"] == "It is 21."
+    assert _messages(Content.human("a", TextBlock(text="b")))[0]["content"] == "a\nb"
+    assert _messages(Content.system("a", TextBlock(text="b")))[0]["content"] == "a\nb"
+
+
+def test_there_are_no_empty_messages_or_parts() -> None:
+    image = ImageBlock(data="https://x/y.png")
+    assert _messages(Content.human(""), Content.system(""), Content.ai(""), _tool()) == []
+    [message] = _messages(Content.human("", TextBlock(text=""), image))
+    assert message["content"] == [{"type": "image_url", "image_url": {"url": "https://x/y.png"}}]
+
+
+def test_images_and_files_are_parts_in_order() -> None:
+    content = Content.human(
+        "Look:",
+        ImageBlock(data="data:image/png;base64,QQ=="),
+        FileBlock(media_type="application/pdf", data="QQ==", name="a.pdf"),
+        FileBlock(data="data:text/plain;base64,QQ=="),
+        FileBlock(media_type="image/jpeg", data="QQ=="),
+        FileBlock(media_type="image/jpeg", url="https://x/y.jpg"),
+        FileBlock(media_type="audio/mpeg", data="QQ=="),
+        TextBlock(text="And?"),
+    )
+    assert _messages(content)[0]["content"] == [
+        {"type": "text", "text": "Look:"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}},
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}},
+        {"type": "file", "file": {"filename": "file", "file_data": "data:text/plain;base64,QQ=="}},
+        {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,QQ=="}},
+        {"type": "image_url", "image_url": {"url": "https://x/y.jpg"}},
+        {"type": "input_audio", "input_audio": {"data": "QQ==", "format": "mp3"}},
+        {"type": "text", "text": "And?"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        ImageBlock(data="QQ=="),
+        ImageBlock(data="file:///tmp/x.png"),
+        ImageBlock(data="data:image/svg+xml,<svg/>"),
+        ImageBlock(data="data:text/html;base64,QQ=="),
+        FileBlock(media_type="application/pdf", url="https://x/y.pdf"),
+        FileBlock(name="nothing"),
+    ],
+)
+def test_what_a_person_showed_and_cannot_be_carried_raises(block: Any) -> None:
+    with pytest.raises(UnsupportedContent):
+        render([Content.human("Look:", block)], OPENAI)
+
+
+def test_what_has_no_place_is_left_out_and_said() -> None:
+    unknown = UnknownBlock(type="widget")
+    rendered = _judged(
+        Content.human("hi", unknown),
+        Content.system("hi", ImageBlock(data="x")),
+        Content.ai(
+            "yes",
+            ReasoningBlock(text="hm", metadata={"provider": "anthropic"}),
+            ServerToolBlock(name="web_search", raw=[{"type": "x"}], metadata={"provider": "anthropic"}),
+            OpaqueBlock(raw={"type": "x"}, metadata={"provider": "gemini"}),
+            FileBlock(url="https://x/y.png"),
+        ),
+        _tool(TextBlock(text="stray")),
+        Content(speaker="narrator", blocks=[TextBlock(text="Meanwhile")]),
+        Content.ai("", ReasoningBlock(text="only this")),
+    )
+    assert rendered.messages == [
+        {"role": "user", "content": "hi"},
+        {"role": "system", "content": "hi"},
+        {"role": "assistant", "content": "yes"},
+    ]
+    no_place = "an assistant message to openai_chat has no place for it"
+    assert rendered.changes == [
+        "left out a block of type 'widget': a user message has no place for it",
+        "left out a block of type 'image': a system message holds text alone",
+        f"left out a block of type 'reasoning' of anthropic: {no_place}",
+        f"left out a block of type 'server_tool' of anthropic: {no_place}",
+        f"left out a block of type 'opaque' of gemini: {no_place}",
+        f"left out a block of type 'file': {no_place}",
+        "left out a block of type 'text': a tool message holds results alone",
+        "left out a message: its speaker 'narrator' is not known",
+        f"left out a block of type 'reasoning': {no_place}",
+        "left out an assistant message: it has neither text nor calls",
+    ]
+
+
+def test_a_refusal_goes_back_as_one_to_the_same_provider_alone() -> None:
+    refusal = TextBlock(text="I can't.", metadata={"provider": "openai_chat", "refusal": True})
+    assert _messages(Content.ai("", refusal)) == [
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "I can't."}]}
+    ]
+    assert _messages(Content.ai("Well.", refusal)) == [{"role": "assistant", "content": "Well.", "refusal": "I can't."}]
+    assert render([Content.ai("", refusal)], DEEPSEEK).messages == [{"role": "assistant", "content": "I can't."}]
+
+
+def test_reasoning_goes_back_in_the_dialects_field_to_the_same_provider_alone() -> None:
+    thought = ReasoningBlock(text="Which city?", metadata={"provider": "deepseek"})
+    [message] = render([Content.ai("", thought, CALL)], DEEPSEEK).messages
+    assert message["reasoning_content"] == "Which city?"
+    assert message["content"] is None
+    for facts in (OPENAI, OPENROUTER):
+        rendered = render([Content.ai("", thought, CALL)], facts)
+        assert set(rendered.messages[0]) == {"role", "content", "tool_calls"}
+        assert len(rendered.changes) == 1
+
+
+def test_reasoning_details_go_back_whole() -> None:
+    fragments = [
+        {"type": "reasoning.text", "text": "Which", "index": 0, "format": "anthropic-claude-v1"},
+        {"type": "reasoning.text", "text": " city?", "index": 0},
+        {"type": "reasoning.text", "signature": "SIG", "text": None, "index": 0},
+        {"type": "reasoning.encrypted", "data": "AAAA", "index": 1},
+        {"type": "reasoning.encrypted", "data": "BBBB", "index": 1},
+        "odd",
+        {"type": "reasoning.summary", "summary": "S", "index": 2},
+    ]
+    thought = ReasoningBlock(text="Which city?", metadata={"provider": "openrouter", "reasoning_details": fragments})
+    before = json.dumps(fragments)
+    [message] = render([Content.ai("Hm.", thought)], OPENROUTER).messages
+    assert message["reasoning"] == "Which city?"
+    assert message["reasoning_details"] == [
+        {
+            "type": "reasoning.text",
+            "text": "Which city?",
+            "index": 0,
+            "format": "anthropic-claude-v1",
+            "signature": "SIG",
+        },
+        *fragments[3:],
+    ]
+    assert json.dumps(fragments) == before
+
+
+def test_own_parts_and_signatures_go_back_unchanged() -> None:
+    own = {"provider": "openai_chat"}
+    part = {"type": "widget", "data": [1, 2]}
+    signed = ToolCallBlock(id="x", name="f", metadata=own | {"extra_content": {"google": {"thought_signature": "S"}}})
+    rendered = render([Content.ai("a", OpaqueBlock(raw=part, metadata=own), signed)], OPENAI)
+    [message] = rendered.messages
+    assert message["content"] == [{"type": "text", "text": "a"}, part]
+    assert message["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "S"}}
+    foreign = render([Content.ai("a", OpaqueBlock(raw=part, metadata=own), signed)], DEEPSEEK)
+    assert foreign.messages[0]["content"] == "a"
+    assert "extra_content" not in foreign.messages[0]["tool_calls"][0]
+
+
+def test_ids_are_the_canonical_ones_unless_the_own_are_asked_for() -> None:
+    call = ToolCallBlock(id=CALL.id, name="f", metadata={"provider": "openai_chat", "raw_id": "call_own"})
+    contents = [Content.ai("", call), _tool(_result(call))]
+    for facts, policy, wanted in [
+        (OPENAI, None, "call_" + "a" * 24),
+        (OPENAI, "canonical", "call_" + "a" * 24),
+        (OPENAI, "origin", "call_own"),
+        (DEEPSEEK, "origin", "call_" + "a" * 24),
+    ]:
+        assistant, result = render(contents, facts, ids=policy).messages  # type: ignore[arg-type]
+        assert assistant["tool_calls"][0]["id"] == result["tool_call_id"] == wanted
+
+
+def test_kimi_gets_its_own_ids_back_by_default() -> None:
+    kimi = FACTS["kimi"]
+    own = ToolCallBlock(id=CALL.id, name="f", metadata={"provider": "kimi", "raw_id": "functions.f:7"})
+    foreign = ToolCallBlock(id=OTHER.id, name="g", metadata={"provider": "openai_chat", "raw_id": "call_x"})
+    messages = render([Content.ai("", own, foreign), _tool(_result(own), _result(foreign))], kimi).messages
+    assert [call["id"] for call in messages[0]["tool_calls"]] == ["functions.f:7", "functions.g:1"]
+    assert [message["tool_call_id"] for message in messages[1:]] == ["functions.f:7", "functions.g:1"]
+
+
+def test_mistral_gets_nine_characters() -> None:
+    messages = render([Content.ai("", CALL), _tool(_result(CALL))], MISTRAL).messages
+    made = messages[0]["tool_calls"][0]["id"]
+    assert len(made) == 9
+    assert made.isalnum()
+    assert messages[1]["tool_call_id"] == made
+
+
+# ---------------------------------------------------------------- the request
+
+
+def look(city: str) -> str:
+    """Look it up."""
+    return city
+
+
+def test_a_request_has_what_the_conversation_decides() -> None:
+    body = request_of(
+        Provider(OPENAI, "streamkit.providers.openai_chat"),
+        [Content.human("hi")],
+        tools=[tool(look)],
+        tool_choice="auto",
+    )
+    request_validators.openai_chat_request(body)
+    assert body == {
+        "messages": [{"role": "user", "content": "hi"}],
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": "look",
+                    "description": "Look it up.",
+                    "parameters": {
+                        "type": "object",
+                        "properties": {"city": {"type": "string"}},
+                        "required": ["city"],
+                        "additionalProperties": False,
+                    },
+                },
+            }
+        ],
+        "tool_choice": "auto",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+def test_what_a_request_does_not_need_is_not_there() -> None:
+    assert request_of(Provider(OPENAI, "streamkit.providers.openai_chat"), [Content.human("hi")], stream=False) == {
+        "messages": [{"role": "user", "content": "hi"}]
+    }
+    body = request_of(
+        Provider(OPENAI, "streamkit.providers.openai_chat"), [Content.human("hi")], tools=[Tool(name="x")], stream=False
+    )
+    request_validators.openai_chat_request(body)
+    assert set(body) == {"messages", "tools"}
+    assert "description" not in body["tools"][0]["function"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "wanted"),
+    [
+        ("none", "none"),
+        ("required", "required"),
+        ("look", {"type": "function", "function": {"name": "look"}}),
+    ],
+)
+def test_tool_choices(choice: str, wanted: Any) -> None:
+    body = request_of(
+        Provider(OPENAI, "streamkit.providers.openai_chat"),
+        [Content.human("hi")],
+        tools=[tool(look)],
+        tool_choice=choice,
+    )
+    request_validators.openai_chat_request(body)
+    assert body["tool_choice"] == wanted
+
+
+def test_a_choice_that_cannot_be_made_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"tool_choice 'lok' is not .* nor one of the tools: look"):
+        request_of(Provider(OPENAI, "streamkit.providers.openai_chat"), [], tools=[tool(look)], tool_choice="lok")
+    for choice in ("required", "look"):
+        with pytest.raises(UsageError, match="there are no tools"):
+            request_of(Provider(OPENAI, "streamkit.providers.openai_chat"), [], tool_choice=choice)
+    for choice in ("auto", "none"):
+        assert "tool_choice" not in request_of(
+            Provider(OPENAI, "streamkit.providers.openai_chat"), [], tool_choice=choice
+        )
+
+
+# ---------------------------------------------------------------- any history at all
+
+TEXT = st.text(max_size=4)
+OBJECTS = st.dictionaries(TEXT, st.none() | st.integers() | TEXT | st.lists(TEXT, max_size=2), max_size=2)
+IDS = st.sampled_from(["hist_tool_" + "a" * 24, "hist_tool_" + "b" * 24, "", "x", "call_1", "a|b", "é" * 50])
+META = st.sampled_from([{}, {"provider": "openai_chat", "raw_id": "call_7"}, {"provider": "anthropic"}])
+BLOCKS = st.one_of(
+    st.builds(TextBlock, text=TEXT, metadata=META | st.just({"provider": "openai_chat", "refusal": True})),
+    st.builds(ImageBlock, data=st.just("https://x/y.png")),
+    st.builds(FileBlock, data=st.just("QQ=="), media_type=st.sampled_from(["application/pdf", "image/png", None])),
+    st.builds(ToolCallBlock, id=IDS, name=st.just("f"), parameters=OBJECTS, metadata=META),
+    st.builds(ToolCallBlock, id=IDS, name=st.just("f"), parameters=TEXT, kind=st.just("custom"), metadata=META),
+    st.builds(ToolResponseBlock, call_id=IDS, result=st.none() | TEXT | OBJECTS, error=st.none() | TEXT),
+    st.builds(ReasoningBlock, text=TEXT, metadata=META),
+    st.builds(ServerToolBlock, raw=st.just([{}]), metadata=META),
+    st.just(UnknownBlock(type="widget")),
+)
+CONTENTS = st.lists(
+    st.builds(
+        Content,
+        speaker=st.sampled_from(["human", "ai", "tool", "system", "narrator"]),
+        blocks=st.lists(BLOCKS, max_size=4),
+    ),
+    max_size=5,
+)
+
+
+@given(CONTENTS, st.sampled_from(["canonical", "origin", None]))
+def test_any_history_is_in_openais_own_types_and_nothing_is_lost_in_silence(
+    contents: list[Content], policy: Any
+) -> None:
+    before = [content.model_dump_json() for content in contents]
+    rendered = render(contents, OPENAI, ids=policy)
+    request_validators.openai_chat_messages(rendered.messages)
+    assert [content.model_dump_json() for content in contents] == before
+    known = [content for content in contents if content.speaker != "narrator"]
+    results = [block for content in known for block in content.blocks if isinstance(block, ToolResponseBlock)]
+    assert len([message for message in rendered.messages if message["role"] == "tool"]) == len(results)
+    calls = [
+        block
+        for content in known
+        if content.speaker == "ai"
+        for block in content.blocks
+        if isinstance(block, ToolCallBlock)
+    ]
+    assert sum(len(message.get("tool_calls", ())) for message in rendered.messages) == len(calls)
+    if any(isinstance(block, UnknownBlock) for content in known for block in content.blocks):
+        assert any("widget" in change for change in rendered.changes)
+
+
+@given(CONTENTS)
+def test_rendering_twice_is_the_same(contents: list[Content]) -> None:
+    assert render(contents, DEEPSEEK) == render(contents, DEEPSEEK)
+
+
+def test_an_image_of_a_tool_is_shown_behind_all_results() -> None:
+    pixel = "data:image/png;base64,iVBORw0KGgo="
+    contents = [
+        Content.human("Look."),
+        Content(
+            speaker="ai",
+            blocks=[ToolCallBlock(id="call_a", name="see"), ToolCallBlock(id="call_b", name="hear")],
+        ),
+        Content(
+            speaker="tool",
+            blocks=[
+                ToolResponseBlock(call_id="call_a", name="see", result="a picture"),
+                ImageBlock(data=pixel),
+                ToolResponseBlock(call_id="call_b", name="hear", result="a sound"),
+            ],
+        ),
+    ]
+    rendered = render(contents, ChatDialect(name="openai_chat"))
+    assert [message["role"] for message in rendered.messages] == ["user", "assistant", "tool", "tool", "user"]
+    parts = rendered.messages[-1]["content"]
+    assert [part["type"] for part in parts] == ["text", "image_url"]
+    assert parts[1]["image_url"]["url"] == pixel
+    assert len(rendered.changes) == 1
+
+
+def test_a_message_of_an_unknown_speaker_leaves_nothing_behind() -> None:
+    contents = [Content(speaker="robot", blocks=[ToolResponseBlock(call_id="call_a", name="see", result="x")])]
+    rendered = render(contents, ChatDialect(name="openai_chat"))
+    assert rendered.messages == []
+    assert len(rendered.changes) == 1

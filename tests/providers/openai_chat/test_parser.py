@@ -1,0 +1,386 @@
+"""What chat streams carry beside text and calls. The plain rest is held by the conformance cases."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wire_streams import Chunk, chat, chat_call, run
+
+from streamkit import Turn, providers
+from streamkit.events import Citation, Event, File, ServerTool, Text, Unknown
+from streamkit.history import FileBlock, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
+from streamkit.providers.openai_chat.dialects import DIALECTS
+from streamkit.providers.openai_chat.messages import render_messages as render
+
+
+def _read(*chunks: Chunk, provider: str = "openai_chat") -> tuple[Turn, list[Event]]:
+    turn, seen = run(provider, chunks, complete=True)
+    assert turn.error is None
+    return turn, seen
+
+
+def _only(seen: list[Event], kind: type) -> list[Any]:
+    return [event for event in seen if isinstance(event, kind)]
+
+
+# ---------------------------------------------------------------- log probabilities
+
+
+def _logprobs(token: str, logprob: float) -> dict[str, Any]:
+    return {"content": [{"token": token, "logprob": logprob, "bytes": None, "top_logprobs": []}], "refusal": None}
+
+
+def _with_logprobs(chunk: Chunk, logprobs: Any) -> Chunk:
+    chunk["choices"][0]["logprobs"] = logprobs
+    return chunk
+
+
+def test_log_probabilities_are_shown_as_they_came_and_kept_with_their_text() -> None:
+    turn, seen = _read(
+        _with_logprobs(chat({"role": "assistant", "content": ""}), {"content": [], "refusal": None}),
+        _with_logprobs(chat({"content": "Hel"}), _logprobs("Hel", -0.5)),
+        _with_logprobs(chat({"content": "lo"}), _logprobs("lo", -0.25)),
+        _with_logprobs(chat({}, "stop"), None),
+    )
+    assert turn.text == "Hello"
+    shown = [event.raw for event in _only(seen, Unknown)]
+    assert shown == [{"index": 0, "logprobs": _logprobs("Hel", -0.5)}, {"index": 0, "logprobs": _logprobs("lo", -0.25)}]
+    [block] = turn.content.blocks
+    assert [entry["token"] for entry in block.metadata["logprobs"]] == ["Hel", "lo"]
+    assert turn.warnings == []
+
+
+def test_log_probabilities_of_a_refusal_of_old_shape_and_without_text() -> None:
+    refused = {"content": None, "refusal": [{"token": "No"}]}
+    turn, _ = _read(_with_logprobs(chat({"refusal": "No"}), refused), chat({}, "stop"))
+    assert turn.content.blocks[0].metadata["logprobs"] == [{"token": "No"}]
+
+    together = {"tokens": ["Hi"], "token_logprobs": [-1.0]}
+    turn, _ = _read(_with_logprobs(chat({"content": "Hi"}), together), chat({}, "stop"))
+    assert turn.content.blocks[0].metadata["logprobs"] == [together]
+
+    turn, seen = _read(_with_logprobs(chat({}), _logprobs("<think>", -1)), chat({"content": "Hi"}, "stop"))
+    assert len(_only(seen, Unknown)) == 1
+    assert "logprobs" not in turn.content.blocks[0].metadata
+    assert turn.warnings == []
+
+
+def test_log_probabilities_of_another_choice_and_of_a_whole_body() -> None:
+    body = chat(finish="stop")
+    choice = body["choices"][0]
+    del choice["delta"]
+    choice |= {"message": {"role": "assistant", "content": "Hi"}, "logprobs": _logprobs("Hi", -1)}
+    turn, _ = _read(body)
+    assert turn.content.blocks[0].metadata["logprobs"] == _logprobs("Hi", -1)["content"]
+
+    turn, seen = _read(
+        chat({"content": "a"}, "stop"), _with_logprobs(chat({"content": "b"}, "stop", index=1), _logprobs("b", -1))
+    )
+    assert [event.raw["index"] for event in _only(seen, Unknown)] == [1]
+    assert turn.choices[1].content.blocks[0].metadata["logprobs"] == _logprobs("b", -1)["content"]
+
+
+# ---------------------------------------------------------------- audio
+
+
+def _audio(**fields: Any) -> Chunk:
+    return chat({"audio": fields})
+
+
+def test_a_spoken_answer_is_its_transcript_and_one_file() -> None:
+    sound = [b64encode(piece).decode() for piece in (b"ab", b"cdef", b"g")]
+    turn, seen = _read(
+        _audio(id="audio_1", transcript="It "),
+        _audio(data=sound[0]),
+        _audio(transcript="is 21."),
+        _audio(data=sound[1]),
+        _audio(data=sound[2]),
+        _audio(expires_at=1729018505),
+        chat({}, "stop"),
+    )
+    assert turn.text == "It is 21."
+    assert [event.text for event in _only(seen, Text)] == ["It ", "is 21."]
+    assert [event.data for event in _only(seen, File)] == sound
+    text, file = turn.content.blocks
+    assert isinstance(text, TextBlock)
+    assert text.metadata["audio"] == {"id": "audio_1", "expires_at": 1729018505}
+    assert isinstance(file, FileBlock)
+    assert (file.media_type, file.data) == ("audio/*", b64encode(b"abcdefg").decode())
+    assert turn.warnings == []
+
+
+def test_a_spoken_answer_goes_back_as_its_id_and_to_others_as_text() -> None:
+    turn, _ = _read(_audio(id="audio_1", transcript="Hi"), _audio(data="QUJD"), chat({}, "stop"))
+    by_name = {facts.name: facts for facts in DIALECTS}
+    at_home = render([turn.content], by_name["openai_chat"])
+    assert at_home.messages == [{"role": "assistant", "content": None, "audio": {"id": "audio_1"}}]
+    assert at_home.changes == []
+    assert render([turn.content], by_name["groq"]).messages == [{"role": "assistant", "content": "Hi"}]
+
+
+def test_sound_that_is_no_base64_is_joined_and_odd_audio_is_shown() -> None:
+    turn, _ = _read(_audio(data="abc"), _audio(data="?"), _audio(data="="), _audio(data="é"), chat({}, "stop"))
+    assert isinstance(turn.content.blocks[0], FileBlock)
+    assert turn.content.blocks[0].data == "abc?=é"
+    turn, seen = _read(chat({"audio": "beep"}), _audio(transcript=5, data=None), chat({}, "stop"))
+    assert [event.raw for event in _only(seen, Unknown)] == [{"audio": "beep"}]
+    assert turn.content.blocks == []
+
+
+def test_a_whole_answer_in_audio() -> None:
+    body = chat(finish="stop")
+    del body["choices"][0]["delta"]
+    audio = {"id": "audio_1", "data": "QUJD", "expires_at": 1, "transcript": "Hi"}
+    body["choices"][0]["message"] = {"role": "assistant", "content": None, "audio": audio}
+    turn, _ = _read(body)
+    assert turn.text == "Hi"
+    assert [block.type for block in turn.content.blocks] == ["text", "file"]
+
+
+# ---------------------------------------------------------------- images
+
+
+def test_images_are_files() -> None:
+    made = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}}
+    linked = {"type": "image_url", "image_url": {"url": "https://x/y.png"}}
+    odd = {"type": "hologram"}
+    turn, seen = _read(chat({"content": "", "images": [made, linked, odd]}), chat({}, "stop"), provider="openrouter")
+    assert [(event.media_type, event.data, event.url) for event in _only(seen, File)] == [
+        ("image/png", "QQ==", None),
+        ("image/*", None, "https://x/y.png"),
+    ]
+    first, second, third = turn.content.blocks
+    assert first.metadata["raw"] == made
+    assert second.metadata["raw"] == linked
+    assert isinstance(third, OpaqueBlock)
+    assert third.raw == odd
+
+
+# ---------------------------------------------------------------- sources
+
+
+def _search(*sources: str, text: str = "", finish: str | None = None) -> Chunk:
+    results = [{"title": name, "url": f"https://{name}", "snippet": ""} for name in sources]
+    return chat(
+        {"role": "assistant", "content": text},
+        finish,
+        citations=[result["url"] for result in results],
+        search_results=results,
+    )
+
+
+def test_sources_repeated_in_every_chunk_are_said_once() -> None:
+    turn, seen = _read(
+        _search("a"), _search("a", text="So"), _search("a", "b", text=" it is."), _search("a", "b", finish="stop")
+    )
+    said = [{"title": name, "url": f"https://{name}", "snippet": ""} for name in "ab"]
+    assert [event.data for event in _only(seen, Citation)] == said
+    [block] = turn.content.blocks
+    assert isinstance(block, TextBlock)
+    assert block.text == "So it is."
+    assert block.metadata["citations"] == said
+
+
+def test_addresses_alone_are_sources() -> None:
+    turn, _ = _read(chat({"content": "Yes."}), chat({}, "stop", citations=["https://a", "https://b", "https://a"]))
+    assert turn.content.blocks[0].metadata["citations"] == ["https://a", "https://b"]
+
+
+def test_odd_sources_do_no_harm() -> None:
+    turn, _ = _read(chat({"content": "Yes."}, citations={"a": 1}, search_results=[None, 5, [], {"url": 3}]))
+    assert turn.content.blocks[0].metadata["citations"] == [None, 5, [], {"url": 3}, {"a": 1}]
+
+
+def test_annotations_and_azures_own_data_are_sources() -> None:
+    cited = {"type": "url_citation", "url_citation": {"url": "https://x", "start_index": 0}}
+    turn, seen = _read(
+        chat({"role": "assistant", "context": {"citations": [{"title": "doc1"}], "intent": "[]"}}),
+        chat({"content": "Yes."}),
+        chat({"annotations": [cited]}, "stop"),
+        provider="azure_openai",
+    )
+    assert [event.data for event in _only(seen, Citation)] == [{"title": "doc1"}, cited]
+    assert turn.content.blocks[0].metadata["citations"] == [{"title": "doc1"}, cited]
+
+
+# ---------------------------------------------------------------- server-run tools
+
+
+def _executed(**tool: Any) -> Chunk:
+    return chat({"executed_tools": [{"index": 0, "type": "search", **tool}]})
+
+
+def test_a_tool_that_groq_runs_is_a_server_call() -> None:
+    done = {"arguments": '{"query":"x"}', "output": "found", "search_results": {"results": []}}
+    turn, seen = _read(
+        chat({"reasoning": "I search."}),
+        _executed(arguments='{"query":"x"}'),
+        _executed(**done),
+        _executed(**done),
+        chat({"content": "Yes."}, "stop"),
+        provider="groq",
+    )
+    result = {"output": "found", "search_results": {"results": []}}
+    assert [(event.name, event.phase, event.data) for event in _only(seen, ServerTool)] == [
+        ("search", "arguments", {"query": "x"}),
+        ("search", "result", result),
+    ]
+    [call] = turn.server_calls
+    assert (call.id, call.name, call.arguments, call.result) == ("0", "search", {"query": "x"}, result)
+    assert turn.calls == []
+    block = turn.content.blocks[1]
+    assert isinstance(block, ServerToolBlock)
+    assert [raw.get("output") for raw in block.raw] == [None, "found"]
+    assert turn.finish is not None
+    assert turn.finish.reason == "stop"
+
+
+def test_tools_without_arguments_with_free_text_and_odd_ones() -> None:
+    turn, seen = _read(
+        _executed(),
+        _executed(),
+        chat({"executed_tools": [{"index": 1, "name": "python", "arguments": "print(1)"}, "odd"]}),
+        chat({"content": "1"}, "stop"),
+        provider="groq",
+    )
+    assert [(event.name, event.phase, event.data) for event in _only(seen, ServerTool)] == [
+        ("search", "started", None),
+        ("python", "arguments", "print(1)"),
+    ]
+    assert [event.raw for event in _only(seen, Unknown)] == [{"executed_tools": ["odd"]}]
+    assert len(turn.server_calls) == 2
+
+
+def test_perplexitys_steps_are_shown() -> None:
+    steps = [{"type": "web_search", "thought": "I search.", "web_search": {"search_keywords": ["x"]}}]
+    _, seen = _read(chat({"content": "", "reasoning_steps": steps}), chat({"content": "Yes."}, "stop"))
+    assert [event.raw for event in _only(seen, Unknown)] == [{"reasoning_steps": steps}]
+
+
+# ---------------------------------------------------------------- parts
+
+
+def test_thinking_parts_with_references_and_a_signature() -> None:
+    reference = {"type": "reference", "reference_ids": [1]}
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}, reference], "signature": "SI"}
+    turn, seen = _read(
+        chat({"content": [thinking]}),
+        chat({"content": [{"type": "thinking", "thinking": "Yes.", "signature": "G"}, {"type": "thinking"}]}),
+        chat({"content": [{"type": "text", "text": "21"}, {"type": "reference", "reference_ids": [2]}]}),
+        chat({"content": "."}, "stop"),
+        provider="mistral",
+    )
+    thought, text = turn.content.blocks
+    assert isinstance(thought, ReasoningBlock)
+    assert (thought.text, thought.signature) == ("Hm.Yes.", "SIG")
+    assert [event.data["reference_ids"] for event in _only(seen, Citation)] == [[1], [2]]
+    assert text.metadata["citations"] == [reference, {"type": "reference", "reference_ids": [2]}]
+    assert turn.text == "21."
+
+
+# ---------------------------------------------------------------- what is not known
+
+
+def test_a_choice_that_says_nothing_is_shown() -> None:
+    late = {"id": "", "choices": [{"index": 0, "finish_reason": None, "content_filter_offsets": {"check_offset": 4}}]}
+    turn, seen = _read(chat({"content": "Hi"}, "stop"), late)
+    assert [event.raw for event in _only(seen, Unknown)] == [late]
+    assert turn.text == "Hi"
+
+
+def test_chunks_of_another_wire_are_shown_and_are_no_answer() -> None:
+    completion = {"id": "cmpl-1", "object": "text_completion", "choices": [{"index": 0, "text": "Hi"}]}
+    turn, seen = run("openai_chat", [completion, {"type": "ping"}], complete=True)
+    assert [event.raw for event in _only(seen, Unknown)] == [completion, {"type": "ping"}]
+    assert turn.text == ""
+
+
+def test_an_error_object_is_an_error() -> None:
+    turn, _ = run("vllm", [chat({"content": "Hi"}), {"object": "error", "message": "out of memory", "code": 500}])
+    assert turn.error is not None
+    assert (turn.error.kind, turn.error.message, turn.error.status) == ("provider_error", "out of memory", 500)
+    assert turn.text == "Hi"
+
+
+def test_the_filter_that_stopped_an_answer_is_named() -> None:
+    chunk = chat({}, "content_filter")
+    results = {
+        "hate": {"filtered": True, "severity": "high"},
+        "jailbreak": {"filtered": True, "detected": True},
+        "violence": {"filtered": False, "severity": "safe"},
+        "custom": None,
+    }
+    chunk["choices"][0]["content_filter_results"] = results
+    turn, _ = run("azure_openai", [chat({"content": "Hi"}), chunk], complete=True)
+    [warning] = turn.warnings
+    assert warning.code == "content_filtered"
+    assert warning.message.endswith("hate (high), jailbreak")
+    assert turn.executable == []
+
+
+def test_calls_of_several_choices_are_apart() -> None:
+    def second(chunk: Chunk) -> Chunk:
+        chunk["choices"][0]["index"] = 1
+        return chunk
+
+    turn, _ = _read(
+        chat_call('{"a":', id="call_1", name="f"),
+        second(chat_call('{"b":', id="call_1", name="f")),
+        chat_call("1}"),
+        second(chat_call("2}")),
+        chat({}, "tool_calls"),
+        chat({}, "tool_calls", index=1),
+    )
+    first, other = turn.choices
+    assert [call.arguments for call in first.calls] == [{"a": 1}]
+    assert [call.arguments for call in other.calls] == [{"b": 2}]
+    assert first.calls[0].id != other.calls[0].id
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = [
+    "annotations",
+    "audio",
+    "content",
+    "context",
+    "executed_tools",
+    "images",
+    "reasoning",
+    "reasoning_details",
+    "reasoning_steps",
+    "refusal",
+]
+PARTS = st.fixed_dictionaries(
+    {},
+    optional=dict.fromkeys(
+        ("type", "text", "thinking", "signature", "image_url", "url", "id", "data", "transcript", "index"), JSON
+    ),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("provider", ["openai_chat", "mistral"])
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.fixed_dictionaries({}, optional={name: JSON | PARTS | st.lists(PARTS) for name in FIELDS}), max_size=3),
+    JSON,
+    JSON,
+)
+def test_whatever_types_the_rare_fields_have_nothing_raises(
+    provider: str, deltas: list[Any], logprobs: Any, sources: Any
+) -> None:
+    chunks = [_with_logprobs(chat(delta, citations=sources, search_results=sources), logprobs) for delta in deltas]
+    turn, _ = run(provider, [*chunks, chat({}, "content_filter", content_filter_results=sources)], complete=True)
+    assert turn.content is not None
+    assert turn.finish is not None
+    provider_object = providers.get(provider)
+    provider_object.render([turn.content])
+    list(provider_object.emit(turn.content, response_id="r", model="m"))

@@ -1,0 +1,448 @@
+"""History as Responses input items, judged by the official SDK's request types."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import request_validators
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamkit import Content, Turn, UnsupportedContent, providers, render_request
+from streamkit.history import (
+    Block,
+    FileBlock,
+    ImageBlock,
+    OpaqueBlock,
+    ReasoningBlock,
+    ServerToolBlock,
+    TextBlock,
+    ToolCallBlock,
+    ToolResponseBlock,
+    UnknownBlock,
+)
+from streamkit.ids import normalize_to_history_tool_id
+
+PROVIDER = providers.get("openai_responses")
+OWN = {"provider": "openai_responses"}
+PICTURE = "data:image/png;base64,QQ=="
+CANONICAL = normalize_to_history_tool_id("a" * 24)
+
+
+def ai(*blocks: Block) -> Content:
+    return Content(speaker="ai", blocks=list(blocks))
+
+
+def tool(*blocks: Block) -> Content:
+    return Content(speaker="tool", blocks=list(blocks))
+
+
+def rendered(*contents: Content, **more: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    """The items, which the SDK's types accept, and what was changed."""
+    result = PROVIDER.render(contents, **more)
+    request_validators.openai_responses_input(json.loads(json.dumps(result.messages)))
+    return result.messages, result.changes
+
+
+def reasoning(id: str = "rs_1", **fields: Any) -> ReasoningBlock:
+    item = {"type": "reasoning", "id": id, "summary": [], "encrypted_content": "E", **fields}
+    return ReasoningBlock(opaque=item, metadata=OWN)
+
+
+def call(id: str = CANONICAL, name: str = "look", **metadata: Any) -> ToolCallBlock:
+    return ToolCallBlock(id=id, name=name, parameters={"a": 1}, metadata={**OWN, **metadata})
+
+
+def result(id: str = CANONICAL, value: Any = "ok", **fields: Any) -> ToolResponseBlock:
+    return ToolResponseBlock(call_id=id, name="look", result=value, **fields)
+
+
+# ---------------------------------------------------------------- what people say
+
+
+def test_plain_texts_are_plain_and_system_text_stays_in_its_place() -> None:
+    items, changes = rendered(
+        Content.system("Be brief."), Content.human("Hi"), Content.ai("Ho"), Content.system("Now rhyme.")
+    )
+    assert items == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi"},
+        {"type": "message", "role": "assistant", "content": "Ho"},
+        {"role": "system", "content": "Now rhyme."},
+    ]
+    assert changes == []
+
+
+def test_images_and_files_are_parts() -> None:
+    content = Content.human(
+        "See",
+        ImageBlock(data=PICTURE),
+        ImageBlock(data="https://a.example/b.png"),
+        FileBlock(media_type="application/pdf", data="QQ==", name="a.pdf"),
+        FileBlock(data="data:text/plain;base64,QQ=="),
+        FileBlock(url="https://a.example/c.pdf"),
+        FileBlock(media_type="image/png", data="QQ=="),
+    )
+    items, _ = rendered(content)
+    assert items[0]["content"] == [
+        {"type": "input_text", "text": "See"},
+        {"type": "input_image", "image_url": PICTURE, "detail": "auto"},
+        {"type": "input_image", "image_url": "https://a.example/b.png", "detail": "auto"},
+        {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="},
+        {"type": "input_file", "filename": "file", "file_data": "data:text/plain;base64,QQ=="},
+        {"type": "input_file", "file_url": "https://a.example/c.pdf"},
+        {"type": "input_image", "image_url": PICTURE, "detail": "auto"},
+    ]
+
+
+@pytest.mark.parametrize("block", [ImageBlock(data="QQ=="), ImageBlock(data="data:image/png,x"), FileBlock(name="a")])
+def test_what_the_api_does_not_take_is_refused_here(block: Block) -> None:
+    with pytest.raises(UnsupportedContent):
+        PROVIDER.render([Content.human("", block)])
+
+
+def test_what_has_no_place_is_left_out_and_said() -> None:
+    items, changes = rendered(
+        Content(speaker="narrator", blocks=[TextBlock(text="Once")]),
+        Content.human("", UnknownBlock(type="dance")),
+        Content.system("x", ImageBlock(data=PICTURE)),
+        ai(UnknownBlock(type="dance"), ImageBlock(data=PICTURE), FileBlock(media_type="image/png", data="QQ==")),
+    )
+    assert items == [{"role": "system", "content": "x"}]
+    assert len(changes) == 6
+    assert "narrator" in changes[0]
+
+
+# ---------------------------------------------------------------- calls and results
+
+
+def test_a_call_and_its_result_share_an_id_that_the_api_takes() -> None:
+    for known in (CANONICAL, "x" * 86, "fc_" + "0" * 60, "functions.look:0", "ö|ö"):
+        items, _ = rendered(ai(call(known)), tool(result(known)))
+        assert items[0]["call_id"] == items[1]["call_id"]
+        assert 0 < len(items[0]["call_id"]) <= 64
+        assert "id" not in items[0]
+
+
+def test_origin_gives_a_call_its_own_id_back_and_canonical_does_not() -> None:
+    thread = (ai(call(raw_id="call_own")), tool(result()))
+    assert [item["call_id"] for item in rendered(*thread, ids="origin")[0]] == ["call_own"] * 2
+    assert [item["call_id"] for item in rendered(*thread)[0]] == ["call_" + "a" * 24] * 2
+    foreign = ToolCallBlock(id=CANONICAL, name="look", metadata={"provider": "kimi", "raw_id": "look:0"})
+    assert rendered(ai(foreign), ids="origin")[0][0]["call_id"] == "call_" + "a" * 24
+
+
+def test_one_id_in_two_turns_is_two_ids_and_results_go_by_order() -> None:
+    items, _ = rendered(ai(call("look:0")), tool(result("look:0", 1)), ai(call("look:0")), tool(result("look:0", 2)))
+    first, one, second, two = (item["call_id"] for item in items)
+    assert first == one != second == two
+
+
+def test_results_stand_in_call_order_directly_behind_the_calls() -> None:
+    items, _ = rendered(
+        ai(call("a"), call("b"), TextBlock(text="Wait.")),
+        tool(result("b", "2")),
+        tool(result("a", "1"), result("z", "?")),
+        Content.human("Go on"),
+    )
+    assert [item.get("output") or item.get("content") or item["name"] for item in items] == [
+        *("look", "look", "Wait.", "1", "2", "?", "Go on"),
+    ]
+
+
+def test_a_result_in_the_assistants_own_content_stands_behind_its_call() -> None:
+    items, _ = rendered(ai(call("a"), result("a", "1"), TextBlock(text="So.")))
+    assert [item["type"] for item in items] == ["function_call", "function_call_output", "message"]
+
+
+@pytest.mark.parametrize(
+    ("block", "output"),
+    [
+        (result(value="21"), "21"),
+        (result(value=None), ""),
+        (result(value={"é": [1]}), '{"é":[1]}'),
+        (result(value=0), "0"),
+        (result(value=None, error="It broke."), "It broke."),
+        (result(value=None, status="denied"), "The call did not complete: denied."),
+        (result(value={"a": 1}, status="error"), '{"a":1}'),
+        (result(value=[{"type": "text", "text": "a"}]), '[{"type":"text","text":"a"}]'),
+        (result(value=[{"type": "audio", "data": "QQ=="}]), '[{"type":"audio","data":"QQ=="}]'),
+        (result(value=[]), "[]"),
+        (result(value=[{"type": "image", "data": "no picture"}]), '[{"type":"image","data":"no picture"}]'),
+        (
+            result(value=[{"type": "text", "text": "a"}, {"type": "image", "data": "QQ==", "mimeType": "image/png"}]),
+            [
+                {"type": "input_text", "text": "a"},
+                {"type": "input_image", "image_url": PICTURE, "detail": "auto"},
+            ],
+        ),
+    ],
+)
+def test_a_result_is_text_or_pictures(block: ToolResponseBlock, output: Any) -> None:
+    items, _ = rendered(ai(call()), tool(block))
+    assert items[1]["output"] == output
+
+
+def test_a_custom_call_and_its_result_are_of_its_own_kinds() -> None:
+    patch = ToolCallBlock(id=CANONICAL, name="patch", parameters="*** Begin", kind="custom")
+    items, _ = rendered(ai(patch), tool(result()))
+    assert [(item["type"], item.get("input")) for item in items] == [
+        ("custom_tool_call", "*** Begin"),
+        ("custom_tool_call_output", None),
+    ]
+
+
+def test_names_that_the_api_refuses_are_written_otherwise_and_said() -> None:
+    items, changes = rendered(ai(call(name="a.b c")), ai(call("x", name="")))
+    assert [item["name"] for item in items] == ["a_b_c", "unnamed"]
+    assert len(changes) == 2
+
+
+def test_namespace_and_a_programs_call_go_back() -> None:
+    program = {"type": "program", "caller_id": "call_p"}
+    items, _ = rendered(ai(call(namespace="crm", caller=program)), tool(result()))
+    assert items[0]["namespace"] == "crm"
+    assert items[0]["caller"] == items[1]["caller"] == program
+
+
+# ---------------------------------------------------------------- reasoning
+
+
+def test_reasoning_goes_directly_before_the_call_that_it_led_to_and_ids_go_with_it() -> None:
+    items, changes = rendered(
+        ai(reasoning(), call(item_id="fc_1"), call("b", item_id="fc_2")), tool(result(), result("b"))
+    )
+    assert [(item["type"], item.get("id")) for item in items[:3]] == [
+        ("reasoning", "rs_1"),
+        ("function_call", "fc_1"),
+        ("function_call", "fc_2"),
+    ]
+    assert items[0]["encrypted_content"] == "E"
+    assert changes == []
+
+
+def test_an_item_id_without_its_reasoning_is_not_sent() -> None:
+    for blocks in ([call(item_id="fc_1")], [reasoning(), call(item_id="call_1")]):
+        items, _ = rendered(ai(*blocks))
+        assert "id" not in items[-1]
+
+
+def test_reasoning_whose_item_is_gone_is_dropped_and_said() -> None:
+    items, changes = rendered(ai(reasoning()), Content.human("Go on"))
+    assert items == [{"role": "user", "content": "Go on"}]
+    assert changes == ["reasoning was left out: the item that it led to is gone"]
+    edited = ToolCallBlock(id="c", name="look")  # not the provider's own
+    assert [item["type"] for item in rendered(ai(reasoning(), edited))[0]] == ["function_call"]
+    assert [item["type"] for item in rendered(ai(reasoning(), UnknownBlock(type="x"), call(item_id="fc_1")))[0]] == [
+        "function_call"
+    ]
+
+
+def test_reasoning_of_an_earlier_answer_does_not_carry_the_ids_of_a_later_one() -> None:
+    items, _ = rendered(ai(reasoning(), call(item_id="fc_1")), tool(result()), ai(call("b", item_id="fc_2")))
+    assert "id" not in items[-1]
+
+
+def test_all_parts_of_one_reasoning_item_are_that_item_once() -> None:
+    part = ReasoningBlock(text="Two.", kind="summary", metadata={**OWN, "summary_index": 1})
+    items, changes = rendered(ai(reasoning(), part, call()))
+    assert [item["type"] for item in items] == ["reasoning", "function_call"]
+    assert changes == []
+
+
+def test_reasoning_of_others_or_without_an_item_is_left_out_and_said() -> None:
+    items, changes = rendered(
+        ai(
+            ReasoningBlock(text="Hm", signature="S", metadata={"provider": "anthropic"}),
+            ReasoningBlock(text="Hm", metadata=OWN),
+            TextBlock(text="Hi"),
+        )
+    )
+    assert [item["type"] for item in items] == ["message"]
+    assert len(changes) == 2
+
+
+def test_reasoning_kept_as_an_opaque_block_is_reasoning_all_the_same() -> None:
+    raw = {"type": "reasoning", "id": "rs_1", "encrypted_content": "E", "status": None}
+    for block in (
+        OpaqueBlock(raw=raw, metadata=OWN),
+        ReasoningBlock(metadata={**OWN, "item": raw}),
+        ReasoningBlock(opaque=raw, metadata=OWN),
+    ):
+        items, _ = rendered(ai(block, call(item_id="fc_1")))
+        assert items[0] == {"type": "reasoning", "id": "rs_1", "encrypted_content": "E", "summary": []}
+        assert [item.get("id") for item in items] == ["rs_1", "fc_1"]
+
+
+# ---------------------------------------------------------------- texts of the model
+
+
+def test_a_message_with_its_reasoning_goes_back_as_the_item_that_it_was() -> None:
+    cited = [{"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 1}]
+    items, _ = rendered(
+        ai(
+            reasoning(),
+            TextBlock(text="A", metadata={**OWN, "item_id": "msg_1", "phase": "final_answer", "citations": cited}),
+            TextBlock(text="No.", metadata={**OWN, "item_id": "msg_1", "refusal": True}),
+        )
+    )
+    assert items[1] == {
+        "type": "message",
+        "role": "assistant",
+        "id": "msg_1",
+        "status": "completed",
+        "phase": "final_answer",
+        "content": [
+            {"type": "output_text", "text": "A", "annotations": cited},
+            {"type": "refusal", "refusal": "No."},
+        ],
+    }
+
+
+def test_texts_of_one_answer_are_one_text_and_texts_apart_are_lines() -> None:
+    theirs = {"provider": "anthropic"}
+    assert [
+        item["content"]
+        for item in rendered(ai(TextBlock(text="a", metadata=theirs), TextBlock(text="b", metadata=theirs)))[0]
+    ] == ["ab"]
+    assert [
+        item["content"] for item in rendered(ai(TextBlock(text="a"), TextBlock(text=""), TextBlock(text="b")))[0]
+    ] == ["a\nb"]
+    messages = [TextBlock(text=name, metadata={**OWN, "item_id": name}) for name in ("m1", "m2")]
+    assert [item["content"] for item in rendered(ai(*messages))[0]] == ["m1", "m2"]
+
+
+def test_a_refusal_without_its_item_is_text_and_said() -> None:
+    items, changes = rendered(ai(TextBlock(text="No.", metadata={**OWN, "refusal": True})))
+    assert items[0]["content"] == "No."
+    assert len(changes) == 1
+
+
+def test_the_providers_own_items_go_back_unchanged_and_only_to_it() -> None:
+    search = {
+        "type": "web_search_call",
+        "id": "ws_1",
+        "status": "completed",
+        "action": {"type": "search", "query": "x"},
+    }
+    compaction = {"type": "compaction", "id": "cmp_1", "encrypted_content": "E"}
+    for metadata, types in ((OWN, ["reasoning", "web_search_call", "compaction"]), ({"provider": "xai"}, [])):
+        items, changes = rendered(
+            ai(
+                reasoning(),
+                ServerToolBlock(id="ws_1", name="web_search", raw=[search], metadata=metadata),
+                OpaqueBlock(raw=compaction, metadata=metadata),
+            )
+        )
+        assert [item["type"] for item in items] == types
+        assert bool(changes) is not bool(types)
+        assert search not in items or items[1] is search
+
+
+def test_an_item_that_ended_after_others_is_not_missed_where_it_began() -> None:
+    begun = ServerToolBlock(id="ws_1", name="web_search", metadata=OWN)
+    items, changes = rendered(ai(begun, call(), ServerToolBlock(raw=[SEARCH], metadata=OWN)))
+    assert [item["type"] for item in items] == ["function_call", "web_search_call"]
+    assert changes == []
+    assert rendered(ai(begun))[1] == ["the provider's tool 'web_search' was left out: it was cut"]
+
+
+def test_a_picture_of_the_providers_own_tool_goes_back_with_its_item() -> None:
+    item = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "QQ=="}
+    turn = Turn("openai_responses", turn_key="t")
+    turn.feed({"object": "response", "id": "resp_1", "status": "completed", "output": [item]})
+    turn.close()
+    items, changes = rendered(turn.content)
+    assert items == [item]
+    assert changes == []
+
+
+# ---------------------------------------------------------------- the request
+
+
+def test_a_request_has_what_the_conversation_decides() -> None:
+    def look(city: str) -> str:
+        """Look out of the window."""
+        return city
+
+    body = render_request([Content.human("Hi")], "openai_responses", tools=[look], tool_choice="look")
+    parameters = body["tools"][0].pop("parameters")
+    assert parameters["required"] == ["city"]
+    assert body == {
+        "input": [{"role": "user", "content": "Hi"}],
+        "tools": [{"type": "function", "name": "look", "description": "Look out of the window.", "strict": False}],
+        "tool_choice": {"type": "function", "name": "look"},
+        "stream": True,
+    }
+
+
+@pytest.mark.parametrize("choice", ["auto", "none", "required"])
+def test_a_choice_of_the_apis_own_is_sent_as_it_is(choice: str) -> None:
+    def look() -> None: ...
+
+    body = render_request([], "openai_responses", tools=[look], tool_choice=choice, stream=False)
+    assert set(body) == {"input", "tools", "tool_choice"}
+    assert set(render_request([], "openai_responses", tools=[look])) == {"input", "tools", "stream"}
+    assert body["tool_choice"] == choice
+    assert "tool_choice" not in render_request([], "openai_responses", tool_choice=choice)
+
+
+# ---------------------------------------------------------------- whatever stands in a history
+
+TEXTS = st.text(max_size=8)
+METADATA = st.sampled_from(
+    [
+        {},
+        {"provider": "anthropic", "signature": "S", "item_id": "fc_9"},
+        OWN,
+        {**OWN, "item_id": "fc_1", "raw_id": "call_1"},
+        {**OWN, "item_id": "msg_1", "phase": "commentary"},
+        {**OWN, "item_id": 7, "phase": 7, "namespace": "n", "refusal": True},
+        {**OWN, "summary_index": 1},
+    ]
+)
+ITEMS = st.sampled_from(
+    [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "E"},
+        {"type": "reasoning", "id": "rs_2", "summary": None, "status": None, "content": None},
+        {"type": "compaction", "id": "cmp_1", "encrypted_content": "E"},
+    ]
+)
+SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "x"}}
+IDS = st.sampled_from(["a", "b", CANONICAL, "x" * 80, "look:0", "ö"])
+BLOCKS = st.one_of(
+    st.builds(TextBlock, text=TEXTS, metadata=METADATA),
+    st.builds(ReasoningBlock, text=TEXTS, opaque=st.none() | ITEMS, metadata=METADATA),
+    st.builds(ToolCallBlock, id=IDS, name=TEXTS, parameters=st.just({"a": 1}), metadata=METADATA),
+    st.builds(ToolCallBlock, id=IDS, name=TEXTS, parameters=TEXTS, kind=st.just("custom"), metadata=METADATA),
+    st.builds(ToolResponseBlock, call_id=IDS, result=TEXTS | st.none(), status=st.sampled_from([None, "error"])),
+    st.builds(OpaqueBlock, raw=ITEMS, metadata=METADATA),
+    st.builds(ServerToolBlock, id=IDS, raw=st.lists(st.just(SEARCH), max_size=1), metadata=METADATA),
+    st.just(ImageBlock(data=PICTURE)),
+    st.just(UnknownBlock(type="dance")),
+)
+CONTENTS = st.builds(
+    Content, speaker=st.sampled_from(["human", "ai", "tool", "system"]), blocks=st.lists(BLOCKS, max_size=5)
+)
+
+
+_LED_TO = ("reasoning", "message", "function_call", "custom_tool_call", "compaction", "web_search_call")
+
+
+@given(st.lists(CONTENTS, max_size=5), st.sampled_from([None, "canonical", "origin"]))
+@settings(deadline=None, max_examples=150)
+def test_any_history_is_legal_and_reasoning_never_stands_alone(contents: list[Content], ids: Any) -> None:
+    items, _ = rendered(*contents, ids=ids)
+    calls = [item["call_id"] for item in items if item.get("type") in ("function_call", "custom_tool_call")]
+    assert len(set(calls)) == len(calls)
+    assert all(0 < len(item["call_id"]) <= 64 for item in items if "call_id" in item)
+    following = [*items, {}][1:]
+    for item, next_item in zip(items, following, strict=True):
+        if item.get("type") == "reasoning":
+            assert next_item.get("type") in _LED_TO
+    led = False
+    for item in items:
+        led = item.get("type") == "reasoning" or (led and item.get("role") not in ("user", "system"))
+        assert led or not str(item.get("id", "")).startswith(("fc_", "msg_"))

@@ -1,0 +1,964 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamkit import providers
+from streamkit.errors import UsageError
+from streamkit.history import (
+    Content,
+    FileBlock,
+    ImageBlock,
+    OpaqueBlock,
+    ReasoningBlock,
+    ServerToolBlock,
+    TextBlock,
+    ToolCallBlock,
+    ToolResponseBlock,
+    convert_to_vercel_messages,
+    repair,
+)
+from streamkit.ids import is_canonical
+from streamkit.providers import parse_messages, render
+
+Json = dict[str, Any]
+
+WAYS_BACK = ["openai_chat", "openai_responses", "anthropic", "gemini"]
+PNG = "data:image/png;base64,iVBORw0KGgo="
+
+
+def compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def calls_of(contents: list[Content]) -> list[ToolCallBlock]:
+    return [block for content in contents for block in content.blocks if isinstance(block, ToolCallBlock)]
+
+
+def results_of(contents: list[Content]) -> list[ToolResponseBlock]:
+    return [block for content in contents for block in content.blocks if isinstance(block, ToolResponseBlock)]
+
+
+# ---------------------------------------------------------------- one conversation, in every provider's words
+
+CHAT: list[Json] = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Weather?"},
+    {
+        "role": "assistant",
+        "content": "I look.",
+        "tool_calls": [
+            {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Oslo"}'}},
+            {"id": "call_2", "type": "function", "function": {"name": "clock", "arguments": "{}"}},
+        ],
+    },
+    {"role": "tool", "tool_call_id": "call_1", "content": '{"t":21}'},
+    {"role": "tool", "tool_call_id": "call_2", "content": "noon"},
+    {"role": "assistant", "content": "21 degrees."},
+]
+RESPONSES: list[Json] = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Weather?"},
+    {"type": "message", "role": "assistant", "content": "I look."},
+    {"type": "function_call", "call_id": "call_1", "name": "weather", "arguments": '{"city":"Oslo"}'},
+    {"type": "function_call", "call_id": "call_2", "name": "clock", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "call_1", "output": '{"t":21}'},
+    {"type": "function_call_output", "call_id": "call_2", "output": "noon"},
+    {"type": "message", "role": "assistant", "content": "21 degrees."},
+]
+ANTHROPIC: list[Json] = [
+    {"role": "user", "content": [{"type": "text", "text": "Weather?"}]},
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "text", "text": "I look."},
+            {"type": "tool_use", "id": "call_1", "name": "weather", "input": {"city": "Oslo"}},
+            {"type": "tool_use", "id": "call_2", "name": "clock", "input": {}},
+        ],
+    },
+    {
+        "role": "user",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "call_1", "content": '{"t":21}'},
+            {"type": "tool_result", "tool_use_id": "call_2", "content": "noon"},
+        ],
+    },
+    {"role": "assistant", "content": [{"type": "text", "text": "21 degrees."}]},
+]
+GEMINI: list[Json] = [
+    {"role": "user", "parts": [{"text": "Weather?"}]},
+    {
+        "role": "model",
+        "parts": [
+            {"text": "I look."},
+            {"functionCall": {"name": "weather", "args": {"city": "Oslo"}, "id": "call_1"}},
+            {"functionCall": {"name": "clock", "args": {}, "id": "call_2"}},
+        ],
+    },
+    {
+        "role": "user",
+        "parts": [
+            {"functionResponse": {"name": "weather", "response": {"result": '{"t":21}'}, "id": "call_1"}},
+            {"functionResponse": {"name": "clock", "response": {"result": "noon"}, "id": "call_2"}},
+        ],
+    },
+    {"role": "model", "parts": [{"text": "21 degrees."}]},
+]
+VERCEL: list[Json] = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Weather?"},
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "text", "text": "I look."},
+            {"type": "tool-call", "toolCallId": "call_1", "toolName": "weather", "input": {"city": "Oslo"}},
+            {"type": "tool-call", "toolCallId": "call_2", "toolName": "clock", "input": {}},
+        ],
+    },
+    {
+        "role": "tool",
+        "content": [
+            {
+                "type": "tool-result",
+                "toolCallId": "call_1",
+                "toolName": "weather",
+                "output": {"type": "text", "value": '{"t":21}'},
+            },
+            {
+                "type": "tool-result",
+                "toolCallId": "call_2",
+                "toolName": "clock",
+                "output": {"type": "text", "value": "noon"},
+            },
+        ],
+    },
+    {"role": "assistant", "content": "21 degrees."},
+]
+THREADS: dict[str, tuple[list[Json], Any]] = {
+    "openai_chat": (CHAT, None),
+    "openai_responses": (RESPONSES, None),
+    "anthropic": (ANTHROPIC, [{"type": "text", "text": "Be brief."}]),
+    "gemini": (GEMINI, {"parts": [{"text": "Be brief."}]}),
+    "vercel": (VERCEL, None),
+}
+
+
+@pytest.mark.parametrize("provider", THREADS)
+def test_a_conversation_is_the_same_whoever_tells_it(provider: str) -> None:
+    messages, system = THREADS[provider]
+    contents = parse_messages(messages, provider, system=system)
+    assert [content.speaker for content in contents] == ["system", "human", "ai", "tool", "ai"]
+    assert [block.text for content in contents for block in content.blocks if isinstance(block, TextBlock)] == [
+        "Be brief.",
+        "Weather?",
+        "I look.",
+        "21 degrees.",
+    ]
+    calls, results = calls_of(contents), results_of(contents)
+    assert [(call.name, call.parameters) for call in calls] == [("weather", {"city": "Oslo"}), ("clock", {})]
+    assert [(result.name, result.result) for result in results] == [("weather", '{"t":21}'), ("clock", "noon")]
+    assert [result.call_id for result in results] == [call.id for call in calls]
+    assert all(is_canonical(call.id) for call in calls)
+    assert [call.metadata["raw_id"] for call in calls] == ["call_1", "call_2"]
+    assert all(block.metadata["provider"] == provider for block in [*calls, *results])  # type: ignore[attr-defined]
+    assert repair(contents).changes == []
+
+
+@pytest.mark.parametrize("target", WAYS_BACK)
+@pytest.mark.parametrize("provider", THREADS)
+def test_it_goes_on_with_any_provider(provider: str, target: str) -> None:
+    messages, system = THREADS[provider]
+    changes: list[str] = []
+    made = render(parse_messages(messages, provider, system=system), target, changes=changes)
+    again = parse_messages(made, target)
+    assert [call.parameters for call in calls_of(again)] == [{"city": "Oslo"}, {}]
+    assert [result.result for result in results_of(again)] == ['{"t":21}', "noon"]
+    assert changes == []
+
+
+def test_a_dialect_reads_its_own_thread() -> None:
+    thread = [
+        {"role": "user", "content": "?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "reasoning_content": "hm",
+            "tool_calls": [
+                {"id": "functions.f:3", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "functions.f:3", "content": "ok"},
+    ]
+    assert render(parse_messages(thread, "kimi"), "kimi") == thread
+
+
+def test_an_id_is_the_same_where_the_thread_before_it_is_gone() -> None:
+    for provider, (messages, _) in THREADS.items():
+        place = next(n for n, message in enumerate(messages) if message.get("role") == "user")
+        assert [c.id for c in calls_of(parse_messages(messages[place + 1 :], provider))] == [
+            c.id for c in calls_of(parse_messages(messages, provider))
+        ]
+
+
+def test_raw_ids_of_several_turns_are_told_apart_by_repair_whatever_was_pruned() -> None:
+    turns = [
+        [
+            {
+                "role": "assistant",
+                "tool_calls": [{"id": "f:0", "function": {"name": "f", "arguments": f'{{"n":{number}}}'}}],
+            },
+            {"role": "tool", "tool_call_id": "f:0", "content": str(number)},
+        ]
+        for number in range(3)
+    ]
+    whole = repair(parse_messages([*turns[0], *turns[1], *turns[2]], "openai_chat")).contents
+    pruned = repair(parse_messages([*turns[0], *turns[2]], "openai_chat")).contents
+    ids = [call.id for call in calls_of(whole)]
+    assert len(set(ids)) == 3
+    assert [(result.call_id, result.result) for result in results_of(whole)] == list(zip(ids, "012", strict=True))
+    assert [call.id for call in calls_of(pruned)] == [ids[0], ids[2]]
+
+
+# ---------------------------------------------------------------- what each wire says in its own way
+
+
+def test_chat_keeps_what_it_has_no_word_for_and_reads_old_functions() -> None:
+    contents = parse_messages(
+        [
+            {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "image_url", "image_url": {"url": PNG}},
+                    {"type": "input_audio", "input_audio": {"data": "QQ==", "format": "mp3"}},
+                    {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}},
+                    {"type": "file", "file": {"file_id": "file-1"}},
+                ],
+            },
+            {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"a":1'}},
+            {"role": "function", "name": "f", "content": "ok"},
+            {"role": "assistant", "content": None, "refusal": "No.", "tool_calls": [{"id": "x", "type": "odd"}]},
+            {"role": "narrator", "content": "Meanwhile"},
+        ],
+        "openai_chat",
+    )
+    assert [content.speaker for content in contents] == ["system", "human", "ai", "tool", "ai", "narrator"]
+    assert contents[1].blocks == [
+        ImageBlock(data=PNG),
+        FileBlock(media_type="audio/mpeg", data="QQ=="),
+        FileBlock(media_type="application/pdf", data="data:application/pdf;base64,QQ==", name="a.pdf"),
+        OpaqueBlock(raw={"type": "file", "file": {"file_id": "file-1"}}, metadata={"provider": "openai_chat"}),
+    ]
+    (call,), (result,) = calls_of(contents), results_of(contents)
+    assert (call.parameters, call.metadata["raw_arguments"]) == ({}, '{"a":1')
+    assert result.call_id == call.id
+    refused, odd = contents[4].blocks
+    assert refused.metadata["refusal"] is True
+    assert odd.raw == {"tool_calls": [{"id": "x", "type": "odd"}]}
+
+
+def test_anthropic_keeps_thinking_server_tools_and_failed_results() -> None:
+    use = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    answer: list[Json] = [
+        {"type": "thinking", "thinking": "hm", "signature": "SIG"},
+        {"type": "redacted_thinking", "data": "XX"},
+        use,
+        found,
+        {"type": "text", "text": "So", "citations": [{"url": "u"}]},
+        {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}},
+        {"type": "tool_use", "id": "toolu_2", "name": "f", "input": {}},
+    ]
+    results: list[Json] = [
+        {"type": "tool_result", "tool_use_id": "toolu_1", "content": "boom", "is_error": True},
+        {
+            "type": "tool_result",
+            "tool_use_id": "toolu_2",
+            "content": [
+                {"type": "text", "text": "see"},
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}},
+            ],
+        },
+    ]
+    thread = [
+        {"role": "user", "content": [{"type": "text", "text": "?"}]},
+        {"role": "assistant", "content": answer},
+        {"role": "user", "content": [*results, {"type": "text", "text": "and?"}]},
+    ]
+    contents = parse_messages(thread, "anthropic")
+    assert [content.speaker for content in contents] == ["human", "ai", "tool", "human"]
+    thinking, redacted, search, text = contents[1].blocks[:4]
+    assert isinstance(thinking, ReasoningBlock)
+    assert (thinking.text, thinking.signature) == ("hm", "SIG")
+    assert isinstance(redacted, ReasoningBlock)
+    assert redacted.opaque == answer[1]
+    assert isinstance(search, ServerToolBlock)
+    assert (search.name, search.arguments, search.result, search.raw) == (
+        "web_search",
+        {"query": "q"},
+        [],
+        [use, found],
+    )
+    assert text.metadata["citations"] == [{"url": "u"}]
+    failed, pictured = contents[2].blocks
+    assert isinstance(failed, ToolResponseBlock)
+    assert (failed.status, failed.error) == ("error", "boom")
+    assert isinstance(pictured, ToolResponseBlock)
+    assert pictured.result[1] == {"type": "image", "data": "data:image/png;base64,QQ=="}
+    assert render(contents, "anthropic", ids="origin") == thread
+
+
+def test_gemini_reads_both_spellings_and_pairs_results_without_ids_by_function_and_order() -> None:
+    contents = parse_messages(
+        [
+            {
+                "role": "model",
+                "parts": [
+                    {"function_call": {"name": "f", "args": {"some_key": 1}}, "thought_signature": b"\x01"},
+                    {"function_call": {"name": "g", "args": {}}},
+                    {"function_call": {"name": "f", "args": {"some_key": 2}}},
+                ],
+            },
+            {
+                "role": "user",
+                "parts": [
+                    {"function_response": {"name": "f", "response": {"error": "boom"}}},
+                    {"function_response": {"name": "f", "response": {"output": 2}}},
+                    {"function_response": {"name": "g", "response": {"result": 3}}},
+                ],
+            },
+        ],
+        "gemini",
+    )
+    first, second, third = calls_of(contents)
+    assert len({first.id, second.id, third.id}) == 3
+    assert all(is_canonical(call.id) for call in (first, second, third))
+    assert (first.parameters, first.metadata["thoughtSignature"]) == ({"some_key": 1}, "AQ==")
+    assert [(result.call_id, result.error, result.result) for result in results_of(contents)] == [
+        (first.id, "boom", None),
+        (third.id, None, {"output": 2}),
+        (second.id, None, 3),
+    ]
+
+
+def test_gemini_keeps_signed_empty_texts_and_what_google_ran() -> None:
+    parts: list[Json] = [
+        {"text": "hm", "thought": True, "thoughtSignature": "A"},
+        {"executableCode": {"language": "PYTHON", "code": "1"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}},
+        {"inlineData": {"mimeType": "image/png", "data": "QQ=="}, "thoughtSignature": "B"},
+        {"text": "", "thoughtSignature": "C"},
+    ]
+    thread = [{"role": "user", "parts": [{"text": "?"}]}, {"role": "model", "parts": parts}]
+    assert render(parse_messages(thread, "gemini"), "gemini") == thread
+
+
+def test_responses_keeps_reasoning_with_its_call_and_items_it_does_not_know() -> None:
+    thread: list[Json] = [
+        {"role": "user", "content": "?"},
+        {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]},
+        {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}", "id": "fc_1"},
+        {"type": "function_call_output", "call_id": "call_1", "output": "ok"},
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "q"}},
+        {"type": "computer_call", "id": "cu_1", "call_id": "call_9", "action": {"type": "screenshot"}},
+        {"type": "computer_call_output", "call_id": "call_9", "output": {"type": "computer_screenshot"}},
+        {"type": "custom_tool_call", "call_id": "call_2", "name": "sh", "input": "ls"},
+        {"type": "custom_tool_call_output", "call_id": "call_2", "output": "a b"},
+    ]  # fmt: skip
+    contents = parse_messages(thread, "openai_responses")
+    assert contents[1].blocks[0].text == "hm"
+    assert [call.kind for call in calls_of(contents)] == ["function", "custom"]
+    assert render(contents, "openai_responses", ids="origin") == thread
+
+
+def test_vercel_reads_version_4_and_5_and_gives_back_its_own_ids() -> None:
+    full = "call_" + "x" * 24
+    old = [
+        {
+            "role": "assistant",
+            "content": [{"type": "tool-call", "toolCallId": full, "toolName": "f", "args": {"a": 1}}],
+        },
+        {
+            "role": "tool",
+            "content": [
+                {"type": "tool-result", "toolCallId": full, "toolName": "f", "result": {"b": 2}, "isError": True}
+            ],
+        },
+    ]
+    contents = parse_messages(old, "vercel")
+    assert calls_of(contents)[0].id == "hist_tool_" + "x" * 24
+    assert convert_to_vercel_messages(contents, version=4) == old
+    new = convert_to_vercel_messages(contents)
+    assert new[1]["content"][0]["output"] == {"type": "error-json", "value": {"b": 2}}
+    assert [block.model_dump() for block in results_of(parse_messages(new, "vercel"))] == [
+        block.model_dump() for block in results_of(contents)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ({"type": "text", "value": "ok"}, ("ok", None, None)),
+        ({"type": "json", "value": [1]}, ([1], None, None)),
+        ({"type": "error-text", "value": "boom"}, (None, "error", "boom")),
+        ({"type": "error-json", "value": {"c": 1}}, ({"c": 1}, "error", None)),
+        ({"type": "execution-denied", "reason": "no"}, (None, "denied", "no")),
+        (
+            {
+                "type": "content",
+                "value": [{"type": "media", "data": "QQ==", "mediaType": "image/png"}, {"type": "text", "text": "a"}],
+            },
+            (
+                [{"type": "image", "data": "data:image/png;base64,QQ=="}, {"type": "text", "text": "a"}],
+                None,
+                None,
+            ),
+        ),
+    ],
+)
+def test_vercel_outputs(output: Json, said: tuple[Any, str | None, str | None]) -> None:
+    part = {"type": "tool-result", "toolCallId": "1", "toolName": "f", "output": output}
+    (result,) = results_of(parse_messages([{"role": "tool", "content": [part]}], "vercel"))
+    assert (result.result, result.status, result.error) == said
+
+
+def test_a_whole_spoken_answer_of_chat_with_images_and_sources() -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://x/y.png"}}
+    source = {"type": "url_citation", "url_citation": {"url": "u"}}
+    spoken = {"id": "audio_1", "expires_at": 9, "transcript": "Hello", "data": "QQ=="}
+    message = {"role": "assistant", "content": "Look", "audio": spoken, "images": [image, 3], "annotations": [source]}
+    (answer,) = parse_messages([message], "openrouter")
+    own = {"provider": "openrouter"}
+    assert answer.blocks == [
+        TextBlock(text="Look", metadata=own),
+        TextBlock(text="Hello", metadata=own | {"audio": {"id": "audio_1", "expires_at": 9}}),
+        FileBlock(media_type="audio/*", data="QQ==", metadata=own),
+        TextBlock(text="", metadata=own | {"citations": [source]}),
+        FileBlock(media_type="image/*", url="https://x/y.png", metadata=own | {"raw": image}),
+        FileBlock(media_type="image/*", metadata=own | {"raw": 3}),
+    ]
+
+
+def test_a_spoken_answer_of_chat_goes_back_by_its_id() -> None:
+    thread = [{"role": "user", "content": "?"}, {"role": "assistant", "content": None, "audio": {"id": "audio_1"}}]
+    assert render(parse_messages(thread, "openai_chat"), "openai_chat") == thread
+
+
+def test_mistral_thinks_in_parts_and_openrouter_in_details() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}], "signature": "S"}
+    thread: list[Json] = [
+        {"role": "user", "content": "?"},
+        {"role": "assistant", "content": [thinking, {"type": "text", "text": "So"}]},
+    ]
+    contents = parse_messages(thread, "mistral")
+    assert isinstance(thought := contents[1].blocks[0], ReasoningBlock)
+    assert (thought.text, thought.signature) == ("hm", "S")
+    assert render(contents, "mistral", ids="origin") == thread
+    details = [{"type": "reasoning.text", "text": "hm", "signature": "S", "index": 0}]
+    thread[1] = {"role": "assistant", "content": "So", "reasoning": "hm", "reasoning_details": details}
+    assert render(parse_messages(thread, "openrouter"), "openrouter") == thread
+    alone = [thread[0], {"role": "assistant", "content": "So", "reasoning_details": details}]
+    assert render(parse_messages(alone, "openrouter"), "openrouter") == thread
+
+
+def test_images_of_a_chat_tool_and_parts_that_are_texts() -> None:
+    text, image = {"type": "text", "text": "see"}, {"type": "image_url", "image_url": PNG}
+    contents = parse_messages(
+        [
+            {"role": "tool", "tool_call_id": "1", "content": [text, text]},
+            {"role": "tool", "tool_call_id": "2", "content": [text, image]},
+            {"role": "tool", "tool_call_id": "3", "content": [{"type": "odd"}]},
+            {"role": "tool", "tool_call_id": 4, "content": None},
+        ],
+        "openai_chat",
+    )
+    assert [(result.metadata["raw_id"], result.result) for result in results_of(contents)] == [
+        ("1", "see\nsee"),
+        ("2", [{"type": "text", "text": "see"}, {"type": "image", "data": PNG}]),
+        ("3", [{"type": "odd"}]),
+        ("4", None),
+    ]
+
+
+def test_files_of_chat_by_their_address_and_texts_by_themselves() -> None:
+    address = {"type": "file", "file": {"filename": "a.pdf", "file_data": "https://x/a.pdf"}}
+    texts = [
+        "plain",
+        {"type": "text", "text": 3},
+        {"type": "image_url", "image_url": {}},
+        {"type": "file", "file": 1},
+    ]
+    contents = parse_messages([{"role": "user", "content": [address, *texts]}], "openrouter")
+    file, plain, *odd = contents[0].blocks
+    assert file == FileBlock(url="https://x/a.pdf", name="a.pdf")
+    assert plain == TextBlock(text="plain")
+    assert [block.raw for block in odd if isinstance(block, OpaqueBlock)] == texts[1:]
+    parts = ["a", {"type": "refusal", "refusal": "b"}, {"type": "odd"}]
+    (answer,) = parse_messages([{"role": "assistant", "content": parts}], "xai")
+    assert [block.type for block in answer.blocks] == ["text", "text", "opaque"]
+
+
+def test_anthropic_texts_by_themselves_and_what_its_messages_seldom_hold() -> None:
+    said: list[Any] = [
+        "plain",
+        {"type": "image", "source": {"type": "url", "url": "https://x/y.png"}},
+        {"type": "document", "source": {"type": "url", "url": "https://x/a.pdf"}},
+        {"type": "image", "source": {"type": "file", "file_id": "f"}},
+        {"type": "document", "source": {"type": "text", "data": "t"}},
+        {"type": "document", "source": "odd"},
+        {"type": "image", "source": "odd"},
+    ]
+    late = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_0", "content": []}
+    odd = {"type": "compaction", "content": "x"}
+    answered: list[Any] = [
+        "plain",
+        late,
+        odd,
+        {"type": "tool_use", "id": "1", "name": "f", "input": {3: 4}, "self": 1},
+        {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "one"}]},
+    ]
+    results = [
+        {
+            "type": "tool_result",
+            "tool_use_id": "2",
+            "is_error": True,
+            "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
+        },
+        {
+            "type": "tool_result",
+            "tool_use_id": "3",
+            "content": [{"type": "image", "source": {"type": "url", "url": "u"}}, {"type": "search_result"}],
+        },
+        {"type": "tool_result", "tool_use_id": "4", "is_error": True},
+    ]
+    contents = parse_messages(
+        [
+            {"role": "user", "content": said},
+            {"role": "assistant", "content": answered},
+            {"role": "user", "content": results},
+            {"role": "system", "content": ["Be brief.", 3]},
+            {"role": "robot", "content": "?"},
+        ],
+        "anthropic",
+    )
+    assert [content.speaker for content in contents] == ["human", "ai", "tool", "tool", "system", "robot"]
+    text, image, document, *odd_ones = contents[0].blocks
+    assert (text, image) == (TextBlock(text="plain"), ImageBlock(data="https://x/y.png"))
+    assert document == FileBlock(url="https://x/a.pdf")
+    assert [block.raw for block in odd_ones if isinstance(block, OpaqueBlock)] == said[3:]
+    _, server, opaque, call = contents[1].blocks
+    assert isinstance(server, ServerToolBlock)
+    assert (server.id, server.raw) == (None, [late])
+    assert isinstance(opaque, OpaqueBlock)
+    assert opaque.raw == odd
+    assert isinstance(call, ToolCallBlock)
+    assert call.parameters == {}
+    assert call.metadata == {"provider": "anthropic", "raw_id": "1", "raw_arguments": '{"3":4}', "self": 1}
+    one, failed, pictured, empty = results_of(contents)
+    assert (one.result, one.call_id) == ("one", call.id)
+    assert (failed.error, failed.status) == ("a\nb", "error")
+    assert pictured.result == [{"type": "image", "data": "u"}, {"type": "search_result"}]
+    assert (empty.error, empty.status) == ("", "error")
+
+
+def test_gemini_roles_files_and_bare_texts() -> None:
+    contents = parse_messages(
+        [
+            {"parts": ["hello", 3, {"inlineData": {"mimeType": "image/png", "data": "QQ==", "displayName": "a"}}]},
+            {"role": "model", "parts": ["there", {"toolCall": {"id": "1", "toolType": "MAPS", "args": {"q": 1}}}]},
+            {"role": "function", "parts": {"functionResponse": {"name": "f", "response": {"result": {"a": 1}}}}},
+            {"role": "robot", "parts": []},
+        ],
+        "gemini",
+        system=["Be brief.", 3],
+    )
+    assert [content.speaker for content in contents] == ["system", "human", "ai", "tool", "robot"]
+    assert contents[1].blocks[2] == FileBlock(media_type="image/png", data="QQ==", name="a")
+    tool = contents[2].blocks[1]
+    assert isinstance(tool, ServerToolBlock)
+    assert (tool.id, tool.name, tool.arguments, tool.result) == ("1", "MAPS", {"q": 1}, None)
+    (result,) = results_of(contents)
+    assert (result.call_id, result.result) == ("", {"result": {"a": 1}})
+
+
+def test_responses_messages_of_all_roles_and_outputs_of_several_parts() -> None:
+    text, image = {"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": PNG}
+    said: list[Any] = ["plain", {"type": "input_image", "file_id": "f"}, {"type": "input_file", "file_id": "f"}, 3]
+    contents = parse_messages(
+        [
+            {"role": "developer", "content": "Be brief."},
+            {"role": "user", "content": said},
+            {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}, {"type": "odd"}]},
+            {"type": "function_call_output", "call_id": "1", "output": [text, text]},
+            {"type": "function_call_output", "call_id": "2", "output": [text, image]},
+            {"type": "function_call_output", "call_id": "3", "output": [{"type": "input_file"}]},
+            {"type": "program_output", "call_id": "4", "result": 5},
+            {"role": "robot", "content": "?"},
+        ],
+        "openai_responses",
+        system=["Be kind.", 3],
+    )
+    assert [content.speaker for content in contents] == ["system", "system", "human", "ai", "tool", "ai", "robot"]
+    own = {"provider": "openai_responses"}
+    assert contents[2].blocks == [
+        TextBlock(text="plain"),
+        *[OpaqueBlock(raw={"content": [part]}, metadata=own) for part in said[1:]],
+    ]
+    assert contents[3].blocks == [
+        TextBlock(text="No.", metadata=own | {"refusal": True}),
+        OpaqueBlock(raw={"content": [{"type": "odd"}]}, metadata=own),
+    ]
+    assert [result.result for result in results_of(contents)] == [
+        "see\nsee",
+        [{"type": "text", "text": "see"}, {"type": "image", "data": PNG}],
+        [{"type": "input_file"}],
+    ]
+    (ran,) = contents[5].blocks
+    assert isinstance(ran, ServerToolBlock)
+    assert (ran.id, ran.name, ran.result) == ("4", "program", 5)
+
+
+def test_results_of_a_chat_answer_without_ids_are_those_of_its_old_functions_in_order() -> None:
+    asked = [{"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}}]
+    told = [{"role": "function", "name": "f", "content": text} for text in ("1", "2")]
+    contents = parse_messages([*asked, *told], "openai_chat")
+    assert [result.call_id for result in results_of(contents)] == [calls_of(contents)[0].id, ""]
+
+
+def test_a_call_that_was_answered_by_its_id_takes_no_result_without_one() -> None:
+    parts = [{"functionCall": {"name": "f", "args": {"n": n}, "id": str(n)}} for n in (1, 2)]
+    answers: list[Json] = [{"name": "f", "id": "1"}, {"name": "f"}]
+    contents = parse_messages(
+        [{"role": "model", "parts": parts}, {"parts": [{"functionResponse": answer} for answer in answers]}], "gemini"
+    )
+    assert [result.call_id for result in results_of(contents)] == [call.id for call in calls_of(contents)]
+
+
+def test_vercel_reasoning_tools_of_the_provider_and_bare_images() -> None:
+    ran = {"type": "tool-call", "toolCallId": "s", "toolName": "search", "input": {}, "providerExecuted": True}
+    thread: list[Json] = [
+        {"role": "user", "content": [{"type": "image", "image": "QQ==", "mimeType": "image/png"}, {"type": "odd"}]},
+        {"role": "user", "content": [{"type": "file", "data": "https://x/a.pdf", "mimeType": "application/pdf"}]},
+        {"role": "assistant", "content": [{"type": "reasoning", "text": "hm", "signature": "S"}, ran, "bare"]},
+        {"role": "robot", "content": "?"},
+    ]
+    contents = parse_messages(thread, "vercel", system=["Be brief.", 3])
+    assert [content.speaker for content in contents] == ["system", "human", "human", "ai", "robot"]
+    assert contents[1].blocks[0] == ImageBlock(data="data:image/png;base64,QQ==")
+    assert contents[2].blocks[0] == FileBlock(media_type="application/pdf", url="https://x/a.pdf")
+    thought, search, _ = contents[3].blocks
+    assert isinstance(thought, ReasoningBlock)
+    assert (thought.text, thought.signature) == ("hm", "S")
+    assert isinstance(search, ServerToolBlock)
+    assert (search.id, search.name, search.raw) == ("s", "search", [ran])
+
+
+def test_arguments_that_nothing_can_write_do_not_raise() -> None:
+    loop: Json = {}
+    loop[3] = loop  # type: ignore[index]
+    message = {"role": "assistant", "content": [{"type": "tool_use", "name": "f", "input": loop}]}
+    (call,) = calls_of(parse_messages([message], "anthropic"))
+    assert (call.parameters, call.metadata["raw_arguments"]) == ({}, "<dict>")
+
+
+@pytest.mark.parametrize("role", ["user", "assistant", "model"])
+@pytest.mark.parametrize("provider", THREADS)
+def test_an_empty_text_makes_no_block_and_an_empty_message_no_content(provider: str, role: str) -> None:
+    kind = "output_text" if provider == "openai_responses" else "text"
+    for content in ("", [], None, [{"type": kind, "text": ""}]):
+        message = {"role": role, "content": content, "parts": content}
+        strange = role != "user" and (role == "model") != (provider == "gemini")
+        assert [made.speaker for made in parse_messages([message], provider)] == [role] * strange
+
+
+# ---------------------------------------------------------------- misuse and odd data
+
+
+@pytest.mark.parametrize("messages", ["text", {"role": "user"}, [1], [{"role": "user"}, "x"], None])
+@pytest.mark.parametrize("provider", THREADS)
+def test_what_is_no_list_of_dicts_is_refused(provider: str, messages: Any) -> None:
+    with pytest.raises(UsageError, match="must be a (list of dicts|dict)"):
+        parse_messages(messages, provider)
+
+
+@pytest.mark.parametrize("provider", THREADS)
+def test_what_is_too_deep_to_be_stored_is_refused(provider: str) -> None:
+    nested: Any = {}
+    for _ in range(20_000):
+        nested = {"a": nested}
+    with pytest.raises(UsageError, match="nested too deeply"):
+        parse_messages([{"role": "user", "content": [{"type": "odd", "odd": nested}], "parts": [nested]}], provider)
+
+
+def test_a_provider_without_a_way_back_says_so() -> None:
+    with pytest.raises(UsageError, match="provider 'ollama' cannot be converted"):
+        parse_messages([], "ollama")
+
+
+WORDS = st.sampled_from(
+    [
+        "role", "content", "type", "text", "parts", "id", "call_id", "tool_call_id", "tool_use_id", "toolCallId",
+        "name", "input", "args", "arguments", "functionCall", "functionResponse", "response", "tool_calls",
+        "function", "self", "kind", "raw_id", "provider", "thoughtSignature", "signature", "thinking", "summary",
+        "source", "data", "output", "image_url", "inlineData", "fileData", "executableCode", "is_error", "refusal",
+        "audio", "annotations", "result", "value", "custom", "images", "reasoning_details", "file", "file_data",
+        "image", "mimeType", "reasoning",
+    ]
+)  # fmt: skip
+VALUES = st.sampled_from(
+    [
+        "user", "assistant", "model", "tool", "system", "function", "text", "tool_use", "tool_result", "tool-call",
+        "tool-result", "function_call", "function_call_output", "reasoning", "message", "image", "document", "thinking",
+        "redacted_thinking", "server_tool_use", "web_search_tool_result", "web_search_call", "program_output", "file",
+        "image_url", "input_image", "input_file", "custom", "refusal", "audio", "url", "base64", "", "x", "{", "\ud800",
+        "data:image/png;base64,QQ==", "error-text", "content", "json", "custom_tool_call", "input_audio", "media",
+    ]
+)  # fmt: skip
+LEAVES = VALUES | VALUES | st.none() | st.booleans() | st.integers() | st.floats() | st.just(b"\x00")
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS | st.integers(), inner, max_size=6),
+    max_leaves=12,
+)
+ROLES = st.sampled_from(["user", "assistant", "model", "tool", "system", "function", None, 3, "x", "ai", "human"])
+MESSAGES = st.lists(
+    st.dictionaries(WORDS, TREES, max_size=5)
+    | st.builds(lambda role, tree: {"role": role, "content": tree, "parts": tree}, ROLES, TREES)
+    | st.builds(
+        lambda role, parts: {"role": role, "content": parts, "parts": parts},
+        ROLES,
+        st.lists(st.dictionaries(WORDS, TREES, min_size=1, max_size=4), max_size=3),
+    ),
+    max_size=4,
+)
+
+
+@given(MESSAGES, st.sampled_from(list(THREADS)), TREES)
+def test_nothing_that_messages_hold_raises(messages: list[Json], provider: str, system: Any) -> None:
+    contents = parse_messages(messages, provider, system=system)
+    assert all(isinstance(content, Content) for content in contents)
+    repair(contents)
+
+
+# ---------------------------------------------------------------- the same thread, there and back
+
+NAMES = st.from_regex(r"[a-zA-Z][a-zA-Z0-9_-]{0,8}", fullmatch=True)
+SPOKEN = st.text(min_size=1, max_size=8).filter(lambda text: text.strip() == text)
+ARGUMENTS = st.dictionaries(st.text(max_size=4), st.integers() | st.text(max_size=4) | st.none(), max_size=2)
+
+
+@st.composite
+def rounds(draw: st.DrawFn) -> list[tuple[str, list[tuple[str, str, Json, str]], str]]:
+    """What an abstract conversation is made of: a text, calls (id, name, arguments, result), the next question."""
+    number = 0
+    made = []
+    for _ in range(draw(st.integers(1, 3))):
+        calls = []
+        for _ in range(draw(st.integers(0, 3))):
+            number += 1
+            calls.append((f"id_{number}", draw(NAMES), draw(ARGUMENTS), draw(st.text(max_size=6))))
+        text = draw(SPOKEN) if not calls else draw(SPOKEN | st.just(""))
+        made.append((text, calls, draw(SPOKEN)))
+    return made
+
+
+@given(rounds(), st.data())
+def test_a_chat_thread_there_and_back(drawn: Any, data: st.DataObject) -> None:
+    thread: list[Json] = [{"role": "system", "content": data.draw(SPOKEN)}, {"role": "user", "content": "?"}]
+    for text, calls, question in drawn:
+        message: Json = {"role": "assistant", "content": text or None}
+        if calls:
+            message["tool_calls"] = [
+                {"id": call_id, "type": "function", "function": {"name": name, "arguments": compact(arguments)}}
+                if data.draw(st.integers(0, 3))
+                else {"id": call_id, "type": "custom", "custom": {"name": name, "input": compact(arguments)}}
+                for call_id, name, arguments, _ in calls
+            ]
+        elif data.draw(st.booleans()):
+            message = {"role": "assistant", "content": [{"type": "refusal", "refusal": text}]}
+        thread.append(message)
+        thread += [{"role": "tool", "tool_call_id": call_id, "content": result} for call_id, _, _, result in calls]
+        parts = [
+            {"type": "text", "text": question},
+            data.draw(
+                st.sampled_from(
+                    [
+                        {"type": "image_url", "image_url": {"url": PNG}},
+                        {"type": "image_url", "image_url": {"url": "https://x/y.png"}},
+                        {"type": "input_audio", "input_audio": {"data": "QQ==", "format": "wav"}},
+                        {
+                            "type": "file",
+                            "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="},
+                        },
+                    ]
+                )
+            ),
+        ]
+        thread.append({"role": "user", "content": data.draw(st.sampled_from([question, parts]))})
+    assert render(parse_messages(thread, "openai_chat"), "openai_chat", ids="origin") == thread
+
+
+@given(rounds(), st.data())
+def test_an_anthropic_thread_there_and_back(drawn: Any, data: st.DataObject) -> None:
+    system = data.draw(SPOKEN)
+    thread: list[Json] = [{"role": "user", "content": [{"type": "text", "text": "?"}]}]
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
+    document = {
+        "type": "document",
+        "source": {"type": "base64", "media_type": "application/pdf", "data": "QQ=="},
+        "title": "a.pdf",
+    }
+    for text, calls, question in drawn:
+        answer: list[Json] = []
+        if data.draw(st.booleans()):
+            answer.append({"type": "thinking", "thinking": data.draw(SPOKEN), "signature": "SIG"})
+        if data.draw(st.booleans()):
+            answer.append({"type": "redacted_thinking", "data": "XX"})
+        if text:
+            answer.append({"type": "text", "text": text})
+        if data.draw(st.booleans()):
+            answer += [
+                {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}},
+                {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"url": "u"}]},
+                {"type": "text", "text": "found"},
+            ]
+        answer += [
+            {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+            for call_id, name, arguments, _ in calls
+        ]
+        thread.append({"role": "assistant", "content": answer})
+        said: list[Json] = []
+        for call_id, _, _, result in calls:
+            said.append({"type": "tool_result", "tool_use_id": call_id, "content": result})
+            if data.draw(st.booleans()):
+                said[-1] |= {"content": result or "boom", "is_error": True}
+            elif data.draw(st.booleans()):
+                said[-1]["content"] = [{"type": "text", "text": "see"}, image]
+        said.append({"type": "text", "text": question})
+        said += data.draw(st.lists(st.sampled_from([image, document]), max_size=2))
+        thread.append({"role": "user", "content": said})
+    contents = parse_messages(thread, "anthropic", system=system)
+    assert render(contents, "anthropic", ids="origin") == thread
+    assert providers.render_request(contents, "anthropic")["system"] == system
+
+
+@given(rounds(), st.data())
+def test_a_gemini_thread_there_and_back(drawn: Any, data: st.DataObject) -> None:
+    system = data.draw(SPOKEN)
+    with_ids = data.draw(st.booleans())
+    thread: list[Json] = [{"role": "user", "parts": [{"text": "?"}]}]
+    for text, calls, question in drawn:
+        parts: list[Json] = []
+        if data.draw(st.booleans()):
+            parts.append({"text": data.draw(SPOKEN), "thought": True, "thoughtSignature": "T"})
+        if text:
+            parts.append({"text": text} | data.draw(st.sampled_from([{}, {"thoughtSignature": "S"}])))
+        for call_id, name, arguments, _ in calls:
+            call = {"name": name, "args": arguments} | ({"id": call_id} if with_ids else {})
+            parts.append({"functionCall": call} | data.draw(st.sampled_from([{}, {"thoughtSignature": "F"}])))
+        thread.append({"role": "model", "parts": parts})
+        said: list[Json] = []
+        for call_id, name, _, result in calls:
+            response = data.draw(st.sampled_from([{"result": result}, {"error": "boom"}, {"output": 1, "more": [2]}]))
+            answer = {"name": name, "response": response} | ({"id": call_id} if with_ids else {})
+            said.append({"functionResponse": answer})
+        said.append({"text": question})
+        said += data.draw(
+            st.lists(
+                st.sampled_from(
+                    [
+                        {"inlineData": {"mimeType": "image/png", "data": "QQ=="}},
+                        {"inlineData": {"mimeType": "application/pdf", "data": "QQ=="}},
+                        {"fileData": {"fileUri": "gs://a/b", "mimeType": "video/mp4"}},
+                        {"fileData": {"fileUri": "https://a/b.png"}},
+                    ]
+                ),
+                max_size=2,
+            )
+        )
+        thread.append({"role": "user", "parts": said})
+    contents = parse_messages(thread, "gemini", system=system)
+    assert render(contents, "gemini") == thread
+    assert providers.render_request(contents, "gemini")["systemInstruction"] == {"parts": [{"text": system}]}
+
+
+@given(rounds(), st.data())
+def test_a_responses_thread_there_and_back(drawn: Any, data: st.DataObject) -> None:
+    thread: list[Json] = [{"role": "system", "content": data.draw(SPOKEN)}, {"role": "user", "content": "?"}]
+    for number, (text, calls, question) in enumerate(drawn):
+        led = data.draw(st.booleans())
+        if led:
+            thread.append({"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "E"})
+        if text and led:
+            parts = [{"type": "output_text", "text": text, "annotations": []}]
+            message = {"id": f"msg_{number}", "status": "completed", "content": parts}
+            thread.append({"type": "message", "role": "assistant", **message})
+        elif text:
+            thread.append({"type": "message", "role": "assistant", "content": text})
+        outputs: list[Json] = []
+        for call_id, name, arguments, result in calls:
+            custom = data.draw(st.booleans())
+            kind, field, own_id = (
+                ("custom_tool_call", "input", f"ctc_{call_id}")
+                if custom
+                else ("function_call", "arguments", f"fc_{call_id}")
+            )
+            item = {"type": kind, "call_id": call_id, "name": name, field: compact(arguments)}
+            thread.append(item | ({"id": own_id} if led else {}))
+            picture = [{"type": "input_image", "image_url": PNG, "detail": "auto"}]
+            output = data.draw(st.sampled_from([result, picture]))
+            outputs.append({"type": f"{kind}_output", "call_id": call_id, "output": output})
+        thread += outputs
+        question_parts = [
+            {"type": "input_text", "text": question},
+            data.draw(
+                st.sampled_from(
+                    [
+                        {"type": "input_image", "image_url": PNG, "detail": "auto"},
+                        {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="},
+                        {"type": "input_file", "file_url": "https://a/b.pdf"},
+                    ]
+                )
+            ),
+        ]
+        thread.append({"role": "user", "content": data.draw(st.sampled_from([question, question_parts]))})
+    assert render(parse_messages(thread, "openai_responses"), "openai_responses", ids="origin") == thread
+
+
+@given(rounds(), st.sampled_from([4, 5]), st.data())
+def test_a_vercel_thread_there_and_back(drawn: Any, version: Any, data: st.DataObject) -> None:
+    thread: list[Json] = [{"role": "system", "content": data.draw(SPOKEN)}, {"role": "user", "content": "?"}]
+    for text, calls, question in drawn:
+        asked: list[Json] = [{"type": "text", "text": text}] if text else []
+        answered: list[Json] = []
+        for call_id, name, arguments, result in calls:
+            full = "call_" + call_id.rjust(24, "0")
+            said: Json = {"type": "tool-call", "toolCallId": full, "toolName": name}
+            came: Json = {"type": "tool-result", "toolCallId": full, "toolName": name}
+            failed = data.draw(st.booleans())
+            if version == 4:
+                asked.append(said | {"args": arguments})
+                answered.append(came | {"result": data.draw(st.sampled_from([result, {"a": [1]}]))})
+                answered[-1] |= {"isError": True} if failed else {}
+            else:
+                asked.append(said | {"input": arguments})
+                output = data.draw(
+                    st.sampled_from([{"type": "text", "value": result}, {"type": "json", "value": {"a": [1]}}])
+                )
+                if failed:
+                    output = output | {"type": f"error-{output['type']}"}
+                answered.append(came | {"output": output})
+        thread.append({"role": "assistant", "content": asked if calls else text})
+        if calls:
+            thread.append({"role": "tool", "content": answered})
+        parts: list[Json] = [{"type": "text", "text": question}, {"type": "image", "image": PNG}]
+        if version == 5:
+            parts.append({"type": "file", "data": "QQ==", "mediaType": "application/pdf", "filename": "a.pdf"})
+        thread.append({"role": "user", "content": data.draw(st.sampled_from([question, parts]))})
+    contents = parse_messages(thread, "vercel")
+    assert repair(contents).changes == []
+    assert convert_to_vercel_messages(contents, version=version) == thread

@@ -1,0 +1,138 @@
+"""The documents agree with the code: the tables of docs/rules.md are complete, citations and links resolve."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from streamkit.calls import ErrorKind, WarningCode
+from streamkit.execution import Ended
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+RULES = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------- sections and tables
+
+
+def headings(text: str) -> list[str]:
+    return re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+
+
+def slug(heading: str) -> str:
+    """Return the anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def rows(section: str) -> dict[str, str]:
+    """Return the rows of the table of a section, by the code in their first column."""
+    found = re.findall(r"^\| `([^`]+)` \|(.*)\|$", RULES.split(f"### {section}\n")[1].split("\n#")[0], re.MULTILINE)
+    table = dict(found)
+    assert len(table) == len(found), "a row is there twice"
+    return table
+
+
+# ---------------------------------------------------------------- warnings
+
+
+def test_every_warning_code_is_documented() -> None:
+    assert set(rows("Warning codes")) == set(get_args(WarningCode))
+
+
+def test_the_codes_are_in_order() -> None:
+    codes = list(rows("Warning codes"))
+    assert codes == sorted(codes)
+
+
+def test_the_modules_that_warn_exist() -> None:
+    if find_spec("streamkit.json_text") is None:
+        pytest.skip("the modules do not have their new names yet")
+    named = {
+        module
+        for row in rows("Warning codes").values()
+        for module in re.findall(r"`([a-z_.]+)`", row.rsplit("|", 1)[1])
+    }
+    assert not [module for module in sorted(named) if find_spec(f"streamkit.{module}") is None]
+
+
+# ---------------------------------------------------------------- the other tables
+
+
+def test_every_error_kind_is_documented() -> None:
+    assert set(rows("Error kinds")) == set(get_args(ErrorKind))
+
+
+def test_every_end_of_a_run_is_documented() -> None:
+    assert set(rows("Values of run.ended")) == set(get_args(Ended))
+
+
+# ---------------------------------------------------------------- citations and links
+
+#: A citation in code: the path, and the titles that follow it in quotes, also over several lines of a comment.
+CITATION = re.compile(r'docs/rules\.md((?:[,:]?[\s#]+(?:and[\s#]+)?"[^"]+")+)')
+
+
+def test_every_section_that_code_cites_exists() -> None:
+    titles = set(headings(RULES))
+    missing = []
+    for folder in ("streamkit", "tests", "benchmarks"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for citation in CITATION.findall(path.read_text(encoding="utf-8")):
+                cited = [re.sub(r"\s*\n[\s#]*", " ", title) for title in re.findall(r'"([^"]+)"', citation)]
+                missing += [f"{path.relative_to(ROOT)}: {title!r}" for title in cited if title not in titles]
+    assert not missing
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_resolve(document: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        file = document.parent / path if path else document
+        if not file.exists() or (anchor and anchor not in map(slug, headings(file.read_text(encoding="utf-8")))):
+            broken.append(target)
+    assert not broken
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_source_is_defined_once_and_used(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    source = r"\[([\w.-]+/[\w.-]+#\d+)\]"
+    defined = re.findall(rf"^{source}: ", text, re.MULTILINE)
+    assert len(defined) == len(set(defined))
+    assert set(defined) == set(re.findall(rf"{source}(?!: |\()", text))
+
+
+# ---------------------------------------------------------------- the reference
+
+
+@pytest.mark.slow
+def test_the_reference_builds_without_warnings(tmp_path: Path) -> None:
+    pytest.importorskip("pdoc", reason="the reference needs the extra 'docs'")
+    built = subprocess.run(
+        [sys.executable, "docs/build.py", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    for page in ("index", "streamkit", "streamkit/events", "streamkit/execution"):
+        assert (tmp_path / f"{page}.html").exists()
+    for guide in ("rules", "architecture", "contributing", "changelog"):
+        html = (tmp_path / f"{guide}.html").read_text(encoding="utf-8")
+        missing = [anchor for anchor in re.findall(r'href="#([^"]+)"', html) if f'id="{anchor}"' not in html]
+        missing += [link for link in re.findall(r'href="([^"]+\.md[^"]*)"', html) if "://" not in link]
+        assert not missing, guide

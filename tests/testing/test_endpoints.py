@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from streamkit import providers
+from streamkit.testing import Status
+from streamkit.testing.endpoints import ParsedRequest, parse_http_request
+
+
+def endpoint_of(provider):
+    return providers.get(provider).traits.endpoint
+
+
+STREAM = {"model": "m", "stream": True}
+
+
+@pytest.mark.parametrize(
+    ("provider", "path", "body", "model"),
+    [
+        ("openai_chat", "/v1/chat/completions", STREAM, "m"),
+        ("openai_compatible", "/chat/completions", STREAM, "m"),
+        ("groq", "/openai/v1/chat/completions", STREAM, "m"),
+        ("azure_openai", "/openai/deployments/gpt/chat/completions", {"stream": True}, "gpt"),
+        ("azure_openai", "/openai/v1/chat/completions", STREAM, "m"),
+        ("anthropic", "/v1/messages", STREAM, "m"),
+        ("openai_responses", "/v1/responses", STREAM, "m"),
+        ("cohere", "/v2/chat", STREAM, "m"),
+        ("ollama", "/api/chat", {"model": "m"}, "m"),
+        ("bedrock_converse", "/model/us.vendor.m-v1:0/converse-stream", {}, "us.vendor.m-v1:0"),
+        ("bedrock_converse", "/model/arn:aws:bedrock:us-east-1:1:inference-profile/p/converse-stream", {}, None),
+        ("bedrock_invoke", "/model/vendor.m-v1:0/invoke-with-response-stream", {}, "vendor.m-v1:0"),
+        ("gemini", "/v1beta/models/flash:streamGenerateContent", {}, "flash"),
+        ("gemini", "/v1/projects/p/locations/l/publishers/google/models/pro:streamGenerateContent", {}, "pro"),
+    ],
+)
+def test_the_server_responds_at_the_paths_that_clients_use(provider, path, body, model):
+    model = model or path.split("/", 2)[2].rpartition("/")[0]  # an ARN has slashes
+    assert parse_http_request(endpoint_of(provider), "POST", path, {"alt": "sse"}, body) == ParsedRequest(
+        model, as_array=False
+    )
+
+
+def test_gemini_gives_an_array_where_events_are_not_asked_for():
+    asked = parse_http_request(endpoint_of("gemini"), "POST", "/v1beta/models/m:streamGenerateContent", {}, {})
+    assert asked == ParsedRequest("m", as_array=True)
+
+
+@pytest.mark.parametrize(
+    ("provider", "method", "path", "body", "status"),
+    [
+        ("openai_chat", "GET", "/v1/chat/completions", None, 404),
+        ("openai_chat", "POST", "/v1/completions", STREAM, 404),
+        ("openai_chat", "POST", "/v1/messages", STREAM, 404),
+        ("anthropic", "POST", "/v1/messages/count_tokens", STREAM, 404),
+        ("anthropic", "POST", "/v1/messages", {"stream": "yes"}, 400),
+        ("anthropic", "POST", "/v1/messages", [1], 400),
+        ("gemini", "POST", "/v1beta/models/m:generateContent", {"stream": True}, 400),
+        ("gemini", "POST", "/v1beta/models/m:countTokens", {}, 404),
+        ("cohere", "POST", "/v1/chat", STREAM, 404),
+        ("cohere", "POST", "/v2/chat", {}, 400),
+        ("ollama", "POST", "/api/generate", {}, 404),
+        ("ollama", "POST", "/api/chat", {"stream": False}, 400),
+        ("bedrock_converse", "POST", "/model/m/converse", {}, 400),
+        ("bedrock_converse", "POST", "/model/m/invoke-with-response-stream", {}, 404),
+        ("bedrock_invoke", "POST", "/model/m/invoke", {}, 400),
+    ],
+)
+def test_other_requests_are_refused(provider, method, path, body, status):
+    refused = parse_http_request(endpoint_of(provider), method, path, {}, body)
+    assert isinstance(refused, Status)
+    assert refused.status == status
