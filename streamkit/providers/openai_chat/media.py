@@ -14,7 +14,6 @@ from streamkit.history import Block, FileBlock, OpaqueBlock, ReasoningBlock, Tex
 __all__ = [
     "audio_id",
     "content_of",
-    "reasoning_details",
     "file_annotations",
     "file_part",
     "image_of",
@@ -22,6 +21,7 @@ __all__ = [
     "is_part",
     "join_text",
     "merge_reasoning_details",
+    "reasoning_details",
 ]
 
 # What OpenAI takes as ``input_audio``; every other file is a ``file`` part.

@@ -32,7 +32,7 @@ from streamkit.providers.openai_chat.extras import ExtrasReader, filters_of
 from streamkit.providers.openai_chat.schema import Choice, Chunk, Delta, ToolCall
 from streamkit.providers.provider import ChoiceSink, Sink, Traits
 
-__all__ = ["ChatParser", "usage_of", "create_parser"]
+__all__ = ["ChatParser", "create_parser", "usage_of"]
 
 _decoder = msgspec.json.Decoder(Chunk)
 _decode = _decoder.decode

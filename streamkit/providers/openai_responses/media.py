@@ -28,11 +28,11 @@ __all__ = [
     "input_file",
     "input_image",
     "item_ids",
+    "media_part",
     "output_of",
     "output_part",
     "reasoning_item",
     "strip_output_only_fields",
-    "media_part",
 ]
 
 

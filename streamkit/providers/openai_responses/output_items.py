@@ -18,7 +18,7 @@ from typing import Any
 from streamkit.providers.decoding import as_text
 from streamkit.providers.openai_responses.schema import Json, PartKind
 
-__all__ = ["OutputItem", "OutputItemIndex", "ContentPart", "type_of"]
+__all__ = ["ContentPart", "OutputItem", "OutputItemIndex", "type_of"]
 
 
 class ContentPart:

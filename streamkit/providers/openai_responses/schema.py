@@ -38,9 +38,9 @@ __all__ = [
     "SERVER_TOOLS",
     "TEXT_DELTAS",
     "TEXT_DONES",
-    "ResponseStreamEvent",
     "Json",
     "PartKind",
+    "ResponseStreamEvent",
 ]
 
 Json: TypeAlias = dict[str, Any]
