@@ -131,7 +131,7 @@ def test_invented_candidate_numbers_fill_no_memory() -> None:
     parser = GeminiParser(recorder)
     for number in range(1000):
         parser.chunk({"candidates": [{"index": number, "content": {"parts": [{"text": "a"}]}}]})
-    assert len(parser._answers) == 128
+    assert len(parser._candidates) == 128
     assert len(recorder.told) == 1000
 
 
