@@ -62,7 +62,7 @@ def assembled(batches: list[list[PartialArg]]) -> tuple[Any, bool, PartialArgsAs
     """What the fragments make, and whether that could be written as they came."""
     arguments = PartialArgsAssembler()
     text = PartialArgsAssembler.OPENING + "".join([arguments.add(batch) for batch in batches])
-    rest, whole = arguments.finish()
+    rest, whole = arguments.close()
     return json.loads(text + rest if whole is None else whole), whole is None, arguments
 
 
@@ -100,7 +100,7 @@ def test_every_prefix_is_a_prefix_of_the_whole(data: st.DataObject) -> None:
     arguments, so_far = PartialArgsAssembler(), [PartialArgsAssembler.OPENING]
     for piece in flat:
         so_far.append(so_far[-1] + arguments.add([piece]))
-    rest, _ = arguments.finish()
+    rest, _ = arguments.close()
     assert all((so_far[-1] + rest).startswith(text) for text in so_far)
     assert rest.endswith("}")
 
@@ -118,7 +118,7 @@ PATHS = (
 def test_no_fragment_raises(batches: list[list[PartialArg]]) -> None:
     arguments = PartialArgsAssembler()
     text = PartialArgsAssembler.OPENING + "".join([arguments.add(batch) for batch in batches])
-    rest, whole = arguments.finish()
+    rest, whole = arguments.close()
     if arguments.problem is None:
         assert isinstance(json.loads(text + rest if whole is None else whole), dict)
     else:
@@ -166,7 +166,7 @@ def test_a_later_value_of_one_place_stands() -> None:
 def test_what_has_no_place_leaves_the_arguments_unknown(fragments: list[PartialArg]) -> None:
     arguments = PartialArgsAssembler()
     arguments.add(fragments)
-    assert arguments.finish() == ("", None)
+    assert arguments.close() == ("", None)
     assert arguments.problem
 
 
@@ -217,7 +217,7 @@ def test_paths(path: Any, steps: Any) -> None:
 
 
 def test_what_cannot_be_written_does_not_fill_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamkit.providers.gemini.partial_args._MOST_UNWRITTEN", 100)
+    monkeypatch.setattr("streamkit.providers.gemini.partial_args._MAX_UNWRITTEN", 100)
     arguments = PartialArgsAssembler()
     arguments.add([PartialArg("$.b[1]", "x")])
     for _ in range(20):
