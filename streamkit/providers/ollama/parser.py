@@ -72,6 +72,7 @@ class OllamaParser:
             self._read_message(message, message.get("content"))
         elif message is None and "response" in data:  # of /api/generate, which also has the tokens of the context
             self._read_message(data, data["response"])
+            self._read_images(data.get("image"))
         elif message is not None or not (ends or data.get("error")):
             self._sink.unknown(data)
         if data.get("error"):
@@ -119,7 +120,10 @@ class OllamaParser:
             self._sink.unknown({"content": text})
         for call in _items(message.get("tool_calls")):
             self._read_call(call)
-        for image in [*_items(message.get("images")), *_items(message.get("image"))]:
+        self._read_images(message.get("images"))
+
+    def _read_images(self, images: Any) -> None:
+        for image in _items(images):
             if isinstance(image, str):
                 media_type = next((kind for prefix, kind in _MEDIA_TYPES.items() if image.startswith(prefix)), None)
                 self._choice.file(media_type, image)
