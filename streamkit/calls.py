@@ -6,6 +6,7 @@ Frozen msgspec structs. Nothing here knows how a stream says any of this, nor ho
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -24,6 +25,7 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "Usage",
+    "WireTraits",
 ]
 
 CallKind = Literal["function", "custom"]
@@ -31,6 +33,23 @@ CallState = Literal["complete", "incomplete", "invalid"]
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "pause", "error", "other"]
 ErrorKind = Literal["provider_error", "protocol_error", "stream_truncated", "transport_error", "limit_exceeded"]
 ResultStatus = Literal["completed", "error", "denied", "timed_out", "canceled"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WireTraits:
+    """How a wire sends tool calls: the facts that the accumulator depends on.
+
+    Attributes:
+        reuses_slots: a call's key may come again for another call without an announcement (chat wires).
+        whole_names: names come whole, so a call starts at its first delta.
+        whole_calls: calls come whole, so a call without arguments has none; it was not truncated.
+        calls_end_in_order: a call whose object is closed has ended once another call began.
+    """
+
+    reuses_slots: bool = False
+    whole_names: bool = True
+    whole_calls: bool = False
+    calls_end_in_order: bool = False
 
 
 class CallRef(Struct, frozen=True, gc=False):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from streamkit import providers, sdk_objects
-from streamkit.accumulator import Accumulator, Limits, WireTraits
+from streamkit.accumulator import Accumulator, Limits
 from streamkit.accumulator.choice import Choice
 from streamkit.calls import Finish, ServerCall, StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import StreamInterrupted, UsageError
@@ -143,12 +143,7 @@ class Turn:
         self.provider: Provider = providers.get(provider)
         self._accumulator = Accumulator(
             self.provider.name,
-            WireTraits(
-                reuses_slots=self.provider.reuses_slots,
-                whole_names=self.provider.whole_names,
-                whole_calls=self.provider.whole_calls,
-                calls_end_in_order=getattr(self.provider, "calls_close_in_order", False),
-            ),
+            self.provider.traits,
             turn_key=turn_key,
             limits=limits,
             recover_trailing_junk=recover_trailing_junk,
@@ -293,7 +288,7 @@ class Turn:
             self.input_kind = door
             if door == "bytes":
                 limit = self._accumulator.limits.frame
-                self._body = ResponseBody(self.provider.framing, limit, failed=self._status[0] >= 400)
+                self._body = ResponseBody(self.provider.traits.framing, limit, failed=self._status[0] >= 400)
         elif self.input_kind != door:
             raise UsageError(f"feed() was given {door} after {self.input_kind}: one kind of piece a turn")
         return sdk_objects.to_plain(data) if door == "object" else data

@@ -9,6 +9,6 @@ as three facts: ``Habits``), nor tools, nor I/O, and it never guesses in silence
 Costs are linear: parts are joined once, the end of an object is looked for only when a piece could matter.
 """
 
-from streamkit.accumulator.accumulator import Accumulator, Limits, WireTraits, process_tool_call_chunk
+from streamkit.accumulator.accumulator import Accumulator, Limits, process_tool_call_chunk
 
-__all__ = ["Accumulator", "WireTraits", "Limits", "process_tool_call_chunk"]
+__all__ = ["Accumulator", "Limits", "process_tool_call_chunk"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from streamkit.accumulator.choice import Choice
-from streamkit.calls import StreamError, StreamWarning, Usage
+from streamkit.calls import StreamError, StreamWarning, Usage, WireTraits
 from streamkit.events import Event, Failed, NormalizedToolChunk, TurnEvent, Unknown, UsageReport, Warned
 from streamkit.json_text import deepest_nesting, nests_deeper
 
-__all__ = ["Accumulator", "WireTraits", "Limits", "process_tool_call_chunk"]
+__all__ = ["Accumulator", "Limits", "process_tool_call_chunk"]
 
 MAX_WARNINGS = 256  # a stream that is odd in every chunk must not grow memory; people read the first few
 STORED_NESTING = 200  # pydantic writes JSON of at most 255 levels, of which a Content takes a few
@@ -24,15 +24,6 @@ class Limits(Struct, frozen=True, kw_only=True):
     calls: int = 1024  #: calls of a turn
     frame: int = 16 * 1024 * 1024  #: bytes of one frame
     nesting: int = 256  #: brackets within brackets in a call's arguments (in a provider's own block at most 200)
-
-
-class WireTraits(Struct, frozen=True, kw_only=True):
-    """What the accumulator must know of a wire (see ``providers.protocol.Provider``)."""
-
-    reuses_slots: bool = False
-    whole_names: bool = True
-    whole_calls: bool = False
-    calls_end_in_order: bool = False
 
 
 class Accumulator:

@@ -695,7 +695,7 @@ def test_what_is_too_deep_to_be_stored_is_refused(provider: str) -> None:
 
 
 def test_a_provider_without_a_way_back_says_so() -> None:
-    with pytest.raises(UsageError, match="'ollama' has no way back"):
+    with pytest.raises(UsageError, match="provider 'ollama' cannot be converted"):
         parse_messages([], "ollama")
 
 

@@ -20,6 +20,7 @@ from streamkit.history.content import (
 )
 from streamkit.providers.anthropic.schema import WORDS, Json
 from streamkit.providers.decoding import compact_json
+from streamkit.providers.provider import Traits
 
 __all__ = ["emit", "error_body"]
 
@@ -39,6 +40,7 @@ _ERRORS = {
 
 def emit(
     content: Content,
+    traits: Traits,
     *,
     response_id: str,
     model: str,

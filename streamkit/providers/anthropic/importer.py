@@ -19,15 +19,16 @@ from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.tool_results import result_parts, to_stored_part
 from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.decoding import as_text
+from streamkit.providers.provider import Traits
 
 __all__ = ["parse_messages"]
 
 _KNOWN_OF_A_CALL = frozenset({"type", "id", "name", "input"})
 
 
-def parse_messages(messages: Sequence[Json], provider: str, *, system: Any = None) -> list[Content]:
+def parse_messages(messages: Sequence[Json], traits: Traits, *, system: Any = None) -> list[Content]:
     """Messages as history, the system text (a text or blocks) in front. Nothing is raised for what they hold."""
-    transcript = ContentBuilder(provider)
+    transcript = ContentBuilder(traits.name)
     _read_system(transcript, system)
     for message in messages:
         role, parts = message.get("role"), as_list(message.get("content"))

@@ -19,13 +19,18 @@ from streamkit.events import NormalizedToolChunk
 from streamkit.providers.anthropic.content_blocks import BlockKind, ContentBlockReader
 from streamkit.providers.anthropic.schema import DECODER, STOP_REASONS, Event, Json
 from streamkit.providers.decoding import as_integer, as_text, compact_json, convert, excerpt, read_json
-from streamkit.providers.provider import Sink
+from streamkit.providers.provider import Sink, Traits
 
-__all__ = ["AnthropicParser"]
+__all__ = ["AnthropicParser", "create_parser"]
 
 _decode = DECODER.decode
 _TEXT, _THINKING, _CALL = BlockKind.TEXT, BlockKind.THINKING, BlockKind.CALL
 _WORDS_OF_AN_END = frozenset({"type", "delta", "usage", "stop_reason", "stop_details", "container"})
+
+
+def create_parser(sink: Sink, traits: Traits) -> AnthropicParser:
+    """Return a parser for one turn that reports to ``sink``."""
+    return AnthropicParser(sink)
 
 
 class AnthropicParser:

@@ -21,17 +21,22 @@ from streamkit.history.content import (
     ToolCallBlock,
 )
 from streamkit.providers import aws_errors
+from streamkit.providers.aws_errors import error_body
 from streamkit.providers.bedrock_converse.schema import WORDS, Json
 from streamkit.providers.decoding import compact_json
+from streamkit.providers.provider import Traits
 
-__all__ = ["emit"]
+__all__ = ["emit", "error_body"]
 
 _PADDING = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
 def emit(
     content: Content,
+    traits: Traits,
     *,
+    response_id: str,
+    model: str,
     finish: FinishReason | None = None,
     usage: Usage | None = None,
     delta_size: int = 16,

@@ -24,12 +24,17 @@ from streamkit.providers import aws_errors
 from streamkit.providers.bedrock_converse.content_blocks import ContentBlockReader
 from streamkit.providers.bedrock_converse.schema import DECODER, STOP_REASONS, Json
 from streamkit.providers.decoding import as_integer, as_text, compact_json, error_message, excerpt, read_json
-from streamkit.providers.provider import Sink
+from streamkit.providers.provider import Sink, Traits
 
-__all__ = ["BedrockConverseParser"]
+__all__ = ["BedrockConverseParser", "create_parser"]
 
 _decode = DECODER.decode
 _EVENTS = ("contentBlockDelta", "contentBlockStart", "contentBlockStop", "messageStart", "messageStop", "metadata")
+
+
+def create_parser(sink: Sink, traits: Traits) -> BedrockConverseParser:
+    """Return a parser for one turn that reports to ``sink``."""
+    return BedrockConverseParser(sink)
 
 
 class BedrockConverseParser:

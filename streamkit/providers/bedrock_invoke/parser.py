@@ -14,11 +14,12 @@ import msgspec
 from msgspec import Struct
 
 from streamkit.calls import StreamError
-from streamkit.providers import anthropic, aws_errors
+from streamkit.providers import aws_errors
+from streamkit.providers.anthropic import parser as anthropic_parser
 from streamkit.providers.decoding import excerpt, read_json
-from streamkit.providers.provider import Sink
+from streamkit.providers.provider import Sink, Traits
 
-__all__ = ["BedrockInvokeParser"]
+__all__ = ["BedrockInvokeParser", "create_parser"]
 
 
 class InvokeChunk(Struct, gc=False):
@@ -30,12 +31,17 @@ class InvokeChunk(Struct, gc=False):
 _decode = msgspec.json.Decoder(InvokeChunk).decode
 
 
+def create_parser(sink: Sink, traits: Traits) -> BedrockInvokeParser:
+    """Return a parser for one turn that reports to ``sink``."""
+    return BedrockInvokeParser(sink)
+
+
 class BedrockInvokeParser:
     """Reads one stream of Anthropic's events in Amazon's frames."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._inner = anthropic.AnthropicParser(sink)
+        self._inner = anthropic_parser.AnthropicParser(sink)
         self._inner_frame = self._inner.frame
 
     def frame(self, name: bytes, data: bytes) -> None:

@@ -13,14 +13,17 @@ from streamkit.history import Block, Content, ReasoningBlock, TextBlock, ToolCal
 from streamkit.ids import TargetIds
 from streamkit.providers.cohere.schema import FINISH_REASON_NAMES, NAME, Json
 from streamkit.providers.decoding import compact_json
+from streamkit.providers.provider import Traits
 
-__all__ = ["emit"]
+__all__ = ["emit", "error_body"]
 
 
 def emit(
     content: Content,
+    traits: Traits,
     *,
     response_id: str,
+    model: str,
     finish: FinishReason | None = None,
     usage: Usage | None = None,
     delta_size: int = 16,
@@ -30,7 +33,9 @@ def emit(
     Args:
         content: the assistant's content. Blocks that this wire cannot express (another provider's opaque ones) are left
             out.
+        traits: the provider's.
         response_id: the message's id.
+        model: ignored: no event of this wire has the model's name.
         finish: None means ``tool_calls`` if there are calls, else ``stop``. ``error`` comes with an error message.
         usage: the token counts, or None for a stream without usage.
         delta_size: the characters of a delta.
@@ -126,3 +131,8 @@ def _usage(usage: Usage) -> Json:
     billed = {name: count for name, count in tokens.items() if name != "reasoning_tokens"}
     cached = {} if usage.cache_read_tokens is None else {"cached_tokens": usage.cache_read_tokens}
     return {"billed_units": billed, "tokens": tokens, **cached}
+
+
+def error_body(status: int, message: str) -> Json:
+    """Return the body with which the API answers a bad request."""
+    return {"message": message}

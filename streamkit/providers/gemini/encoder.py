@@ -24,8 +24,9 @@ from streamkit.history.content import (
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.gemini.media import file_part, image_part
 from streamkit.providers.gemini.schema import FINISH_REASON_NAMES, SIGNATURE
+from streamkit.providers.provider import Traits
 
-__all__ = ["emit", "emit_array", "error_body"]
+__all__ = ["emit", "error_body"]
 
 #: https://cloud.google.com/apis/design/errors#handling_errors
 _ERROR_STATUSES = {
@@ -45,6 +46,7 @@ _ERROR_STATUSES = {
 
 def emit(
     content: Content,
+    traits: Traits,
     *,
     response_id: str,
     model: str,
@@ -52,35 +54,27 @@ def emit(
     usage: Usage | None = None,
     delta_size: int = 16,
 ) -> Iterator[bytes]:
-    """Yield the content as a stream of SSE events (``alt=sse``), one at a time.
+    """Yield the content as a stream: an SSE event (``alt=sse``) or an element of a JSON array at a time.
 
     Args:
         content: the assistant's content.
+        traits: the target's; its framing is ``sse`` or ``json_array``.
         response_id: the response's id, in every chunk.
         model: the model's name, in every chunk.
         finish: None means ``STOP``, with or without calls.
         usage: the token counts. Those of the prompt are in every chunk, all of them in the last.
         delta_size: the characters of a text delta. Signed text is not split: its signature belongs to one part.
     """
-    for chunk in _chunks(content, response_id, model, finish, usage, max(1, delta_size)):
+    chunks = _chunks(content, response_id, model, finish, usage, max(1, delta_size))
+    if traits.framing == "json_array":  # the API's framing without ``alt=sse``
+        separator = "["
+        for chunk in chunks:
+            yield f"{separator}{compact_json(chunk)}".encode("utf-8", "surrogatepass")
+            separator = "\n,\r\n"
+        yield b"\n]\n"
+        return
+    for chunk in chunks:
         yield f"data: {compact_json(chunk)}\r\n\r\n".encode("utf-8", "surrogatepass")
-
-
-def emit_array(
-    content: Content,
-    *,
-    response_id: str,
-    model: str,
-    finish: FinishReason | None = None,
-    usage: Usage | None = None,
-    delta_size: int = 16,
-) -> Iterator[bytes]:
-    """Yield the content as one JSON array, an element at a time: the framing of the API without ``alt=sse``."""
-    separator = "["
-    for chunk in _chunks(content, response_id, model, finish, usage, max(1, delta_size)):
-        yield f"{separator}{compact_json(chunk)}".encode("utf-8", "surrogatepass")
-        separator = "\n,\r\n"
-    yield b"\n]\n"
 
 
 def error_body(status: int, message: str) -> dict[str, Any]:

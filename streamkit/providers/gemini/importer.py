@@ -21,6 +21,7 @@ from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.tool_results import to_stored_part
 from streamkit.providers.decoding import as_text, compact_json
 from streamkit.providers.gemini.schema import SIGNATURE, signature_of, to_camel_case
+from streamkit.providers.provider import Traits
 from streamkit.providers.tool_result_media import join_text_and_media
 
 __all__ = ["parse_messages"]
@@ -35,17 +36,17 @@ _SERVER_TOOLS = {
 }
 
 
-def parse_messages(messages: Sequence[dict[str, Any]], provider: str, *, system: Any = None) -> list[Content]:
+def parse_messages(messages: Sequence[dict[str, Any]], traits: Traits, *, system: Any = None) -> list[Content]:
     """Return Gemini's contents as history. Nothing that they contain raises.
 
     Server tools and unknown parts are kept unchanged.
 
     Args:
         messages: the contents.
-        provider: the name under which signatures, ids and opaque parts are stored.
+        traits: the provider's; under its name signatures, ids and opaque parts are stored.
         system: the system text (text, parts or a content), which becomes the first message.
     """
-    builder = ContentBuilder(provider)
+    builder = ContentBuilder(traits.name)
     _read_system(builder, system)
     for original in messages:
         message = to_camel_case(original)

@@ -36,9 +36,9 @@ from streamkit.providers.gemini.schema import (
     to_camel_case,
 )
 from streamkit.providers.gemini.usage import UsageReader
-from streamkit.providers.provider import Sink
+from streamkit.providers.provider import Sink, Traits
 
-__all__ = ["GeminiParser"]
+__all__ = ["GeminiParser", "create_parser"]
 
 _decode = CHUNK_DECODER.decode
 
@@ -66,6 +66,11 @@ class _CandidateState:
         self.text = self.choice.text
         self.read_call = self.calls.read
         self.citations: dict[str, Any] = {}  # those already reported: some streams repeat them in every chunk
+
+
+def create_parser(sink: Sink, traits: Traits) -> GeminiParser:
+    """Return a parser for one turn that reports to ``sink``."""
+    return GeminiParser(sink)
 
 
 class GeminiParser:

@@ -14,13 +14,16 @@ from streamkit.history import Block, Content, FileBlock, ReasoningBlock, TextBlo
 from streamkit.ids import TargetIds
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.ollama.schema import FINISH_REASON_NAMES, NAME, Json
+from streamkit.providers.provider import Traits
 
-__all__ = ["emit"]
+__all__ = ["emit", "error_body"]
 
 
 def emit(
     content: Content,
+    traits: Traits,
     *,
+    response_id: str,
     model: str,
     finish: FinishReason | None = None,
     usage: Usage | None = None,
@@ -31,6 +34,8 @@ def emit(
     Args:
         content: the assistant's content. Blocks that this wire cannot express (another provider's opaque ones) are left
             out.
+        traits: the provider's.
+        response_id: ignored: this wire has no response id.
         model: the model's name.
         finish: None and ``tool_calls`` are ``stop``, as on this wire. ``error`` ends the stream with an error line.
         usage: the token counts, or None for a stream without usage.
@@ -95,3 +100,8 @@ def _line(fields: Json) -> bytes:
         return compact_json(fields).encode() + b"\n"
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can escape and UTF-8 cannot encode
         return json.dumps(fields, separators=(",", ":"), default=str).encode() + b"\n"
+
+
+def error_body(status: int, message: str) -> Json:
+    """Return the body with which the API answers a bad request."""
+    return {"error": message}

@@ -38,7 +38,7 @@ class DeltaEncoder:
     def __init__(self, facts: ChatDialect, delta_size: int) -> None:
         self._facts = facts
         self._piece = delta_size
-        self._ids = TargetIds(facts.id_target)
+        self._ids = TargetIds(facts.id_rule)
         self._calls = 0
 
     def pieces(self, content: Content) -> Iterator[ChunkDelta]:
@@ -128,7 +128,7 @@ class DeltaEncoder:
         given = raw if isinstance(raw, str) else block.parameters
         text = given if isinstance(given, str) else compact_json(given)
         kind, where = ("custom", "input") if block.kind == "custom" else ("function", "arguments")
-        whole = self._facts.whole_calls
+        whole = self._facts.one_chunk_calls
         opener |= {"type": kind, kind: {"name": block.name, where: text if whole else ""}}
         if ours and "extra_content" in block.metadata:
             opener["extra_content"] = block.metadata["extra_content"]

@@ -26,7 +26,7 @@ __all__ = ["emit", "error_body"]
 
 def emit(
     content: Content,
-    facts: ChatDialect,
+    traits: ChatDialect,
     *,
     response_id: str,
     model: str,
@@ -38,7 +38,7 @@ def emit(
 
     Args:
         content: the answer; what a chat stream cannot say (another provider's own blocks) is not said.
-        facts: the dialect.
+        traits: the dialect.
         response_id: the ``id`` of every chunk.
         model: the ``model`` of every chunk.
         finish: None: ``tool_calls`` where the content has calls, else ``stop``.
@@ -50,11 +50,11 @@ def emit(
     """
     if delta_size < 1:
         raise UsageError(f"piece is a number of characters, at least 1, not {delta_size!r}")
-    frames = _Frames(facts, {"id": response_id, "object": "chat.completion.chunk", "created": 0, "model": model})
+    frames = _Frames(traits, {"id": response_id, "object": "chat.completion.chunk", "created": 0, "model": model})
     return frames.of(
         content,
         finish,
-        None if usage is None else _usage(usage, apart=facts.reasoning_excluded_from_output),
+        None if usage is None else _usage(usage, apart=traits.reasoning_excluded_from_output),
         delta_size,
     )
 
@@ -82,7 +82,7 @@ class _Frames(NamedTuple):
             yield self._chunk(last)
             last = None
         yield from self._end(last or ChunkDelta({}), "pause_turn" if reason == "pause" else reason, usage)
-        if self.facts.done:
+        if self.facts.end_marker:
             yield self._event("[DONE]")
 
     def _opening(self) -> Iterator[bytes]:

@@ -24,9 +24,9 @@ _MEDIA_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _KNOWN_OF_A_CALL = frozenset({"id", "index", "type", "function", "custom"})
 
 
-def parse_messages(messages: Sequence[dict[str, Any]], facts: ChatDialect, *, system: Any = None) -> list[Content]:
+def parse_messages(messages: Sequence[dict[str, Any]], traits: ChatDialect, *, system: Any = None) -> list[Content]:
     """A dialect's messages as history. Nothing is raised for what they hold."""
-    transcript = ContentBuilder(facts.name)
+    transcript = ContentBuilder(traits.name)
     if system is not None:
         _read_system(transcript, {"role": "system", "content": system})
     for message in messages:

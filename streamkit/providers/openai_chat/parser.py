@@ -30,9 +30,9 @@ from streamkit.providers.decoding import (
 from streamkit.providers.openai_chat.content_reader import read_content_parts, read_reasoning
 from streamkit.providers.openai_chat.extras import ExtrasReader, filters_of
 from streamkit.providers.openai_chat.schema import Choice, Chunk, Delta, ToolCall
-from streamkit.providers.provider import ChoiceSink, Sink
+from streamkit.providers.provider import ChoiceSink, Sink, Traits
 
-__all__ = ["ChatParser", "usage_of"]
+__all__ = ["ChatParser", "usage_of", "create_parser"]
 
 _decoder = msgspec.json.Decoder(Chunk)
 _decode = _decoder.decode
@@ -57,6 +57,11 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "insufficient_system_resource": "error",  # DeepSeek
     "network_error": "error",  # Z.AI
 }
+
+
+def create_parser(sink: Sink, traits: Traits) -> ChatParser:
+    """Return a parser for one turn that reports to ``sink``."""
+    return ChatParser(sink)
 
 
 class ChatParser:

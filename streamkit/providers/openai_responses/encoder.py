@@ -26,6 +26,7 @@ from streamkit.ids import TargetIds
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.openai_responses.media import reasoning_item
 from streamkit.providers.openai_responses.schema import Json
+from streamkit.providers.provider import Traits
 
 __all__ = ["emit", "error_body"]
 
@@ -40,8 +41,8 @@ _OURS = frozenset({"provider", "model", "raw_id", "raw_arguments", "state", "ite
 
 def emit(
     content: Content,
+    traits: Traits,
     *,
-    family: frozenset[str],
     response_id: str,
     model: str,
     finish: FinishReason | None = None,
@@ -52,7 +53,7 @@ def emit(
 
     Args:
         content: the assistant's content; what another provider's own blocks hold is not said.
-        family: the providers whose own blocks are this wire's.
+        traits: the provider's.
         response_id: the response's id.
         model: the model's name.
         finish: None and all that this wire has no word for mean ``completed``; ``length`` and ``content_filter`` are
@@ -65,7 +66,7 @@ def emit(
     """
     if delta_size < 1:
         raise UsageError(f"piece is a number of characters, at least 1, not {delta_size!r}")
-    return _Answer(family, response_id, model, delta_size).events(content.blocks, finish, usage)
+    return _Answer(traits, response_id, model, delta_size).events(content.blocks, finish, usage)
 
 
 def error_body(status: int, message: str) -> Json:
@@ -77,8 +78,8 @@ def error_body(status: int, message: str) -> Json:
 class _Answer:
     """One response being said."""
 
-    def __init__(self, family: frozenset[str], response_id: str, model: str, delta_size: int) -> None:
-        self._family = family
+    def __init__(self, traits: Traits, response_id: str, model: str, delta_size: int) -> None:
+        self._traits = traits
         self._response_id = response_id
         self._model = model
         self._piece = delta_size
@@ -178,7 +179,7 @@ class _Answer:
         return isinstance(block, ReasoningBlock) and bool(later) and reasoning_item(first) is not None
 
     def _block(self, block: Block) -> Iterator[bytes]:
-        own = block.metadata.get("provider") in self._family
+        own = self._traits.accepts_state(block.metadata)
         if isinstance(block, ToolCallBlock):
             yield from self._call(block, own=own)
         elif isinstance(block, ServerToolBlock):
@@ -207,7 +208,7 @@ class _Answer:
 
     def _message(self, blocks: list[TextBlock]) -> Iterator[bytes]:
         given, phase = blocks[0].metadata.get("item_id"), blocks[0].metadata.get("phase")
-        own = blocks[0].metadata.get("provider") in self._family
+        own = self._traits.accepts_state(blocks[0].metadata)
         item_id = given if own and isinstance(given, str) else self._new_id("msg")
         item: Json = {"id": item_id, "type": "message", "status": "completed", "content": [], "role": "assistant"}
         if own and phase is not None:
@@ -233,7 +234,7 @@ class _Answer:
         yield self._done({**item, "content": parts})
 
     def _reasoning(self, blocks: list[ReasoningBlock]) -> Iterator[bytes]:
-        own = blocks[0].metadata.get("provider") in self._family
+        own = self._traits.accepts_state(blocks[0].metadata)
         item = (reasoning_item(blocks[0]) if own else None) or self._new_reasoning(blocks[0])
         at = {"item_id": item.get("id"), "output_index": len(self._output)}
         yield self._added({"id": item.get("id"), "type": "reasoning", "summary": []})

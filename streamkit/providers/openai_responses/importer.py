@@ -21,6 +21,7 @@ from streamkit.providers.decoding import as_text
 from streamkit.providers.openai_responses.output_items import type_of
 from streamkit.providers.openai_responses.schema import CALL_TEXT, SERVER_RESULTS, SERVER_TOOLS, Json
 from streamkit.providers.openai_responses.server_tools import runs_on_server
+from streamkit.providers.provider import Traits
 
 __all__ = ["parse_messages"]
 
@@ -28,9 +29,9 @@ _OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 _SPEAKERS = {"user": "human", "assistant": "ai", "system": "system", "developer": "system"}
 
 
-def parse_messages(messages: Sequence[Json], provider: str, *, system: Any = None) -> list[Content]:
+def parse_messages(messages: Sequence[Json], traits: Traits, *, system: Any = None) -> list[Content]:
     """Items as history, the instructions in front. Nothing is raised for what they hold."""
-    transcript = ContentBuilder(provider)
+    transcript = ContentBuilder(traits.name)
     for text in as_list(system):
         if not transcript.text("system", text):
             transcript.opaque("system", text)

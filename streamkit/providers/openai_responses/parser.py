@@ -26,9 +26,9 @@ from streamkit.providers.openai_responses.schema import (
     Json,
     ResponseStreamEvent,
 )
-from streamkit.providers.provider import Sink
+from streamkit.providers.provider import Sink, Traits
 
-__all__ = ["ResponsesParser"]
+__all__ = ["ResponsesParser", "create_parser"]
 
 _decode = DECODER.decode
 _CALL_DELTAS = frozenset({"response.function_call_arguments.delta", "response.custom_tool_call_input.delta"})
@@ -41,6 +41,11 @@ _SERVER_DONES = {
     "response.mcp_call_arguments.done": "arguments",
     "response.code_interpreter_call_code.done": "code",
 }
+
+
+def create_parser(sink: Sink, traits: Traits) -> ResponsesParser:
+    """Return a parser for one turn that reports to ``sink``."""
+    return ResponsesParser(sink)
 
 
 class ResponsesParser:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamkit import providers
 from streamkit.calls import Usage
 from streamkit.history import (
     Content,
@@ -19,14 +20,15 @@ from streamkit.history import (
     TextBlock,
     ToolCallBlock,
 )
-from streamkit.providers.anthropic import Anthropic
 from streamkit.turn import Turn
+
+ANTHROPIC = providers.get("anthropic")
 
 OWN = {"provider": "anthropic", "model": "m"}
 
 
 def emitted(content: Content, **options: Any) -> bytes:
-    return b"".join(Anthropic("anthropic").emit(content, response_id="msg_1", model="m", **options))
+    return b"".join(ANTHROPIC.emit(content, response_id="msg_1", model="m", **options))
 
 
 def read(data: bytes, turn_key: str = "turn-1") -> Turn:
@@ -194,7 +196,7 @@ def test_answers_of_other_providers_are_emitted_in_this_ones_form() -> None:
     ],
 )
 def test_error_bodies(status: int, kind: str) -> None:
-    assert Anthropic("anthropic").error_body(status, "m") == {"type": "error", "error": {"type": kind, "message": "m"}}
+    assert ANTHROPIC.error_body(status, "m") == {"type": "error", "error": {"type": kind, "message": "m"}}
 
 
 _json_values = st.recursive(

@@ -10,7 +10,9 @@ import pytest
 import request_validators
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rendering import request_of
 
+from streamkit import providers
 from streamkit.errors import UnsupportedContent
 from streamkit.history import (
     Content,
@@ -24,9 +26,10 @@ from streamkit.history import (
     ToolResponseBlock,
     UnknownBlock,
 )
-from streamkit.providers.anthropic import Anthropic
-from streamkit.providers.rendered import RenderedMessages
+from streamkit.providers.provider import RenderedMessages
 from streamkit.tools import Tool
+
+ANTHROPIC = providers.get("anthropic")
 
 OWN = {"provider": "anthropic"}
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
@@ -41,7 +44,7 @@ def result(call_id: str, value: Any = "ok", **fields: Any) -> Content:
 
 
 def rendered(*contents: Content, ids: Any = None, name: str = "anthropic") -> RenderedMessages:
-    thread = Anthropic(name).render(contents, ids=ids)
+    thread = providers.dialect(name, ANTHROPIC).render(contents, ids=ids)
     request_validators.anthropic_messages(thread.messages)
     return thread
 
@@ -411,7 +414,7 @@ def test_images_by_data_and_by_address() -> None:
 @pytest.mark.parametrize("data", ["/tmp/a.png", "data:image/tiff;base64,AA==", "data:image/png,plain", ""])  # noqa: S108
 def test_image_in_another_form_is_refused(data: str) -> None:
     with pytest.raises(UnsupportedContent, match="Anthropic takes images"):
-        Anthropic("anthropic").render([Content.human("look", ImageBlock(data=data))])
+        ANTHROPIC.render([Content.human("look", ImageBlock(data=data))])
 
 
 def test_images_of_an_assistant_are_left_out_and_said() -> None:
@@ -464,7 +467,7 @@ def test_files(block: FileBlock, part: dict[str, Any]) -> None:
 )
 def test_files_in_another_form_are_refused(block: FileBlock) -> None:
     with pytest.raises(UnsupportedContent):
-        Anthropic("anthropic").render([Content.human("read", block)])
+        ANTHROPIC.render([Content.human("read", block)])
 
 
 # ---------------------------------------------------------------- the request
@@ -474,7 +477,7 @@ WEATHER = Tool(name="w", description="The weather.", parameters={"type": "object
 
 
 def request(*contents: Content, **options: Any) -> dict[str, Any]:
-    body = Anthropic("anthropic").render_request(contents, **options)
+    body = request_of(ANTHROPIC, contents, **options)
     request_validators.anthropic_request(body)
     return body
 

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamkit import providers
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers.anthropic import Anthropic
 from streamkit.providers.anthropic import content_blocks as blocks_module
+
+ANTHROPIC = providers.get("anthropic")
 
 
 class RecordingSink:
@@ -93,7 +95,7 @@ class RecordingSink:
 def read(*events: Any) -> RecordingSink:
     """The events through the dict door and through the bytes door, which must say the same."""
     dicts, frames = RecordingSink(), RecordingSink()
-    by_dict, by_frame = Anthropic("anthropic").parser(dicts), Anthropic("anthropic").parser(frames)
+    by_dict, by_frame = ANTHROPIC.parser(dicts), ANTHROPIC.parser(frames)
     for event in events:
         by_dict.chunk(json.loads(json.dumps(event)))
         name = event.get("type")
@@ -105,7 +107,7 @@ def read(*events: Any) -> RecordingSink:
 
 def frames(*pairs: tuple[bytes, bytes]) -> RecordingSink:
     sink = RecordingSink()
-    parser = Anthropic("anthropic").parser(sink)
+    parser = ANTHROPIC.parser(sink)
     for name, data in pairs:
         parser.frame(name, data)
     return sink
@@ -809,7 +811,7 @@ def test_no_depth_of_nesting_raises(event: str) -> None:
     ):  # around the interpreter's limit, where one reader fails and another does not
         sink = RecordingSink()
         data = event.replace("DEEP", "[" * depth + "]" * depth).encode()
-        Anthropic("anthropic").parser(sink).frame(b"", data)
+        ANTHROPIC.parser(sink).frame(b"", data)
         assert sink.said, depth
 
 
@@ -828,7 +830,7 @@ def test_deep_dicts_do_not_raise() -> None:
         [{"type": "message_delta", "delta": {"stop_reason": _deep(), "stop_details": {"a": _deep(), 1: 2}}}],
     ):
         sink = RecordingSink()
-        parser = Anthropic("anthropic").parser(sink)
+        parser = ANTHROPIC.parser(sink)
         for event in pair:
             parser.chunk(event)
         assert sink.said

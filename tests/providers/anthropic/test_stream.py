@@ -13,8 +13,9 @@ from shared_data import CAPTURES
 
 from streamkit import providers
 from streamkit.history import Content
-from streamkit.providers.anthropic import Anthropic
 from streamkit.turn import Turn
+
+ANTHROPIC = providers.get("anthropic")
 
 RECORDED = sorted((CAPTURES / "anthropic_messages").glob("*.sse"))
 
@@ -54,7 +55,7 @@ def test_every_door_says_the_same(recorded: bytes) -> None:
 
 
 def test_recorded_answer_can_be_sent_back(recorded: bytes) -> None:
-    thread = Anthropic("anthropic").render([Content.human("?"), read(recorded).content])
+    thread = ANTHROPIC.render([Content.human("?"), read(recorded).content])
     judge = request_validators._judge("anthropic.types.beta", "BetaMessageParam", True)
     judge.validate_python(thread.messages)
     assert thread.changes == []
@@ -62,7 +63,7 @@ def test_recorded_answer_can_be_sent_back(recorded: bytes) -> None:
 
 def test_recorded_answer_emitted_and_read_again_is_the_same(recorded: bytes) -> None:
     turn = read(recorded)
-    emitted = Anthropic("anthropic").emit(
+    emitted = ANTHROPIC.emit(
         turn.content,
         response_id=turn.response_id or "",
         model=turn.model or "",
@@ -125,11 +126,11 @@ def test_error_body_is_the_providers_error() -> None:
     ],
 )
 def test_detection_knows_only_this_wire(head: bytes, is_ours: bool) -> None:
-    assert Anthropic("anthropic").detect(head) is is_ours
+    assert ANTHROPIC.traits.matches_head(head) is is_ours
 
 
 def test_class_serves_another_name_and_framing() -> None:
-    other = Anthropic("my_relay", "event_stream")
-    assert (other.name, other.framing) == ("my_relay", "event_stream")
-    assert not other.detect(b'data: {"type": "message_start"}')
+    other = providers.dialect("my_relay", "anthropic", framing="event_stream")
+    assert (other.name, other.traits.framing) == ("my_relay", "event_stream")
+    assert not other.traits.matches_head(b'data: {"type": "message_start"}')
     assert repr(other) == "<provider my_relay>"

@@ -8,6 +8,7 @@ import pytest
 import request_validators
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rendering import request_of
 
 from streamkit import Turn, providers
 from streamkit.calls import Usage
@@ -329,7 +330,7 @@ TOOL = Tool(name="w", description="Weather.", parameters={"type": "object", "pro
     [("auto", {"auto": {}}), ("required", {"any": {}}), ("w", {"tool": {"name": "w"}}), ("none", None), (None, None)],
 )
 def test_tool_choice(choice: str | None, sent: dict[str, Any] | None) -> None:
-    body = PROVIDER.render_request([Content.system("Be brief."), HUMAN], tools=[TOOL], tool_choice=choice)
+    body = request_of(PROVIDER, [Content.system("Be brief."), HUMAN], tools=[TOOL], tool_choice=choice)
     request_validators.bedrock_request(body)
     assert body["system"] == [{"text": "Be brief."}]
     spec = {"name": "w", "description": "Weather.", "inputSchema": {"json": {"type": "object", "properties": {}}}}
@@ -343,13 +344,13 @@ def test_history_with_calls_needs_tools_also_where_none_are_given() -> None:
         Content.ai("", call("c1", "b"), call("c2", "a"), call("c3", "b")),
         results(result(), result("c2"), result("c3")),
     ]
-    body = PROVIDER.render_request(thread, tool_choice="required")
+    body = request_of(PROVIDER, thread, tool_choice="required")
     request_validators.bedrock_request(body)
     assert [tool["toolSpec"]["name"] for tool in body["toolConfig"]["tools"]] == ["b", "a"]
     assert "toolChoice" not in body["toolConfig"]
-    assert set(PROVIDER.render_request([HUMAN], stream=False)) == {"messages"}
+    assert set(request_of(PROVIDER, [HUMAN], stream=False)) == {"messages"}
     bare = Tool(name="w", description="", parameters={"type": "object"})
-    request_validators.bedrock_request(PROVIDER.render_request([HUMAN], tools=[bare]))
+    request_validators.bedrock_request(request_of(PROVIDER, [HUMAN], tools=[bare]))
 
 
 # ---------------------------------------------------------------- emit

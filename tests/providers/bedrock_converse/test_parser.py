@@ -545,8 +545,8 @@ def test_detection() -> None:
     assert providers.detect(data) == "bedrock_converse"
     assert providers.detect(dumped(delta(0, text="a"))) == "bedrock_converse"
     assert providers.detect(dumped({"output": {"message": {}}, "stopReason": "end_turn"})) == "bedrock_converse"
-    assert not PROVIDER.detect(amazon_frame({":event-type": "chunk"}, b"{}"))
-    assert not PROVIDER.detect(b'{"text": "messageStart"}')
+    assert not PROVIDER.traits.matches_head(amazon_frame({":event-type": "chunk"}, b"{}"))
+    assert not PROVIDER.traits.matches_head(b'{"text": "messageStart"}')
     assert repr(PROVIDER) == "<provider bedrock_converse>"
 
 

@@ -13,6 +13,7 @@ from botocore.eventstream import EventStream
 from botocore.parsers import EventStreamJSONParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rendering import request_of
 from shared_data import CAPTURES
 from wire_streams import amazon_frame, block, converse_frame, dumped, invoke_frame, message_end, message_start
 
@@ -164,12 +165,16 @@ def test_bytes_in_a_dict_may_be_text_or_bytes() -> None:
 
 def test_requests_are_anthropics_without_model_and_stream() -> None:
     tool = Tool(name="w", description="Weather.", parameters={"type": "object"})
-    body = PROVIDER.render_request([Content.system("Be brief."), Content.human("hi")], tools=[tool], tool_choice="w")
+    body = request_of(PROVIDER, [Content.system("Be brief."), Content.human("hi")], tools=[tool], tool_choice="w")
     assert body.pop("anthropic_version") == "bedrock-2023-05-31"
     assert "stream" not in body
     request_validators.anthropic_request(body)
-    same = providers.get("anthropic").render_request(
-        [Content.system("Be brief."), Content.human("hi")], tools=[tool], tool_choice="w", stream=False
+    same = request_of(
+        providers.get("anthropic"),
+        [Content.system("Be brief."), Content.human("hi")],
+        tools=[tool],
+        tool_choice="w",
+        stream=False,
     )
     assert body == same
 
@@ -183,7 +188,7 @@ def test_signed_thinking_of_either_goes_to_the_other() -> None:
 
 def test_detection() -> None:
     assert providers.detect(invoke_frame(EVENTS[0])) == "bedrock_invoke"
-    assert not PROVIDER.detect(dumped(EVENTS[0]))
+    assert not PROVIDER.traits.matches_head(dumped(EVENTS[0]))
     assert repr(PROVIDER) == "<provider bedrock_invoke>"
     assert PROVIDER.error_body(400, "x") == {"message": "x"}
 

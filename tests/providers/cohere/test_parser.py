@@ -377,7 +377,7 @@ def test_no_delta_waits_for_a_later_feed() -> None:
     ],
 )
 def test_only_this_wire_is_detected(head: bytes, is_cohere: bool) -> None:
-    assert COHERE.detect(head) is is_cohere
+    assert COHERE.traits.matches_head(head) is is_cohere
 
 
 def test_the_repr_has_the_providers_name() -> None:

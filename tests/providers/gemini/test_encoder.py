@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared_data import CAPTURES
 
+from streamkit import providers
 from streamkit.calls import Usage
 from streamkit.history import (
     Content,
@@ -25,9 +26,9 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.providers.gemini import Gemini
 from streamkit.turn import Turn
 
+GEMINI = providers.get("gemini")
 OWN = {"provider": "gemini", "model": "m"}
 CAPTURES = CAPTURES / "gemini"
 
@@ -114,10 +115,14 @@ def test_encoded_content_parsed_again_is_the_same(
     blocks: list[Any], usage: Usage | None, delta_size: int, finish: Any, array: bool
 ) -> None:
     content = Content(speaker="ai", blocks=blocks)
-    provider = Gemini()
-    emit = provider.emit_array if array else provider.emit
-    frames: Iterator[bytes] = emit(
-        content, response_id="r", model="m", usage=usage, finish=finish, delta_size=delta_size
+    frames: Iterator[bytes] = GEMINI.emit(
+        content,
+        response_id="r",
+        model="m",
+        usage=usage,
+        finish=finish,
+        delta_size=delta_size,
+        framing="json_array" if array else None,
     )
     turn = read_turn(b"".join(frames))
     assert turn.error is None
@@ -142,7 +147,7 @@ def test_encoded_content_parsed_again_is_the_same(
 
 def test_encoded_bytes_have_the_wire_format() -> None:
     content = Content(speaker="ai", blocks=[TextBlock(text="Hello"), ToolCallBlock(id="1", name="w", parameters={})])
-    frames = list(Gemini().emit(content, response_id="r", model="m", usage=Usage(3, 4, 1), delta_size=4))
+    frames = list(GEMINI.emit(content, response_id="r", model="m", usage=Usage(3, 4, 1), delta_size=4))
     assert all(frame.startswith(b"data: {") and frame.endswith(b"}\r\n\r\n") for frame in frames)
     chunks = [json.loads(frame[6:]) for frame in frames]
     response_type = importlib.import_module("google.genai.types").GenerateContentResponse
@@ -158,15 +163,15 @@ def test_encoded_bytes_have_the_wire_format() -> None:
         "totalTokenCount": 7,
     }
     assert [data["candidates"][0].get("finishReason") for data in chunks] == [None, None, None, "STOP"]
-    assert Gemini().detect(frames[0])
-    array = list(Gemini().emit_array(content, response_id="r", model="m"))
-    assert Gemini().detect(array[0])
+    assert GEMINI.traits.matches_head(frames[0])
+    array = list(GEMINI.emit(content, response_id="r", model="m", framing="json_array"))
+    assert GEMINI.traits.matches_head(array[0])
     assert len(json.loads(b"".join(array))) == 3
 
 
 def test_a_scripted_server_tool_is_encoded_as_google_sends_it() -> None:
     block = ServerToolBlock(id="t", name="GOOGLE_SEARCH", arguments={"queries": ["q"]}, result={"x": 1})
-    turn = read_turn(b"".join(Gemini().emit(Content(speaker="ai", blocks=[block]), response_id="r", model="m")))
+    turn = read_turn(b"".join(GEMINI.emit(Content(speaker="ai", blocks=[block]), response_id="r", model="m")))
     (call,) = turn.server_calls
     assert (call.id, call.name, call.arguments, call.result) == ("t", "GOOGLE_SEARCH", {"queries": ["q"]}, {"x": 1})
 
@@ -180,7 +185,7 @@ def test_files_of_no_wire_are_encoded_and_blocks_without_a_form_are_left_out() -
         ToolCallBlock(id="1", name="sh", kind="custom", parameters="ls"),
         ServerToolBlock(name="GOOGLE_SEARCH"),
     ]
-    turn = read_turn(b"".join(Gemini().emit(Content(speaker="ai", blocks=blocks), response_id="r", model="m")))
+    turn = read_turn(b"".join(GEMINI.emit(Content(speaker="ai", blocks=blocks), response_id="r", model="m")))
     assert [block.type for block in turn.content.blocks] == ["file", "file", "tool_call", "server_tool"]
     assert turn.calls[0].arguments == {"input": "ls"}
 
@@ -190,7 +195,7 @@ def test_files_of_no_wire_are_encoded_and_blocks_without_a_form_are_left_out() -
     [(400, "INVALID_ARGUMENT"), (429, "RESOURCE_EXHAUSTED"), (418, "INVALID_ARGUMENT"), (502, "INTERNAL")],
 )
 def test_error_bodies(status: int, name: str) -> None:
-    assert Gemini().error_body(status, "m") == {"error": {"code": status, "message": "m", "status": name}}
+    assert GEMINI.error_body(status, "m") == {"error": {"code": status, "message": "m", "status": name}}
 
 
 # ---------------------------------------------------------------- recorded streams
@@ -205,10 +210,10 @@ def test_recorded_streams_encoded_and_parsed_again_are_the_same() -> None:
     for path in recorded():
         turn = read_turn(path.read_bytes())
         assert turn.error is None
-        frames = Gemini().emit(turn.content, response_id=turn.response_id or "", model=turn.model or "")
+        frames = GEMINI.emit(turn.content, response_id=turn.response_id or "", model=turn.model or "")
         again = read_turn(b"".join(frames))
         assert again.text == turn.text
         assert [block.model_dump(exclude={"metadata": {"citations"}}) for block in again.content.blocks] == [
             block.model_dump(exclude={"metadata": {"citations"}}) for block in turn.content.blocks
         ]
-        assert Gemini().detect(path.read_bytes()[:4096])
+        assert GEMINI.traits.matches_head(path.read_bytes()[:4096])

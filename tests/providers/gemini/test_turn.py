@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from shared_data import CAPTURES
 
-from streamkit.providers.gemini import Gemini
+from streamkit import providers
 from streamkit.turn import Turn
+
+GEMINI = providers.get("gemini")
 
 OWN = {"provider": "gemini", "model": "m"}
 CAPTURES = CAPTURES / "gemini"
@@ -130,7 +132,7 @@ def test_the_signature_of_each_part_is_kept_in_content() -> None:
         ("tool_call", None, "S1"),
         ("text", "", "S2"),
     ]
-    (model,) = Gemini().render([turn.content]).messages
+    (model,) = GEMINI.render([turn.content]).messages
     assert [part.get("thoughtSignature") for part in model["parts"]] == ["S0", None, "S1", "S2"]
 
 

@@ -8,6 +8,7 @@ import ollama
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rendering import request_of
 
 from streamkit import providers
 from streamkit.errors import UnsupportedContent, UsageError
@@ -22,7 +23,7 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.providers.ollama import PROVIDERS
-from streamkit.providers.rendered import RenderedMessages
+from streamkit.providers.provider import RenderedMessages
 from streamkit.tools import Tool
 
 (OLLAMA,) = PROVIDERS
@@ -293,7 +294,7 @@ def test_the_request_has_the_fields_that_the_conversation_decides() -> None:
 
 
 def test_stream_false_is_explicit_because_streaming_is_the_default() -> None:
-    assert OLLAMA.render_request([], stream=False) == {"messages": [], "stream": False}
+    assert request_of(OLLAMA, [], stream=False) == {"messages": [], "stream": False}
 
 
 @pytest.mark.parametrize(
@@ -301,7 +302,7 @@ def test_stream_false_is_explicit_because_streaming_is_the_default() -> None:
     [(None, ["f", "g"]), ("auto", ["f", "g"]), ("required", ["f", "g"]), ("g", ["g"]), ("none", [])],
 )
 def test_the_tool_choice_decides_which_tools_are_offered(choice: str | None, names: list[str]) -> None:
-    body = OLLAMA.render_request([], tools=TOOLS, tool_choice=choice)
+    body = request_of(OLLAMA, [], tools=TOOLS, tool_choice=choice)
     assert [tool["function"]["name"] for tool in body.get("tools", ())] == names
     assert "tool_choice" not in body
 
@@ -309,7 +310,7 @@ def test_the_tool_choice_decides_which_tools_are_offered(choice: str | None, nam
 @pytest.mark.parametrize(("choice", "tools"), [("h", TOOLS), ("required", []), ("f", [])])
 def test_a_choice_of_a_missing_tool_raises(choice: str, tools: list[Tool]) -> None:
     with pytest.raises(UsageError, match=choice):
-        OLLAMA.render_request([], tools=tools, tool_choice=choice)
+        request_of(OLLAMA, [], tools=tools, tool_choice=choice)
 
 
 # ---------------------------------------------------------------- property

@@ -314,7 +314,7 @@ def test_no_delta_waits_for_a_later_feed() -> None:
     ],
 )
 def test_only_this_wire_is_detected(head: bytes, is_ollama: bool) -> None:
-    assert OLLAMA.detect(head) is is_ollama
+    assert OLLAMA.traits.matches_head(head) is is_ollama
 
 
 def test_the_repr_has_the_providers_name() -> None:

@@ -21,14 +21,14 @@ from streamkit.history import (
     ToolCallBlock,
     UnknownBlock,
 )
-from streamkit.providers.openai_chat import ChatProvider
 from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
 from streamkit.providers.openai_chat.encoder import emit, error_body
+from streamkit.providers.provider import Provider
 
 FACTS = {facts.name: facts for facts in DIALECTS}
 OPENAI = FACTS["openai_chat"]
 DEEPSEEK = FACTS["deepseek"]
-ROUTER = ChatDialect("router", reasoning_field="reasoning")
+ROUTER = ChatDialect(name="router", reasoning_field="reasoning")
 CALL = ToolCallBlock(id="hist_tool_" + "a" * 24, name="weather", parameters={"city": "Zürich"})
 
 
@@ -50,7 +50,7 @@ def _deltas(content: Content, facts: ChatDialect = OPENAI, **options: Any) -> li
 
 
 def _turn(content: Content, facts: ChatDialect = OPENAI, **options: Any) -> Turn:
-    turn = Turn(ChatProvider(facts), turn_key="t")
+    turn = Turn(Provider(facts, "streamkit.providers.openai_chat"), turn_key="t")
     for frame in _frames(content, facts, **options):
         turn.feed(frame)
     turn.close()

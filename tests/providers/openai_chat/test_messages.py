@@ -7,6 +7,7 @@ import pytest
 import request_validators
 from hypothesis import given
 from hypothesis import strategies as st
+from rendering import request_of
 
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.history import (
@@ -22,8 +23,8 @@ from streamkit.history import (
     UnknownBlock,
 )
 from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
-from streamkit.providers.openai_chat.messages import render, render_request
-from streamkit.providers.rendered import RenderedMessages
+from streamkit.providers.openai_chat.messages import render_messages as render
+from streamkit.providers.provider import Provider, RenderedMessages
 from streamkit.tools import Tool, tool
 
 FACTS = {facts.name: facts for facts in DIALECTS}
@@ -316,7 +317,12 @@ def look(city: str) -> str:
 
 
 def test_a_request_has_what_the_conversation_decides() -> None:
-    body = render_request([Content.human("hi")], OPENAI, tools=[tool(look)], tool_choice="auto")
+    body = request_of(
+        Provider(OPENAI, "streamkit.providers.openai_chat"),
+        [Content.human("hi")],
+        tools=[tool(look)],
+        tool_choice="auto",
+    )
     request_validators.openai_chat_request(body)
     assert body == {
         "messages": [{"role": "user", "content": "hi"}],
@@ -342,10 +348,12 @@ def test_a_request_has_what_the_conversation_decides() -> None:
 
 
 def test_what_a_request_does_not_need_is_not_there() -> None:
-    assert render_request([Content.human("hi")], OPENAI, stream=False) == {
+    assert request_of(Provider(OPENAI, "streamkit.providers.openai_chat"), [Content.human("hi")], stream=False) == {
         "messages": [{"role": "user", "content": "hi"}]
     }
-    body = render_request([Content.human("hi")], OPENAI, tools=[Tool(name="x")], stream=False)
+    body = request_of(
+        Provider(OPENAI, "streamkit.providers.openai_chat"), [Content.human("hi")], tools=[Tool(name="x")], stream=False
+    )
     request_validators.openai_chat_request(body)
     assert set(body) == {"messages", "tools"}
     assert "description" not in body["tools"][0]["function"]
@@ -360,19 +368,26 @@ def test_what_a_request_does_not_need_is_not_there() -> None:
     ],
 )
 def test_tool_choices(choice: str, wanted: Any) -> None:
-    body = render_request([Content.human("hi")], OPENAI, tools=[tool(look)], tool_choice=choice)
+    body = request_of(
+        Provider(OPENAI, "streamkit.providers.openai_chat"),
+        [Content.human("hi")],
+        tools=[tool(look)],
+        tool_choice=choice,
+    )
     request_validators.openai_chat_request(body)
     assert body["tool_choice"] == wanted
 
 
 def test_a_choice_that_cannot_be_made_is_refused() -> None:
     with pytest.raises(UsageError, match=r"tool_choice 'lok' is not .* nor one of the tools: look"):
-        render_request([], OPENAI, tools=[tool(look)], tool_choice="lok")
+        request_of(Provider(OPENAI, "streamkit.providers.openai_chat"), [], tools=[tool(look)], tool_choice="lok")
     for choice in ("required", "look"):
         with pytest.raises(UsageError, match="there are no tools"):
-            render_request([], OPENAI, tool_choice=choice)
+            request_of(Provider(OPENAI, "streamkit.providers.openai_chat"), [], tool_choice=choice)
     for choice in ("auto", "none"):
-        assert "tool_choice" not in render_request([], OPENAI, tool_choice=choice)
+        assert "tool_choice" not in request_of(
+            Provider(OPENAI, "streamkit.providers.openai_chat"), [], tool_choice=choice
+        )
 
 
 # ---------------------------------------------------------------- any history at all
@@ -447,7 +462,7 @@ def test_an_image_of_a_tool_is_shown_behind_all_results() -> None:
             ],
         ),
     ]
-    rendered = render(contents, ChatDialect("openai_chat"))
+    rendered = render(contents, ChatDialect(name="openai_chat"))
     assert [message["role"] for message in rendered.messages] == ["user", "assistant", "tool", "tool", "user"]
     parts = rendered.messages[-1]["content"]
     assert [part["type"] for part in parts] == ["text", "image_url"]
@@ -457,6 +472,6 @@ def test_an_image_of_a_tool_is_shown_behind_all_results() -> None:
 
 def test_a_message_of_an_unknown_speaker_leaves_nothing_behind() -> None:
     contents = [Content(speaker="robot", blocks=[ToolResponseBlock(call_id="call_a", name="see", result="x")])]
-    rendered = render(contents, ChatDialect("openai_chat"))
+    rendered = render(contents, ChatDialect(name="openai_chat"))
     assert rendered.messages == []
     assert len(rendered.changes) == 1

@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_streams import Chunk, chat, chat_call, run
 
-from streamkit import Turn
+from streamkit import Turn, providers
 from streamkit.events import Citation, Event, File, ServerTool, Text, Unknown
 from streamkit.history import FileBlock, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
-from streamkit.providers.openai_chat import ChatProvider
 from streamkit.providers.openai_chat.dialects import DIALECTS
-from streamkit.providers.openai_chat.messages import render
+from streamkit.providers.openai_chat.messages import render_messages as render
 
 
 def _read(*chunks: Chunk, provider: str = "openai_chat") -> tuple[Turn, list[Event]]:
@@ -382,6 +381,6 @@ def test_whatever_types_the_rare_fields_have_nothing_raises(
     turn, _ = run(provider, [*chunks, chat({}, "content_filter", content_filter_results=sources)], complete=True)
     assert turn.content is not None
     assert turn.finish is not None
-    provider_object = ChatProvider(next(facts for facts in DIALECTS if facts.name == provider))
+    provider_object = providers.get(provider)
     provider_object.render([turn.content])
     list(provider_object.emit(turn.content, response_id="r", model="m"))

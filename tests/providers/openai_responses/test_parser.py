@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from streamkit import Turn, providers
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers.openai_responses import OpenAIResponses
 from streamkit.providers.openai_responses.schema import (
     CLIENT_RUN,
     END_OF,
@@ -97,7 +96,7 @@ class RecordingSink:
         self.said.append(("unknown", raw))
 
 
-PROVIDER = OpenAIResponses("openai_responses")
+PROVIDER = providers.get("openai_responses")
 
 
 def read(*events: Any) -> list[tuple[Any, ...]]:
@@ -618,12 +617,12 @@ def test_an_item_that_is_no_object_is_unknown(item: Any) -> None:
 
 
 def test_detect_knows_the_stream_and_the_body_and_nothing_else() -> None:
-    assert PROVIDER.detect(b'event: response.created\ndata: {"type":"response.created"}\n\n')
-    assert PROVIDER.detect(b'data: {"type": "response.output_text.delta"}\n\n')
-    assert PROVIDER.detect(b'{"id":"resp_1","object":"response","status":"completed"}')
-    assert not PROVIDER.detect(b'data: {"object":"chat.completion.chunk"}\n\n')
-    assert not PROVIDER.detect(b'{"object":"chat.completion"}')
-    assert not PROVIDER.detect(b'data: {"text":"say \\"type\\":\\"response.created\\""}\n\n')
+    assert PROVIDER.traits.matches_head(b'event: response.created\ndata: {"type":"response.created"}\n\n')
+    assert PROVIDER.traits.matches_head(b'data: {"type": "response.output_text.delta"}\n\n')
+    assert PROVIDER.traits.matches_head(b'{"id":"resp_1","object":"response","status":"completed"}')
+    assert not PROVIDER.traits.matches_head(b'data: {"object":"chat.completion.chunk"}\n\n')
+    assert not PROVIDER.traits.matches_head(b'{"object":"chat.completion"}')
+    assert not PROVIDER.traits.matches_head(b'data: {"text":"say \\"type\\":\\"response.created\\""}\n\n')
     assert repr(providers.get("openai_responses")) == "<provider openai_responses>"
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from streamkit.testing.request_rules.message_lists import form_of_messages, unknown_tool
-from streamkit.testing.request_rules.rule import Finding, Json, Rule, objects, shown, words
+from streamkit.providers.message_lists import form_of_messages, unknown_tool
+from streamkit.providers.provider import Traits
+from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown, words
 
-__all__ = ["RULES"]
+__all__ = ["list_rules"]
 
 _MARKS = {"thought", "thoughtSignature", "thought_signature", "videoMetadata", "video_metadata", "partMetadata"}
 
@@ -154,7 +155,7 @@ def _choice(body: Json, _model: str) -> Iterator[Finding]:
 
 
 _REFERENCE = "https://ai.google.dev/api/caching#Content"
-RULES = (
+_RULES = (
     Rule("form", _form, _REFERENCE),
     Rule("parts_not_empty", _not_empty, "vercel/ai#3775"),
     Rule("part_has_data", _data, "router-for-me/CLIProxyAPI#1292"),
@@ -166,3 +167,8 @@ RULES = (
     Rule("first_call_signed", _signed, "https://ai.google.dev/gemini-api/docs/thought-signatures"),
     Rule("tool_choice_known", _choice, "https://ai.google.dev/api/caching#FunctionCallingConfig"),
 )
+
+
+def list_rules(traits: Traits) -> tuple[Rule, ...]:
+    """Return the rules of this provider, in the order in which they are checked."""
+    return _RULES

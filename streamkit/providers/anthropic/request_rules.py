@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from streamkit.testing.request_rules.message_lists import form_of_messages, named_tool, unknown_tool
-from streamkit.testing.request_rules.rule import Finding, Json, Rule, objects, shown, words
+from streamkit.providers.message_lists import form_of_messages, named_tool, unknown_tool
+from streamkit.providers.provider import Traits
+from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown, words
 
-__all__ = ["RULES"]
+__all__ = ["list_rules"]
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _PAIRED = "anthropics/claude-code#8210, #18947"
@@ -177,7 +178,7 @@ def _choice(body: Json, _model: str) -> Iterator[Finding]:
 
 
 _REFERENCE = "https://docs.anthropic.com/en/api/messages"
-RULES = (
+_RULES = (
     Rule("form", _form, _REFERENCE),
     Rule("first_message_is_user", _first_is_user, "livekit/agents#669"),
     Rule("content_not_empty", _content, "anthropics/claude-code#6774"),
@@ -198,3 +199,8 @@ RULES = (
     Rule("answer_begins_with_thinking", _begins_with_thinking, "RooCodeInc/Roo-Code#10351"),
     Rule("tool_choice_known", _choice, _REFERENCE),
 )
+
+
+def list_rules(traits: Traits) -> tuple[Rule, ...]:
+    """Return the rules of this provider, in the order in which they are checked."""
+    return _RULES

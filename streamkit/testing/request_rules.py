@@ -14,28 +14,13 @@ A wire's rules stand in the file named after it; what a rule is stands in ``rule
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from streamkit import providers
 from streamkit.providers.provider import Provider
-from streamkit.testing.request_rules.rule import Rule, Violation
+from streamkit.providers.request_rule import Rule, Violation
 
 __all__ = ["Violation", "Rule", "validate_request", "list_rules"]
-
-#: The file and the table of each provider; those not named here speak Chat Completions.
-_TABLES = {
-    "anthropic": ("anthropic", "RULES"),
-    "bedrock_invoke": ("anthropic", "RULES"),
-    "bedrock_converse": ("bedrock_converse", "RULES"),
-    "cohere": ("cohere", "RULES"),
-    "gemini": ("gemini", "RULES"),
-    "ollama": ("ollama", "RULES"),
-    "openai_responses": ("openai_responses", "RULES"),
-    "openai_chat": ("openai_chat", "OPENAI"),
-    "azure_openai": ("openai_chat", "OPENAI"),
-    "mistral": ("openai_chat", "MISTRAL"),
-}
 
 
 def list_rules(provider: str | Provider) -> tuple[Rule, ...]:
@@ -44,9 +29,7 @@ def list_rules(provider: str | Provider) -> tuple[Rule, ...]:
     Raises:
         UnknownProvider: no provider has this name.
     """
-    file, table = _TABLES.get(providers.get(provider).name, ("openai_chat", "RULES"))
-    rules: tuple[Rule, ...] = getattr(import_module(f"{__name__}.{file}"), table)
-    return rules
+    return providers.get(provider).request_rules()
 
 
 def validate_request(provider: str | Provider, body: Any, *, model: str = "") -> list[Violation]:
@@ -62,7 +45,7 @@ def validate_request(provider: str | Provider, body: Any, *, model: str = "") ->
     """
     rules = list_rules(provider)
     if not isinstance(body, dict):
-        return [Violation("form", "body", "is no JSON object", rules[0].source)]
+        return [Violation("form", "body", "is no JSON object", rules[0].source)] if rules else []
     name = body.get("model")
     asked = model or (name if isinstance(name, str) else "")
     return [fault for rule in rules for fault in rule.faults(body, asked)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from streamkit.testing.request_rules.rule import Finding, Json, shown, words
+from streamkit.providers.request_rule import Finding, Json, shown, words
 
 __all__ = ["form_of_messages", "named_tool", "unknown_tool"]
 

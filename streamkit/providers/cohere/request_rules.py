@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkit.testing.request_rules.message_lists import form_of_messages
-from streamkit.testing.request_rules.openai_chat import (
+from streamkit.providers.call_pairing import (
     arguments_are_object_text,
     calls_have_results,
     ids_present,
     results_have_calls,
 )
-from streamkit.testing.request_rules.rule import Finding, Json, Rule, objects, shown
+from streamkit.providers.message_lists import form_of_messages
+from streamkit.providers.provider import Traits
+from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown
 
-__all__ = ["RULES"]
+__all__ = ["list_rules"]
 
 _REFERENCE = "https://docs.cohere.com/v2/reference/chat"
 
@@ -47,7 +48,7 @@ def _choice(body: Json, _model: str) -> Iterator[Finding]:
         yield "tool_choice", "there are no tools to choose from"
 
 
-RULES = (
+_RULES = (
     Rule("form", _form, _REFERENCE),
     Rule("text_or_calls", _text_or_calls, "vercel/ai#5794"),
     Rule("id_present", ids_present, f"{_REFERENCE} (ToolMessageV2.tool_call_id), ethz-spylab/agentdojo#200"),
@@ -56,3 +57,8 @@ RULES = (
     Rule("arguments_are_object_text", arguments_are_object_text, f"{_REFERENCE} (ToolCallV2Function.arguments)"),
     Rule("tool_choice_known", _choice, _REFERENCE),
 )
+
+
+def list_rules(traits: Traits) -> tuple[Rule, ...]:
+    """Return the rules of this provider, in the order in which they are checked."""
+    return _RULES

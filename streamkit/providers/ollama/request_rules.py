@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkit.testing.request_rules.rule import Finding, Json, Rule, objects, shown
+from streamkit.providers.provider import Traits
+from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown
 
-__all__ = ["RULES"]
+__all__ = ["list_rules"]
 
 
 def _form(body: Json, _model: str) -> Iterator[Finding]:
@@ -41,8 +42,13 @@ def _arguments(body: Json, _model: str) -> Iterator[Finding]:
                 yield at, f"cannot unmarshal {shown(given)} into an object"
 
 
-RULES = (
+_RULES = (
     Rule("form", _form, "https://docs.ollama.com/api/chat"),
     Rule("content_is_text", _content, "BerriAI/litellm#11273"),
     Rule("arguments_are_object", _arguments, "neuron-core/neuron-ai#219, aliasrobotics/cai#76"),
 )
+
+
+def list_rules(traits: Traits) -> tuple[Rule, ...]:
+    """Return the rules of this provider, in the order in which they are checked."""
+    return _RULES

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkit.testing.request_rules.message_lists import named_tool, unknown_tool
-from streamkit.testing.request_rules.rule import Finding, Json, Rule, is_object_text, objects, shown, words
+from streamkit.providers.message_lists import named_tool, unknown_tool
+from streamkit.providers.provider import Traits
+from streamkit.providers.request_rule import Finding, Json, Rule, is_object_text, objects, shown, words
 
-__all__ = ["RULES"]
+__all__ = ["list_rules"]
 
 _ROLES = ("user", "assistant", "system", "developer")
 _CALLS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
@@ -132,7 +133,7 @@ def _choice(body: Json, _model: str) -> Iterator[Finding]:
 
 
 _REFERENCE = "https://platform.openai.com/docs/api-reference/responses/create"
-RULES = (
+_RULES = (
     Rule("form", _form, _REFERENCE),
     Rule("call_id_length", _call_ids, "openclaw/openclaw#31934, orchidfiles/ungate#26"),
     Rule("item_id_prefix", _item_ids, "nodetool-ai/nodetool#4252, continuedev/continue#11785"),
@@ -144,3 +145,8 @@ RULES = (
     Rule("arguments_are_object_text", _arguments, "local-inference-lab/vllm#684"),
     Rule("tool_choice_known", _choice, _REFERENCE),
 )
+
+
+def list_rules(traits: Traits) -> tuple[Rule, ...]:
+    """Return the rules of this provider, in the order in which they are checked."""
+    return _RULES

@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from streamkit.testing.request_rules.message_lists import form_of_messages, named_tool, unknown_tool
-from streamkit.testing.request_rules.rule import Finding, Json, Rule, objects, shown, words
+from streamkit.providers.message_lists import form_of_messages, named_tool, unknown_tool
+from streamkit.providers.provider import Traits
+from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown, words
 
-__all__ = ["RULES"]
+__all__ = ["list_rules"]
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -173,7 +174,7 @@ def _tools(body: Json, _model: str) -> Iterator[Finding]:
 
 
 _REFERENCE = "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_"
-RULES = (
+_RULES = (
     Rule("form", _form, f"{_REFERENCE}Message.html"),
     Rule("first_message_is_user", _first_is_user, "langgenius/dify#12340, elastic/kibana#246393"),
     Rule("roles_alternate", _alternate, "langchain-ai/langchain-aws#130, Portkey-AI/gateway#748"),
@@ -193,3 +194,8 @@ RULES = (
     Rule("answer_ends_with_calls", _ends_with_calls, "NousResearch/hermes-agent#108209"),
     Rule("tools_defined", _tools, "langgenius/dify#16421"),
 )
+
+
+def list_rules(traits: Traits) -> tuple[Rule, ...]:
+    """Return the rules of this provider, in the order in which they are checked."""
+    return _RULES

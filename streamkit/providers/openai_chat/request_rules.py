@@ -12,29 +12,21 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from streamkit.testing.request_rules.message_lists import form_of_messages, named_tool, unknown_tool
-from streamkit.testing.request_rules.rule import Finding, Json, Rule, is_object_text, objects, shown, words
+from streamkit.providers.call_pairing import (
+    arguments_are_object_text,
+    calls_have_results,
+    calls_of,
+    ids_present,
+    results_have_calls,
+)
+from streamkit.providers.message_lists import form_of_messages, named_tool, unknown_tool
+from streamkit.providers.openai_chat.dialects import ChatDialect
+from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown, words
 
-__all__ = [
-    "MISTRAL",
-    "OPENAI",
-    "RULES",
-    "calls_have_results",
-    "arguments_are_object_text",
-    "calls_of",
-    "results_have_calls",
-    "ids_present",
-]
+__all__ = ["list_rules"]
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _NINE = re.compile(r"[a-zA-Z0-9]{9}")
-
-
-def calls_of(body: Json) -> Iterator[tuple[str, Json]]:
-    """Every call of the thread, with its place."""
-    for place, message in objects(body.get("messages")):
-        for number, call in objects(message.get("tool_calls")):
-            yield f"messages.{place}.tool_calls.{number}", call
 
 
 def _all_ids(body: Json) -> Iterator[tuple[str, str]]:
@@ -54,17 +46,6 @@ def _form(body: Json, _model: str) -> Iterator[Finding]:
             yield f"messages.{place}.tool_calls", f"is {shown(calls)}, not a list of objects"
 
 
-def ids_present(body: Json, _model: str) -> Iterator[Finding]:
-    """Calls and results without an id."""
-    for at, call in calls_of(body):
-        if not words(call.get("id")):
-            yield f"{at}.id", f"is {shown(call.get('id'))}, not text that names the call"
-    for place, message in objects(body.get("messages")):
-        if message.get("role") == "tool" and not words(message.get("tool_call_id")):
-            at = f"messages.{place}.tool_call_id"
-            yield at, f"is {shown(message.get('tool_call_id'))}, not the id of a call"
-
-
 def _unique_ids(body: Json, _model: str) -> Iterator[Finding]:
     for place, message in objects(body.get("messages")):
         seen: set[str] = set()
@@ -73,50 +54,6 @@ def _unique_ids(body: Json, _model: str) -> Iterator[Finding]:
             if given and given in seen:
                 yield f"messages.{place}.tool_calls.{number}.id", f"is {shown(given)}, as that of a call beside it"
             seen.add(given or "")
-
-
-def calls_have_results(body: Json, _model: str) -> Iterator[Finding]:
-    """Calls without a tool message directly behind theirs."""
-    messages = objects(body.get("messages"))
-    for index, (place, message) in enumerate(messages):
-        calls = objects(message.get("tool_calls"))
-        if not calls or message.get("role") != "assistant":
-            continue
-        results: set[str | None] = set()
-        behind = index + 1
-        while behind < len(messages) and messages[behind][1].get("role") == "tool":
-            results.add(words(messages[behind][1].get("tool_call_id")))
-            behind += 1
-        for number, call in calls:
-            given = words(call.get("id"))
-            if given and given not in results:
-                yield f"messages.{place}.tool_calls.{number}", f"no tool message behind it responds to {shown(given)}"
-
-
-def results_have_calls(body: Json, _model: str) -> Iterator[Finding]:
-    """Tool messages that respond to no call of the assistant message that they follow."""
-    asked: set[str | None] = set()
-    for place, message in objects(body.get("messages")):
-        if message.get("role") == "tool":
-            given = words(message.get("tool_call_id"))
-            if given and given not in asked:
-                yield f"messages.{place}", f"responds to {shown(given)}, which the message before it did not call"
-        else:
-            asked = {words(call.get("id")) for _, call in objects(message.get("tool_calls"))}
-
-
-def arguments_are_object_text(body: Json, _model: str) -> Iterator[Finding]:
-    """Calls whose arguments are not the JSON text of an object."""
-    for at, call in calls_of(body):
-        if call.get("type") == "custom":
-            custom = call.get("custom")
-            if not isinstance(custom, dict) or not isinstance(custom.get("input"), str):
-                yield f"{at}.custom.input", "is not text"
-            continue
-        function = call.get("function")
-        given = function.get("arguments") if isinstance(function, dict) else None
-        if not is_object_text(given):
-            yield f"{at}.function.arguments", f"is {shown(given)}, not the JSON text of an object"
 
 
 def _content(body: Json, _model: str) -> Iterator[Finding]:
@@ -185,7 +122,7 @@ def _one_result(body: Json, _model: str) -> Iterator[Finding]:
 
 _REFERENCE = "https://platform.openai.com/docs/api-reference/chat/create"
 #: Those that hold wherever the wire is spoken.
-RULES = (
+_RULES = (
     Rule("form", _form, _REFERENCE),
     Rule("content_present", _content, "vercel/ai#13744, run-llama/llama_index#17555"),
     Rule("id_present", ids_present, _REFERENCE),
@@ -199,12 +136,19 @@ RULES = (
     ),
     Rule("tool_choice_known", _choice, _REFERENCE),
 )
-OPENAI = (*RULES, Rule("id_length", _length, "agno-agi/agno#5382, microsoft/autogen#6377, vercel/ai#5171"))
-MISTRAL = (
-    *RULES,
+_OPENAI = (*_RULES, Rule("id_length", _length, "agno-agi/agno#5382, microsoft/autogen#6377, vercel/ai#5171"))
+_MISTRAL = (
+    *_RULES,
     Rule("id_pattern", _nine, "langchain-ai/langchain#24668, anomalyco/opencode#1680"),
     Rule("no_user_after_tool", _order, "NousResearch/hermes-agent#20154, datapizza-labs/datapizza-ai#98"),
     Rule("last_role", _end, "huggingface/smolagents#757"),
     Rule("content_or_calls", _said, "OpenHands/OpenHands#8685"),
     Rule("one_result_a_call", _one_result, "mistralai/client-ts#106"),
 )
+
+_TABLES = {"chat": _RULES, "openai": _OPENAI, "mistral": _MISTRAL}
+
+
+def list_rules(traits: ChatDialect) -> tuple[Rule, ...]:
+    """Return the rules of a dialect, in the order in which they are checked."""
+    return _TABLES[traits.refuses_as]
