@@ -7,8 +7,8 @@ an id stands there several times. This file knows no vendor.
 from __future__ import annotations
 
 from streamkit.history import ToolCallBlock, ToolResponseBlock
-from streamkit.ids import TargetIds
 from streamkit.providers.provider import IdPolicy, Traits
+from streamkit.target_ids import TargetIds
 
 __all__ = ["MessageIds"]
 

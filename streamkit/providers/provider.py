@@ -29,6 +29,7 @@ from streamkit.calls import FinishReason, StreamError, Usage, WireTraits
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.events import NormalizedToolChunk, ReasoningKind, ServerToolPhase
 from streamkit.providers.endpoint import Endpoint
+from streamkit.target_ids import DEFAULT_ID_RULE, IdRule
 
 if TYPE_CHECKING:
     from streamkit.history import Content, FileBlock, ImageBlock
@@ -65,6 +66,10 @@ def _matches_nothing(_: bytes) -> bool:
     return False
 
 
+def _sign_nothing(model: str, seed: str) -> dict[str, Any]:
+    return {}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Traits(WireTraits):
     """Declared facts of one provider. Every field has a default but the name; a fact is read here, never found out.
@@ -75,12 +80,14 @@ class Traits(WireTraits):
         matches_head: returns True if the first bytes of a body (without byte order mark and leading whitespace) can
             only be of this wire.
         compatible: other providers whose opaque state (signatures, item ids, own blocks) this one accepts.
-        id_rule: the name of the rule for ids of calls (``streamkit.ids.TARGETS``).
+        id_rule: the rule for ids of calls.
         default_ids: the id policy if the caller names none.
         messages_field: the field of a request's body that holds the messages.
         batched_results: all results of a round go into one message.
         calls_need_reasoning: a message with calls is refused without the reasoning before them.
         media_speakers: the speakers whose images and files are sent to the provider; those of others are left out.
+        sign_call: returns the metadata with which the provider signs the first call of a response, for (model, seed);
+            the same seed gives the same. For the embedded server.
         signature_fields: metadata names under which this provider signs calls.
         has_request_rules: the package lists what the provider refuses (``request_rules.py``).
         has_importer: the package can read the provider's own messages (``importer.py``).
@@ -96,13 +103,14 @@ class Traits(WireTraits):
     framing: Framing = "sse"
     matches_head: Callable[[bytes], bool] = field(default=_matches_nothing, repr=False, compare=False)
     compatible: frozenset[str] = frozenset()
-    id_rule: str = "openai_chat"
+    id_rule: IdRule = DEFAULT_ID_RULE
     default_ids: IdPolicy = "canonical"
     messages_field: str = "messages"
     batched_results: bool = False
     calls_need_reasoning: bool = False
     media_speakers: frozenset[str] = frozenset({"human", "tool"})
     signature_fields: tuple[str, ...] = ()
+    sign_call: Callable[[str, str], dict[str, Any]] = field(default=_sign_nothing, repr=False, compare=False)
     has_importer: bool = True
     has_request_rules: bool = True
     event_name_field: str | None = None

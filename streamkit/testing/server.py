@@ -28,7 +28,6 @@ from streamkit.testing.endpoints import make_call_id, make_response_id, parse_ht
 from streamkit.testing.request_rules import validate_request
 from streamkit.testing.script import Reply, Request, Script, ScriptPlayer, Stall, Status
 from streamkit.testing.scripted_stream import Step, StreamRenderer, split_reads, to_json_array
-from streamkit.testing.signatures import make_signature
 
 try:
     import uvicorn
@@ -263,7 +262,7 @@ class Server:
             model=asked.model,
             call_id=lambda index: make_call_id(endpoint, f"{seed}|{index}"),
             delta_size=self._piece,
-            signature=make_signature(provider.name, asked.model, seed),
+            signature=provider.traits.sign_call(asked.model, seed),
         )
         try:
             steps: Iterable[Step] = voice.steps(answer, _estimate(body, answer))

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from streamkit import Limits, NormalizedToolChunk, process_tool_call_chunk
-from streamkit.accumulator import Accumulator, WireTraits
+from streamkit.accumulator import Accumulator
+from streamkit.calls import WireTraits
 from streamkit.events import ArgumentsRestated, ToolCallDelta, ToolCallEnd, ToolCallStart, Warned
 
 CHAT = WireTraits(reuses_slots=True, whole_names=False)

@@ -13,8 +13,8 @@ from shared_data import CAPTURES
 from wire_streams import block, chat, chat_call, gemini, message_end, message_start
 
 from streamkit import Limits, ToolCall, Turn, UsageError, providers
-from streamkit.accumulator import Accumulator, WireTraits
-from streamkit.calls import StreamError, StreamWarning, Usage
+from streamkit.accumulator import Accumulator
+from streamkit.calls import StreamError, StreamWarning, Usage, WireTraits
 from streamkit.events import NormalizedToolChunk, Text, ToolCallDelta, ToolCallEnd, ToolCallStart
 from streamkit.leaked_markup import MarkupSink
 from streamkit.leaked_markup.lexer import _SHAPES, LONGEST, Lexer, Tag

@@ -19,7 +19,8 @@ from shared_data import CONFORMANCE_CASES
 from wire_streams import framed, run
 
 from streamkit import Turn, events, providers
-from streamkit.accumulator import Accumulator, WireTraits
+from streamkit.accumulator import Accumulator
+from streamkit.calls import WireTraits
 from streamkit.events import (
     ArgumentsRestated,
     Event,

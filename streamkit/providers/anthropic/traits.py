@@ -6,6 +6,7 @@ import re
 
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
+from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
 __all__ = ["TRAITS"]
 
@@ -24,7 +25,13 @@ TRAITS = Traits(
     # Signatures are "compatible across platforms (Claude APIs, Amazon Bedrock, and Vertex AI)",
     # https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking
     compatible=frozenset({"anthropic", "bedrock_invoke"}),
-    id_rule="anthropic",
+    id_rule=IdRule(
+        "anthropic",
+        safe_up_to(64),
+        prefixed_ids("toolu_", 64),
+        '400 "String should match pattern \'^[a-zA-Z0-9_-]+$\'" and "tool_use ids must be unique"'
+        " (LibreChat-AI/agents#153, maximhq/bifrost#5097)",
+    ),
     batched_results=True,
     event_name_field="type",
     endpoint=Endpoint(

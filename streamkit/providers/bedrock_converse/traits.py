@@ -6,6 +6,7 @@ import re
 
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
+from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
 __all__ = ["TRAITS"]
 
@@ -27,7 +28,12 @@ TRAITS = Traits(
     framing="event_stream",
     matches_head=_matches_head,
     compatible=frozenset({"bedrock_converse"}),
-    id_rule="bedrock",
+    id_rule=IdRule(
+        "bedrock",
+        safe_up_to(64),
+        prefixed_ids("tooluse_", 64),
+        "ToolUseBlock.toolUseId: 1 to 64 of [a-zA-Z0-9_-] (Amazon Bedrock API reference)",
+    ),
     batched_results=True,
     # With a key of Bedrock's own; requests signed by an AWS identity are botocore's to make. The address is a region's:
     # https://bedrock-runtime.{region}.amazonaws.com (https://docs.aws.amazon.com/general/latest/gr/bedrock.html).

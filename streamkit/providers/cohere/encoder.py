@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.history import Block, Content, ReasoningBlock, TextBlock, ToolCallBlock
-from streamkit.ids import TargetIds
 from streamkit.providers.cohere.schema import FINISH_REASON_NAMES, NAME, Json
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.provider import Traits
+from streamkit.target_ids import DEFAULT_ID_RULE, TargetIds
 
 __all__ = ["emit", "error_body"]
 
@@ -64,7 +64,7 @@ class _BlockEncoder:
         self._delta_size = delta_size
         self._content_count = 0
         self._citation_count = 0
-        self._ids = TargetIds("openai_chat")
+        self._ids = TargetIds(DEFAULT_ID_RULE)
 
     def encode(self, block: Block) -> Iterator[Json]:
         """Yield the events of a block."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from hashlib import sha256
+from typing import Any
 
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
+from streamkit.target_ids import IdRule, unchanged_ids
 
 __all__ = ["TRAITS"]
 
@@ -19,12 +23,25 @@ def _matches_head(head: bytes) -> bool:
     return _CHUNK.search(head) is not None
 
 
+def _sign_call(model: str, seed: str) -> dict[str, Any]:
+    # Gemini 3 signs the first call of each step, and refuses it unsigned
+    # (https://ai.google.dev/gemini-api/docs/thought-signatures).
+    if "gemini-3" not in model.lower():
+        return {}
+    return {"thoughtSignature": b64encode(sha256(f"signature|{seed}".encode()).digest()).decode()}
+
+
 TRAITS = Traits(
     name="gemini",
     matches_head=_matches_head,
     whole_calls=True,
     compatible=frozenset({"gemini"}),
-    id_rule="gemini",
+    id_rule=IdRule(
+        "gemini",
+        bool,
+        unchanged_ids,
+        "calls and results pair by the function's name and equal counts; an id is an optional echo",
+    ),
     messages_field="contents",
     line_end="\r\n",
     endpoint=Endpoint(
@@ -43,5 +60,6 @@ TRAITS = Traits(
     ),
     batched_results=True,
     media_speakers=frozenset({"human", "tool", "ai"}),
+    sign_call=_sign_call,
     signature_fields=("thoughtSignature",),  # https://ai.google.dev/gemini-api/docs/thought-signatures
 )

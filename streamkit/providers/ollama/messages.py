@@ -31,7 +31,6 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import ResultPart
-from streamkit.ids import TargetIds
 from streamkit.providers.message_renderer import RoleRenderer, result_text
 from streamkit.providers.ollama.schema import Json
 from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
@@ -42,6 +41,7 @@ from streamkit.providers.tool_result_media import (
     result_parts,
     split_text_and_media,
 )
+from streamkit.target_ids import TargetIds
 from streamkit.tools import Tool
 
 __all__ = ["build_request", "convert_media", "render_messages"]

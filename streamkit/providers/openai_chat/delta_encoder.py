@@ -16,9 +16,9 @@ from streamkit.history import (
     TextBlock,
     ToolCallBlock,
 )
-from streamkit.ids import TargetIds
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.openai_chat.dialects import ChatDialect
+from streamkit.target_ids import TargetIds
 
 __all__ = ["ChunkDelta", "DeltaEncoder"]
 

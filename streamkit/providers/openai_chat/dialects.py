@@ -6,14 +6,43 @@ are none for reading: one parser reads what any of them sends. A fact stands her
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Literal
 
+from streamkit.ids import is_mistral_id, mistral_id_candidates, normalize_to_openai_tool_id
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_chat.detect import is_chat_stream
 from streamkit.providers.provider import Traits
+from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
 __all__ = ["DIALECTS", "ChatDialect"]
+
+
+def _kimi_ids(id: str, name: str, number: int) -> Iterator[str]:
+    return (f"functions.{name}:{running}" for running in count(number))
+
+
+_OPENAI_IDS = IdRule(
+    "openai_chat",
+    safe_up_to(40),
+    prefixed_ids("call_", 40, normalize_to_openai_tool_id),
+    "400 string_above_max_length, at most 40 (agno-agi/agno#5382, microsoft/autogen#6377, vercel/ai#5171)",
+)
+_MISTRAL_IDS = IdRule(
+    "mistral",
+    is_mistral_id,
+    mistral_id_candidates,
+    '400 "must be a-z, A-Z, 0-9, with a length of 9" (langchain-ai/langchain#24668, anomalyco/opencode#1680)',
+)
+_KIMI_IDS = IdRule(
+    "kimi",
+    bool,
+    _kimi_ids,
+    "the model was trained on functions.{name}:{running index} and degrades on other ids"
+    " (vybestack/llxprt-code#713, vllm-project/vllm#21259)",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +81,7 @@ class ChatDialect(Traits):
     # facts of the wire that differ from those of most wires
     reuses_slots: bool = True
     whole_names: bool = False
+    id_rule: IdRule = _OPENAI_IDS
     end_marker: str | None = "[DONE]"
     # what a request wants
     reasoning_field: str | None = None
@@ -159,7 +189,7 @@ DIALECTS = (
             call_id=None,  # functions.{name}:{index}, which the encoder makes
         ),
         strict="kimi",
-        id_rule="kimi",
+        id_rule=_KIMI_IDS,
         default_ids="origin",  # its ids mean something to the model
         # https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model: keep it in the context, all of it
         reasoning_field="reasoning_content",
@@ -177,7 +207,7 @@ DIALECTS = (
         ),
         strict="mistral",
         refuses_as="mistral",
-        id_rule="mistral",
+        id_rule=_MISTRAL_IDS,
         thinking_parts=True,  # https://docs.mistral.ai/capabilities/reasoning
         stream_usage=False,  # 422 "Extra inputs are not permitted" (openai-agents-python#442, avante.nvim#2347)
         required_choice="any",  # https://docs.mistral.ai/capabilities/function_calling

@@ -22,11 +22,11 @@ from streamkit.history.content import (
     TextBlock,
     ToolCallBlock,
 )
-from streamkit.ids import TargetIds
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.openai_responses.media import reasoning_item
 from streamkit.providers.openai_responses.schema import Json
 from streamkit.providers.provider import Traits
+from streamkit.target_ids import TargetIds
 
 __all__ = ["emit", "error_body"]
 
@@ -83,7 +83,7 @@ class _Answer:
         self._response_id = response_id
         self._model = model
         self._piece = delta_size
-        self._ids = TargetIds("openai_responses")
+        self._ids = TargetIds(traits.id_rule)
         self._sequence = 0
         self._output: list[Json] = []
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from streamkit.ids import normalize_to_openai_tool_id
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
+from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
 __all__ = ["TRAITS"]
 
@@ -22,7 +24,12 @@ TRAITS = Traits(
     name="openai_responses",
     matches_head=_matches_head,
     compatible=frozenset({"openai_responses"}),
-    id_rule="openai_responses",
+    id_rule=IdRule(
+        "openai_responses",
+        safe_up_to(64),
+        prefixed_ids("call_", 64, normalize_to_openai_tool_id),
+        "400 string_above_max_length for call_id, at most 64 (openclaw/openclaw#31934, orchidfiles/ungate#26)",
+    ),
     messages_field="input",
     event_name_field="type",
     endpoint=Endpoint(
