@@ -1,49 +1,146 @@
-"""A sink that records what a parser reports, for the tests of parsers."""
+"""A sink that records what a parser reports to it, without a turn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
-__all__ = ["RecordingSink"]
+from streamkit.calls import FinishReason, StreamError, Usage
+from streamkit.events import NormalizedToolChunk, ReasoningKind, ServerToolPhase
+
+__all__ = ["RecordingSink", "call_delta", "call_start"]
+
+Record = tuple[Any, ...]
 
 
-class RecordingSink:
-    """A sink whose calls are recorded in order.
+def call_start(
+    id: str | None, name: str | None, key: Hashable, *, metadata: Any = None, arguments: str | None = None
+) -> Record:
+    """Return the record of the start of a call."""
+    return ("tool", NormalizedToolChunk("start", id, name, arguments, key=key, metadata=metadata))
 
-    A call is recorded as a tuple of the method's name and its arguments, keywords as their values. The names of a
-    choice's methods end in ``#`` and its number, except those of choice 0.
+
+def call_delta(text: str | None, key: Hashable, *, id: str | None = None, name: str | None = None) -> Record:
+    """Return the record of a delta of a call's arguments."""
+    return ("tool", NormalizedToolChunk("delta", id, name, None, text, key))
+
+
+class RecordingChoice:
+    """A choice that appends to the records of its sink. All but choice 0 add ``#`` and their number to the names."""
+
+    def __init__(self, records: list[Record], suffix: str = "") -> None:
+        self._records, self._suffix = records, suffix
+
+    def _record(self, name: str, *required: Any, optional: tuple[Any, ...] = ()) -> None:
+        while optional and optional[-1] is None:
+            optional = optional[:-1]
+        self._records.append((name + self._suffix, *required, *optional))
+
+    def text(self, text: str, key: Hashable = None) -> None:
+        self._record("text", text, optional=(key,))
+
+    def reasoning(self, text: str, kind: ReasoningKind = "text", key: Hashable = None) -> None:
+        self._record("reasoning", text, kind, optional=(key,))
+
+    def refusal(self, text: str) -> None:
+        self._record("refusal", text)
+
+    def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
+        self._record("add_metadata", dict(metadata), optional=(key,))
+
+    def tool(self, chunk: NormalizedToolChunk) -> None:
+        self._record("tool", chunk)
+
+    def end_block(self, key: Hashable) -> None:
+        self._record("end_block", key)
+
+    def replace_arguments(self, key: Hashable, arguments_text: str) -> None:
+        self._record("replace_arguments", key, arguments_text)
+
+    def server_tool(
+        self, id: str | None, name: str, phase: ServerToolPhase, data: Any = None, *, raw: Any = None
+    ) -> None:
+        self._record("server_tool", id, name, phase, optional=(data, raw))
+
+    def citation(self, data: Any) -> None:
+        self._record("citation", data)
+
+    def file(
+        self,
+        media_type: str | None,
+        data: str | None = None,
+        url: str | None = None,
+        *,
+        raw: Any = None,
+        key: Hashable = None,
+    ) -> None:
+        self._record("file", media_type, optional=(data, url, raw, key))
+
+    def provider_block(self, raw: Any) -> None:
+        self._record("provider_block", raw)
+
+    def finish(self, raw: str | int | None, reason: FinishReason) -> None:
+        self._record("finish", raw, reason)
+
+
+class RecordingSink(RecordingChoice):
+    """A sink that is its own choice 0.
+
+    Attributes:
+        recorded: Every call in order, as a tuple of the method's name and its arguments in declared order, without
+            optional ones that are None at the end.
     """
 
     def __init__(self) -> None:
-        self.recorded: list[tuple[Any, ...]] = []
-        self._choices: dict[int, Any] = {}
+        self.recorded: list[Record] = []
+        super().__init__(self.recorded)
+        self._choices: dict[int, RecordingChoice] = {0: self}
 
-    def choice(self, index: int) -> Any:
-        """Return the choice of that number."""
-        return self._choices.setdefault(index, _RecordingChoice(self.recorded, f"#{index}" if index else ""))
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RecordingSink) and self.recorded == other.recorded
 
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return _recorder(self.recorded, name)
+    __hash__ = None  # type: ignore[assignment]
 
-    def select(self, *names: str) -> list[tuple[Any, ...]]:
+    def select(self, *names: str) -> list[Record]:
         """Return the recorded calls of these methods."""
         return [entry for entry in self.recorded if entry[0] in names]
 
+    @property
+    def reported(self) -> list[Record]:
+        """The recorded calls, except errors and usage; warnings without their messages."""
+        shown = [entry for entry in self.recorded if entry[0] not in ("fail", "usage")]
+        return [entry[:2] if entry[0] == "warn" else entry for entry in shown]
 
-class _RecordingChoice:
-    def __init__(self, recorded: list[tuple[Any, ...]], suffix: str) -> None:
-        self._recorded, self._suffix = recorded, suffix
+    @property
+    def errors(self) -> list[StreamError]:
+        """The errors, in order."""
+        return [error for _, error in self.select("fail")]
 
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return _recorder(self._recorded, name + self._suffix)
+    @property
+    def usage_reports(self) -> list[Usage]:
+        """The reports of usage, in order."""
+        return [usage for _, usage in self.select("usage")]
 
+    def choice(self, index: int) -> RecordingChoice:
+        return self._choices.setdefault(index, RecordingChoice(self.recorded, f"#{index}"))
 
-def _recorder(recorded: list[tuple[Any, ...]], name: str) -> Callable[..., None]:
-    if name.startswith("__"):
-        raise AttributeError(name)
+    def identify(self, response_id: str | None, model: str | None) -> None:
+        self._record("identify", response_id, model)
 
-    def record(*arguments: Any, **keywords: Any) -> None:
-        recorded.append((name, *arguments, *keywords.values()))
+    def usage(self, usage: Usage) -> None:
+        self._record("usage", usage)
 
-    return record
+    def terminate(self) -> None:
+        self._record("terminate")
+
+    def heartbeat(self) -> None:
+        self._record("heartbeat")
+
+    def fail(self, error: StreamError) -> None:
+        self._record("fail", error)
+
+    def warn(self, code: str, message: str) -> None:
+        self._record("warn", code, message)
+
+    def unknown(self, raw: Any) -> None:
+        self._record("unknown", raw)

@@ -1,4 +1,7 @@
-"""Content to Anthropic's stream in Amazon's frames."""
+"""The encoder of InvokeModelWithResponseStream: Anthropic's stream in Amazon's frames.
+
+It converts frames and must not depend on the contents of the events.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +38,11 @@ def emit(
 
 
 def _encode_frames(stream: Iterator[bytes]) -> Iterator[bytes]:
-    """Return server-sent events as event-stream frames; an ``error`` event as an exception."""
+    """Yield server-sent events as event-stream frames, an ``error`` event as an exception."""
     framer = framer_for("sse")
     for data in stream:
         for name, payload in framer.feed(data):
             if name == b"error":
-                yield aws_errors.exception("modelStreamErrorException", json.loads(payload)["error"]["message"])
+                yield aws_errors.encode_exception("modelStreamErrorException", json.loads(payload)["error"]["message"])
             elif name != b"ping":  # Bedrock sends none
-                yield aws_errors.event("chunk", {"bytes": b64encode(payload).decode(), "p": "abcdefgh"})
+                yield aws_errors.encode_event("chunk", {"bytes": b64encode(payload).decode(), "p": "abcdefgh"})

@@ -11,12 +11,12 @@ from cohere.core.unchecked_base_model import construct_type
 from cohere.v2.types import V2ChatResponse, V2ChatStreamResponse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recording_sink import RecordingSink
+from recording_sink import RecordingSink, call_delta, call_start
 from shared_data import CAPTURES
 
 from streamkit import Turn, providers
 from streamkit.calls import StreamError, Usage
-from streamkit.events import Citation, NormalizedToolChunk, Unknown
+from streamkit.events import Citation, Unknown
 from streamkit.providers.cohere import PROVIDERS
 
 RECORDED = sorted((CAPTURES / "cohere_v2").glob("*.sse"))
@@ -126,9 +126,9 @@ def test_empty_deltas_are_not_reported(empty: dict[str, Any]) -> None:
 
 def test_a_call_starts_continues_and_ends() -> None:
     assert read(begin(), arguments('{"a"'), arguments(":1}"), {"type": "tool-call-end", "index": 0}) == [
-        ("tool", NormalizedToolChunk("start", "w_1", "w", "", key=("call", 0))),
-        ("tool", NormalizedToolChunk("delta", None, None, None, '{"a"', ("call", 0))),
-        ("tool", NormalizedToolChunk("delta", None, None, None, ":1}", ("call", 0))),
+        call_start("w_1", "w", ("call", 0), arguments=""),
+        call_delta('{"a"', ("call", 0)),
+        call_delta(":1}", ("call", 0)),
         ("end_block", ("call", 0)),
     ]
 
@@ -141,7 +141,7 @@ def test_events_without_an_index_have_one_key() -> None:
 def test_the_id_and_name_of_a_delta_are_passed_on() -> None:
     call = {"id": "w_1", "function": {"name": "w", "arguments": "{}"}}
     recorded = read(event("tool-call-delta", 0, tool_calls=call))
-    assert recorded == [("tool", NormalizedToolChunk("delta", "w_1", "w", None, "{}", ("call", 0)))]
+    assert recorded == [call_delta("{}", ("call", 0), id="w_1", name="w")]
 
 
 def test_a_call_without_a_function_is_unknown() -> None:
@@ -150,8 +150,8 @@ def test_a_call_without_a_function_is_unknown() -> None:
 
 def test_an_index_that_is_not_hashable_does_not_raise() -> None:
     assert read(begin([0]), arguments("{}", [0])) == [
-        ("tool", NormalizedToolChunk("start", "w_1", "w", "", key=("call", "list"))),
-        ("tool", NormalizedToolChunk("delta", None, None, None, "{}", ("call", "list"))),
+        call_start("w_1", "w", ("call", "list"), arguments=""),
+        call_delta("{}", ("call", "list")),
     ]
 
 

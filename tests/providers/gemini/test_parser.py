@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recording_sink import RecordingSink
+from recording_sink import RecordingSink, call_start
 
 from streamkit import Turn, providers
 from streamkit.calls import StreamError, Usage
-from streamkit.events import NormalizedToolChunk
 from streamkit.providers.gemini.parser import GeminiParser
 from streamkit.providers.gemini.schema import to_camel_case
 
@@ -54,7 +53,7 @@ def test_thoughts_are_reasoning_and_other_text_is_text() -> None:
     sink = read(
         chunk({"text": "Hm.", "thought": True}), chunk({"text": "Hel"}), chunk({"text": "lo", "thought": False})
     )
-    assert sink.recorded == [("reasoning", "Hm."), ("text", "Hel"), ("text", "lo")]
+    assert sink.recorded == [("reasoning", "Hm.", "text"), ("text", "Hel"), ("text", "lo")]
 
 
 def test_a_signature_stays_on_its_own_part() -> None:
@@ -128,7 +127,7 @@ def test_each_part_is_a_separate_call() -> None:
 def test_a_call_without_arguments_has_an_empty_object(fields: dict[str, Any]) -> None:
     sink = read(chunk(call(**fields)))
     assert sink.recorded == [
-        ("tool", NormalizedToolChunk("start", None, "now", "{}", None, 1)),
+        call_start(None, "now", 1, arguments="{}"),
         ("end_block", 1),
     ]
 
@@ -148,9 +147,7 @@ def test_arguments_sent_as_text_are_a_json_string() -> None:
 
 
 def test_a_call_without_a_name_is_reported() -> None:
-    assert read(chunk(call(args={"x": 1}))).select("tool") == [
-        ("tool", NormalizedToolChunk("start", None, None, '{"x":1}', None, 1))
-    ]
+    assert read(chunk(call(args={"x": 1}))).select("tool") == [call_start(None, None, 1, arguments='{"x":1}')]
 
 
 # ---------------------------------------------------------------- streamed calls
@@ -416,9 +413,9 @@ def test_server_tools() -> None:
         ("server_tool", "e", "code_execution", "started"),
         ("server_tool", "e", "code_execution", "arguments", {"language": "PYTHON", "code": "1+1"}, code),
         ("server_tool", "e", "code_execution", "result", {"outcome": "OUTCOME_OK", "output": "2"}, result),
-        ("server_tool", "t", "FILE_SEARCH", "started", search),
+        ("server_tool", "t", "FILE_SEARCH", "started", None, search),
         ("server_tool", None, "FILE_SEARCH", "result", None, response),
-        ("server_tool", None, "GOOGLE_SEARCH", "started", None),
+        ("server_tool", None, "GOOGLE_SEARCH", "started"),
         ("server_tool", None, "GOOGLE_SEARCH", "arguments", {"queries": ["q"]}, query),
     ]
 
@@ -428,7 +425,7 @@ def test_files() -> None:
     stored = {"fileData": {"mimeType": "video/mp4", "fileUri": "gs://b/o"}}
     draft = {"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thought": True}
     assert read(chunk(image, stored, draft)).recorded == [
-        ("file", "image/png", "aGk=", image),
+        ("file", "image/png", "aGk=", None, image),
         ("file", "video/mp4", None, "gs://b/o", stored),
         ("provider_block", draft),
     ]

@@ -10,12 +10,12 @@ import pytest
 import wire_streams
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recording_sink import RecordingSink
+from recording_sink import RecordingSink, call_start
 from shared_data import CAPTURES
 
 from streamkit import Turn, providers
 from streamkit.calls import StreamError, Usage
-from streamkit.events import File, NormalizedToolChunk
+from streamkit.events import File
 from streamkit.providers.ollama import PROVIDERS
 
 RECORDED = sorted((CAPTURES / "ollama").glob("*.jsonl"))
@@ -60,7 +60,7 @@ def last(reason: Any = "stop", **fields: Any) -> dict[str, Any]:
 
 def test_text_and_thinking_are_reported_delta_by_delta() -> None:
     assert read(line("", thinking="hm"), line("Hi"), line("!")) == [
-        ("reasoning", "hm"),
+        ("reasoning", "hm", "text"),
         ("text", "Hi"),
         ("text", "!"),
     ]
@@ -77,7 +77,7 @@ def test_empty_content_with_a_call_is_not_reported() -> None:
 
 def test_a_call_is_complete_and_its_arguments_are_compact_json() -> None:
     assert read(line(tool_calls=[call({"city": "Zürich", "days": [1, 2]}, id="call_1")])) == [
-        ("tool", NormalizedToolChunk("start", "call_1", "w", '{"city":"Zürich","days":[1,2]}', key=("call", 0))),
+        call_start("call_1", "w", ("call", 0), arguments='{"city":"Zürich","days":[1,2]}'),
         ("end_block", ("call", 0)),
     ]
 
@@ -93,7 +93,7 @@ def test_calls_have_separate_keys_for_any_index() -> None:
 )
 def test_arguments_of_any_type(arguments: Any, text: str | None) -> None:
     recorded = read(line(tool_calls=[call(arguments)]))
-    assert recorded[0] == ("tool", NormalizedToolChunk("start", None, "w", text, key=("call", 0)))
+    assert recorded[0] == call_start(None, "w", ("call", 0), arguments=text)
 
 
 def test_one_call_instead_of_a_list_is_read() -> None:
@@ -152,7 +152,7 @@ def test_empty_lines_are_not_reported(empty: Any) -> None:
 
 def test_lines_of_generate() -> None:
     recorded = read({"response": "", "thinking": "hm"}, {"response": "Hi", "done": False})
-    assert recorded == [("reasoning", "hm"), ("text", "Hi")]
+    assert recorded == [("reasoning", "hm", "text"), ("text", "Hi")]
 
 
 def test_the_model_is_reported_when_it_changes() -> None:
