@@ -93,7 +93,7 @@ def test_a_dialect_made_of_openai_does_not_inherit_its_order() -> None:
     acme = providers.dialect("acme")
     chunks = [chat(0, id="a", name="f", arguments="{}"), chat(1, id="b", name="f", arguments="{}")]
     assert fed(acme, chunks).completed_call(0) is None
-    assert fed(providers.dialect("acme", calls_close_in_order=True), chunks).completed_call(0) is not None
+    assert fed(providers.dialect("acme", calls_end_in_order=True), chunks).completed_call(0) is not None
 
 
 def test_a_turn_that_failed_or_is_closed_has_none() -> None:

@@ -102,7 +102,7 @@ def near_misses(draw: st.DrawFn, provider: str) -> list[dict[str, Any]]:
         chunks.insert(at, copy.deepcopy(draw(st.sampled_from(chunks))))
     if draw(st.booleans()):
         chunks = draw(st.permutations(chunks))
-    if providers.get(provider).framing == "event_stream":  # a frame is one name with one body
+    if providers.get(provider).traits.framing == "event_stream":  # a frame is one name with one body
         return [chunk for chunk in chunks if len(chunk) == 1]
     return chunks
 
@@ -226,7 +226,7 @@ def test_every_place_may_hold_anything(provider: str) -> None:
         for number, chunk in enumerate(chunks):
             for path in places(chunk):
                 kind = shape(chunk, path)
-                if kind in tried or (len(path) == 1 and providers.get(provider).framing == "event_stream"):
+                if kind in tried or (len(path) == 1 and providers.get(provider).traits.framing == "event_stream"):
                     continue
                 tried.add(kind)
                 for odd in ODD:
