@@ -5,17 +5,30 @@ Parsed again, the stream is the same turn. This module does not depend on reques
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from typing import Final
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.history import Block, Content, ReasoningBlock, TextBlock, ToolCallBlock
-from streamkit.providers.cohere.schema import FINISH_REASON_NAMES, NAME, Json
-from streamkit.providers.decoding import compact_json
+from streamkit.providers.cohere.schema import Json
+from streamkit.providers.cohere.traits import FINISH_REASONS
+from streamkit.providers.encoding import (
+    arguments_text,
+    default_finish_reason,
+    encode_sse_event,
+    raw_call_id,
+    split_text,
+)
+from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import DEFAULT_ID_RULE, TargetIds
 
 __all__ = ["emit", "error_body"]
+
+# A reason for which the vendor has no name is the neutral one in capitals.
+_FINISH_REASONS: Final = invert_finish_reasons(
+    FINISH_REASONS, preferred={"refusal": "REFUSAL", "pause": "PAUSE", "other": "OTHER"}
+)
 
 
 def emit(
@@ -42,12 +55,12 @@ def emit(
     """
     empty: Json = {"role": "assistant", "content": [], "tool_plan": "", "tool_calls": [], "citations": []}
     yield _event({"id": response_id, "type": "message-start", "delta": {"message": empty}})
-    encoder = _BlockEncoder(max(1, delta_size))
+    encoder = _BlockEncoder(traits, max(1, delta_size))
     for block in content.blocks:
         for event in encoder.encode(block):
             yield _event(event)
-    reason = finish or ("tool_calls" if encoder.call_count else "stop")
-    ending: Json = {"finish_reason": FINISH_REASON_NAMES[reason]}
+    reason = finish or default_finish_reason(content)
+    ending: Json = {"finish_reason": _FINISH_REASONS[reason]}
     if reason == "error":
         ending["error"] = "internal server error, this has been reported to our developers."
     if usage is not None:
@@ -59,8 +72,9 @@ def emit(
 class _BlockEncoder:
     """An encoder of the blocks of one response, which counts its contents, calls and citations from 0."""
 
-    def __init__(self, delta_size: int) -> None:
-        self.call_count = 0
+    def __init__(self, traits: Traits, delta_size: int) -> None:
+        self._accepts_state = traits.accepts_state
+        self._call_count = 0
         self._delta_size = delta_size
         self._content_count = 0
         self._citation_count = 0
@@ -69,10 +83,10 @@ class _BlockEncoder:
     def encode(self, block: Block) -> Iterator[Json]:
         """Yield the events of a block."""
         if isinstance(block, TextBlock):
-            citations = block.metadata.get("citations") if block.metadata.get("provider") == NAME else None
+            citations = block.metadata.get("citations") if self._accepts_state(block.metadata) else None
             yield from self._content("text", block.text, citations if isinstance(citations, list) else [])
         elif isinstance(block, ReasoningBlock) and block.kind == "plan":
-            for text in self._deltas(block.text):
+            for text in split_text(block.text, self._delta_size):
                 yield {"type": "tool-plan-delta", "delta": {"message": {"tool_plan": text}}}
         elif isinstance(block, ReasoningBlock):
             yield from self._content("thinking", block.text, [])
@@ -82,7 +96,7 @@ class _BlockEncoder:
     def _content(self, kind: str, text: str, citations: list[Json]) -> Iterator[Json]:
         index, self._content_count = self._content_count, self._content_count + 1
         yield {"type": "content-start", "index": index, "delta": {"message": {"content": {"type": kind, kind: ""}}}}
-        for delta in self._deltas(text):
+        for delta in split_text(text, self._delta_size):
             yield {"type": "content-delta", "index": index, "delta": {"message": {"content": {kind: delta}}}}
         for citation in citations:
             number, self._citation_count = self._citation_count, self._citation_count + 1
@@ -91,34 +105,22 @@ class _BlockEncoder:
         yield {"type": "content-end", "index": index}
 
     def _call(self, block: ToolCallBlock) -> Iterator[Json]:
-        index, self.call_count = self.call_count, self.call_count + 1
-        raw_id = block.metadata.get("raw_id") if block.metadata.get("provider") == NAME else None
-        text = block.metadata.get("raw_arguments")
-        if not isinstance(text, str):  # raw arguments never were an object, and are encoded unchanged
-            arguments = block.parameters if isinstance(block.parameters, dict) else {"input": block.parameters}
-            text = compact_json(arguments) if arguments else ""  # a call without arguments has no delta
+        index, self._call_count = self._call_count, self._call_count + 1
+        raw_id = raw_call_id(block) if self._accepts_state(block.metadata) else None
         call: Json = {
-            "id": raw_id if isinstance(raw_id, str) and raw_id else self._ids.call(block.id, block.name),
+            "id": raw_id or self._ids.call(block.id, block.name),
             "type": "function",
             "function": {"name": block.name, "arguments": ""},
         }
         yield {"type": "tool-call-start", "index": index, "delta": {"message": {"tool_calls": call}}}
-        for part in self._deltas(text):
+        for part in split_text(arguments_text(block), self._delta_size):  # none for a call without arguments
             delta = {"message": {"tool_calls": {"function": {"arguments": part}}}}
             yield {"type": "tool-call-delta", "index": index, "delta": delta}
         yield {"type": "tool-call-end", "index": index}
 
-    def _deltas(self, text: str) -> Iterator[str]:
-        for start in range(0, len(text), self._delta_size):
-            yield text[start : start + self._delta_size]
-
 
 def _event(fields: Json) -> bytes:
-    try:
-        data = compact_json(fields).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can escape and UTF-8 cannot encode
-        data = json.dumps(fields, separators=(",", ":"), default=str).encode()
-    return b"event: %b\ndata: %b\n\n" % (fields["type"].encode(), data)
+    return encode_sse_event(fields["type"], fields)
 
 
 def _usage(usage: Usage) -> Json:
@@ -134,5 +136,5 @@ def _usage(usage: Usage) -> Json:
 
 
 def error_body(status: int, message: str) -> Json:
-    """Return the body with which the API answers a bad request."""
+    """Return the body with which the API reports a failed request."""
     return {"message": message}

@@ -17,8 +17,11 @@ import msgspec
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers.cohere.schema import DECODER, FINISH_REASONS, Json
-from streamkit.providers.decoding import as_integer, as_text, compact_json, error_message, excerpt, read_json
+from streamkit.providers.cohere.schema import DECODER, Json
+from streamkit.providers.cohere.traits import FINISH_REASONS
+from streamkit.providers.decoding import as_integer, as_text, error_message, excerpt, read_json
+from streamkit.providers.finish_reasons import read_finish_reason
+from streamkit.providers.lenient_json import arguments_as_text, frame_error
 from streamkit.providers.provider import Sink, Traits
 
 __all__ = ["CohereParser", "create_parser"]
@@ -132,16 +135,13 @@ class CohereParser:
         """Parse a frame that is not a plain delta, or that the strict decoder refused."""
         try:
             raw = read_json(data)
-        except RecursionError:
-            self._sink.fail(StreamError("limit_exceeded", "a frame's JSON is nested too deeply", excerpt(data)))
-            return
-        except ValueError as error:
+        except (RecursionError, ValueError) as error:
             if data.strip() == b"[DONE]":
                 self._sink.terminate()
-            elif name == b"error":  # the text of a relay
+            elif name == b"error" and isinstance(error, ValueError):  # the text of a relay
                 self._fail({"error": excerpt(data)})
             else:
-                self._sink.fail(StreamError("protocol_error", f"a frame is not JSON ({error})", excerpt(data)))
+                self._sink.fail(frame_error(error, data))
             return
         if not isinstance(raw, dict):
             self._sink.unknown(raw)
@@ -200,16 +200,13 @@ class CohereParser:
             self._sink.unknown(call)
             return
         call_id, name, arguments = as_text(call.get("id")), as_text(function.get("name")), function.get("arguments")
-        if arguments is not None and not isinstance(arguments, str):
-            try:
-                arguments = compact_json(arguments)
-            except (RecursionError, TypeError, ValueError):
-                self._sink.fail(StreamError("limit_exceeded", "a call's arguments are nested too deeply"))
-                return
+        text = arguments_as_text(arguments, self._sink)
+        if arguments and not text:  # nested too deeply, as was reported
+            return
         if starts:
-            self._tool(NormalizedToolChunk("start", call_id, name, arguments, key=key))
-        elif call_id or name or arguments:
-            self._tool(NormalizedToolChunk("delta", call_id, name, None, arguments, key))
+            self._tool(NormalizedToolChunk("start", call_id, name, text, key=key))
+        elif call_id or name or text:
+            self._tool(NormalizedToolChunk("delta", call_id, name, None, text, key))
 
     # ------------------------------------------------------------ the end
 
@@ -217,10 +214,8 @@ class CohereParser:
         """Report usage, finish reason and error of a ``message-end`` or a body, then the end of the stream."""
         self._report_usage(ending.get("usage"))
         reason = ending.get("finish_reason")
-        if isinstance(reason, str) and reason:
-            self._choice.finish(reason, FINISH_REASONS.get(reason, "other"))
-        elif reason:
-            self._choice.finish(reason if reason.__class__ is int else reason.__class__.__name__, "other")
+        if reason:
+            self._choice.finish(*read_finish_reason(reason, FINISH_REASONS))
         if ending.get("error"):  # with its error_type
             self._fail({name: value for name, value in ending.items() if str(name).startswith("error")})
         self._sink.terminate()

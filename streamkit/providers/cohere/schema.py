@@ -27,43 +27,14 @@ This module does not depend on sinks, history or requests.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from streamkit.calls import FinishReason
-
-__all__ = ["DECODER", "FINISH_REASONS", "FINISH_REASON_NAMES", "NAME", "Event", "Json"]
+__all__ = ["DECODER", "Event", "Json"]
 
 Json: TypeAlias = dict[str, Any]
-
-NAME: Final = "cohere"
-
-#: https://docs.cohere.com/v2/reference/chat-stream. The last two are of the vendor's first API: the text was toxic, and
-#: the context was full (https://docs.cohere.com/v1/reference/chat-stream). A name that is not listed is ``other``.
-FINISH_REASONS: Final[dict[str, FinishReason]] = {
-    "COMPLETE": "stop",
-    "STOP_SEQUENCE": "stop",
-    "TOOL_CALL": "tool_calls",
-    "MAX_TOKENS": "length",
-    "ERROR": "error",
-    "TIMEOUT": "error",
-    "ERROR_TOXIC": "content_filter",
-    "ERROR_LIMIT": "length",
-}
-
-#: The inverse of ``FINISH_REASONS``. A reason for which the vendor has no name is the neutral one in capitals.
-FINISH_REASON_NAMES: Final[dict[FinishReason, str]] = {
-    "stop": "COMPLETE",
-    "tool_calls": "TOOL_CALL",
-    "length": "MAX_TOKENS",
-    "error": "ERROR",
-    "content_filter": "ERROR_TOXIC",
-    "refusal": "REFUSAL",
-    "pause": "PAUSE",
-    "other": "OTHER",
-}
 
 
 class ContentDelta(Struct, gc=False):

@@ -7,7 +7,7 @@ depend on requests, sockets or clocks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.history.content import (
@@ -21,12 +21,19 @@ from streamkit.history.content import (
     TextBlock,
     ToolCallBlock,
 )
-from streamkit.providers.decoding import compact_json
+from streamkit.providers.encoding import arguments_object, encode_json, raw_call_id, split_text
+from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.gemini.media import file_part, image_part
-from streamkit.providers.gemini.schema import FINISH_REASON_NAMES, SIGNATURE
+from streamkit.providers.gemini.schema import SIGNATURE
+from streamkit.providers.gemini.traits import FINISH_REASONS
 from streamkit.providers.provider import Traits
 
 __all__ = ["emit", "error_body"]
+
+# The wire has no name of its own for calls, refusals and pauses.
+_FINISH_REASONS: Final = invert_finish_reasons(
+    FINISH_REASONS, preferred={"tool_calls": "STOP", "refusal": "SAFETY"}, default="OTHER"
+)
 
 #: https://cloud.google.com/apis/design/errors#handling_errors
 _ERROR_STATUSES = {
@@ -67,14 +74,14 @@ def emit(
     """
     chunks = _chunks(content, response_id, model, finish, usage, max(1, delta_size))
     if traits.framing == "json_array":  # the API's framing without ``alt=sse``
-        separator = "["
+        separator = b"["
         for chunk in chunks:
-            yield f"{separator}{compact_json(chunk)}".encode("utf-8", "surrogatepass")
-            separator = "\n,\r\n"
+            yield separator + encode_json(chunk)
+            separator = b"\n,\r\n"
         yield b"\n]\n"
         return
     for chunk in chunks:
-        yield f"data: {compact_json(chunk)}\r\n\r\n".encode("utf-8", "surrogatepass")
+        yield b"data: %b\r\n\r\n" % encode_json(chunk)
 
 
 def error_body(status: int, message: str) -> dict[str, Any]:
@@ -92,7 +99,7 @@ def _chunks(
             yield _chunk({"content": {"parts": [part], "role": "model"}, "index": 0}, prompt, model, response_id)
     # The last part is an empty text, as Gemini 3 sends it after calls.
     last: dict[str, Any] = {"content": {"parts": [{"text": ""}], "role": "model"}}
-    last |= {"finishReason": FINISH_REASON_NAMES[finish or "stop"], "index": 0}
+    last |= {"finishReason": _FINISH_REASONS[finish or "stop"], "index": 0}
     yield _chunk(last, None if usage is None else _usage_metadata(usage), model, response_id)
 
 
@@ -125,14 +132,11 @@ def _parts(block: Block, delta_size: int) -> Iterator[dict[str, Any]]:
     signed = {SIGNATURE: signature} if isinstance(signature, str) and signature else {}
     if isinstance(block, (TextBlock, ReasoningBlock)):
         thought = {"thought": True} if isinstance(block, ReasoningBlock) else {}
-        size = max(1, len(block.text)) if signed else delta_size
-        for at in range(0, max(len(block.text), 1 if signed else 0), size):
-            yield {"text": block.text[at : at + size], **thought, **signed}
+        for text in [block.text] if signed else split_text(block.text, delta_size):
+            yield {"text": text, **thought, **signed}
     elif isinstance(block, ToolCallBlock):
-        call: dict[str, Any] = {"name": block.name}
-        call["args"] = block.parameters if isinstance(block.parameters, dict) else {"input": block.parameters}
-        raw_id = block.metadata.get("raw_id")
-        if isinstance(raw_id, str) and raw_id:
+        call: dict[str, Any] = {"name": block.name, "args": arguments_object(block)}
+        if raw_id := raw_call_id(block):
             call["id"] = raw_id
         yield {"functionCall": call, **signed}
     elif isinstance(block, ServerToolBlock):

@@ -22,16 +22,15 @@ import msgspec
 from streamkit.calls import StreamError
 from streamkit.events import ServerToolPhase
 from streamkit.providers.decoding import as_integer, as_text, convert, decode, error_message, read_json
+from streamkit.providers.gemini.finish_reasons import normalize_finish_reason
 from streamkit.providers.gemini.function_calls import FunctionCallReader
 from streamkit.providers.gemini.schema import (
-    BLOCKED,
     CHUNK_DECODER,
     SIGNATURE,
     Candidate,
     GenerateContentChunk,
     WirePart,
     is_rest_form,
-    normalize_finish_reason,
     signature_of,
     to_camel_case,
 )
@@ -190,7 +189,7 @@ class GeminiParser:
         message = feedback.get("blockReasonMessage")
         if isinstance(message, str) and message:
             self._sink.warn("finish_message", message)
-        self._first.choice.finish(raw, BLOCKED)
+        self._first.choice.finish(raw, "content_filter")
 
     def _fail(self, error: Any) -> None:
         """Report an error body ``{"code", "message", "status", "details"}``.

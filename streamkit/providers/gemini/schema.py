@@ -16,19 +16,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from streamkit.calls import FinishReason
-
 __all__ = [
-    "BLOCKED",
     "CHUNK_DECODER",
-    "FAMILY",
-    "FINISH_REASONS",
-    "FINISH_REASON_NAMES",
     "SIGNATURE",
     "Candidate",
     "FunctionCall",
@@ -38,13 +32,9 @@ __all__ = [
     "WireContent",
     "WirePart",
     "is_rest_form",
-    "normalize_finish_reason",
     "signature_of",
     "to_camel_case",
 ]
-
-
-FAMILY = frozenset({"gemini"})  #: the providers that accept the signatures and opaque parts of this wire
 
 SIGNATURE = "thoughtSignature"  #: the field's name in a part on the wire, and in the metadata of its block
 
@@ -126,87 +116,6 @@ class GenerateContentChunk(Struct, gc=False):
 
 
 CHUNK_DECODER: msgspec.json.Decoder[GenerateContentChunk] = msgspec.json.Decoder(GenerateContentChunk)
-
-
-# ---------------------------------------------------------------- finish reasons
-
-BLOCKED: Final[FinishReason] = "content_filter"
-
-#: https://ai.google.dev/api/generate-content#FinishReason; ``MODEL_ARMOR`` only on Vertex. A name that is not listed is
-#: ``other``.
-FINISH_REASONS: Final[dict[str, FinishReason]] = {
-    "STOP": "stop",
-    "MAX_TOKENS": "length",
-    "SAFETY": BLOCKED,
-    "RECITATION": BLOCKED,
-    "BLOCKLIST": BLOCKED,
-    "PROHIBITED_CONTENT": BLOCKED,
-    "SPII": BLOCKED,
-    "MODEL_ARMOR": BLOCKED,
-    "IMAGE_SAFETY": BLOCKED,
-    "IMAGE_PROHIBITED_CONTENT": BLOCKED,
-    "IMAGE_RECITATION": BLOCKED,
-    # The model's own output could not be parsed, or the request's history was refused: trying again may help.
-    "MALFORMED_FUNCTION_CALL": "error",
-    "MALFORMED_RESPONSE": "error",
-    "UNEXPECTED_TOOL_CALL": "error",
-    "TOO_MANY_TOOL_CALLS": "error",
-    "MISSING_THOUGHT_SIGNATURE": "error",
-}
-
-#: The inverse of ``FINISH_REASONS``. The wire has no name of its own for calls, refusals and pauses.
-FINISH_REASON_NAMES: Final[dict[FinishReason, str]] = {
-    "stop": "STOP",
-    "tool_calls": "STOP",
-    "length": "MAX_TOKENS",
-    "content_filter": "SAFETY",
-    "refusal": "SAFETY",
-    "error": "MALFORMED_FUNCTION_CALL",
-    "pause": "OTHER",
-    "other": "OTHER",
-}
-
-#: Finish reasons in the order of their numbers in google.ai.generativelanguage.v1beta, which is what
-#: ``$alt=json;enum-encoding=int`` sends. Vertex numbers them differently from 6 on (there 6 is BLOCKLIST and 9
-#: MALFORMED_FUNCTION_CALL) and the bytes do not show which of the two it is. From 7 on, no call may run by either list.
-_NUMBERED = (
-    "FINISH_REASON_UNSPECIFIED",
-    "STOP",
-    "MAX_TOKENS",
-    "SAFETY",
-    "RECITATION",
-    "OTHER",
-    "LANGUAGE",
-    "BLOCKLIST",
-    "PROHIBITED_CONTENT",
-    "SPII",
-    "MALFORMED_FUNCTION_CALL",
-    "IMAGE_SAFETY",
-    "UNEXPECTED_TOOL_CALL",
-    "TOO_MANY_TOOL_CALLS",
-    "IMAGE_PROHIBITED_CONTENT",
-    "IMAGE_OTHER",
-    "NO_IMAGE",
-    "IMAGE_RECITATION",
-)
-
-
-def normalize_finish_reason(raw: Any) -> FinishReason | None:
-    """Return the neutral finish reason of a wire value.
-
-    Args:
-        raw: the reason as the wire writes it, as the SDK prints its enum (``FinishReason.STOP``), or as its number.
-
-    Returns:
-        The reason, or None if the value is absent, empty, unspecified, or neither text nor an integer.
-    """
-    if raw.__class__ is int:
-        name = _NUMBERED[raw] if 0 <= raw < len(_NUMBERED) else "OTHER"
-    elif isinstance(raw, str) and raw:
-        name = raw.rpartition(".")[2].upper()
-    else:
-        return None
-    return None if name == "FINISH_REASON_UNSPECIFIED" else FINISH_REASONS.get(name, "other")
 
 
 # ---------------------------------------------------------------- chunks as dicts

@@ -6,17 +6,22 @@ the content alone. This module does not depend on requests, sockets or clocks.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from typing import Final
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.history import Block, Content, FileBlock, ReasoningBlock, TextBlock, ToolCallBlock
-from streamkit.providers.decoding import compact_json
-from streamkit.providers.ollama.schema import FINISH_REASON_NAMES, NAME, Json
+from streamkit.providers.encoding import arguments_object, encode_json, raw_call_id, split_text
+from streamkit.providers.finish_reasons import invert_finish_reasons
+from streamkit.providers.ollama.schema import Json
+from streamkit.providers.ollama.traits import FINISH_REASONS
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import DEFAULT_ID_RULE, TargetIds
 
 __all__ = ["emit", "error_body"]
+
+# Calls end in ``stop`` too. A reason for which the vendor has no name is the neutral one.
+_DONE_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"tool_calls": "stop"})
 
 
 def emit(
@@ -42,14 +47,14 @@ def emit(
         delta_size: the characters of a text delta.
     """
     head: Json = {"model": model, "created_at": "1970-01-01T00:00:00Z"}
-    encoder = _BlockEncoder(max(1, delta_size))
+    encoder = _BlockEncoder(traits, max(1, delta_size))
     for block in content.blocks:
         for fields in encoder.encode(block):
             yield _line({**head, "message": {"role": "assistant", "content": "", **fields}, "done": False})
     if finish == "error":
         yield _line({"error": "an error was encountered while running the model"})
         return
-    done_reason = FINISH_REASON_NAMES.get(finish, finish) if finish is not None else "stop"
+    done_reason = _DONE_REASONS[finish or "stop"]
     ending: Json = {**head, "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": done_reason}
     ending |= {"total_duration": 0, "load_duration": 0}
     if usage is not None:
@@ -61,7 +66,8 @@ def emit(
 class _BlockEncoder:
     """An encoder of the blocks of one response, which counts its calls from 0."""
 
-    def __init__(self, delta_size: int) -> None:
+    def __init__(self, traits: Traits, delta_size: int) -> None:
+        self._accepts_state = traits.accepts_state
         self._delta_size = delta_size
         self._call_count = 0
         self._ids = TargetIds(DEFAULT_ID_RULE)
@@ -69,10 +75,10 @@ class _BlockEncoder:
     def encode(self, block: Block) -> Iterator[Json]:
         """Yield the message fields of each line of a block."""
         if isinstance(block, TextBlock):
-            for text in self._deltas(block.text):
+            for text in split_text(block.text, self._delta_size):
                 yield {"content": text}
         elif isinstance(block, ReasoningBlock):
-            for text in self._deltas(block.text):
+            for text in split_text(block.text, self._delta_size):
                 yield {"thinking": text}
         elif isinstance(block, ToolCallBlock):
             yield {"tool_calls": [self._call(block)]}
@@ -81,27 +87,19 @@ class _BlockEncoder:
 
     def _call(self, block: ToolCallBlock) -> Json:
         index, self._call_count = self._call_count, self._call_count + 1
-        is_own, raw_id = block.metadata.get("provider") == NAME, block.metadata.get("raw_id")
-        arguments = block.metadata.get("raw_arguments")
-        if not isinstance(arguments, str):  # raw arguments never were an object, and are encoded unchanged
-            arguments = block.parameters if isinstance(block.parameters, dict) else {"input": block.parameters}
+        raw_arguments = block.metadata.get("raw_arguments")  # never were an object, and are encoded unchanged
+        arguments = raw_arguments if isinstance(raw_arguments, str) else arguments_object(block)
         call: Json = {"function": {"index": index, "name": block.name, "arguments": arguments}}
-        if not is_own:
+        if not self._accepts_state(block.metadata):
             return {"id": self._ids.call(block.id, block.name), **call}
-        return {"id": raw_id, **call} if isinstance(raw_id, str) else call  # older servers sent none
-
-    def _deltas(self, text: str) -> Iterator[str]:
-        for start in range(0, len(text), self._delta_size):
-            yield text[start : start + self._delta_size]
+        raw_id = raw_call_id(block)
+        return {"id": raw_id, **call} if raw_id else call  # older servers sent none
 
 
 def _line(fields: Json) -> bytes:
-    try:
-        return compact_json(fields).encode() + b"\n"
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can escape and UTF-8 cannot encode
-        return json.dumps(fields, separators=(",", ":"), default=str).encode() + b"\n"
+    return encode_json(fields) + b"\n"
 
 
 def error_body(status: int, message: str) -> Json:
-    """Return the body with which the API answers a bad request."""
+    """Return the body with which the API reports a failed request."""
     return {"error": message}

@@ -14,16 +14,17 @@ import msgspec
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers.decoding import as_integer, as_text, compact_json, error_message, excerpt, read_json
-from streamkit.providers.ollama.schema import DECODER, FINISH_REASONS, Json
+from streamkit.media import sniff_base64_type
+from streamkit.providers.decoding import as_integer, as_text, error_message, read_json
+from streamkit.providers.finish_reasons import read_finish_reason
+from streamkit.providers.lenient_json import arguments_as_text, frame_error
+from streamkit.providers.ollama.schema import DECODER, Json
+from streamkit.providers.ollama.traits import FINISH_REASONS
 from streamkit.providers.provider import Sink, Traits
 
 __all__ = ["OllamaParser", "create_parser"]
 
 _decode = DECODER.decode
-
-#: The first characters of base64 by the media types of image models. The wire has no field for the media type.
-_MEDIA_TYPES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
 
 
 def create_parser(sink: Sink, traits: Traits) -> OllamaParser:
@@ -93,11 +94,8 @@ class OllamaParser:
         """Parse a line that is not a plain delta, or that the strict decoder refused."""
         try:
             raw = read_json(data)
-        except RecursionError:
-            self._sink.fail(StreamError("limit_exceeded", "a line's JSON is nested too deeply", excerpt(data)))
-            return
-        except ValueError as error:
-            self._sink.fail(StreamError("protocol_error", f"a line is not JSON ({error})", excerpt(data)))
+        except (RecursionError, ValueError) as error:
+            self._sink.fail(frame_error(error, data))
             return
         if isinstance(raw, dict):
             self.chunk(raw)
@@ -130,8 +128,7 @@ class OllamaParser:
     def _read_images(self, images: Any) -> None:
         for image in _items(images):
             if isinstance(image, str):
-                media_type = next((kind for prefix, kind in _MEDIA_TYPES.items() if image.startswith(prefix)), None)
-                self._choice.file(media_type, image)
+                self._choice.file(sniff_base64_type(image), image)  # the wire has no field for the media type
             else:
                 self._sink.unknown(image)
 
@@ -141,11 +138,9 @@ class OllamaParser:
             self._sink.unknown(call)
             return
         arguments = function.get("arguments")
-        try:
-            # an object is encoded once, and never by str(), whose result is not JSON (BerriAI/litellm#11262)
-            text = arguments if arguments is None or isinstance(arguments, str) else compact_json(arguments)
-        except (RecursionError, TypeError, ValueError):
-            self._sink.fail(StreamError("limit_exceeded", "a call's arguments are nested too deeply"))
+        # An object is encoded once, and never by str(), whose result is not JSON (BerriAI/litellm#11262).
+        text = arguments_as_text(arguments, self._sink)
+        if arguments and not text:  # nested too deeply, as was reported
             return
         key = ("call", self._call_count)  # not the wire's index, which may be 0 for all calls
         self._call_count += 1
@@ -163,10 +158,8 @@ class OllamaParser:
             counts = {name: value for name, value in line.items() if str(name).endswith(("_count", "_duration"))}
             self._sink.usage(Usage(prompt, output, raw=counts))
         reason = line.get("done_reason")
-        if isinstance(reason, str) and reason:
-            self._choice.finish(reason, FINISH_REASONS.get(reason, "other"))
-        elif reason:
-            self._choice.finish(reason if reason.__class__ is int else reason.__class__.__name__, "other")
+        if reason:
+            self._choice.finish(*read_finish_reason(reason, FINISH_REASONS))
         if line.get("done") is True:
             self._sink.terminate()
 

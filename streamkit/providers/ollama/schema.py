@@ -19,26 +19,14 @@ This module does not depend on sinks, history or requests.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from streamkit.calls import FinishReason
-
-__all__ = ["DECODER", "FINISH_REASONS", "FINISH_REASON_NAMES", "NAME", "ChatChunk", "Json"]
+__all__ = ["DECODER", "ChatChunk", "Json"]
 
 Json: TypeAlias = dict[str, Any]
-
-NAME: Final = "ollama"
-
-#: ``done_reason`` of https://docs.ollama.com/api/chat. ``load`` and ``unload`` end a request without messages, which
-#: only loads the model into memory or unloads it: they are ``other``, as every name that is not listed.
-FINISH_REASONS: Final[dict[str, FinishReason]] = {"stop": "stop", "length": "length"}
-
-#: The inverse of ``FINISH_REASONS`` where it differs: calls end in ``stop`` too. A reason for which the vendor has no
-#: name is the neutral one.
-FINISH_REASON_NAMES: Final[dict[FinishReason, str]] = {"tool_calls": "stop"}
 
 
 class Message(Struct, gc=False):
