@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
-from streamkit.calls import FinishReason, StreamError, Usage, WireTraits
+from streamkit.calls import FinishReason, StreamError, TurnWarningCode, Usage, WireTraits
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.events import NormalizedToolChunk, ReasoningKind, ServerToolPhase
 from streamkit.providers.endpoint import Endpoint
@@ -223,7 +223,7 @@ class Sink(Protocol):
     def fail(self, error: StreamError) -> None:
         """The provider reported an error, or the frame is not what it should be."""
 
-    def warn(self, code: str, message: str) -> None:
+    def warn(self, code: TurnWarningCode, message: str) -> None:
         """Something odd that does not end the turn."""
 
     def unknown(self, raw: Any) -> None:

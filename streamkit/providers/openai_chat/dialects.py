@@ -83,6 +83,8 @@ class ChatDialect(Traits):
     whole_names: bool = False
     id_rule: IdRule = _OPENAI_IDS
     end_marker: str | None = "[DONE]"
+    # Gemini's signature behind its OpenAI-compatible endpoint
+    signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")
     # what a request wants
     reasoning_field: str | None = None
     thinking_parts: bool = False

@@ -12,14 +12,14 @@ from cohere.v2.types import V2ChatResponse, V2ChatStreamResponse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recording_sink import RecordingSink, call_delta, call_start
-from shared_data import CAPTURES
+from shared_data import RecordedStream, recorded_streams
 
 from streamkit import Turn, providers
 from streamkit.calls import StreamError, Usage
 from streamkit.events import Citation, Unknown
 from streamkit.providers.cohere import PROVIDERS
 
-RECORDED = sorted((CAPTURES / "cohere_v2").glob("*.sse"))
+RECORDED = recorded_streams("cohere", ".sse")
 (COHERE,) = PROVIDERS
 
 
@@ -282,12 +282,10 @@ def summary(turn: Turn) -> dict[str, Any]:
     return {**wire_streams.summary(turn), "usage": None if turn.usage is None else turn.usage.updated_with(Usage())}
 
 
-@pytest.fixture(params=RECORDED or [None], ids=lambda path: path.stem if path else "none")
+@pytest.fixture(params=RECORDED, ids=str)
 def recorded(request: pytest.FixtureRequest) -> bytes:
-    if request.param is None:
-        pytest.skip("the recorded streams (../shared/captures) are missing")
-    data: bytes = request.param.read_bytes()
-    return data
+    stream: RecordedStream = request.param
+    return stream.data
 
 
 def payloads(data: bytes) -> list[dict[str, Any]]:

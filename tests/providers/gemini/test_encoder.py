@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
-import pathlib
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared_data import CAPTURES
+from shared_data import recorded_streams
 
 from streamkit import providers
 from streamkit.calls import Usage
@@ -30,7 +29,6 @@ from streamkit.turn import Turn
 
 GEMINI = providers.get("gemini")
 OWN = {"provider": "gemini", "model": "m"}
-CAPTURES = CAPTURES / "gemini"
 
 
 def read_turn(data: bytes) -> Turn:
@@ -201,14 +199,9 @@ def test_error_bodies(status: int, name: str) -> None:
 # ---------------------------------------------------------------- recorded streams
 
 
-def recorded() -> list[pathlib.Path]:
-    return sorted(CAPTURES.glob("*.*")) if CAPTURES.is_dir() else []
-
-
-@pytest.mark.skipif(not recorded(), reason="the recorded streams (../shared/captures) are missing")
 def test_recorded_streams_encoded_and_parsed_again_are_the_same() -> None:
-    for path in recorded():
-        turn = read_turn(path.read_bytes())
+    for stream in recorded_streams("gemini"):
+        turn = read_turn(stream.data)
         assert turn.error is None
         frames = GEMINI.emit(turn.content, response_id=turn.response_id or "", model=turn.model or "")
         again = read_turn(b"".join(frames))
@@ -216,4 +209,4 @@ def test_recorded_streams_encoded_and_parsed_again_are_the_same() -> None:
         assert [block.model_dump(exclude={"metadata": {"citations"}}) for block in again.content.blocks] == [
             block.model_dump(exclude={"metadata": {"citations"}}) for block in turn.content.blocks
         ]
-        assert GEMINI.traits.matches_head(path.read_bytes()[:4096])
+        assert GEMINI.traits.matches_head(stream.data[:4096])

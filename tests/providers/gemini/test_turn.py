@@ -7,7 +7,6 @@ import json
 from typing import Any
 
 import pytest
-from shared_data import CAPTURES
 
 from streamkit import providers
 from streamkit.turn import Turn
@@ -15,7 +14,6 @@ from streamkit.turn import Turn
 GEMINI = providers.get("gemini")
 
 OWN = {"provider": "gemini", "model": "m"}
-CAPTURES = CAPTURES / "gemini"
 
 
 def read_turn(*inputs: Any, complete: bool = False) -> Turn:

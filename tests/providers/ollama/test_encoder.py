@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import ollama
@@ -11,7 +10,7 @@ import pytest
 import wire_streams
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared_data import CAPTURES
+from shared_data import RecordedStream, recorded_streams
 
 from streamkit import Turn
 from streamkit.calls import Usage
@@ -20,7 +19,7 @@ from streamkit.providers.ollama import PROVIDERS
 
 (OLLAMA,) = PROVIDERS
 OWN = {"provider": "ollama", "model": "m"}
-RECORDED = sorted((CAPTURES / "ollama").glob("*.jsonl"))
+RECORDED = recorded_streams("ollama")
 
 
 def encode(content: Content, **options: Any) -> bytes:
@@ -128,11 +127,9 @@ def test_error_body() -> None:
     assert OLLAMA.error_body(404, "model 'x' not found") == {"error": "model 'x' not found"}
 
 
-@pytest.mark.parametrize("path", RECORDED or [None], ids=lambda path: path.stem if path else "none")
-def test_a_recorded_stream_encoded_and_parsed_again_is_the_same(path: Path | None) -> None:
-    if path is None:
-        pytest.skip("the recorded streams (../shared/captures) are missing")
-    turn = read(path.read_bytes())
+@pytest.mark.parametrize("stream", RECORDED, ids=str)
+def test_a_recorded_stream_encoded_and_parsed_again_is_the_same(stream: RecordedStream) -> None:
+    turn = read(stream.data)
     finish = turn.finish.reason if turn.finish else None
     frames = OLLAMA.emit(turn.content, response_id="", model=turn.model or "", finish=finish, usage=turn.usage)
     again = read(b"".join(frames))

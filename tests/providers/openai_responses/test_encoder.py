@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
-from shared_data import CAPTURES, CONFORMANCE_CASES
+from shared_data import CONFORMANCE_CASES, recorded_streams
 
 from streamkit import Content, Turn, Usage, UsageError, providers
 from streamkit.history import (
@@ -27,7 +27,6 @@ from streamkit.history import (
 PROVIDER = providers.get("openai_responses")
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 CASES = CONFORMANCE_CASES / "openai_responses"
-CAPTURES = CAPTURES / "openai_responses"
 OWN = {"provider": "openai_responses"}
 
 
@@ -271,13 +270,9 @@ def test_what_is_said_is_heard(blocks: list[Any], finish: Any, piece: int) -> No
     assert said(heard(again)) == said(turn)
 
 
-RECORDED = sorted(CAPTURES.glob("*.sse")) if CAPTURES.is_dir() else []
-
-
-@pytest.mark.skipif(not RECORDED, reason="the recorded streams are not here")
 def test_recorded_answers_are_the_same_after_emit_and_parse() -> None:
-    for path in RECORDED:
-        turn = heard([path.read_bytes()])
+    for stream in recorded_streams("openai_responses", ".sse"):
+        turn = heard([stream.data])
         if turn.error is None and turn.finish is not None:
             frames = PROVIDER.emit(
                 turn.content,
@@ -287,15 +282,17 @@ def test_recorded_answers_are_the_same_after_emit_and_parse() -> None:
                 usage=turn.usage,
             )
             again = heard(list(frames))
-            assert again.content == turn.content, path.stem
-            assert said(again) == said(turn), path.stem
+            assert again.content == turn.content, str(stream)
+            assert said(again) == said(turn), str(stream)
 
 
 @pytest.mark.parametrize(
-    "case", sorted(path.parent for path in CASES.glob("*/chunks.json")), ids=lambda path: path.name
+    "case",
+    [path for path in sorted(CASES.glob("*.json")) if "chunks" in json.loads(path.read_text("utf-8"))],
+    ids=lambda path: path.stem,
 )
 def test_cases_that_end_well_are_the_same_after_emit_and_parse(case: Path) -> None:
-    turn = heard(json.loads((case / "chunks.json").read_text()))
+    turn = heard(json.loads(case.read_text("utf-8"))["chunks"])
     if turn.error is not None or turn.finish is None or turn.warnings:
         return
     frames = spoken(turn.content, finish=turn.finish.reason)
