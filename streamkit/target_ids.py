@@ -63,10 +63,7 @@ def unchanged_ids(id: str, name: str, number: int) -> Iterator[str]:
 
 #: The form of most wires, for a provider that states none.
 DEFAULT_ID_RULE = IdRule(
-    "default",
-    safe_up_to(40),
-    prefixed_ids("call_", 40, normalize_to_openai_tool_id),
-    "a short id of the common form",
+    "default", safe_up_to(40), prefixed_ids("call_", 40, normalize_to_openai_tool_id), "a short id of the common form"
 )
 
 

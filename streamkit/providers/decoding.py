@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from streamkit.calls import StreamError
-from streamkit.providers.provider import Sink
+from streamkit.providers.sink import Sink
 
 __all__ = [
     "compact_json",

@@ -213,7 +213,7 @@ async def test_options_apply_to_all_tools_or_to_some(session: Any) -> None:
     # the server's name is files.read
     with pytest.raises(UsageError, match=r"options for unknown tools \['files_read'\]"):
         await mcp_tools(session, options={"files_read": {"approval": "ask"}})
-    with pytest.raises(UsageError, match="approval is"):
+    with pytest.raises(UsageError, match="approval must be"):
         await mcp_tools(session, options={"wait": {"approval": "never"}})  # type: ignore[typeddict-item]
 
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 import pytest
-from streamkit.cli.endpoints import endpoint
 
 from streamkit import providers
 from streamkit.cli import demo, main
@@ -162,7 +161,7 @@ def test_a_tool_that_starts_too_early_is_a_failure(capsys, monkeypatch):
 
 
 def test_a_request_that_fails_is_a_failure(capsys, monkeypatch):
-    monkeypatch.setattr(demo, "endpoint", lambda name: endpoint("unknown"))
+    monkeypatch.setattr(demo, "request_url", lambda endpoint, model, base_url: f"{base_url}/unknown")
     assert main(["demo", "--provider", "anthropic"]) == 1
     output = joined_lines(capsys.readouterr().out)
     assert "anthropic differs: StreamInterrupted: " in output

@@ -6,6 +6,7 @@ as that provider's 400 and fails the test.
 
 from __future__ import annotations
 
+import re
 from itertools import permutations
 
 import httpx
@@ -13,7 +14,6 @@ import pytest
 
 from streamkit import Content, execute_tool_calls_batched, providers, run_loop
 from streamkit.testing import Call, Disconnect, Reasoning, Reply, serve, validate_request
-from streamkit.testing.endpoints import endpoint_of
 from streamkit.turn import Turn
 
 WIRES = [
@@ -283,4 +283,5 @@ def test_an_illegal_history_is_rejected_by_the_server(relay):
 def test_every_wire_has_a_path():
     for name in WIRES:
         path = PATHS.get(name, "/chat/completions").format(model="m").partition("?")[0]
-        assert endpoint_of(name).path.fullmatch(endpoint_of(name).base + path)
+        endpoint = providers.get(name).traits.endpoint
+        assert re.fullmatch(endpoint.route, endpoint.sdk_base_path + path)

@@ -413,7 +413,7 @@ BREACHES = [
     (
         "bedrock_converse",
         "id_unique",
-        "messages.1.content.2.toolUse",
+        "messages.1.content.2.toolUse.toolUseId",
         ("messages.1.content.2.toolUse.toolUseId", "a"),
         ("messages.2.content.0", GONE),
     ),
@@ -424,7 +424,12 @@ BREACHES = [
         ("messages.1.content.1.toolUse.input", []),
     ),
     ("bedrock_converse", "call_answered_next", "messages.1.content.1", ("messages.2.content.1", GONE)),
-    ("bedrock_converse", "result_has_call", "messages.2.content.1", ("messages.1.content.1", GONE)),
+    (
+        "bedrock_converse",
+        "result_has_call",
+        "messages.2.content.1.toolResult.toolUseId",
+        ("messages.1.content.1", GONE),
+    ),
     ("bedrock_converse", "results_first", "messages.2.content.0", ("messages.2.content.<", {"text": "Here:"})),
     (
         "bedrock_converse",

@@ -148,7 +148,7 @@ def test_content_of_other_providers_is_encoded_in_this_format() -> None:
         OpaqueBlock(raw={"type": "x"}),
         TextBlock(text="", metadata={"provider": "x", "citations": [{"a": 1}]}),
     )
-    turn = read(encode(content, delta_size=0))
+    turn = read(encode(content, delta_size=1))
     assert (turn.text, turn.reasoning) == ("half \ufffd", "sum")
     assert (turn.calls[0].raw_id, turn.calls[0].arguments) == ("call_t", {"input": "free"})
     assert turn.warnings == []

@@ -108,7 +108,7 @@ def test_content_of_other_providers_is_encoded_in_this_format() -> None:
         FileBlock(media_type="application/pdf", data="x"),
         OpaqueBlock(raw={"type": "x"}),
     )
-    turn = read(encode(content, delta_size=0))
+    turn = read(encode(content, delta_size=1))
     assert (turn.text, turn.reasoning) == ("Hi", "sum")
     assert (turn.calls[0].raw_id, turn.calls[0].arguments) == ("call_t", {"input": "free"})
     assert [(block.media_type, block.data) for block in turn.content.blocks if isinstance(block, FileBlock)] == [

@@ -1,4 +1,4 @@
-"""Amazon's errors and frames, as both Bedrock wires have them.
+"""Frames of Amazon's event streams and the errors in them, as both Bedrock wires have them.
 
 In a stream an exception is a frame of its own, in boto3's dicts a member with the exception's name; a refused request
 has the body ``{"message": ...}``. Names and statuses are those of the service model of ``bedrock-runtime``,
