@@ -10,10 +10,10 @@ from operator import attrgetter
 from typing import Any
 
 from streamkit.events import ReasoningKind
-from streamkit.providers.openai_chat.schema import REASONING_TEXT_FIELDS, Delta
+from streamkit.providers.openai_chat.schema import REASONING_DETAIL_FIELDS, REASONING_TEXT_FIELDS, Delta
 from streamkit.providers.provider import ChoiceSink
 
-__all__ = ["read_content_parts", "read_reasoning"]
+__all__ = ["read_content_parts", "read_reasoning", "reasoning_detail_text"]
 
 _reasoning_texts = attrgetter(*REASONING_TEXT_FIELDS)
 
@@ -34,13 +34,23 @@ def read_reasoning(choice: ChoiceSink, delta: Delta) -> None:
     detail_texts: list[str] = []
     for detail in details:
         if isinstance(detail, dict):
-            detail_text = detail.get("text") or detail.get("summary")
-            if detail_text.__class__ is str:
+            detail_text = reasoning_detail_text(detail)
+            if detail_text is not None:
                 detail_texts.append(detail_text)
                 if detail.get("type") == "reasoning.summary":
                     kind = "summary"
     choice.reasoning(text or "".join(detail_texts), kind)
     choice.add_metadata({"reasoning_details": details})
+
+
+def reasoning_detail_text(detail: dict[str, Any]) -> str | None:
+    """Return the text of one entry of ``reasoning_details``, or None if it has none (an encrypted one)."""
+    text = None
+    for field in REASONING_DETAIL_FIELDS.values():
+        text = detail.get(field)
+        if text:
+            break
+    return text if isinstance(text, str) else None
 
 
 def read_content_parts(choice: ChoiceSink, content: Any) -> None:

@@ -1,32 +1,44 @@
-"""An answer -> the bytes of the Chat Completions stream that it would have been. The counterpart of ``parse``.
+"""Encoder of Chat Completions streams: a content to the bytes that a server would have streamed.
 
-Wire      https://platform.openai.com/docs/api-reference/chat-streaming
+Wire: https://platform.openai.com/docs/api-reference/chat-streaming
 
-The shapes are api.openai.com's: a chunk with the role, content in pieces, each call as an opener (index, id, name,
-empty arguments) and pieces of its argument text, a chunk with the finish reason, the usage in a chunk without choices,
-``[DONE]``. Where a dialect's streams look different, ``ChatFacts`` says how. Nothing here reads a clock: ``created``
-is 0.
+The counterpart of ``parser``: parsing the bytes again gives the same turn. The shapes are those of api.openai.com: a
+chunk with the role, deltas of the content, each call as a first delta (index, id, name, empty arguments) and deltas of
+its argument text, a chunk with the finish reason, the usage in a chunk without choices, ``[DONE]``. ``ChatDialect``
+describes where the streams of a dialect differ. The module must not read a clock: ``created`` is 0.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.errors import UsageError
-from streamkit.history import Content, TextBlock, ToolCallBlock
+from streamkit.history import (
+    Block,
+    Content,
+    FileBlock,
+    OpaqueBlock,
+    ReasoningBlock,
+    ServerToolBlock,
+    TextBlock,
+    ToolCallBlock,
+)
+from streamkit.ids import TargetIds
 from streamkit.providers.decoding import compact_json
-from streamkit.providers.openai_chat.delta_encoder import ChunkDelta, DeltaEncoder
+from streamkit.providers.openai_chat.content_reader import reasoning_detail_text
 from streamkit.providers.openai_chat.dialects import ChatDialect
+from streamkit.providers.openai_chat.schema import FINISH_REASON_NAMES
 
 __all__ = ["emit", "error_body"]
 
 
 def emit(
     content: Content,
-    facts: ChatDialect,
+    dialect: ChatDialect,
     *,
     response_id: str,
     model: str,
@@ -34,114 +46,26 @@ def emit(
     usage: Usage | None = None,
     delta_size: int = 16,
 ) -> Iterator[bytes]:
-    """The stream of one answer, an SSE event at a time.
+    """Return the stream of one response, an SSE event at a time.
 
     Args:
-        content: the answer; what a chat stream cannot say (another provider's own blocks) is not said.
-        facts: the dialect.
+        content: the response. Blocks that a chat stream has no field for (another provider's own) are left out.
+        dialect: the dialect of the stream.
         response_id: the ``id`` of every chunk.
         model: the ``model`` of every chunk.
-        finish: None: ``tool_calls`` where the content has calls, else ``stop``.
-        usage: the figures of the usage chunk; None: there is none.
-        piece: characters of a delta, at least 1.
+        finish: the finish reason; None means ``tool_calls`` if the content has calls, else ``stop``.
+        usage: the token counts of the usage chunk; without them there is none.
+        delta_size: the characters of a delta, at least 1.
 
     Raises:
-        UsageError: ``piece`` is below 1.
+        UsageError: ``delta_size`` is below 1.
     """
     if delta_size < 1:
-        raise UsageError(f"piece is a number of characters, at least 1, not {delta_size!r}")
-    frames = _Frames(facts, {"id": response_id, "object": "chat.completion.chunk", "created": 0, "model": model})
-    return frames.of(
-        content,
-        finish,
-        None if usage is None else _usage(usage, apart=facts.reasoning_excluded_from_output),
-        delta_size,
-    )
+        raise UsageError(f"delta_size is a number of characters, at least 1, not {delta_size!r}")
+    return _StreamEncoder(dialect, response_id, model).encode(content, finish, usage, delta_size)
 
 
-class _Frames(NamedTuple):
-    """One stream: its dialect, and what every chunk of it repeats."""
-
-    facts: ChatDialect
-    head: dict[str, Any]
-
-    def of(
-        self, content: Content, finish: FinishReason | None, usage: dict[str, Any] | None, delta_size: int
-    ) -> Iterator[bytes]:
-        calls = any(isinstance(block, ToolCallBlock) for block in content.blocks)
-        silent = calls and not any(isinstance(block, TextBlock) for block in content.blocks)
-        yield from self._opening()
-        yield self._chunk(ChunkDelta({"role": "assistant", "content": None if silent else "", "refusal": None}))
-        last: ChunkDelta | None = None
-        for said in DeltaEncoder(self.facts, delta_size).pieces(content):
-            if last is not None:
-                yield self._chunk(last)
-            last = said
-        reason = finish or ("tool_calls" if calls else "stop")
-        if last is not None and not self.facts.finish_in_last_delta:
-            yield self._chunk(last)
-            last = None
-        yield from self._end(last or ChunkDelta({}), "pause_turn" if reason == "pause" else reason, usage)
-        if self.facts.done:
-            yield self._event("[DONE]")
-
-    def _opening(self) -> Iterator[bytes]:
-        if self.facts.first_chunk == "comment":
-            yield b": OPENROUTER PROCESSING\n\n"
-        elif self.facts.first_chunk == "prompt_filter":
-            verdict = {"prompt_index": 0, "content_filter_results": {"hate": {"filtered": False, "severity": "safe"}}}
-            prelude = {"choices": [], "created": 0, "id": "", "model": "", "object": ""}
-            yield self._event(compact_json({**prelude, "prompt_filter_results": [verdict]}))
-
-    def _end(self, last: ChunkDelta, reason: str, usage: dict[str, Any] | None) -> Iterator[bytes]:
-        place = self.facts.usage_position
-        choice, top = dict(last.choice), dict(last.top)
-        if reason == "error" and self.facts.error_in_band:
-            top["error"] = {"code": 502, "message": "Provider returned error"}
-        if usage is not None:
-            if place == "choice":
-                choice["usage"] = usage
-            if place in ("finish", "x_groq"):
-                top["usage"] = usage
-            if place == "x_groq":
-                top["x_groq"] = {"id": self.head["id"], "usage": usage}
-        yield self._chunk(ChunkDelta(last.delta, choice, top), reason)
-        if usage is not None and place == "own":
-            yield self._event(self._text({"choices": [], "usage": usage}))
-        elif usage is not None and place == "again":
-            yield self._chunk(ChunkDelta({"role": "assistant", "content": ""}, top={"usage": usage}), reason)
-
-    def _chunk(self, said: ChunkDelta, finish_reason: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": said.delta, "logprobs": None, "finish_reason": finish_reason, **said.choice}
-        return self._event(self._text({"choices": [choice], "usage": None, **said.top}))
-
-    def _text(self, fields: dict[str, Any]) -> str:
-        return compact_json({**self.head, "service_tier": "default", "system_fingerprint": None, **fields})
-
-    def _event(self, payload: str) -> bytes:
-        end = self.facts.line_end * 2
-        try:
-            return f"data: {payload}{end}".encode()
-        except UnicodeEncodeError:  # half of a surrogate pair; JSON can say it, UTF-8 cannot
-            return f"data: {json.dumps(json.loads(payload), separators=(',', ':'))}{end}".encode()
-
-
-def _usage(usage: Usage, *, apart: bool) -> dict[str, Any]:
-    prompt, output, reasoning = usage.input_tokens, usage.output_tokens, usage.reasoning_tokens
-    cached = {"cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}
-    total = (prompt or 0) + (output or 0)
-    if apart and output is not None and reasoning and reasoning <= output:
-        output -= reasoning
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": output,
-        "total_tokens": total,
-        "prompt_tokens_details": {name: count for name, count in cached.items() if count is not None},
-        "completion_tokens_details": {} if reasoning is None else {"reasoning_tokens": reasoning},
-    }
-
-
-# What OpenAI answers: https://platform.openai.com/docs/guides/error-codes
+# What OpenAI sends: https://platform.openai.com/docs/guides/error-codes
 _ERRORS: dict[int, tuple[str, str | None]] = {
     401: ("invalid_request_error", "invalid_api_key"),
     404: ("invalid_request_error", "model_not_found"),
@@ -150,6 +74,233 @@ _ERRORS: dict[int, tuple[str, str | None]] = {
 
 
 def error_body(status: int, message: str) -> dict[str, Any]:
-    """The JSON body of a refused request."""
+    """Return the JSON body of the response to a rejected request."""
     kind, code = _ERRORS.get(status, ("server_error" if status >= 500 else "invalid_request_error", None))
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+@dataclass(frozen=True, slots=True)
+class _ChunkDelta:
+    """The content of one chunk: its delta, further fields of its choice and of the chunk itself."""
+
+    delta: dict[str, Any]
+    choice: dict[str, Any] = field(default_factory=dict)
+    top: dict[str, Any] = field(default_factory=dict)
+
+
+# ---------------------------------------------------------------- chunks
+
+
+class _StreamEncoder:
+    """An encoder of one stream: the order of its chunks, and the fields that every chunk repeats."""
+
+    def __init__(self, dialect: ChatDialect, response_id: str, model: str) -> None:
+        self._dialect = dialect
+        self._response_id = response_id
+        self._common_fields = {"id": response_id, "object": "chat.completion.chunk", "created": 0, "model": model}
+
+    def encode(
+        self, content: Content, finish: FinishReason | None, usage: Usage | None, delta_size: int
+    ) -> Iterator[bytes]:
+        """Yield the SSE events of the stream."""
+        has_calls = any(isinstance(block, ToolCallBlock) for block in content.blocks)
+        has_text = any(isinstance(block, TextBlock) for block in content.blocks)
+        yield from self._first_chunk()
+        empty_content = None if has_calls and not has_text else ""
+        yield self._chunk(_ChunkDelta({"role": "assistant", "content": empty_content, "refusal": None}))
+        last: _ChunkDelta | None = None
+        for delta in _DeltaEncoder(self._dialect, delta_size).encode(content):
+            if last is not None:
+                yield self._chunk(last)
+            last = delta
+        if last is not None and not self._dialect.finish_in_last_delta:
+            yield self._chunk(last)
+            last = None
+        reason = FINISH_REASON_NAMES[finish or ("tool_calls" if has_calls else "stop")]
+        yield from self._last_chunks(last or _ChunkDelta({}), reason, usage)
+        if self._dialect.done:
+            yield self._event("[DONE]")
+
+    def _first_chunk(self) -> Iterator[bytes]:
+        if self._dialect.first_chunk == "comment":
+            yield b": OPENROUTER PROCESSING\n\n"
+        elif self._dialect.first_chunk == "prompt_filter":
+            result = {"prompt_index": 0, "content_filter_results": {"hate": {"filtered": False, "severity": "safe"}}}
+            chunk = {"choices": [], "created": 0, "id": "", "model": "", "object": ""}
+            yield self._event(compact_json({**chunk, "prompt_filter_results": [result]}))
+
+    def _last_chunks(self, last: _ChunkDelta, reason: str, usage: Usage | None) -> Iterator[bytes]:
+        position = self._dialect.usage_position
+        choice, top = dict(last.choice), dict(last.top)
+        if reason == "error" and self._dialect.error_in_band:
+            top["error"] = {"code": 502, "message": "Provider returned error"}
+        counts = None if usage is None else self._usage(usage)
+        if counts is not None:
+            if position == "choice":
+                choice["usage"] = counts
+            if position in ("finish", "x_groq"):
+                top["usage"] = counts
+            if position == "x_groq":
+                top["x_groq"] = {"id": self._response_id, "usage": counts}
+        yield self._chunk(_ChunkDelta(last.delta, choice, top), reason)
+        if counts is not None and position == "own":
+            yield self._event(self._chunk_json({"choices": [], "usage": counts}))
+        elif counts is not None and position == "again":
+            yield self._chunk(_ChunkDelta({"role": "assistant", "content": ""}, top={"usage": counts}), reason)
+
+    def _usage(self, usage: Usage) -> dict[str, Any]:
+        prompt, output, reasoning = usage.input_tokens, usage.output_tokens, usage.reasoning_tokens
+        cached = {"cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}
+        total = (prompt or 0) + (output or 0)
+        if self._dialect.reasoning_excluded_from_output and output is not None and reasoning and reasoning <= output:
+            output -= reasoning
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": output,
+            "total_tokens": total,
+            "prompt_tokens_details": {name: count for name, count in cached.items() if count is not None},
+            "completion_tokens_details": {} if reasoning is None else {"reasoning_tokens": reasoning},
+        }
+
+    def _chunk(self, part: _ChunkDelta, finish_reason: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": part.delta, "logprobs": None, "finish_reason": finish_reason, **part.choice}
+        return self._event(self._chunk_json({"choices": [choice], "usage": None, **part.top}))
+
+    def _chunk_json(self, fields: dict[str, Any]) -> str:
+        return compact_json({**self._common_fields, "service_tier": "default", "system_fingerprint": None, **fields})
+
+    def _event(self, payload: str) -> bytes:
+        end = self._dialect.line_end * 2
+        try:
+            return f"data: {payload}{end}".encode()
+        except UnicodeEncodeError:  # half a surrogate pair: UTF-8 cannot encode it, a JSON escape can
+            return f"data: {json.dumps(json.loads(payload), separators=(',', ':'))}{end}".encode()
+
+
+# ---------------------------------------------------------------- deltas
+
+
+class _DeltaEncoder:
+    """An encoder of the blocks of one response to deltas: it numbers the calls and keeps their ids unique."""
+
+    def __init__(self, dialect: ChatDialect, delta_size: int) -> None:
+        self._dialect = dialect
+        self._delta_size = delta_size
+        self._ids = TargetIds(dialect.id_target)
+        self._call_count = 0
+
+    def encode(self, content: Content) -> Iterator[_ChunkDelta]:
+        """Yield the deltas of all blocks, in order."""
+        for block in content.blocks:
+            yield from self._block(block, is_own=block.metadata.get("provider") == self._dialect.name)
+
+    def _block(self, block: Block, *, is_own: bool) -> Iterator[_ChunkDelta]:
+        if isinstance(block, TextBlock):
+            audio = block.metadata.get("audio") if is_own else None
+            if isinstance(audio, dict):
+                yield from self._audio_transcript(block, audio)
+            else:
+                yield from self._text(block, is_own=is_own)
+            yield from self._citations(block.metadata.get("citations") if is_own else None)
+        elif isinstance(block, ReasoningBlock):
+            yield from self._reasoning(block, is_own=is_own)
+        elif isinstance(block, ToolCallBlock):
+            yield from self._call(block, is_own=is_own)
+        elif isinstance(block, FileBlock):
+            yield from self._file(block)
+        elif isinstance(block, ServerToolBlock) and is_own:
+            yield from (_ChunkDelta({"executed_tools": [raw]}) for raw in block.raw if isinstance(raw, dict))
+        elif isinstance(block, OpaqueBlock) and is_own and isinstance(block.raw, dict):
+            yield _ChunkDelta({"content": [block.raw]})
+
+    def _split(self, text: str) -> Iterator[str]:
+        for start in range(0, len(text), self._delta_size):
+            yield text[start : start + self._delta_size]
+
+    def _text(self, block: TextBlock, *, is_own: bool) -> Iterator[_ChunkDelta]:
+        name = "refusal" if block.metadata.get("refusal") is True else "content"
+        logprobs = block.metadata.get("logprobs") if is_own else None
+        choice = {"logprobs": {name: logprobs}} if logprobs else {}
+        for text in self._split(block.text):
+            yield _ChunkDelta({name: text}, choice)
+            choice = {}
+
+    def _audio_transcript(self, block: TextBlock, audio: dict[str, Any]) -> Iterator[_ChunkDelta]:
+        """Yield the transcript of an audio response. Its audio data is a block of its own."""
+        if "id" in audio:
+            yield _ChunkDelta({"audio": {"id": audio["id"], "transcript": ""}})
+        for text in self._split(block.text):
+            yield _ChunkDelta({"audio": {"transcript": text}})
+        if "expires_at" in audio:
+            yield _ChunkDelta({"audio": {"expires_at": audio["expires_at"]}})
+
+    def _citations(self, citations: Any) -> Iterator[_ChunkDelta]:
+        if not isinstance(citations, list) or not citations:
+            return
+        if self._dialect.thinking_parts:  # Mistral's references are parts
+            yield _ChunkDelta({"content": citations})
+        elif not self._dialect.source_lists:
+            yield _ChunkDelta({"annotations": citations})
+        else:
+            addresses = [source for source in citations if isinstance(source, str)]
+            results = [source for source in citations if not isinstance(source, str)]
+            lists = (("search_results", results), ("citations", addresses))
+            yield _ChunkDelta({"content": ""}, top={name: sources for name, sources in lists if sources})
+
+    def _reasoning(self, block: ReasoningBlock, *, is_own: bool) -> Iterator[_ChunkDelta]:
+        field_name = self._dialect.reasoning_field
+        if self._dialect.thinking_parts:
+            for text in self._split(block.text):
+                yield _ChunkDelta({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]})
+            if is_own and block.signature is not None:
+                yield _ChunkDelta({"content": [{"type": "thinking", "thinking": [], "signature": block.signature}]})
+            return
+        details = block.metadata.get("reasoning_details") if is_own else None
+        if not isinstance(details, list) and self._dialect.reasoning_details:
+            kind = "summary" if block.kind == "summary" else "text"
+            details = [{"type": f"reasoning.{kind}", kind: text, "index": 0} for text in self._split(block.text)]
+        if isinstance(details, list):
+            # OpenRouter sends each detail twice, as a typed entry and as text; the parser counts it once.
+            for detail in details:
+                detail_text = reasoning_detail_text(detail) if isinstance(detail, dict) else None
+                text_field = {field_name: detail_text} if field_name and detail_text else {}
+                yield _ChunkDelta({**text_field, "reasoning_details": [detail]})
+        elif field_name:
+            for text in self._split(block.text):
+                yield _ChunkDelta({field_name: text})
+
+    def _call(self, block: ToolCallBlock, *, is_own: bool) -> Iterator[_ChunkDelta]:
+        raw_id = block.metadata.get("raw_id") if is_own else None
+        target_id = self._ids.call(block.id, block.name, origin=raw_id)
+        index, self._call_count = self._call_count, self._call_count + 1
+        raw_arguments = block.metadata.get("raw_arguments")
+        arguments = raw_arguments if isinstance(raw_arguments, str) else block.parameters
+        text = arguments if isinstance(arguments, str) else compact_json(arguments)
+        kind, text_field = ("custom", "input") if block.kind == "custom" else ("function", "arguments")
+        is_complete = self._dialect.whole_calls
+        first: dict[str, Any] = {
+            "index": index,
+            "id": raw_id if isinstance(raw_id, str) else target_id,
+            "type": kind,
+            kind: {"name": block.name, text_field: text if is_complete else ""},
+        }
+        if is_own and "extra_content" in block.metadata:
+            first["extra_content"] = block.metadata["extra_content"]
+        yield _ChunkDelta({"tool_calls": [first]})
+        for delta in () if is_complete else self._split(text):
+            yield _ChunkDelta({"tool_calls": [{"index": index, kind: {text_field: delta}}]})
+
+    def _file(self, block: FileBlock) -> Iterator[_ChunkDelta]:
+        """Yield audio data in deltas, or an image as OpenRouter sends it. The wire has no field for other files."""
+        media_type = block.media_type or ""
+        url = block.url or block.data
+        if isinstance(block.metadata.get("raw"), dict):
+            yield _ChunkDelta({"images": [block.metadata["raw"]]})
+        elif media_type.startswith("audio/") and block.data:
+            size = max(4, self._delta_size // 4 * 4)  # each delta is complete base64
+            for start in range(0, len(block.data), size):
+                yield _ChunkDelta({"audio": {"data": block.data[start : start + size]}})
+        elif url and media_type.startswith("image/"):
+            if not url.startswith(("data:", "http:", "https:")):
+                url = f"data:{media_type};base64,{url}"
+            yield _ChunkDelta({"images": [{"type": "image_url", "image_url": {"url": url}}]})

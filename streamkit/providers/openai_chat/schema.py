@@ -22,6 +22,7 @@ from streamkit.calls import FinishReason
 __all__ = [
     "FINISH_REASONS",
     "FINISH_REASON_NAMES",
+    "REASONING_DETAIL_FIELDS",
     "REASONING_TEXT_FIELDS",
     "Choice",
     "Chunk",
@@ -69,6 +70,9 @@ FINISH_REASON_NAMES: dict[FinishReason, str] = {
 #: same text (vLLM), so the first one with text counts. Each is a field of ``Delta`` and in the condition of the
 #: parser's fast path.
 REASONING_TEXT_FIELDS = ("reasoning_content", "reasoning")
+
+#: The types of ``reasoning_details`` whose text is streamed in deltas, and the field of each that contains it.
+REASONING_DETAIL_FIELDS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
 
 class Function(Struct, gc=False):

@@ -222,7 +222,7 @@ def test_half_a_surrogate_pair_is_still_json() -> None:
 
 
 def test_a_piece_has_at_least_one_character() -> None:
-    with pytest.raises(UsageError, match="piece"):
+    with pytest.raises(UsageError, match="delta_size .* at least 1"):
         _frames(Content.ai("Hi"), delta_size=0)
 
 
