@@ -226,7 +226,7 @@ class _DeltaEncoder:
             choice = {}
 
     def _audio_transcript(self, block: TextBlock, audio: dict[str, Any]) -> Iterator[_ChunkDelta]:
-        """Yield the transcript of an audio response. Its audio data is a block of its own."""
+        """Yield the transcript of an audio response. Its audio data is another block."""
         if "id" in audio:
             yield _ChunkDelta({"audio": {"id": audio["id"], "transcript": ""}})
         for text in self._split(block.text):

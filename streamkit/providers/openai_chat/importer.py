@@ -28,7 +28,7 @@ _KNOWN_CALL_FIELDS = frozenset({"id", "index", "type", "function", "custom"})
 
 
 def parse_messages(messages: Sequence[dict[str, Any]], dialect: ChatDialect, *, system: Any = None) -> list[Content]:
-    """Return a dialect's messages as history. Nothing is raised for what a message contains."""
+    """Return a dialect's messages as history. No content of a message raises."""
     builder = ContentBuilder(dialect.name)
     if system is not None:
         _read_system(builder, {"role": "system", "content": system})

@@ -15,12 +15,12 @@ from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
 from streamkit.providers.openai_responses import OpenAIResponses
 from streamkit.providers.openai_responses.schema import (
-    CLIENT_RUN,
-    END_OF,
-    PROGRESS,
-    SERVER_TOOLS,
-    TEXT_DELTAS,
-    TEXT_DONES,
+    CLIENT_ITEMS,
+    END_STATUSES,
+    PROGRESS_EVENTS,
+    SERVER_TOOL_ITEMS,
+    TEXT_DELTA_EVENTS,
+    TEXT_DONE_EVENTS,
 )
 
 
@@ -458,19 +458,19 @@ def test_reasoning_pieces_keep_their_part_on_the_short_path(kind: str, index: st
 # ---------------------------------------------------------------- the provider's own tools
 
 
-@pytest.mark.parametrize("kind", sorted(set(SERVER_TOOLS) - CLIENT_RUN))
+@pytest.mark.parametrize("kind", sorted(set(SERVER_TOOL_ITEMS) - CLIENT_ITEMS))
 def test_an_item_of_the_providers_own_goes_back_as_it_came(kind: str) -> None:
     item = {"type": kind, "id": "x_1", "status": "completed", "name": "n", "odd": [1]}
     content = content_of(added(item), done(item), end())
     assert [(block.type, block.raw) for block in content.blocks] == [("server_tool", [item])]
 
 
-@pytest.mark.parametrize("kind", sorted(CLIENT_RUN | {"compaction", "function_call_output", "nobody_knows"}))
+@pytest.mark.parametrize("kind", sorted(CLIENT_ITEMS | {"compaction", "function_call_output", "nobody_knows"}))
 def test_an_item_that_there_is_no_word_for_is_kept(kind: str) -> None:
     item = {"type": kind, "id": "x_1", "execution": "client", "environment": {"type": "local"}, "secret": "E"}
     said = read(added(item), done(item), end(output=[item]))
     assert said[0] == ("provider_block", item)
-    assert (("warn", "client_item") in said) is (kind in CLIENT_RUN)
+    assert (("warn", "client_item") in said) is (kind in CLIENT_ITEMS)
 
 
 def test_an_item_without_an_end_is_unknown_unless_the_provider_runs_it() -> None:
@@ -518,7 +518,7 @@ def test_arguments_of_an_unknown_tool_of_the_providers_wait_for_its_item() -> No
     assert read({"type": "response.mcp_call_arguments.done", "item_id": "mcp_1", "arguments": "{}"}) == []
 
 
-@pytest.mark.parametrize("kind", [*sorted(PROGRESS - {"response.mcp_call_arguments.done"}), "keepalive", "ping"])
+@pytest.mark.parametrize("kind", [*sorted(PROGRESS_EVENTS - {"response.mcp_call_arguments.done"}), "keepalive", "ping"])
 def test_progress_is_of_this_wire_and_says_nothing(kind: str) -> None:
     if kind == "response.code_interpreter_call_code.done":
         return  # it says the code
@@ -528,11 +528,11 @@ def test_progress_is_of_this_wire_and_says_nothing(kind: str) -> None:
 # ---------------------------------------------------------------- the response
 
 
-@pytest.mark.parametrize("kind", sorted(END_OF))
+@pytest.mark.parametrize("kind", sorted(END_STATUSES))
 def test_every_end_terminates(kind: str) -> None:
     said = read({"type": kind, "response": {"id": "resp_1", "model": "m"}})
     assert said[0] == ("identify", "resp_1", "m")
-    assert ("finish", END_OF[kind]) in [event[:2] for event in said]
+    assert ("finish", END_STATUSES[kind]) in [event[:2] for event in said]
     assert said[-1] == ("terminate",)
 
 
@@ -630,10 +630,10 @@ def test_detect_knows_the_stream_and_the_body_and_nothing_else() -> None:
 # ---------------------------------------------------------------- whatever comes
 
 WORDS = [
-    *TEXT_DELTAS,
-    *TEXT_DONES,
-    *END_OF,
-    *SERVER_TOOLS,
+    *TEXT_DELTA_EVENTS,
+    *TEXT_DONE_EVENTS,
+    *END_STATUSES,
+    *SERVER_TOOL_ITEMS,
     "response.output_item.added",
     "response.output_item.done",
     "response.content_part.added",
