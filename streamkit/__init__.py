@@ -1,8 +1,11 @@
 """streamkit: streaming tool calls from any LLM provider.
 
-The public names, in the order of the walk: bytes become events and calls (``Turn``, ``read``), calls are run and their
-results written back (``execute_tool_calls_batched``, ``run_loop``), history is rendered for the next request.
-What needs pydantic or anyio is loaded on first use.
+The public names. Bytes become events and calls (``Turn``, ``read``); calls are run and their results written back
+(``execute_tool_calls_batched``, ``run_loop``); history is rendered for the next request (``render_request``).
+
+Every class that a user holds, and every type that a public function returns, is importable from here; events are in
+``streamkit.events``. Importing the package loads neither pydantic nor anyio: the names that need them load on first
+use.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from streamkit import events
-from streamkit.accumulator import Limits, process_tool_call_chunk
+from streamkit.accumulator import Accumulator, Limits, process_tool_call_chunk
 from streamkit.calls import (
     CallRef,
     Finish,
@@ -21,7 +24,9 @@ from streamkit.calls import (
     ToolCall,
     ToolResult,
     Usage,
+    WireTraits,
 )
+from streamkit.choice_view import ChoiceView
 from streamkit.errors import (
     StreamInterrupted,
     StreamkitError,
@@ -32,12 +37,17 @@ from streamkit.errors import (
 )
 from streamkit.events import Event, NormalizedToolChunk
 from streamkit.providers import detect, parse_messages, render, render_request
-from streamkit.turn import ChoiceView, Turn
+from streamkit.providers.provider import Provider, ToolChoice, Traits
+from streamkit.turn import Turn
 
 if TYPE_CHECKING:
     from streamkit.execution import (
+        Execution,
         Notifier,
+        QueuedCall,
+        Round,
         RoundContext,
+        Run,
         RunState,
         Schedule,
         SharedAccumulator,
@@ -49,20 +59,37 @@ if TYPE_CHECKING:
         finalize_tool_execution,
         run_loop,
     )
-    from streamkit.history import Content, convert_to_vercel_messages
-    from streamkit.stream_reader import read
+    from streamkit.execution.context import CreateStream
+    from streamkit.execution.run_tool import Approve
+    from streamkit.history import (
+        Block,
+        Content,
+        FileBlock,
+        ImageBlock,
+        OpaqueBlock,
+        ReasoningBlock,
+        ServerToolBlock,
+        TextBlock,
+        ToolCallBlock,
+        ToolResponseBlock,
+        UnknownBlock,
+        convert_to_vercel_messages,
+    )
+    from streamkit.stream_reader import StreamReader, read
     from streamkit.tools import Approval, Tool, ToolContext, ToolSet, tool
 
-__all__ = [  # noqa: RUF022 - in the order of the walk
+    __version__: str
+
+__all__ = [  # noqa: RUF022 - in the order in which a program uses them
+    # reading a stream
     "Turn",
     "ChoiceView",
     "Limits",
     "read",
+    "StreamReader",
     "detect",
     "Event",
     "events",
-    "NormalizedToolChunk",
-    "process_tool_call_chunk",
     "ToolCall",
     "CallRef",
     "ServerCall",
@@ -70,42 +97,75 @@ __all__ = [  # noqa: RUF022 - in the order of the walk
     "Finish",
     "StreamError",
     "StreamWarning",
+    # a parser of one's own
+    "NormalizedToolChunk",
+    "process_tool_call_chunk",
+    "Accumulator",
+    "WireTraits",
+    "Provider",
+    "Traits",
+    # running tools
     "Tool",
     "tool",
     "ToolContext",
     "ToolSet",
+    "ToolChoice",
     "Approval",
+    "Approve",
     "ToolResult",
     "ThreadUpdate",
     "execute_tool_calls_batched",
     "execute_tool_calls_sequentially",
+    "Execution",
+    "Round",
+    "Schedule",
     "execute_one_tool",
     "finalize_tool_execution",
-    "run_loop",
-    "RoundContext",
-    "RunState",
-    "Schedule",
     "SharedAccumulator",
+    "QueuedCall",
     "Notifier",
     "ToolNotification",
+    # runs of several rounds
+    "run_loop",
+    "Run",
+    "RunState",
+    "RoundContext",
+    "CreateStream",
+    # history
     "Content",
+    "Block",
+    "TextBlock",
+    "ImageBlock",
+    "FileBlock",
+    "ReasoningBlock",
+    "ToolCallBlock",
+    "ToolResponseBlock",
+    "ServerToolBlock",
+    "OpaqueBlock",
+    "UnknownBlock",
     "render",
     "render_request",
     "parse_messages",
     "convert_to_vercel_messages",
+    # errors
     "StreamkitError",
     "UsageError",
     "UnknownProvider",
     "UnsupportedContent",
     "StreamInterrupted",
     "ToolFailed",
+    "__version__",
 ]
 
-_LAZY_IMPORTS = {  # where the names are that bring pydantic or anyio with them
-    "streamkit.stream_reader": ("read",),
+_LAZY_IMPORTS = {  # the modules that load pydantic or anyio
+    "streamkit.stream_reader": ("StreamReader", "read"),
     "streamkit.execution": (
+        "Execution",
         "Notifier",
+        "QueuedCall",
+        "Round",
         "RoundContext",
+        "Run",
         "RunState",
         "Schedule",
         "SharedAccumulator",
@@ -117,20 +177,46 @@ _LAZY_IMPORTS = {  # where the names are that bring pydantic or anyio with them
         "finalize_tool_execution",
         "run_loop",
     ),
-    "streamkit.history": ("Content", "convert_to_vercel_messages"),
+    "streamkit.execution.context": ("CreateStream",),
+    "streamkit.execution.run_tool": ("Approve",),
+    "streamkit.history": (
+        "Block",
+        "Content",
+        "FileBlock",
+        "ImageBlock",
+        "OpaqueBlock",
+        "ReasoningBlock",
+        "ServerToolBlock",
+        "TextBlock",
+        "ToolCallBlock",
+        "ToolResponseBlock",
+        "UnknownBlock",
+        "convert_to_vercel_messages",
+    ),
     "streamkit.tools": ("Approval", "Tool", "ToolContext", "ToolSet", "tool"),
 }
-_MODULE_OF = {name: room for room, found in _LAZY_IMPORTS.items() for name in found}
+_MODULE_OF = {name: module for module, names in _LAZY_IMPORTS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    room = _MODULE_OF.get(name)
-    if room is None:
+    if name == "__version__":
+        value: Any = _read_version()
+    elif (module := _MODULE_OF.get(name)) is not None:
+        value = getattr(import_module(module), name)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(room), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     return sorted(set(globals()) | set(__all__))
+
+
+def _read_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # rarely needed, and slow to import
+
+    try:
+        return version("streamkit")
+    except PackageNotFoundError:  # a checkout that is not installed
+        return "0+unknown"

@@ -1,11 +1,13 @@
-"""The values that outlive a stream: calls and their results, usage, the finish, an error, a warning.
+"""The values that outlive a stream: calls and their results, usage, the finish, errors and warnings; wire traits.
 
-Frozen msgspec structs. Nothing here knows how a stream says any of this, nor how a tool is run.
+Frozen msgspec structs and the literals of their fields. The wire traits are a dataclass, which a provider's facts
+extend. The module must not depend on how a wire transports any of this, nor on how a tool is run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -18,12 +20,16 @@ __all__ = [
     "Finish",
     "FinishReason",
     "ResultStatus",
+    "RunWarningCode",
     "ServerCall",
     "StreamError",
     "StreamWarning",
     "ToolCall",
     "ToolResult",
+    "TurnWarningCode",
     "Usage",
+    "WarningCode",
+    "WireTraits",
 ]
 
 CallKind = Literal["function", "custom"]
@@ -32,40 +38,104 @@ FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "refusa
 ErrorKind = Literal["provider_error", "protocol_error", "stream_truncated", "transport_error", "limit_exceeded"]
 ResultStatus = Literal["completed", "error", "denied", "timed_out", "canceled"]
 
+#: The codes of a turn's warnings and of a run's; docs/rules.md, "Warning codes", describes them. A parser of a third
+#: party may use codes of its own, so ``StreamWarning.code`` and ``Warned.code`` are plain strings.
+TurnWarningCode = Literal[
+    "another_error",
+    "arguments_restated",
+    "arguments_unknown",
+    "block_index_reused",
+    "broken_markup",
+    "client_item",
+    "content_filtered",
+    "double_encoded",
+    "finish_message",
+    "finish_without_calls",
+    "incomplete_reason",
+    "index_mismatch",
+    "invalid_arguments",
+    "item_repeated",
+    "leaked_markup",
+    "lone_surrogate",
+    "message_restarted",
+    "more_warnings",
+    "name_changed",
+    "nameless_call",
+    "no_turn_key",
+    "orphan_annotation",
+    "orphan_delta",
+    "repeated_arguments",
+    "repeated_call",
+    "second_signature",
+    "slot_reused",
+    "stop_details",
+    "text_restated",
+    "trailing_junk",
+    "transport_error",
+    "unexpected_shape",
+]
+RunWarningCode = Literal[
+    "batched_instead",
+    "breaker",
+    "content_changed",
+    "paused_too_often",
+    "provider_fallback",
+    "request_retried",
+    "tool_abandoned",
+]
+WarningCode = Literal[TurnWarningCode, RunWarningCode]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WireTraits:
+    """The facts about a wire that decide how the accumulator assigns and ends calls (docs/rules.md, "The stream").
+
+    Attributes:
+        reuses_slots: a call's key may come again for another call without an id (Chat Completions).
+        whole_names: a call's first delta has its complete name.
+        whole_calls: calls arrive complete, so a call without arguments was not truncated.
+        calls_end_in_order: a call whose object is closed has ended once another call begins.
+    """
+
+    reuses_slots: bool = False
+    whole_names: bool = True
+    whole_calls: bool = False
+    calls_end_in_order: bool = False
+
 
 class CallRef(Struct, frozen=True, gc=False):
-    """Which call an event speaks of. The same object from the call's start to its result."""
+    """The identity of a call in events. One object from the call's start to its result."""
 
     id: str  #: canonical id, ``hist_tool_`` and 24 characters of base64url
-    name: str  #: the whole name of the tool
+    name: str  #: the complete name of the tool
     index: int  #: position among the turn's client calls, from 0, in order of first appearance
 
 
 class StreamWarning(Struct, frozen=True):
-    """Something odd that did not end the turn."""
+    """An irregularity that did not end the turn."""
 
-    code: str  #: a stable word, such as ``slot_reused``
+    code: str  #: one of ``WarningCode``, or a third party's own
     message: str  #: a sentence for people, with the values
-    call_id: str | None = None  #: canonical id of the call it concerns, where it concerns one
+    call_id: str | None = None  #: canonical id of the call that it concerns, if it concerns one
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
-    """One tool call of a model, as far as it is known.
+    """One tool call of a model, as far as it has arrived.
 
     Attributes:
         id: canonical id; the same on every machine and at every replay of the stream.
-        name: the tool's name; empty only where the wire never sent one (then ``state`` is ``invalid``).
+        name: the tool's name; empty only if the wire never sent one (then ``state`` is ``invalid``).
         index: position among the turn's client calls, from 0.
-        raw_id: the provider's own id, None where the wire gave none.
+        raw_id: the provider's own id, None if the wire sent none.
         kind: ``function`` (arguments are a JSON object) or ``custom`` (arguments are free text).
         arguments: the object (for ``custom`` the text); None unless ``state`` is ``complete``.
-        arguments_text: the argument text that stands, as the wire sent it.
-        partial: the arguments as far as they are there; for display, never for execution. While the call is open, all
-            its readings show one dict, kept up with the stream: copy it to keep it, and do not change it.
+        arguments_text: the argument text in force, as the wire sent it.
+        partial: the arguments as far as received; for display, never for execution. While the call is open, every
+            access returns the same dict, which grows with the stream: copy it to keep it, and do not change it.
         state: ``incomplete`` until the turn ends, then ``complete``, ``incomplete`` or ``invalid``.
-        sealed: the wire said that this call is over.
-        metadata: what the provider wants back with the call (signatures, item ids), by its own names.
-        warnings: what was odd about this call.
+        ended: the wire reported the end of this call.
+        metadata: what the provider expects back with the call (signatures, item ids), by its own names.
+        warnings: the irregularities of this call.
     """
 
     id: str
@@ -83,7 +153,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
 
     @property
     def ref(self) -> CallRef:
-        """The call as events name it."""
+        """The identity of the call in events."""
         return CallRef(self.id, self.name, self.index)
 
 
@@ -92,26 +162,26 @@ class ServerCall(Struct, frozen=True, kw_only=True):
 
     id: str | None  #: the provider's id
     name: str  #: such as ``web_search``
-    arguments: Any = None  #: what the tool was given, where the wire says it
-    result: Any = None  #: what came of it, in the provider's own form; None where the turn ended before it
+    arguments: Any = None  #: the tool's arguments, if the wire has them
+    result: Any = None  #: the result in the provider's own form; None if the turn ended before it
 
 
 class ToolResult(Struct, frozen=True):
-    """What came of one call. Every call gets exactly one."""
+    """The outcome of one call. Every call gets exactly one."""
 
     call: ToolCall
     status: ResultStatus
     value: Any = None  #: what the tool returned; None unless ``completed``
-    error: str | None = None  #: a sentence for the model; None where ``completed``
-    #: ``effects_possible``: the tool began before the turn had ended, and this is not what came of that.
+    error: str | None = None  #: a sentence for the model; None if ``completed``
+    #: ``effects_possible``: the tool began before the turn had ended, and its own result was discarded.
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
 class Usage(Struct, frozen=True):
-    """Tokens of one turn. ``None`` where the provider gave no figure."""
+    """The tokens of one turn; None for each figure that the provider did not send."""
 
-    input_tokens: int | None = None  #: the whole prompt, cached tokens included
-    output_tokens: int | None = None  #: all that was generated, reasoning included
+    input_tokens: int | None = None  #: the complete prompt, cached tokens included
+    output_tokens: int | None = None  #: everything generated, reasoning included
     reasoning_tokens: int | None = None  #: of the output
     cache_read_tokens: int | None = None  #: of the input, read from the provider's cache
     cache_write_tokens: int | None = None  #: of the input, written to it
@@ -119,21 +189,24 @@ class Usage(Struct, frozen=True):
 
     @staticmethod
     def sum(reports: Iterable[Usage]) -> Usage | None:
-        """The tokens of several turns; None where there is none. ``raw`` is the list of their reports."""
-        told = list(reports)
-        if not told:
+        """Return the tokens of several turns, added up; None for no reports. ``raw`` is the list of their reports."""
+        turns = list(reports)
+        if not turns:
             return None
         return Usage(
-            _sum(report.input_tokens for report in told),
-            _sum(report.output_tokens for report in told),
-            _sum(report.reasoning_tokens for report in told),
-            _sum(report.cache_read_tokens for report in told),
-            _sum(report.cache_write_tokens for report in told),
-            [report.raw for report in told],
+            _sum(report.input_tokens for report in turns),
+            _sum(report.output_tokens for report in turns),
+            _sum(report.reasoning_tokens for report in turns),
+            _sum(report.cache_read_tokens for report in turns),
+            _sum(report.cache_write_tokens for report in turns),
+            [report.raw for report in turns],
         )
 
     def updated_with(self, later: Usage) -> Usage:
-        """The figures after a *later* report: per field the last that is given wins; a zero never replaces a figure."""
+        """Return the figures after a *later* report of the same turn.
+
+        Per field the last figure that was sent counts, and a zero never replaces another figure.
+        """
         return Usage(
             _latest(self.input_tokens, later.input_tokens),
             _latest(self.output_tokens, later.output_tokens),
@@ -145,8 +218,8 @@ class Usage(Struct, frozen=True):
 
 
 def _sum(figures: Iterable[int | None]) -> int | None:
-    given = [figure for figure in figures if figure is not None]
-    return sum(given) if given else None
+    sent = [figure for figure in figures if figure is not None]
+    return sum(sent) if sent else None
 
 
 def _latest(before: int | None, later: int | None) -> int | None:
@@ -154,17 +227,17 @@ def _latest(before: int | None, later: int | None) -> int | None:
 
 
 class Finish(Struct, frozen=True):
-    """Why the model stopped."""
+    """The reason why the model stopped."""
 
     reason: FinishReason
-    raw: str | int | None = None  #: the provider's word, None where it sent none
+    raw: str | int | None = None  #: the provider's own value, None if it sent none
 
 
 class StreamError(Struct, frozen=True):
-    """What ended a turn badly."""
+    """The error that ended a turn."""
 
     kind: ErrorKind
     message: str
-    raw: Any = None  #: the provider's error object, or the beginning of what was not understood
-    status: int | None = None  #: the HTTP status, where one was given
-    retry_after: float | None = None  #: seconds, where the provider said so
+    raw: Any = None  #: the provider's error object, or the beginning of input that was not recognized
+    status: int | None = None  #: the HTTP status, if known
+    retry_after: float | None = None  #: seconds, if the provider sent them

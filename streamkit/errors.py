@@ -1,13 +1,14 @@
 """Every exception of streamkit, by who must act.
 
 * StreamkitError
-  - UsageError               you: the call was wrong; the message says how
-    x UnknownProvider        the name is not a provider's; lists those there are
-    x UnsupportedContent     the target cannot carry this content, and leaving it out was not asked for
-  - StreamInterrupted        the provider or the network: the turn ended in an error; trying again may help
-  - ToolFailed               raised by a tool, in whose words the model is to be told that it failed
+  - UsageError               the caller: the call was wrong; the message explains how
+    x UnknownProvider        no provider has that name; the message lists the registered ones
+    x UnsupportedContent     the target cannot carry this content, and omitting it was not requested
+  - StreamInterrupted        the provider or the network: the turn ended in an error; another attempt may help
+  - ToolFailed               raised by a tool; its message is sent to the model
 
-Bad input from a wire raises none of these: it becomes an event and, where it ends the turn, ``turn.error``.
+Bad input from a wire raises none of these: it becomes an event and, if it ends the turn, ``turn.error``. The module
+depends on nothing.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ __all__ = ["StreamInterrupted", "StreamkitError", "ToolFailed", "UnknownProvider
 
 
 class StreamkitError(Exception):
-    """The base of all that streamkit raises."""
+    """The base class of all exceptions of streamkit."""
 
 
 class UsageError(StreamkitError):
-    """streamkit was called in a way that cannot work. Mend the calling code."""
+    """A call of streamkit that cannot work. Correct the calling code."""
 
 
 class UnknownProvider(UsageError):
-    """No provider of this name is registered."""
+    """A name that no registered provider has."""
 
     def __init__(self, name: object, known: Iterable[str]) -> None:
         self.name = name
@@ -36,15 +37,15 @@ class UnknownProvider(UsageError):
 
 
 class UnsupportedContent(UsageError):
-    """The target provider has no place for a piece of content, such as an image in a form that it does not take."""
+    """Content that the target provider cannot carry, such as an image in a form that it does not accept."""
 
 
 class StreamInterrupted(StreamkitError):
-    """A turn ended in an error.
+    """A turn that ended in an error.
 
     Attributes:
         error: the turn's ``StreamError`` (kind, message, raw, status, retry_after).
-        turn: the ``Turn``, or None; what came before the error is readable there.
+        turn: the ``Turn``, or None; what arrived before the error is readable there.
     """
 
     def __init__(self, error: Any, turn: Any = None) -> None:
@@ -54,7 +55,7 @@ class StreamInterrupted(StreamkitError):
 
 
 class ToolFailed(StreamkitError):
-    """For tools to raise: the message is the call's error as it stands, a sentence that the model can act on.
+    """An exception for tools to raise: the message becomes the call's error unchanged, so write it for the model.
 
-    Any other exception of a tool becomes an error too, with its type and "failed" around it.
+    Any other exception of a tool becomes an error too, with its type and "failed" around the message.
     """

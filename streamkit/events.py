@@ -1,9 +1,10 @@
-"""What a stream and a run can say: the one vocabulary of every provider.
+"""The events of turns and runs: one vocabulary for every provider.
 
-Frozen tagged msgspec structs without gc (one costs about 50 ns). ``match`` on the class or on ``type``; both are
-exhaustive to a type checker. ``choice`` is 0 unless more than one answer was asked for.
+Events are frozen tagged msgspec structs without gc (creating one takes about 50 ns). ``match`` on the class or on
+``type`` is exhaustive to a type checker. ``choice`` is 0 unless the request asked for more than one choice.
 
-``NormalizedToolChunk`` is not an event: it is what a parser hands to the accumulator.
+``NormalizedToolChunk`` is not an event: a parser passes it to the accumulator. The module must not depend on parsers,
+the accumulator or execution.
 """
 
 from __future__ import annotations
@@ -57,22 +58,22 @@ ServerToolPhase = Literal["started", "arguments", "result"]
 
 
 class NormalizedToolChunk(Struct, frozen=True, gc=False):
-    """One piece of a tool call, as every parser hands it to the accumulator.
+    """One delta of a tool call, as every parser passes it to the accumulator.
 
-    ``start`` opens a call where the wire says that one begins; ``delta`` is anything else that a wire says of a call
-    (where a wire does not tell the two apart, as on chat wires, ``delta`` with a name opens one).
+    ``start`` opens a call, on wires that report the start of one; ``delta`` is any other part of a call. On wires
+    without explicit starts, such as Chat Completions, a ``delta`` with a name opens a call.
 
     Attributes:
         type: ``start`` or ``delta``.
-        id: the provider's id of the call; None and ``""`` are the same.
-        name: its name, or a fragment of it; None and ``""`` are the same.
-        args: argument text that stands at the start (the whole JSON on wires that send calls whole).
-        arguments_delta: the next piece of the argument text.
-        key: what the wire tells calls apart by (index, block index, item id), opaque.
-        position: place in the delta's own list, from 0; the last resort of matching.
+        id: the provider's id of the call; None and ``""`` are equal.
+        name: its name, or a fragment of it; None and ``""`` are equal.
+        args: argument text at the start (the complete JSON on wires that send complete calls).
+        arguments_delta: the next part of the argument text.
+        key: the opaque value that distinguishes calls on the wire (index, block index, item id).
+        position: index in the list of the chunk, from 0; used only if nothing else identifies the call.
         kind: ``function`` or ``custom``.
-        message: the provider's own message, for callers who keep native threads.
-        metadata: what the provider wants back with the call.
+        message: the provider's own message, for callers that keep native messages.
+        metadata: values that the provider expects back with the call.
     """
 
     type: Literal["start", "delta"]
@@ -91,11 +92,11 @@ class _Event(Struct, frozen=True, gc=False, tag_field="type"):
     pass
 
 
-# ---------------------------------------------------------------- of the stream
+# ---------------------------------------------------------------- events of a turn
 
 
 class Text(_Event, frozen=True, gc=False, tag="text"):
-    """A piece of the answer."""
+    """An increment of the response's text."""
 
     type: ClassVar[Literal["text"]] = "text"
     text: str
@@ -103,7 +104,7 @@ class Text(_Event, frozen=True, gc=False, tag="text"):
 
 
 class Reasoning(_Event, frozen=True, gc=False, tag="reasoning"):
-    """A piece of the model's reasoning; ``kind`` is ``text``, ``summary`` or ``plan``."""
+    """An increment of the model's reasoning; ``kind`` is ``text``, ``summary`` or ``plan``."""
 
     type: ClassVar[Literal["reasoning"]] = "reasoning"
     text: str
@@ -112,7 +113,7 @@ class Reasoning(_Event, frozen=True, gc=False, tag="reasoning"):
 
 
 class Refusal(_Event, frozen=True, gc=False, tag="refusal"):
-    """A piece of a refusal. It is not text."""
+    """An increment of a refusal. It is not part of the text."""
 
     type: ClassVar[Literal["refusal"]] = "refusal"
     text: str
@@ -120,7 +121,7 @@ class Refusal(_Event, frozen=True, gc=False, tag="refusal"):
 
 
 class ToolCallStart(_Event, frozen=True, gc=False, tag="tool_call_start"):
-    """A call begins; its name is whole and its id final."""
+    """The start of a call. Its name is complete and its id final."""
 
     type: ClassVar[Literal["tool_call_start"]] = "tool_call_start"
     call: CallRef
@@ -128,7 +129,7 @@ class ToolCallStart(_Event, frozen=True, gc=False, tag="tool_call_start"):
 
 
 class ToolCallDelta(_Event, frozen=True, gc=False, tag="tool_call_delta"):
-    """The next piece of a call's argument text."""
+    """An increment of a call's argument text."""
 
     type: ClassVar[Literal["tool_call_delta"]] = "tool_call_delta"
     call: CallRef
@@ -137,7 +138,7 @@ class ToolCallDelta(_Event, frozen=True, gc=False, tag="tool_call_delta"):
 
 
 class ToolCallEnd(_Event, frozen=True, gc=False, tag="tool_call_end"):
-    """The call is over: the wire said so, or the turn ended."""
+    """The end of a call: the wire reported it, or the turn ended."""
 
     type: ClassVar[Literal["tool_call_end"]] = "tool_call_end"
     call: CallRef
@@ -145,7 +146,7 @@ class ToolCallEnd(_Event, frozen=True, gc=False, tag="tool_call_end"):
 
 
 class ArgumentsRestated(_Event, frozen=True, gc=False, tag="arguments_restated"):
-    """The call's argument text is this; what the deltas added up to no longer stands."""
+    """The call's argument text, which replaces the joined deltas."""
 
     type: ClassVar[Literal["arguments_restated"]] = "arguments_restated"
     call: CallRef
@@ -154,7 +155,7 @@ class ArgumentsRestated(_Event, frozen=True, gc=False, tag="arguments_restated")
 
 
 class ServerTool(_Event, frozen=True, gc=False, tag="server_tool"):
-    """A tool that the provider runs itself: it started, was given arguments, or has a result."""
+    """A tool that the provider runs itself: it started, received arguments, or has a result."""
 
     type: ClassVar[Literal["server_tool"]] = "server_tool"
     id: str | None
@@ -165,7 +166,7 @@ class ServerTool(_Event, frozen=True, gc=False, tag="server_tool"):
 
 
 class Citation(_Event, frozen=True, gc=False, tag="citation"):
-    """A source of the answer, in the provider's own form."""
+    """A source of the response, in the provider's own form."""
 
     type: ClassVar[Literal["citation"]] = "citation"
     data: Any
@@ -173,7 +174,7 @@ class Citation(_Event, frozen=True, gc=False, tag="citation"):
 
 
 class File(_Event, frozen=True, gc=False, tag="file"):
-    """An image, audio or other file that the model made: base64 in ``data``, or an address in ``url``."""
+    """An image, audio or other file that the model generated: base64 in ``data``, or an address in ``url``."""
 
     type: ClassVar[Literal["file"]] = "file"
     media_type: str | None = None
@@ -183,7 +184,7 @@ class File(_Event, frozen=True, gc=False, tag="file"):
 
 
 class UsageReport(_Event, frozen=True, gc=False, tag="usage_report"):
-    """The tokens counted so far. Figures replace each other, they do not add up."""
+    """The tokens counted so far. A later report replaces an earlier one; they are not summed."""
 
     type: ClassVar[Literal["usage_report"]] = "usage_report"
     usage: Usage
@@ -191,7 +192,7 @@ class UsageReport(_Event, frozen=True, gc=False, tag="usage_report"):
 
 
 class Finished(_Event, frozen=True, gc=False, tag="finished"):
-    """Why the model stopped. Sent once a choice, when the turn is closed without an error of the stream."""
+    """The finish of a choice. Emitted once, when the turn is closed without an error of the stream."""
 
     type: ClassVar[Literal["finished"]] = "finished"
     reason: FinishReason
@@ -200,7 +201,7 @@ class Finished(_Event, frozen=True, gc=False, tag="finished"):
 
 
 class Warned(_Event, frozen=True, gc=False, tag="warned"):
-    """Something odd that did not end the turn."""
+    """An irregularity that did not end the turn."""
 
     type: ClassVar[Literal["warned"]] = "warned"
     code: str
@@ -209,7 +210,7 @@ class Warned(_Event, frozen=True, gc=False, tag="warned"):
 
 
 class Failed(_Event, frozen=True, gc=False, tag="failed"):
-    """The turn's error; what came before stays readable."""
+    """The turn's error. The content before it stays readable."""
 
     type: ClassVar[Literal["failed"]] = "failed"
     error: StreamError
@@ -217,7 +218,7 @@ class Failed(_Event, frozen=True, gc=False, tag="failed"):
 
 
 class Unknown(_Event, frozen=True, gc=False, tag="unknown"):
-    """Something the vocabulary has no word for, as it came."""
+    """Input without an event of its own, unchanged."""
 
     type: ClassVar[Literal["unknown"]] = "unknown"
     raw: Any
@@ -243,11 +244,11 @@ TurnEvent: TypeAlias = (
 )
 
 
-# ---------------------------------------------------------------- of execution
+# ---------------------------------------------------------------- events of execution
 
 
 class ToolRunning(_Event, frozen=True, gc=False, tag="tool_running"):
-    """A tool was started."""
+    """The start of a tool."""
 
     type: ClassVar[Literal["tool_running"]] = "tool_running"
     call: CallRef
@@ -255,7 +256,7 @@ class ToolRunning(_Event, frozen=True, gc=False, tag="tool_running"):
 
 
 class ToolProgress(_Event, frozen=True, gc=False, tag="tool_progress"):
-    """A tool reported progress; for the caller only, the model never sees it."""
+    """The progress that a tool reported; for the caller only, never sent to the model."""
 
     type: ClassVar[Literal["tool_progress"]] = "tool_progress"
     call: CallRef
@@ -264,7 +265,7 @@ class ToolProgress(_Event, frozen=True, gc=False, tag="tool_progress"):
 
 
 class ToolCompleted(_Event, frozen=True, gc=False, tag="tool_completed"):
-    """A tool returned."""
+    """The result of a tool that returned."""
 
     type: ClassVar[Literal["tool_completed"]] = "tool_completed"
     call: CallRef
@@ -273,7 +274,7 @@ class ToolCompleted(_Event, frozen=True, gc=False, tag="tool_completed"):
 
 
 class ToolError(_Event, frozen=True, gc=False, tag="tool_error"):
-    """A call failed: an unknown tool, bad arguments, an exception."""
+    """The result of a call that failed: an unknown tool, invalid arguments, an exception."""
 
     type: ClassVar[Literal["tool_error"]] = "tool_error"
     call: CallRef
@@ -282,7 +283,7 @@ class ToolError(_Event, frozen=True, gc=False, tag="tool_error"):
 
 
 class ToolDenied(_Event, frozen=True, gc=False, tag="tool_denied"):
-    """A call was not allowed to run."""
+    """The result of a call that was not allowed to run."""
 
     type: ClassVar[Literal["tool_denied"]] = "tool_denied"
     call: CallRef
@@ -291,7 +292,7 @@ class ToolDenied(_Event, frozen=True, gc=False, tag="tool_denied"):
 
 
 class ToolTimedOut(_Event, frozen=True, gc=False, tag="tool_timed_out"):
-    """A tool did not return in its time."""
+    """The result of a tool that exceeded its timeout."""
 
     type: ClassVar[Literal["tool_timed_out"]] = "tool_timed_out"
     call: CallRef
@@ -300,7 +301,7 @@ class ToolTimedOut(_Event, frozen=True, gc=False, tag="tool_timed_out"):
 
 
 class ToolCanceled(_Event, frozen=True, gc=False, tag="tool_canceled"):
-    """A call was cancelled, before it ran or while it did."""
+    """The result of a call that was canceled, before or while it ran."""
 
     type: ClassVar[Literal["tool_canceled"]] = "tool_canceled"
     call: CallRef
@@ -309,7 +310,7 @@ class ToolCanceled(_Event, frozen=True, gc=False, tag="tool_canceled"):
 
 
 class RoundStarted(_Event, frozen=True, gc=False, tag="round_started"):
-    """The model is asked; rounds count from 0."""
+    """The start of a round: the model is requested. Rounds count from 0."""
 
     type: ClassVar[Literal["round_started"]] = "round_started"
     round: int
@@ -317,7 +318,7 @@ class RoundStarted(_Event, frozen=True, gc=False, tag="round_started"):
 
 
 class RoundFinished(_Event, frozen=True, gc=False, tag="round_finished"):
-    """A round's calls all have results; ``update`` is the ThreadUpdate, None where the round made no calls."""
+    """The end of a round: all its calls have results. ``update`` is the ThreadUpdate, None without calls."""
 
     type: ClassVar[Literal["round_finished"]] = "round_finished"
     round: int
@@ -340,19 +341,22 @@ Event: TypeAlias = TurnEvent | ToolEvent
 
 
 def to_json(event: Event) -> bytes:
-    """One event as one line of JSON, ``type`` first. Values that JSON has no form for are written as text."""
+    """Encode an event as one line of JSON, ``type`` first. Values without a JSON form are written as text."""
     try:
         return msgspec.json.encode(event, enc_hook=str)
-    except UnicodeEncodeError:  # half of a surrogate pair, whose other half comes with the next event: written escaped
+    except UnicodeEncodeError:  # half of a surrogate pair, split over two events: escaped
         return json.dumps(msgspec.to_builtins(event, enc_hook=str), separators=(",", ":")).encode("ascii")
 
 
 def from_json(data: bytes | str) -> Event:
-    """The event that ``to_json`` wrote.
+    """Decode an event that ``to_json`` encoded.
+
+    Args:
+        data: one line of JSON.
 
     Raises:
         msgspec.ValidationError: the JSON is not an event.
-        ValueError: it is no JSON.
+        ValueError: the data is not JSON.
     """
     try:
         return _decoder.decode(data)

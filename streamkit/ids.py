@@ -16,23 +16,22 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
-from typing import Any, Final
-
-from streamkit.errors import UsageError
+from typing import Final
 
 __all__ = [
-    "TARGETS",
-    "TargetIds",
-    "TargetRule",
+    "HISTORY_PREFIX",
     "canonical_tool_id",
     "canonicalize_tool_call_id",
     "canonicalize_tool_response_id",
     "derived_tool_id",
     "id_generator",
     "is_canonical",
+    "is_mistral_id",
+    "is_safe_id",
+    "mark_id",
+    "mistral_id_candidates",
     "mistral_tool_id",
     "normalize_anthropic_tool_call_id",
     "normalize_to_history_tool_id",
@@ -40,10 +39,9 @@ __all__ = [
     "tool_id_strategy",
 ]
 
-_HISTORY: Final = "hist_tool_"
+HISTORY_PREFIX: Final = "hist_tool_"
 _OPENAI: Final = "call_"
 _ANTHROPIC: Final = "toolu_"
-_BEDROCK: Final = "tooluse_"
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
@@ -85,7 +83,7 @@ def canonical_tool_id(
         is not ours because it says so.
     """
     raw = _text(raw_id)
-    if raw.startswith(_HISTORY):
+    if raw.startswith(HISTORY_PREFIX):
         return raw
     return derived_tool_id(
         provider_name=provider_name, raw_id=raw, tool_name=tool_name, turn_key=turn_key, call_index=call_index
@@ -106,7 +104,7 @@ def derived_tool_id(
     different inputs never make one seed.
     """
     seed = "|".join([_field(provider_name), _field(raw_id), _field(tool_name), _field(turn_key), _field(call_index)])
-    return _HISTORY + urlsafe_b64encode(sha256(_utf8(seed)).digest()[:18]).decode()
+    return HISTORY_PREFIX + urlsafe_b64encode(sha256(_utf8(seed)).digest()[:18]).decode()
 
 
 def _field(value: object) -> str:
@@ -118,7 +116,9 @@ def _field(value: object) -> str:
 
 def is_canonical(id: object) -> bool:
     """Whether this is a canonical id in its full form: ``hist_tool_`` and exactly 24 of ``[A-Za-z0-9_-]``."""
-    return isinstance(id, str) and id.startswith(_HISTORY) and _DIGEST.fullmatch(id, len(_HISTORY)) is not None
+    return (
+        isinstance(id, str) and id.startswith(HISTORY_PREFIX) and _DIGEST.fullmatch(id, len(HISTORY_PREFIX)) is not None
+    )
 
 
 def canonicalize_tool_call_id(
@@ -157,13 +157,13 @@ def normalize_to_openai_tool_id(id: str) -> str:
 
 def normalize_to_history_tool_id(id: str) -> str:
     """The id with the history prefix, ``hist_tool_``; what stands behind the prefix is kept as it is."""
-    return _with_prefix(_HISTORY, id)
+    return _with_prefix(HISTORY_PREFIX, id)
 
 
 def _with_prefix(prefix: str, id: str) -> str:
     if id.startswith(prefix):
         return id
-    for known in (_OPENAI, _HISTORY, _ANTHROPIC):
+    for known in (_OPENAI, HISTORY_PREFIX, _ANTHROPIC):
         if id.startswith(known):
             return prefix + id[len(known) :]
     return prefix + id
@@ -178,15 +178,16 @@ def normalize_anthropic_tool_call_id(id: str | None) -> str | None:
     Otherwise every other UTF-16 unit becomes ``_`` (units, so that JavaScript peers make the same id of an emoji), and
     10 hexadecimal digits of the original's SHA-256 behind the first 53 characters keep ``a|b`` and ``a.b`` apart.
     """
-    return None if id is None else _legal(id, 64)
+    return None if id is None else id if is_safe_id(id, 64) else mark_id(id, id, 64)
 
 
-def _legal(id: str, longest: int) -> str:
-    return id if _SAFE.fullmatch(id) and len(id) <= longest else _marked(id, id, longest)
+def is_safe_id(id: str, longest: int) -> bool:
+    """Return True if an id has at most so many characters, all of ``[A-Za-z0-9_-]``, and at least one."""
+    return len(id) <= longest and _SAFE.fullmatch(id) is not None
 
 
-def _marked(id: str, seed: str, longest: int) -> str:
-    """The start of *id*, made safe, and a mark of *seed* that tells it from others."""
+def mark_id(id: str, seed: str, longest: int) -> str:
+    """Return the start of *id* in the safe alphabet and a hash of *seed* that distinguishes it from others."""
     safe = _UNSAFE.sub(lambda unsafe: "__" if unsafe[0] > "\uffff" else "_", id)
     return f"{safe[: longest - 11]}_{sha256(_utf8(seed)).hexdigest()[:10]}"
 
@@ -201,11 +202,17 @@ def mistral_tool_id(id: str, used: Container[str] = ()) -> str:
         id: any id; the same one gives the same result.
         used: ids that are taken in the thread; a candidate that is taken gives way to the hash with the next salt.
     """
-    return next(made for made in _mistral(id) if made not in used)
+    return next(made for made in mistral_id_candidates(id) if made not in used)
 
 
-def _mistral(id: str, name: str = "", number: int = 0) -> Iterator[str]:
-    if _nine(id):
+def is_mistral_id(id: str) -> bool:
+    """Return True if an id is exactly 9 of ``[A-Za-z0-9]``."""
+    return _NINE.fullmatch(id) is not None
+
+
+def mistral_id_candidates(id: str, name: str = "", number: int = 0) -> Iterator[str]:
+    """Return the ids that Mistral accepts for an id, best first and without end."""
+    if is_mistral_id(id):
         yield id
     yield from (_base62(sha256(_utf8(f"{id}|{salt}")).digest())[:9] for salt in count())
 
@@ -216,157 +223,6 @@ def _base62(digest: bytes) -> str:
         number, digit = divmod(number, 62)
         digits = _BASE62[digit] + digits
     return digits.rjust(9, _BASE62[0])
-
-
-# ---------------------------------------------------------------- the targets' rules
-
-
-@dataclass(frozen=True, slots=True)
-class TargetRule:
-    """What one target accepts as an id.
-
-    Attributes:
-        target: its name.
-        accepts: whether the target takes this id as it stands; asked for a provider's own id that goes back to it.
-        make: the candidates for (canonical or foreign id, tool's name, running number of the call in the thread), best
-            first and without end; the first that is free in the thread is taken.
-        source: where the rule is from.
-    """
-
-    target: str
-    accepts: Callable[[str], bool]
-    make: Callable[[str, str, int], Iterator[str]]
-    source: str
-
-
-def _safe(longest: int) -> Callable[[str], bool]:
-    return lambda text: len(text) <= longest and _SAFE.fullmatch(text) is not None
-
-
-def _nine(text: str) -> bool:
-    return _NINE.fullmatch(text) is not None
-
-
-def _prefixed(prefix: str, longest: int, plain: Callable[[str], str] = str) -> Callable[[str, str, int], Iterator[str]]:
-    """Canonical ids get the target's prefix, others what *plain* makes of them, within alphabet and length."""
-    fits = _safe(longest)
-
-    def make(id: str, name: str, number: int) -> Iterator[str]:
-        form = prefix + id[len(_HISTORY) :] if is_canonical(id) else plain(id)
-        yield form if fits(form) else _marked(form, id, longest)
-        yield from (_marked(form, f"{id}|{salt}", longest) for salt in count(1))
-
-    return make
-
-
-def _kimi(id: str, name: str, number: int) -> Iterator[str]:
-    return (f"functions.{name}:{running}" for running in count(number))
-
-
-def _as_it_is(id: str, name: str, number: int) -> Iterator[str]:
-    yield id
-    yield from (f"{id}_{salt}" for salt in count(1))
-
-
-#: The rule of every target, by its name.
-TARGETS: Final[dict[str, TargetRule]] = {
-    rule.target: rule
-    for rule in (
-        TargetRule(
-            "anthropic",
-            _safe(64),
-            _prefixed(_ANTHROPIC, 64),
-            '400 "String should match pattern \'^[a-zA-Z0-9_-]+$\'" and "tool_use ids must be unique"'
-            " (LibreChat-AI/agents#153, maximhq/bifrost#5097)",
-        ),
-        TargetRule(
-            "bedrock",
-            _safe(64),
-            _prefixed(_BEDROCK, 64),
-            "ToolUseBlock.toolUseId: 1 to 64 of [a-zA-Z0-9_-] (Amazon Bedrock API reference)",
-        ),
-        TargetRule(
-            "openai_chat",
-            _safe(40),
-            _prefixed(_OPENAI, 40, normalize_to_openai_tool_id),
-            "400 string_above_max_length, at most 40 (agno-agi/agno#5382, microsoft/autogen#6377, vercel/ai#5171)",
-        ),
-        TargetRule(
-            "openai_responses",
-            _safe(64),
-            _prefixed(_OPENAI, 64, normalize_to_openai_tool_id),
-            "400 string_above_max_length for call_id, at most 64 (openclaw/openclaw#31934, orchidfiles/ungate#26)",
-        ),
-        TargetRule(
-            "mistral",
-            _nine,
-            _mistral,
-            '400 "must be a-z, A-Z, 0-9, with a length of 9" (langchain-ai/langchain#24668, anomalyco/opencode#1680)',
-        ),
-        TargetRule(
-            "kimi",
-            bool,
-            _kimi,
-            "the model was trained on functions.{name}:{running index} and degrades on other ids"
-            " (vybestack/llxprt-code#713, vllm-project/vllm#21259)",
-        ),
-        TargetRule(
-            "gemini",
-            bool,
-            _as_it_is,
-            "calls and results pair by the function's name and equal counts; an id is an optional echo",
-        ),
-    )
-}
-
-
-class TargetIds:
-    """The ids of one thread as one target takes them.
-
-    The same id gives the same target id for the call and for its result; two ids of the thread never share one. Where
-    two would, the one that the thread shows first has the plain form and the later one is hashed again, so ask in the
-    order of the thread. Make a new one for each rendering of a thread.
-
-    Args:
-        target: a name in ``TARGETS``.
-
-    Raises:
-        UsageError: there is no such target.
-    """
-
-    __slots__ = ("_rule", "_table", "_taken")
-
-    def __init__(self, target: str) -> None:
-        rule = TARGETS.get(target)
-        if rule is None:
-            raise UsageError(f"no id rule for target {target!r}; there are: {', '.join(TARGETS)}")
-        self._rule = rule
-        self._table: dict[str, str] = {}
-        self._taken: set[str] = set()
-
-    def call(self, id: str, name: str = "", *, origin: Any = None) -> str:
-        """The target id of a call.
-
-        Args:
-            id: the call's id in history.
-            name: its tool's name; Kimi's ids hold it.
-            origin: the provider's own id of the call, where it goes back to that provider; it is used where the
-                target accepts it and the thread does not use it yet.
-        """
-        known = self._table.get(id)
-        if known is not None:
-            return known
-        if isinstance(origin, str) and origin not in self._taken and self._rule.accepts(origin):
-            made = origin
-        else:
-            made = next(form for form in self._rule.make(id, name, len(self._table)) if form not in self._taken)
-        self._table[id] = made
-        self._taken.add(made)
-        return made
-
-    def result(self, id: str, name: str = "") -> str:
-        """The target id with which a result answers the call *id*; one without a call gets an id of its own."""
-        return self.call(id, name)
 
 
 # ---------------------------------------------------------------- which rule applies

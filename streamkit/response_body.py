@@ -1,7 +1,8 @@
-"""The bytes of one response until it is plain what they are, and what they were where they are not this wire's.
+"""The body of one response: the choice of its framer, and the diagnosis of a body that is not this wire's stream.
 
-It chooses the framer by the first byte that says something, keeps the beginning for an error to show, and judges the
-end: an empty body, half a frame, a page or a document instead of a stream. It knows framings, and no vendor.
+``ResponseBody`` chooses the framer by the first significant byte, keeps the beginning of the body for error messages,
+and classifies the end: an empty body, an incomplete frame, a page or a document instead of a stream. The module
+depends on framings and must not depend on any single provider.
 """
 
 from __future__ import annotations
@@ -17,27 +18,39 @@ from streamkit.providers.provider import Framing
 
 __all__ = ["ResponseBody", "failed_response", "retry_after"]
 
-_HEAD = 1024  # bytes of a body that is not understood which go into the error
+_HEAD = 1024  # bytes of an unrecognized body that are put into the error
 _ERROR_BODY = 65536  # bytes of a failed response's body that are read
 _BOM = b"\xef\xbb\xbf"
 
 
 class ResponseBody:
-    """The bytes of a response."""
+    """The body of one response.
+
+    Args:
+        framing: the wire's framing.
+        limit: bytes of one frame.
+        failed: whether the status reports an error, so that the body is kept and not parsed.
+
+    Attributes:
+        framer: chosen by the first significant byte; None before it.
+        frames: the number of frames returned by ``feed`` and ``end``.
+        is_recognized: whether some of the body has this wire's format; set by the owner.
+        head: the beginning of the body.
+    """
 
     __slots__ = ("_framing", "_limit", "failed", "framer", "frames", "head", "is_recognized")
 
     def __init__(self, framing: Framing, limit: int, *, failed: bool) -> None:
         self._framing = framing
         self._limit = limit
-        self.failed = failed  # the status says that this is an error's body: it is kept and not read
+        self.failed = failed
         self.framer: Framer | None = None
-        self.frames = 0  # frames given, as far as they were counted
-        self.is_recognized = False  # something was of this wire
+        self.frames = 0
+        self.is_recognized = False
         self.head = b""
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that these bytes complete."""
+        """Return the frames that these bytes complete."""
         if self.failed:
             self.head += data[: _ERROR_BODY - len(self.head)]
             return []
@@ -63,42 +76,48 @@ class ResponseBody:
         return True
 
     def end(self) -> list[Frame]:
-        """The frames that the end of the input completes."""
+        """Return the frames that the end of the input completes."""
         frames: list[Frame] = self.framer.close() if self.framer is not None else []
         self.frames += len(frames)
         return frames
 
     def diagnose(self) -> StreamError | None:
-        """What was wrong with the body as a whole, once it has ended."""
+        """Return the error of a body that has ended; None if it was a stream of this wire."""
         pending = self.framer.pending.strip() if self.framer is not None else b""
-        half_document = pending[:1] in (b"{", b"[")
+        is_partial_document = pending[:1] in (b"{", b"[")
         if self.is_recognized:
-            if half_document or (pending and self._framing != "sse"):
+            if is_partial_document or (pending and self._framing != "sse"):
                 return StreamError("stream_truncated", "the stream ended inside a frame", excerpt(pending))
             return None
         head = self.head.removeprefix(_BOM).strip()[:_HEAD]
         if not head:
             return StreamError("stream_truncated", "the body is empty")
-        if not self.frames and half_document:
+        if not self.frames and is_partial_document:
             return StreamError("stream_truncated", "the body ended inside a JSON document", excerpt(head))
         if not self.frames and pending[:1] == b"\0" and self.framer is not None and self.framer.error is None:
-            # A binary frame begins with its length, and text never so.
+            # A binary frame begins with its length, whose first byte is 0; text never does.
             return StreamError("stream_truncated", "the body ended inside its first frame", excerpt(head))
         if not self.frames and not pending:
-            return StreamError("stream_truncated", "the body holds no event", excerpt(head))
-        return StreamError("protocol_error", _what_it_is(head), excerpt(head))
+            return StreamError("stream_truncated", "the body contains no event", excerpt(head))
+        return StreamError("protocol_error", _describe(head), excerpt(head))
 
 
-def _what_it_is(head: bytes) -> str:
+def _describe(head: bytes) -> str:
     if head[:1] == b"<":
-        return "an HTML or XML page came instead of a stream"
+        return "an HTML or XML page instead of a stream"
     if head[:1] in (b"{", b"["):
-        return "a JSON document of another kind came instead of a stream"
-    return "the body is no stream of this wire"
+        return "a JSON document of another kind instead of a stream"
+    return "text that is not a stream of this wire"
 
 
 def failed_response(body: bytes, status: int, wait: float | None) -> StreamError:
-    """A failed response as the provider's error, with what its body says."""
+    """Return a failed response as the provider's error, with the message and the JSON of its body.
+
+    Args:
+        body: the beginning of the body.
+        status: the HTTP status.
+        wait: seconds after which another attempt is allowed, if known.
+    """
     raw: Any = excerpt(body) or None
     with suppress(ValueError, RecursionError):
         raw = read_json(body)
@@ -106,7 +125,7 @@ def failed_response(body: bytes, status: int, wait: float | None) -> StreamError
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, where a header gives them. A date would need a clock, which there is none here."""
+    """Return the seconds of a retry header, or None. A date is ignored, because reading it needs a clock."""
     for name, value in headers.items():
         scale = {"retry-after": 1.0, "retry-after-ms": 0.001}.get(name.lower())
         if scale is not None and value.strip().replace(".", "", 1).isdecimal():

@@ -1,21 +1,24 @@
-"""One turn of a model, from whatever brings it: the framer, the parser and the accumulator in one place.
+"""One turn of a model: the framer, the parser and the accumulator as one object.
 
-``Turn`` is to streamkit what a connection is to an HTTP library: everything revolves around it. ``feed`` takes the
-next piece and returns the events it brought; it never awaits and never raises for what the wire sent, so a result
-cannot depend on where the network cut the bytes. It does no I/O and knows no vendor.
+``Turn`` is to streamkit what ``Connection`` is to h11: ``feed`` takes the next input and returns the events that it
+caused. It never awaits, and input from a wire never raises, so the result does not depend on how the network split the
+bytes. The module must not depend on I/O, an event loop, a clock or any single provider.
+
+Input takes one of two paths. Until the body is recognized as this provider's wire, ``_feed_checked`` decides what it
+is. Then bytes take the fast path of ``feed``: frames from the framer straight to the parser.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from streamkit import providers, sdk_objects
-from streamkit.accumulator import Accumulator, Limits, WireTraits
-from streamkit.accumulator.choice import Choice
-from streamkit.calls import Finish, ServerCall, StreamError, StreamWarning, ToolCall, Usage
+from streamkit.accumulator import Accumulator, Limits
+from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
+from streamkit.choice_view import ChoiceView
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Event
 from streamkit.framing import Framer
@@ -25,109 +28,47 @@ from streamkit.providers.provider import Provider
 from streamkit.response_body import ResponseBody, failed_response, retry_after
 
 if TYPE_CHECKING:
-    from streamkit.history import Content
     from streamkit.leaked_markup import LeakedMarkup, MarkupSink
 
-__all__ = ["ChoiceView", "Turn"]
+__all__ = ["Turn"]
 
 
-class ChoiceView:
-    """One of several answers, where more than one was asked for (``n`` > 1)."""
-
-    __slots__ = ("_answer", "_turn")
-
-    def __init__(self, turn: Turn, answer: Choice) -> None:
-        self._turn = turn
-        self._answer = answer
-
-    @property
-    def index(self) -> int:
-        """The choice's number."""
-        return self._answer.index
-
-    @property
-    def text(self) -> str:
-        """The answer's text so far."""
-        return self._answer.joined_text("text")
-
-    @property
-    def reasoning(self) -> str:
-        """The reasoning so far, of every kind."""
-        return self._answer.joined_text("reasoning")
-
-    @property
-    def refusal(self) -> str | None:
-        """What the model said in refusal; None where it did not refuse."""
-        return self._answer.joined_text("refusal") or None
-
-    @property
-    def calls(self) -> list[ToolCall]:
-        """The client's tool calls, in order of first appearance, in every state."""
-        return self._answer.calls
-
-    @property
-    def executable(self) -> list[ToolCall]:
-        """The calls that may run: complete ones of a confirmed turn without error. Empty until the turn is closed."""
-        return [call.snapshot() for call in self._answer.executable]
-
-    @property
-    def server_calls(self) -> list[ServerCall]:
-        """The calls that the provider ran itself, with their results."""
-        return self._answer.server_calls
-
-    @property
-    def finish(self) -> Finish | None:
-        """Why the model stopped; None until the turn is closed, and where it was not confirmed."""
-        return self._answer.finished
-
-    @property
-    def content(self) -> Content:
-        """The assistant's content, blocks in order, opaque state kept: ready for history."""
-        from streamkit.accumulator.to_content import choice_to_content
-
-        return choice_to_content(
-            self._answer,
-            provider=self._turn.provider.name,
-            model=self._turn.model,
-            response_id=self._turn.response_id,
-            turn_key=self._turn.turn_key,
-        )
-
-
-class Turn:
-    """A model's turn, fed piece by piece.
+class Turn(ChoiceView):
+    """One streamed response, fed incrementally; also the view of its choice 0.
 
     Args:
-        provider: a provider's name, or an object that is one.
-        turn_key: the stable name of the turn, a part of its calls' ids; by default the response id that the wire sends.
-        limits: how much a turn may hold.
-        recover_trailing_junk: whether a call whose whole arguments are followed by something else counts as whole.
-        leaked_markup: what becomes of a model's own tool-call markup that its server leaves in the text (DSML,
-            DeepSeek's and Kimi's tokens, Hermes, Qwen). ``keep``: it is text. ``strip``: it is taken out. ``recover``:
-            it becomes the calls that it was meant to be, at its place; what does not parse stays text. With the last
-            two the control tokens of gpt-oss are cut off the names of calls, and text that may be the beginning of
-            markup waits for what follows. Both warn of what they found. See ``streamkit.leaked_markup``.
+        provider: a provider's name, or a provider object.
+        turn_key: the stable name of the turn, a part of its calls' ids; by default the wire's response id.
+        limits: upper bounds of the turn.
+        recover_trailing_junk: whether a call whose complete arguments are followed by other text counts as complete.
+        leaked_markup: how to treat a model's own tool-call markup that its server leaves in the text (DSML, DeepSeek's
+            and Kimi's tokens, Hermes, Qwen). ``keep``: it is text. ``strip``: it is removed. ``recover``: it becomes
+            calls, in its position in the content; what does not parse stays text. The last two also remove the control
+            tokens of gpt-oss from the names of calls, delay text that may be the beginning of markup, and warn of what
+            they changed. See ``streamkit.leaked_markup``.
 
     Raises:
-        UnknownProvider: no provider has that name; the message lists those there are.
-        UsageError: ``leaked_markup`` is none of the three.
+        UnknownProvider: no provider has that name; the message lists the registered ones.
+        UsageError: ``leaked_markup`` has another value.
+
+    Attributes:
+        provider: the provider object.
+        input_kind: the kind of input: ``bytes``, ``dict`` or ``object``; None before the first ``feed``.
     """
 
     __slots__ = (
         "__weakref__",
         "_accumulator",
-        "_answer",
         "_body",
         "_chunks",
         "_closed",
-        "input_kind",
         "_events",
+        "_fast_path",
         "_frame",
         "_framer",
-        "_fast_path",
         "_markup",
         "_parser",
-        "_status",
+        "input_kind",
         "provider",
     )
 
@@ -143,332 +84,278 @@ class Turn:
         self.provider: Provider = providers.get(provider)
         self._accumulator = Accumulator(
             self.provider.name,
-            WireTraits(
-                reuses_slots=self.provider.reuses_slots,
-                whole_names=self.provider.whole_names,
-                whole_calls=self.provider.whole_calls,
-                calls_end_in_order=getattr(self.provider, "calls_close_in_order", False),
-            ),
+            self.provider.traits,
             turn_key=turn_key,
             limits=limits,
             recover_trailing_junk=recover_trailing_junk,
         )
-        self._answer = ChoiceView(self, self._accumulator.choice(0))
-        self._events = self._accumulator.events
+        super().__init__(self._accumulator.choice(0), self._accumulator.state)
+        self._events = self._state.events
         self._markup = None if leaked_markup == "keep" else _markup_sink(self._accumulator, leaked_markup)
         self._parser = self.provider.parser(self._accumulator if self._markup is None else self._markup)
         self._frame = self._parser.frame
         self._framer: Framer | None = None
-        self._fast_path = False  # bytes come, and what came is of this wire: the next piece takes the short path
-        self._body: ResponseBody | None = None  # of the bytes door
-        self._chunks = 0  # fed by the other doors
-        self.input_kind: str | None = None  # "bytes", "dict" or "object"
-        self._status: tuple[int, float | None] = (0, None)  # of the response, and how long to wait
+        self._fast_path = False  # input is bytes, and some of it was recognized as this wire
+        self._body: ResponseBody | None = None  # only if input is bytes
+        self._chunks = 0  # dicts and objects fed
+        self.input_kind: Literal["bytes", "dict", "object"] | None = None
         self._closed = False
 
-    # ---------------------------------------------------------------- in
+    # ---------------------------------------------------------------- input
 
     def response(self, status: int, headers: Mapping[str, str] | None = None) -> None:
-        """What HTTP said, before the first piece. A status of 400 or more makes the body an error.
+        """Set the HTTP status and headers, before the first input. A status of 400 or more makes the body an error.
+
+        Args:
+            status: the HTTP status.
+            headers: the response's headers, of which ``retry-after`` is read.
 
         Raises:
-            UsageError: pieces were fed already.
+            UsageError: input was fed already, or the turn is closed.
         """
         if self.input_kind is not None or self._closed:
-            raise UsageError("Turn.response() comes before the first feed()")
-        self._status = self._accumulator.status = (status, retry_after(headers or {}))
+            raise UsageError("Turn.response() must be called before the first feed()")
+        self._state.status = (status, retry_after(headers or {}))
 
     def feed(self, data: Any) -> list[Event]:
-        """Take the next piece and return the events that it brought.
+        """Read the next input.
 
         Args:
             data: bytes of the response body, a chunk as a dict, or a chunk object of an official SDK; one kind a turn.
-                A whole body of the not streamed kind is read as a turn that arrived at once.
+                A complete body that was not streamed is read as a turn that arrived at once.
+
+        Returns:
+            The events that the input caused, in order.
 
         Raises:
-            UsageError: the turn is closed, or this is another kind of piece than the first one was.
+            UsageError: the turn is closed, or the input is of another kind than the first one.
         """
         if not self._fast_path or data.__class__ is not bytes:
-            return self._feed_first(data)
-        accumulator = self._accumulator
+            return self._feed_checked(data)
+        state = self._state
         frame = self._frame
         framer = self._framer
-        for name, payload in framer.feed(data):  # type: ignore[union-attr]  # hot: there is one
+        for name, payload in framer.feed(data):  # type: ignore[union-attr]  # the fast path implies a framer
             frame(name, payload)
-            if accumulator.done:
+            if state.done:
                 self._fast_path = False
                 break
         if framer.overflow:  # type: ignore[union-attr]
-            self._overflow()
+            self._report_overflow()
         events = self._events[:]
         self._events.clear()
         return events
 
-    def _feed_first(self, data: Any) -> list[Event]:
-        """A piece for which it is not yet plain that it is the next bytes of this wire."""
+    def _feed_checked(self, data: Any) -> list[Event]:
+        """Read input that is not known to be bytes of this wire."""
         if self._closed:
             raise UsageError("feed() after close(): make a new Turn for the next stream")
-        accumulator = self._accumulator
+        state = self._state
         try:
             data = self._check_input(data)
-        except RecursionError:  # of an SDK's object, which dumps itself by recursion
-            accumulator.fail(StreamError("limit_exceeded", "a chunk's JSON is nested too deeply"))
-            return self._take()
-        if accumulator.done:
+        except RecursionError:  # of an SDK's object, whose dump is recursive
+            state.fail(StreamError("limit_exceeded", "a chunk's JSON is nested too deeply"))
+            return self._drain_events()
+        if state.done:
             return []
         body = self._body
         if body is None:
-            if data is not None:  # else an SDK's own event, beside the wire's
+            if data is not None:  # None: an event that an SDK made in addition to the wire's
                 self._chunks += 1
                 self._parser.chunk(data)
-            return self._take()
+            return self._drain_events()
         for name, payload in body.feed(data):
-            if not accumulator.done:
+            if not state.done:
                 self._frame(name, payload)
         if body.framer is not None and body.framer.overflow:
-            self._overflow()
-        elif body.frames and accumulator.is_recognized(body.frames) and not accumulator.done:
-            body.is_recognized = self._fast_path = True  # it is this wire: from here on a piece needs no looking at
+            self._report_overflow()
+        elif body.frames and self._accumulator.is_recognized(body.frames) and not state.done:
+            body.is_recognized = self._fast_path = True
             self._framer = body.framer
-        return self._take()
+        return self._drain_events()
 
-    def _overflow(self) -> None:
-        """The framer gives nothing more: a frame is too long, or the framing itself is broken."""
+    def _check_input(self, data: Any) -> Any:
+        """Check the kind of an input; return it as bytes, as a dict, or as None if it repeats other input."""
+        kind: Literal["bytes", "dict", "object"]
+        if isinstance(data, (bytes, bytearray, memoryview)):
+            kind, data = "bytes", bytes(data)
+        elif isinstance(data, dict):
+            kind = "dict"
+        elif isinstance(data, str):
+            raise UsageError("feed() takes bytes, not str: pass the response's bytes undecoded")
+        else:
+            kind = "object"
+        if self.input_kind is None:
+            self.input_kind = kind
+            if kind == "bytes":
+                limit = self._state.limits.frame
+                self._body = ResponseBody(self.provider.traits.framing, limit, failed=self._state.status[0] >= 400)
+        elif self.input_kind != kind:
+            raise UsageError(f"feed() got {kind} after {self.input_kind}: a turn takes one kind of input")
+        return sdk_objects.to_plain(data) if kind == "object" else data
+
+    def _report_overflow(self) -> None:
+        """Report that the framer stopped: a frame exceeds its limit, or the framing itself is invalid."""
         self._fast_path = False
         framer = self._body.framer if self._body is not None else None
         if framer is not None and framer.error is not None:
-            if not self._accumulator.done:
-                self._accumulator.fail(StreamError("protocol_error", framer.error, excerpt(framer.pending)))
+            if not self._state.done:
+                self._state.fail(StreamError("protocol_error", framer.error, excerpt(framer.pending)))
         else:
-            self._accumulator.report_limit(f"a frame passed {self._accumulator.limits.frame} bytes")
+            self._state.report_limit(f"a frame exceeds {self._state.limits.frame} bytes")
 
     def close(self, error: BaseException | None = None, *, complete: bool = False) -> list[Event]:
-        """The end of the input; returns the last events. A second close does nothing.
+        """End the input. A second call does nothing.
 
         Args:
-            error: what the transport raised, where it did.
-            complete: the source itself reported an orderly end that the pieces do not show (an SDK's iterator).
+            error: the exception that the transport raised, if it did.
+            complete: the source reported an orderly end that the input does not show (an SDK's iterator).
+
+        Returns:
+            The last events of the turn.
         """
         if self._closed:
             return []
         self._closed = True
         self._fast_path = False
-        accumulator = self._accumulator
-        if self._body is not None and self._body.failed:
-            accumulator.fail(failed_response(self._body.head, *self._status))
-        elif self._status[0] >= 400 and accumulator.error is None:
-            accumulator.fail(failed_response(b"", *self._status))
-        elif self._body is not None:
-            self._close_body(self._body, judge=error is None)
-        elif error is None and not accumulator.is_recognized(self._chunks):
-            accumulator.fail(
-                StreamError("protocol_error", "nothing that was fed is of this wire")
-                if self._chunks
-                else StreamError("stream_truncated", "the body is empty")
-            )
-        if self.input_kind is not None and not accumulator.done:
+        self._close_input(judge=error is None)
+        if self.input_kind is not None and not self._state.done:
             self._parser.end()
         if error is not None:
             message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            if accumulator.confirmed:
-                accumulator.warn("transport_error", f"after the end of the answer: {message}")
+            if self._accumulator.is_confirmed:
+                self._state.warn("transport_error", f"after the end of the response: {message}")
             else:
-                accumulator.fail(StreamError("transport_error", message, raw=message))
+                self._state.fail(StreamError("transport_error", message, raw=message))
         if self._markup is not None:
             self._markup.close()
-        accumulator.close(complete=complete and error is None)
-        return self._take()
+        self._accumulator.close(complete=complete and error is None)
+        return self._drain_events()
 
-    def _check_input(self, data: Any) -> Any:
-        """Check the kind of a piece; give it as bytes or a dict."""
-        if isinstance(data, (bytes, bytearray, memoryview)):
-            door, data = "bytes", bytes(data)
-        elif isinstance(data, dict):
-            door = "dict"
-        elif isinstance(data, str):
-            raise UsageError("feed() takes bytes, not text: give it the response's bytes as they come")
-        else:
-            door = "object"
-        if self.input_kind is None:
-            self.input_kind = door
-            if door == "bytes":
-                limit = self._accumulator.limits.frame
-                self._body = ResponseBody(self.provider.framing, limit, failed=self._status[0] >= 400)
-        elif self.input_kind != door:
-            raise UsageError(f"feed() was given {door} after {self.input_kind}: one kind of piece a turn")
-        return sdk_objects.to_plain(data) if door == "object" else data
+    def _close_input(self, *, judge: bool) -> None:
+        """Report a failed response, another wire, or an empty or truncated body, at the end of the input.
+
+        Args:
+            judge: whether an incomplete frame is an error. Not after a transport error, which explains it.
+        """
+        state, body = self._state, self._body
+        if body is not None and body.failed:
+            state.fail(failed_response(body.head, *state.status))
+        elif state.status[0] >= 400 and state.error is None:
+            state.fail(failed_response(b"", *state.status))
+        elif body is not None:
+            self._close_body(body, judge=judge)
+        elif judge and not self._accumulator.is_recognized(self._chunks):
+            state.fail(
+                StreamError("protocol_error", f"no chunk has the format of {self.provider.name!r}")
+                if self._chunks
+                else StreamError("stream_truncated", "the body is empty")
+            )
 
     def _close_body(self, body: ResponseBody, *, judge: bool) -> None:
-        """What the end of the bytes completes, and whether any of it was this wire's."""
-        accumulator = self._accumulator
-        if accumulator.done:
+        state = self._state
+        if state.done:
             return
-        accumulator.at_end = True
+        state.input_ended = True
         for name, payload in body.end():
-            if judge or _is_json(payload):  # a half frame of a broken connection is not judged
+            if judge or _is_json(payload):
                 self._frame(name, payload)
-        accumulator.at_end = False
-        if judge and accumulator.error is None and not accumulator.done:
-            body.is_recognized = body.is_recognized or accumulator.is_recognized(body.frames)
-            wrong = body.diagnose()
-            if wrong is not None:
-                accumulator.fail(wrong)
+        state.input_ended = False
+        if judge and state.error is None and not state.done:
+            body.is_recognized = body.is_recognized or self._accumulator.is_recognized(body.frames)
+            error = body.diagnose()
+            if error is not None:
+                state.fail(error)
 
-    def _take(self) -> list[Event]:
+    def _drain_events(self) -> list[Event]:
         events = self._events[:]
         self._events.clear()
         return events
 
-    # ---------------------------------------------------------------- out
+    # ---------------------------------------------------------------- result
 
     @property
     def done(self) -> bool:
-        """The wire's terminator was seen, or nothing more can be read: stop reading and close the response."""
-        return self._accumulator.done
+        """Whether nothing more will be read: the terminator was seen, or an error. Stop reading, close the response."""
+        return self._state.done
 
     @property
     def closed(self) -> bool:
-        """``close`` was called."""
+        """Whether ``close`` was called."""
         return self._closed
 
     @property
     def turn_key(self) -> str | None:
-        """The stable name of the turn; None while neither the caller nor the wire gave one."""
-        return self._accumulator.turn_key or self._accumulator.response_id
-
-    @property
-    def text(self) -> str:
-        """The answer's text so far."""
-        return self._answer.text
-
-    @property
-    def reasoning(self) -> str:
-        """The reasoning so far, of every kind."""
-        return self._answer.reasoning
-
-    @property
-    def refusal(self) -> str | None:
-        """What the model said in refusal; None where it did not refuse."""
-        return self._answer.refusal
-
-    @property
-    def calls(self) -> list[ToolCall]:
-        """The client's tool calls, in order of first appearance, in every state."""
-        return self._answer.calls
-
-    def call(self, id: str) -> ToolCall:
-        """The call of that canonical id.
-
-        Raises:
-            UsageError: the turn has no such call.
-        """
-        for call in self._accumulator.choice(0).tracker.calls:
-            if call.ref is not None and call.ref.id == id:
-                return call.snapshot()
-        raise UsageError(f"this turn has no call {id!r}")
+        """The stable name of the turn; None while neither the caller nor the wire has set one."""
+        return self._state.turn_key or self._state.response_id
 
     def completed_call(self, index: int) -> ToolCall | None:
-        """A call that is known to be whole although the turn goes on, as it would run; None where that is not known.
+        """Return a call as it will run if it is complete before the turn has ended, else None.
 
-        For tools that may start before the turn has ended. The wire said that the call is over (or, on OpenAI and Azure
-        alone, its object is closed and another call began). A closed object by itself is no sign: some servers send
-        arguments anew. The turn may still fail, and then none of its calls may run.
+        For tools that may start early. A call is complete early if the wire reported its end or, on OpenAI and Azure
+        only, its object is closed and another call began. A closed object alone is not enough, because some servers
+        send arguments again. The turn may still fail, and then none of its calls may run.
 
         Args:
             index: the call's ``index``.
         """
-        if self._closed or self._accumulator.error is not None:
+        if self._closed or self._state.error is not None:
             return None
-        return self._accumulator.choice(0).completed_call(index)
-
-    @property
-    def executable(self) -> list[ToolCall]:
-        """The calls that may run: complete ones of a confirmed turn without error. Empty until the turn is closed."""
-        return self._answer.executable
-
-    @property
-    def server_calls(self) -> list[ServerCall]:
-        """The calls that the provider ran itself, with their results."""
-        return self._answer.server_calls
-
-    @property
-    def finish(self) -> Finish | None:
-        """Why the model stopped; None until the turn is closed, and where it was not confirmed."""
-        return self._answer.finish
+        return self._choice.completed_call(index)
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens counted so far; None where the wire gave none."""
+        """The tokens counted so far; None if the wire sent no figures."""
         return self._accumulator.total_usage
 
     @property
     def error(self) -> StreamError | None:
-        """What ended the turn badly; what came before stays readable."""
-        return self._accumulator.error
+        """The error that ended the turn. The content before it stays readable."""
+        return self._state.error
 
     def raise_for_error(self) -> None:
-        """Raise what ended the turn badly, if anything did.
+        """Raise the error that ended the turn, if there is one.
 
         Raises:
             StreamInterrupted: the turn's error.
         """
-        if self._accumulator.error is not None:
-            raise StreamInterrupted(self._accumulator.error, self)
+        if self._state.error is not None:
+            raise StreamInterrupted(self._state.error, self)
 
     @property
     def warnings(self) -> list[StreamWarning]:
-        """What was odd, in order."""
-        return self._accumulator.warnings
-
-    @property
-    def content(self) -> Content:
-        """The assistant's content, blocks in order, opaque state kept: ready for history."""
-        return self._answer.content
+        """The irregularities that did not end the turn, in order."""
+        return self._state.warnings
 
     @property
     def model(self) -> str | None:
-        """The model that answers, as the wire names it."""
-        return self._accumulator.model
+        """The model, as the wire names it."""
+        return self._state.model
 
     @property
     def response_id(self) -> str | None:
         """The provider's id of the response."""
-        return self._accumulator.response_id
+        return self._state.response_id
 
     @property
     def choices(self) -> list[ChoiceView]:
         """One view per choice, by number; the turn's own properties are those of choice 0."""
-        return [ChoiceView(self, answer) for _, answer in sorted(self._accumulator.choices.items())]
+        return [ChoiceView(choice, self._state) for _, choice in sorted(self._accumulator.choices.items())]
 
     def to_dict(self) -> dict[str, Any]:
-        """The turn as plain data that JSON can hold."""
-        whole: dict[str, Any] = replace_lone_surrogates(
-            msgspec.to_builtins(
-                {
-                    "provider": self.provider.name,
-                    "model": self.model,
-                    "response_id": self.response_id,
-                    "turn_key": self.turn_key,
-                    "text": self.text,
-                    "reasoning": self.reasoning,
-                    "refusal": self.refusal,
-                    "calls": self.calls,
-                    "executable": [call.id for call in self.executable],
-                    "server_calls": self.server_calls,
-                    "finish": self.finish,
-                    "usage": self.usage,
-                    "error": self.error,
-                    "warnings": self.warnings,
-                },
-                enc_hook=str,
-            )
-        )
-        return whole
+        """Return the turn as plain data for JSON."""
+        names = (
+            "model", "response_id", "turn_key", "text", "reasoning", "refusal", "calls", "executable",
+            "server_calls", "finish", "usage", "error", "warnings",
+        )  # fmt: skip
+        values: dict[str, Any] = {"provider": self.provider.name} | {name: getattr(self, name) for name in names}
+        values["executable"] = [call.id for call in self.executable]
+        plain: dict[str, Any] = replace_lone_surrogates(msgspec.to_builtins(values, enc_hook=str))
+        return plain
 
 
 def _markup_sink(accumulator: Accumulator, mode: LeakedMarkup) -> MarkupSink:
-    """What stands before the accumulator where leaked markup is not kept; few need it, so it is loaded here."""
-    from streamkit.leaked_markup import MarkupSink
+    from streamkit.leaked_markup import MarkupSink  # few turns need it
 
     return MarkupSink(accumulator, mode)
 

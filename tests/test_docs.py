@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from streamkit.calls import ErrorKind
+from streamkit.calls import ErrorKind, WarningCode
 from streamkit.execution import Ended
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "streamkit"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 RULES = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
-
-PAIRED_CODE = re.compile(r"[a-z]+(_[a-z]+)+")  # in a pair of code and sentence; others may be one word
 
 
 # ---------------------------------------------------------------- sections and tables
@@ -48,58 +43,8 @@ def rows(section: str) -> dict[str, str]:
 # ---------------------------------------------------------------- warnings
 
 
-def is_sentence(node: ast.AST) -> bool:
-    return isinstance(node, ast.JoinedStr) or (
-        isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
-    )
-
-
-def code_positions(tree: ast.AST) -> dict[str, int]:
-    """Return the position of the code in each function with parameters ``code`` and ``message``."""
-    positions = {}
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            names = [argument.arg for argument in node.args.args if argument.arg != "self"]
-            if "code" in names and "message" in names:
-                positions[node.name] = names.index("code")
-    return positions
-
-
-def warning_codes(path: Path, tree: ast.AST, positions: dict[str, int]) -> Iterator[str]:
-    """Yield the codes of the warnings that a module can give, read from its source.
-
-    A code is a literal: the argument of a function that warns, or the first of a pair of code and sentence. Anything
-    else must forward a warning that exists, which shows in its form: ``code``, ``warning.code``, ``*warning``.
-    """
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Tuple) and len(node.elts) == 2 and is_sentence(node.elts[1]):
-            first = node.elts[0]
-            if isinstance(first, ast.Constant) and PAIRED_CODE.fullmatch(str(first.value)):
-                yield str(first.value)
-        elif isinstance(node, ast.Call):
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if called not in positions or not node.args:
-                continue
-            code = node.args[min(positions[called], len(node.args) - 1)]
-            if isinstance(code, ast.Constant):
-                yield str(code.value)
-            else:
-                forwarded = isinstance(code, ast.Starred) or getattr(code, "attr", getattr(code, "id", "")) == "code"
-                assert forwarded, f"{path.name}:{code.lineno}: the code of a warning is a literal"
-
-
 def test_every_warning_code_is_documented() -> None:
-    silent = {"cli", "testing"}  # they give no warnings, and have pairs of other kinds
-    trees = {
-        path: ast.parse(path.read_text(encoding="utf-8"))
-        for path in PACKAGE.rglob("*.py")
-        if path.relative_to(PACKAGE).parts[0] not in silent
-    }
-    shared = {"StreamWarning": 0, "Warned": 0}  # the constructors, and the public functions of all modules
-    for tree in trees.values():
-        shared |= {name: place for name, place in code_positions(tree).items() if not name.startswith("_")}
-    given = {code for path, tree in trees.items() for code in warning_codes(path, tree, shared | code_positions(tree))}
-    assert given == set(rows("Warning codes"))
+    assert set(rows("Warning codes")) == set(get_args(WarningCode))
 
 
 def test_the_codes_are_in_order() -> None:

@@ -1,4 +1,4 @@
-"""Events as values: frozen, told apart by ``type``, JSON and back."""
+"""Events as values: frozen, distinguished by ``type``, encoded to JSON and decoded."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ EXAMPLES: dict[type[Any], dict[str, Any]] = {
 each = pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
 
 
-def test_the_examples_are_all_events_and_the_halves_make_the_whole() -> None:
+def test_every_event_is_a_turn_event_or_a_tool_event_and_has_an_example() -> None:
     assert set(EXAMPLES) == set(get_args(Event))
     assert set(get_args(TurnEvent)) | set(get_args(ToolEvent)) == set(get_args(Event))
     assert not set(get_args(TurnEvent)) & set(get_args(ToolEvent))
@@ -54,7 +54,7 @@ def test_the_examples_are_all_events_and_the_halves_make_the_whole() -> None:
 
 
 @each
-def test_type_is_the_name_in_snake_case(kind: type[Any]) -> None:
+def test_the_type_is_the_class_name_in_snake_case(kind: type[Any]) -> None:
     snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
     assert kind.type == snake
     assert kind(**EXAMPLES[kind]).type == snake
@@ -63,7 +63,7 @@ def test_type_is_the_name_in_snake_case(kind: type[Any]) -> None:
 
 
 @each
-def test_json_and_back(kind: type[Any]) -> None:
+def test_json_is_decoded_to_an_equal_event(kind: type[Any]) -> None:
     event = kind(**EXAMPLES[kind], choice=2)
     line = events.to_json(event)
     assert b"\n" not in line
@@ -73,7 +73,7 @@ def test_json_and_back(kind: type[Any]) -> None:
 
 
 @each
-def test_frozen_without_gc_and_of_choice_0(kind: type[Any]) -> None:
+def test_events_are_frozen_without_gc_and_belong_to_choice_0(kind: type[Any]) -> None:
     event = kind(**EXAMPLES[kind])
     assert event.choice == 0
     assert kind.__struct_config__.frozen
@@ -82,7 +82,7 @@ def test_frozen_without_gc_and_of_choice_0(kind: type[Any]) -> None:
         event.choice = 1
 
 
-def test_what_json_cannot_hold_is_written_as_text() -> None:
+def test_values_without_a_json_form_are_written_as_text() -> None:
     class Odd:
         def __str__(self) -> str:
             return "odd"
@@ -93,20 +93,20 @@ def test_what_json_cannot_hold_is_written_as_text() -> None:
 @pytest.mark.parametrize(
     "data", [b"{}", b'{"type":"no_such_event"}', b'{"type":"text"}', b"[]", b'{"type":"text","text":1}']
 )
-def test_what_is_no_event(data: bytes) -> None:
+def test_other_json_is_a_validation_error(data: bytes) -> None:
     with pytest.raises(msgspec.ValidationError):
         events.from_json(data)
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=())))
-def test_any_text_can_be_written(text: str) -> None:
-    """Half of a surrogate pair as well: a server that cuts by UTF-16 units sends one at the end of a delta."""
+def test_any_text_can_be_encoded(text: str) -> None:
+    """Also half of a surrogate pair, which a server that splits text by UTF-16 units sends at the end of a delta."""
     line = events.to_json(events.Text(text))
     assert json.loads(line)["type"] == "text"
     assert events.from_json(line).text == text or any("\ud800" <= character <= "\udfff" for character in text)  # type: ignore[union-attr]
 
 
-def test_usage_merges_by_field() -> None:
+def test_usage_is_updated_by_field() -> None:
     merged = Usage(10, 5, None, 3, None, {"a": 1}).updated_with(Usage(0, 7, 2, None, 0, {"b": 2}))
     assert merged == Usage(10, 7, 2, 3, 0, {"b": 2})
     assert Usage().updated_with(Usage(0)).input_tokens == 0

@@ -1,23 +1,29 @@
-"""The public names: all resolve, all are listed, and importing them costs nothing that is not needed."""
+"""The public names: all resolve, all are listed, and importing them loads no more than they need."""
 
 from __future__ import annotations
 
+import builtins
+import collections.abc
 import importlib
 import importlib.resources
 import inspect
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from types import ModuleType
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 import streamkit
+from streamkit import events
 
-MODULES = ["streamkit", *(found.name for found in pkgutil.walk_packages(streamkit.__path__, "streamkit."))]
-OPTIONAL = {"streamkit.cli", "streamkit.testing", "streamkit.bridges"}  # what these import comes with an extra
+MODULES = ["streamkit", *(module.name for module in pkgutil.walk_packages(streamkit.__path__, "streamkit."))]
+OPTIONAL = {"streamkit.cli", "streamkit.testing", "streamkit.bridges", "streamkit.__main__"}  # need an extra
 
-#: The names that the documentation promises.
+#: The documented names.
 CONTRACT = [
     "Turn",
     "read",
@@ -54,11 +60,15 @@ CONTRACT = [
     "UnknownProvider",
     "UnsupportedContent",
     "StreamInterrupted",
+    *("Run", "Execution", "StreamReader", "Round", "QueuedCall", "ChoiceView", "ToolChoice", "Approve", "CreateStream"),
+    *("Provider", "Traits", "WireTraits", "Accumulator", "__version__"),
+    *("Block", "TextBlock", "ImageBlock", "FileBlock", "ReasoningBlock", "ToolCallBlock", "ToolResponseBlock"),
+    *("ServerToolBlock", "OpaqueBlock", "UnknownBlock"),
 ]
 
 
-def loaded(name: str) -> ModuleType:
-    if any(name == room or name.startswith(f"{room}.") for room in OPTIONAL):
+def load(name: str) -> ModuleType:
+    if any(name == package or name.startswith(f"{package}.") for package in OPTIONAL):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as missing:  # an extra is not installed
@@ -80,7 +90,7 @@ def test_a_public_name_resolves(name: str) -> None:
 
 def test_public_names_are_unique_and_all_are_listed() -> None:
     assert len(set(streamkit.__all__)) == len(streamkit.__all__)
-    submodules = {found.name for found in pkgutil.iter_modules(streamkit.__path__)}
+    submodules = {module.name for module in pkgutil.iter_modules(streamkit.__path__)}
     allowed = {"annotations", "TYPE_CHECKING", "Any", "import_module"}
     public = {name for name in vars(streamkit) if not name.startswith("_")}
     assert public - submodules - allowed - set(streamkit.__all__) == set()
@@ -92,43 +102,49 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_the_names_that_a_module_lists_are_there(name: str) -> None:
-    module = loaded(name)
+def test_the_names_in_all_exist(name: str) -> None:
+    module = load(name)
     for listed in getattr(module, "__all__", ()):
         assert hasattr(module, listed), f"{name}.{listed}"
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_lists_its_public_classes_and_functions(name: str) -> None:
-    module = loaded(name)
+    module = load(name)
     if not hasattr(module, "__all__"):
         pytest.skip(f"{name} lists nothing")
     own = {
-        found
-        for found, value in vars(module).items()
-        if not found.startswith("_")
+        attribute
+        for attribute, value in vars(module).items()
+        if not attribute.startswith("_")
         and (inspect.isclass(value) or inspect.isfunction(value))
         and value.__module__ == module.__name__
     }
-    used_elsewhere = own - set(module.__all__)
-    sources = [other for found_name, other in sys.modules.items() if found_name in MODULES and found_name != name]
-    for found in used_elsewhere:
-        users = [other.__name__ for other in sources if vars(other).get(found) is getattr(module, found)]
-        assert not users, f"{', '.join(users)} import {name}.{found}, which {name} does not list"
+    unlisted = own - set(module.__all__)
+    others = [other for other_name, other in sys.modules.items() if other_name in MODULES and other_name != name]
+    for attribute in unlisted:
+        users = [other.__name__ for other in others if vars(other).get(attribute) is getattr(module, attribute)]
+        assert not users, f"{', '.join(users)} import {name}.{attribute}, which {name} does not list"
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_a_module_says_what_it_is(name: str) -> None:
-    module = loaded(name)
+def test_a_module_has_a_docstring(name: str) -> None:
+    module = load(name)
     assert (module.__doc__ or "").strip(), f"{name} has no docstring"
 
 
 def imported_by(statement: str) -> set[str]:
-    """The modules that a fresh interpreter has after a statement."""
+    """Return the modules that a fresh interpreter has loaded after a statement."""
     program = f"import sys; {statement}; print(' '.join(sys.modules))"
-    ran = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    return {name.partition(".")[0] for name in ran.stdout.split()}
+    process = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stderr
+    return set(process.stdout.split())
+
+
+def packages(modules: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules}
 
 
 SDKS = {"openai", "anthropic", "google", "mistralai", "groq", "cohere", "ollama", "boto3", "botocore"}
@@ -138,11 +154,88 @@ TURN = "import streamkit; t = streamkit.Turn('openai_chat'); t.feed(b'data: [DON
 @pytest.mark.parametrize("statement", ["import streamkit", TURN])
 def test_importing_and_feeding_loads_neither_pydantic_nor_anyio_nor_an_sdk(statement: str) -> None:
     heavy = SDKS | {"pydantic", "pydantic_core", "anyio", "asyncio", "trio", "sniffio", "httpx", "starlette"}
-    assert imported_by(statement) & heavy == set()
+    assert packages(imported_by(statement)) & heavy == set()
+
+
+def test_importing_the_reader_loads_anyio_but_neither_pydantic_nor_execution() -> None:
+    modules = imported_by("import streamkit.stream_reader")
+    assert "anyio" in modules
+    assert packages(modules) & (SDKS | {"pydantic", "pydantic_core", "asyncio", "trio", "httpx"}) == set()
+    assert not [name for name in modules if name.startswith("streamkit.execution")]
 
 
 def test_running_tools_loads_no_sdk() -> None:
-    assert imported_by("import streamkit; streamkit.run_loop; streamkit.tool; streamkit.Content") & SDKS == set()
+    assert (
+        packages(imported_by("import streamkit; streamkit.run_loop; streamkit.tool; streamkit.Content")) & SDKS == set()
+    )
+
+
+# ---------------------------------------------------------------- types of the signatures
+
+#: Types that a provider implements or uses (``streamkit.providers.provider``), and the choice of the accumulator.
+INTERNAL_TYPES = {"Choice", "ChoiceSink", "Parser", "RenderedMessages", "Rule", "Sink"}
+
+
+def classes_in(annotation: Any) -> set[type]:
+    """Return the classes of this package in a resolved annotation."""
+    if inspect.isclass(annotation) and not get_args(annotation):
+        return {annotation} if annotation.__module__.startswith("streamkit.") else set()
+    inner = [each for item in get_args(annotation) for each in (item if isinstance(item, list) else [item])]
+    return {found for item in inner for found in classes_in(item)}
+
+
+def functions_of(value: Any) -> Iterator[Callable[..., Any]]:
+    """Yield a public function, or the public methods and properties of a public class."""
+    if inspect.isfunction(value):
+        yield value
+    elif inspect.isclass(value):
+        for name, member in inspect.getmembers(value):
+            if name.startswith("_") and name not in ("__enter__", "__aenter__"):
+                continue
+            function = member.fget if isinstance(member, property) else member
+            if inspect.isfunction(function) and function.__module__.startswith("streamkit."):
+                yield function
+
+
+class Names(dict[str, Any]):
+    """Names of annotations; one that is imported under TYPE_CHECKING only, and not public, becomes an empty class."""
+
+    def __missing__(self, name: str) -> Any:
+        if hasattr(builtins, name):
+            return getattr(builtins, name)
+        return type(name, (), {"__module__": "streamkit.unknown"})
+
+
+def return_type(function: Callable[..., Any]) -> Any:
+    """Return the resolved return annotation of a function."""
+
+    def holder() -> None: ...
+
+    holder.__annotations__ = {"return": function.__annotations__.get("return")}
+    public = {name: getattr(streamkit, name) for name in streamkit.__all__}
+    names = Names(vars(collections.abc) | public | vars(events) | vars(sys.modules[function.__module__]))
+    return get_type_hints(holder, localns=names)["return"]
+
+
+@pytest.mark.parametrize("name", [name for name in streamkit.__all__ if callable(getattr(streamkit, name))])
+def test_every_class_that_a_public_function_returns_is_exported(name: str) -> None:
+    public = {getattr(streamkit, name) for name in streamkit.__all__ if inspect.isclass(getattr(streamkit, name))}
+    public |= {value for value in vars(events).values() if inspect.isclass(value)}
+    for function in functions_of(getattr(streamkit, name)):
+        returned = return_type(function)
+        missing = {found.__name__ for found in classes_in(returned) - public} - INTERNAL_TYPES
+        assert not missing, f"{function.__qualname__} returns {missing}"
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert streamkit.__version__ == version("streamkit")
+
+
+def test_the_package_runs_as_a_program() -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", "streamkit", "--version"], capture_output=True, text=True, check=False
+    )
+    assert (process.returncode, process.stdout.split()[0]) == (0, "streamkit")
 
 
 def test_the_package_is_typed() -> None:

@@ -1,4 +1,4 @@
-"""SDK objects become the dicts that they were made from. The SDKs' own objects are tested with their servers."""
+"""Conversion of SDK objects to dicts. The objects of the real SDKs are tested in ``tests/sdk``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wire_streams import chat, chat_call, gemini, run
 from streamkit import Turn, UsageError, sdk_objects
 
 
-class Piece(pydantic.BaseModel):
+class ChunkModel(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="allow", populate_by_name=True)
 
     index: int | None = None
@@ -25,38 +25,38 @@ class Piece(pydantic.BaseModel):
     media_type: str | None = pydantic.Field(default=None, alias="mimeType")
 
 
-class Word(enum.Enum):
+class Reason(enum.Enum):
     STOP = "STOP"
 
 
 def test_fields_that_were_not_set_are_absent() -> None:
-    assert sdk_objects.to_plain(Piece.model_validate({"finish_reason": None})) == {"finish_reason": None}
+    assert sdk_objects.to_plain(ChunkModel.model_validate({"finish_reason": None})) == {"finish_reason": None}
 
 
-def test_names_are_the_wires_own() -> None:
-    assert sdk_objects.to_plain(Piece(media_type="image/png")) == {"mimeType": "image/png"}
+def test_fields_have_the_names_of_the_wire() -> None:
+    assert sdk_objects.to_plain(ChunkModel(media_type="image/png")) == {"mimeType": "image/png"}
 
 
-def test_fields_that_the_sdk_does_not_know_are_kept() -> None:
-    assert sdk_objects.to_plain(Piece.model_validate({"index": 0, "vendor": {"a": [1]}})) == {
+def test_undeclared_fields_are_kept() -> None:
+    assert sdk_objects.to_plain(ChunkModel.model_validate({"index": 0, "vendor": {"a": [1]}})) == {
         "index": 0,
         "vendor": {"a": [1]},
     }
 
 
-def test_leaves_of_another_type_than_the_sdk_says_warn_of_nothing() -> None:
-    assert sdk_objects.to_plain(Piece.model_construct(index="seven")) == {"index": "seven"}
+def test_leaves_of_an_undeclared_type_cause_no_warning() -> None:
+    assert sdk_objects.to_plain(ChunkModel.model_construct(index="seven")) == {"index": "seven"}
 
 
-def test_bytes_are_base64_and_enums_their_values() -> None:
-    found = sdk_objects.to_plain(Piece.model_construct(signature=b"\xff\xfe", reason=Word.STOP, parts=(b"a",)))
-    assert found == {"signature": base64.b64encode(b"\xff\xfe").decode(), "reason": "STOP", "parts": ["YQ=="]}
+def test_bytes_become_base64_and_enums_their_values() -> None:
+    plain = sdk_objects.to_plain(ChunkModel.model_construct(signature=b"\xff\xfe", reason=Reason.STOP, parts=(b"a",)))
+    assert plain == {"signature": base64.b64encode(b"\xff\xfe").decode(), "reason": "STOP", "parts": ["YQ=="]}
 
 
 @pytest.mark.parametrize("make", [OrderedDict, MappingProxyType])
-def test_mappings_are_taken(make: Any) -> None:
-    piece: Mapping[str, Any] = make({"a": 1})
-    assert sdk_objects.to_plain(piece) == {"a": 1}
+def test_mappings_are_accepted(make: Any) -> None:
+    chunk: Mapping[str, Any] = make({"a": 1})
+    assert sdk_objects.to_plain(chunk) == {"a": 1}
 
 
 class WithToDict:
@@ -64,7 +64,7 @@ class WithToDict:
         return {"a": 1}
 
 
-def test_objects_with_to_dict_are_taken() -> None:
+def test_objects_with_to_dict_are_accepted() -> None:
     assert sdk_objects.to_plain(WithToDict()) == {"a": 1}
 
 
@@ -73,20 +73,20 @@ class DumpsToAList:
         return [1]
 
 
-@pytest.mark.parametrize("piece", [5, object(), [1], None, 1.5, DumpsToAList()])
-def test_what_cannot_be_read_is_a_mistake_of_the_caller(piece: Any) -> None:
-    with pytest.raises(UsageError, match=type(piece).__name__):
-        sdk_objects.to_plain(piece)
+@pytest.mark.parametrize("chunk", [5, object(), [1], None, 1.5, DumpsToAList()])
+def test_an_unsupported_object_is_a_usage_error(chunk: Any) -> None:
+    with pytest.raises(UsageError, match=type(chunk).__name__):
+        sdk_objects.to_plain(chunk)
 
 
-def test_objects_give_the_turn_that_their_dicts_give() -> None:
+def test_objects_and_their_dicts_result_in_equal_turns() -> None:
     chunks = [chat({"content": "Hi"}), chat_call('{"n":1}', id="a", name="count"), chat({}, "tool_calls")]
     by_object, _ = run("openai_chat", [pydantic.RootModel[dict[str, Any]](chunk) for chunk in chunks])
     by_dict, _ = run("openai_chat", chunks)
     assert wire_streams.summary(by_object) == wire_streams.summary(by_dict)
 
 
-def test_snake_case_of_geminis_sdk() -> None:
+def test_snake_case_names_of_the_gemini_sdk_are_read() -> None:
     dumped = [
         {
             "candidates": [
@@ -112,17 +112,17 @@ def test_snake_case_of_geminis_sdk() -> None:
     assert turn.response_id == "resp-1"
 
 
-def test_signatures_come_back_as_the_wire_has_them() -> None:
+def test_signatures_are_converted_to_the_form_of_the_wire() -> None:
     part = {"function_call": {"name": "f", "args": {}}, "thought_signature": b"\xfb\xff"}
     by_object, _ = run(
-        "gemini", [Piece.model_construct(candidates=[{"content": {"parts": [part]}, "finish_reason": "STOP"}])]
+        "gemini", [ChunkModel.model_construct(candidates=[{"content": {"parts": [part]}, "finish_reason": "STOP"}])]
     )
     wire = gemini({"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "+/8="}, finish="STOP")
     by_dict, _ = run("gemini", [wire])
     assert by_object.calls[0].metadata == by_dict.calls[0].metadata == {"thoughtSignature": "+/8="}
 
 
-def test_the_callers_dicts_are_left_alone() -> None:
+def test_dicts_of_the_caller_are_not_changed() -> None:
     for provider, chunk in (
         ("openai_chat", chat({"content": "Hi"})),
         ("anthropic", wire_streams.message_start(content=[{"type": "text", "text": "Hi"}])),

@@ -1,3 +1,5 @@
+"""``read``: sources of every kind, their end, cancellation, and leaving early."""
+
 from __future__ import annotations
 
 import gc
@@ -23,22 +25,22 @@ async def texts(events: Any) -> str:
     return "".join([event.text async for event in events if isinstance(event, Text)])
 
 
-class Pieces:
-    """A source that knows whether it was closed."""
+class AsyncSource:
+    """A source that counts how often it was closed."""
 
-    def __init__(self, pieces: list[Any], error: BaseException | None = None, endless: bool = False) -> None:
-        self.left = list(pieces)
+    def __init__(self, inputs: list[Any], error: BaseException | None = None, endless: bool = False) -> None:
+        self.remaining = list(inputs)
         self.error = error
         self.endless = endless
         self.closed = 0
 
-    def __aiter__(self) -> Pieces:
+    def __aiter__(self) -> AsyncSource:
         return self
 
     async def __anext__(self) -> Any:
         await anyio.lowlevel.checkpoint()
-        if self.left:
-            return self.left.pop(0)
+        if self.remaining:
+            return self.remaining.pop(0)
         if self.error is not None:
             raise self.error
         if self.endless:
@@ -50,18 +52,18 @@ class Pieces:
         self.closed += 1
 
 
-class SyncPieces:
-    def __init__(self, pieces: list[Any], error: BaseException | None = None) -> None:
-        self.left = list(pieces)
+class SyncSource:
+    def __init__(self, inputs: list[Any], error: BaseException | None = None) -> None:
+        self.remaining = list(inputs)
         self.error = error
         self.closed = 0
 
-    def __iter__(self) -> SyncPieces:
+    def __iter__(self) -> SyncSource:
         return self
 
     def __next__(self) -> Any:
-        if self.left:
-            return self.left.pop(0)
+        if self.remaining:
+            return self.remaining.pop(0)
         if self.error is not None:
             raise self.error
         raise StopIteration
@@ -70,10 +72,10 @@ class SyncPieces:
         self.closed += 1
 
 
-@pytest.mark.parametrize("kind", [Pieces, SyncPieces])
-@pytest.mark.parametrize("made", [answer, lambda *a: as_bytes(answer(*a))])
-async def test_a_source_is_read_to_its_end_and_closed(kind: Any, made: Any) -> None:
-    turn, source = new_turn(), kind(made("Hello."))
+@pytest.mark.parametrize("kind", [AsyncSource, SyncSource])
+@pytest.mark.parametrize("make", [answer, lambda *a: as_bytes(answer(*a))])
+async def test_a_source_is_read_to_its_end_and_closed(kind: Any, make: Any) -> None:
+    turn, source = new_turn(), kind(make("Hello."))
     assert await texts(read(turn, source)) == "Hello."
     assert turn.closed
     assert turn.error is None
@@ -83,29 +85,29 @@ async def test_a_source_is_read_to_its_end_and_closed(kind: Any, made: Any) -> N
 
 
 def test_a_sync_source_is_read_without_an_event_loop() -> None:
-    turn, source = new_turn(), SyncPieces(as_bytes(answer("Hello.")))
+    turn, source = new_turn(), SyncSource(as_bytes(answer("Hello.")))
     events = list(read(turn, source))
     assert [event.text for event in events if isinstance(event, Text)] == ["Hello."]
     assert source.closed == 1
     assert turn.error is None
 
 
-async def test_it_gives_the_events_that_feed_gives() -> None:
-    pieces = as_bytes(answer("Hi.", ("f", {"a": 1})))
+async def test_the_events_are_those_of_feed() -> None:
+    inputs = as_bytes(answer("Hi.", ("f", {"a": 1})))
     turn = new_turn()
-    expected = [event for piece in pieces for event in turn.feed(piece)] + turn.close()
-    assert [event async for event in read(new_turn(), pieces)] == expected
-    assert list(read(new_turn(), pieces)) == expected
+    expected = [event for data in inputs for event in turn.feed(data)] + turn.close()
+    assert [event async for event in read(new_turn(), inputs)] == expected
+    assert list(read(new_turn(), inputs)) == expected
 
 
-async def test_it_stops_at_the_terminator() -> None:
-    source = Pieces([*as_bytes(answer("Hi.")), b"data: never read\n\n"])
+async def test_reading_stops_at_the_terminator() -> None:
+    source = AsyncSource([*as_bytes(answer("Hi.")), b"data: never read\n\n"])
     assert await texts(read(new_turn(), source)) == "Hi."
-    assert source.left == [b"data: never read\n\n"]
+    assert source.remaining == [b"data: never read\n\n"]
     assert source.closed == 1
 
 
-@pytest.mark.parametrize("kind", [Pieces, SyncPieces])
+@pytest.mark.parametrize("kind", [AsyncSource, SyncSource])
 async def test_an_exception_of_the_source_is_the_error_of_the_turn(kind: Any) -> None:
     turn, source = new_turn(), kind(as_bytes(answer("Hi."))[:2], ConnectionResetError("peer"))
     events = [event async for event in read(turn, source)]
@@ -118,12 +120,12 @@ async def test_an_exception_of_the_source_is_the_error_of_the_turn(kind: Any) ->
 
 
 def test_an_exception_of_a_sync_source_is_the_error_of_the_turn() -> None:
-    turn, source = new_turn(), SyncPieces(as_bytes(answer("Hi."))[:2], ConnectionResetError("peer"))
+    turn, source = new_turn(), SyncSource(as_bytes(answer("Hi."))[:2], ConnectionResetError("peer"))
     assert isinstance(list(read(turn, source))[-1], Failed)
     assert source.closed == 1
 
 
-async def test_an_sdk_iterator_ends_in_order_without_a_finish_reason() -> None:
+async def test_the_end_of_an_sdk_iterator_confirms_a_turn_without_a_finish_reason() -> None:
     chunks = answer("Hi.")[:-1]
     turn = new_turn()
     events = [event async for event in read(turn, chunks)]
@@ -131,7 +133,7 @@ async def test_an_sdk_iterator_ends_in_order_without_a_finish_reason() -> None:
     assert turn.error is None
 
 
-async def test_bytes_that_end_without_a_finish_reason_were_cut() -> None:
+async def test_bytes_without_a_finish_reason_are_truncated() -> None:
     turn = new_turn()
     async for _ in read(turn, as_bytes(answer("Hi.")[:-1])[:-1]):
         pass
@@ -139,8 +141,8 @@ async def test_bytes_that_end_without_a_finish_reason_were_cut() -> None:
     assert turn.error.kind == "stream_truncated"
 
 
-async def test_cancellation_closes_turn_and_source_and_goes_on() -> None:
-    turn, source = new_turn(), Pieces(as_bytes(answer("Hi."))[:2], endless=True)
+async def test_cancellation_closes_the_turn_and_the_source_and_propagates() -> None:
+    turn, source = new_turn(), AsyncSource(as_bytes(answer("Hi."))[:2], endless=True)
     with anyio.move_on_after(0.05) as scope:
         async for _ in read(turn, source):
             pass
@@ -151,8 +153,8 @@ async def test_cancellation_closes_turn_and_source_and_goes_on() -> None:
     assert source.closed == 1
 
 
-async def test_leaving_the_block_early_closes_at_once() -> None:
-    turn, source = new_turn(), Pieces(as_bytes(answer("Hi."))[:2], endless=True)
+async def test_leaving_the_block_early_closes_the_source() -> None:
+    turn, source = new_turn(), AsyncSource(as_bytes(answer("Hi."))[:2], endless=True)
     async with read(turn, source) as events:
         async for _ in events:
             break
@@ -161,24 +163,24 @@ async def test_leaving_the_block_early_closes_at_once() -> None:
     assert turn.closed
 
 
-async def test_a_block_that_never_read_closes_the_source() -> None:
-    turn, source = new_turn(), Pieces(as_bytes(answer("Hi.")))
+async def test_a_block_without_reading_closes_the_source() -> None:
+    turn, source = new_turn(), AsyncSource(as_bytes(answer("Hi.")))
     async with read(turn, source):
         pass
     assert source.closed == 1
     assert turn.closed
 
 
-async def test_break_closes_the_source_when_the_iterator_is_let_go(anyio_backend_name: str) -> None:
+async def test_break_closes_the_source_when_the_iterator_is_collected(anyio_backend_name: str) -> None:
     if anyio_backend_name == "trio":
-        pytest.skip("trio warns of generators that are left to be collected, as it should")
-    turn, source = new_turn(), Pieces(as_bytes(answer("Hi."))[:2], endless=True)
+        pytest.skip("trio warns of generators that are left to the garbage collector")
+    turn, source = new_turn(), AsyncSource(as_bytes(answer("Hi."))[:2], endless=True)
     async for _ in read(turn, source):
         break
-    gc.disable()  # without the collector: counting references is enough
+    gc.disable()  # reference counting is enough
     try:
         with anyio.fail_after(1):
-            while not source.closed:  # noqa: ASYNC110 - the event loop closes it, and tells nobody
+            while not source.closed:  # noqa: ASYNC110 - the event loop closes it without a notification
                 await anyio.sleep(0.001)
     finally:
         gc.enable()
@@ -186,7 +188,7 @@ async def test_break_closes_the_source_when_the_iterator_is_let_go(anyio_backend
 
 
 def test_break_closes_a_sync_source_at_once() -> None:
-    turn, source = new_turn(), SyncPieces(as_bytes(answer("Hi.")))
+    turn, source = new_turn(), SyncSource(as_bytes(answer("Hi.")))
     gc.disable()
     try:
         for _ in read(turn, source):
@@ -197,49 +199,49 @@ def test_break_closes_a_sync_source_at_once() -> None:
     assert turn.closed
 
 
-def test_a_sync_block_closes_its_source() -> None:
-    source = SyncPieces(as_bytes(answer("Hi.")))
+def test_the_end_of_a_sync_block_closes_its_source() -> None:
+    source = SyncSource(as_bytes(answer("Hi.")))
     with read(new_turn(), source) as events:
         next(events)
         assert source.closed == 0
     assert source.closed == 1
 
 
-async def test_a_source_that_closes_badly_does_not_change_the_result() -> None:
-    class Sulking(Pieces):
+async def test_an_error_at_closing_the_source_does_not_change_the_result() -> None:
+    class FailsToClose(AsyncSource):
         async def aclose(self) -> None:
             raise OSError("no")
 
     turn = new_turn()
-    assert await texts(read(turn, Sulking(as_bytes(answer("Hi."))))) == "Hi."
+    assert await texts(read(turn, FailsToClose(as_bytes(answer("Hi."))))) == "Hi."
     assert turn.error is None
 
 
-async def test_an_asynchronous_source_is_refused_by_for() -> None:
+async def test_an_async_source_is_rejected_by_for() -> None:
     with pytest.raises(UsageError, match="async for"):
-        list(read(new_turn(), Pieces([])))
+        list(read(new_turn(), AsyncSource([])))
 
 
-async def test_what_is_no_source_is_refused() -> None:
+async def test_an_object_that_is_not_a_source_is_rejected() -> None:
     with pytest.raises(UsageError, match="int"):
         async for _ in read(new_turn(), 3):
             pass
 
 
-async def test_text_pieces_are_refused_and_the_source_closed() -> None:
-    source = Pieces(["data: {}"])
+async def test_a_source_of_text_is_rejected_and_closed() -> None:
+    source = AsyncSource(["data: {}"])
     with pytest.raises(UsageError, match="bytes"):
         async for _ in read(new_turn(), source):
             pass
     assert source.closed == 1
 
 
-async def test_one_whole_body_is_a_source() -> None:
+async def test_a_complete_body_is_a_source() -> None:
     body = b"".join(as_bytes(answer("Hi.")))
     assert await texts(read(new_turn(), body)) == "Hi."
-    whole = {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": {"role": "assistant"}}]}
-    whole["choices"][0] |= {"message": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"}  # type: ignore[index, operator]
-    assert await texts(read(new_turn(), whole)) == "Hi."
+    body_dict = {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": {"role": "assistant"}}]}
+    body_dict["choices"][0] |= {"message": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"}  # type: ignore[index, operator]
+    assert await texts(read(new_turn(), body_dict)) == "Hi."
 
 
 # ---------------------------------------------------------------- responses
@@ -262,7 +264,7 @@ async def test_an_httpx_response_is_read_and_closed() -> None:
     assert turn.error is None
 
 
-async def test_the_status_of_a_response_goes_to_the_turn() -> None:
+async def test_the_status_of_a_response_is_passed_to_the_turn() -> None:
     body = b'{"error": {"message": "slow down", "type": "rate_limit"}}'
     turn, http = new_turn(), httpx.AsyncClient(transport=transport(429, body, {"retry-after": "7"}))
     async with http, http.stream("POST", "http://x/") as response:
@@ -288,21 +290,21 @@ def test_a_sync_httpx_response_is_read_with_for() -> None:
     assert response.is_closed
 
 
-async def test_a_sync_httpx_response_is_read_with_async_for_as_well() -> None:
+async def test_a_sync_httpx_response_can_be_read_with_async_for() -> None:
     response = sync_response()
     assert await texts(read(new_turn(), response)) == "Hi."
     assert response.is_closed
 
 
-async def test_a_response_whose_iter_bytes_is_asynchronous() -> None:
-    class Raw:  # as openai's with_streaming_response gives it
+async def test_a_response_with_an_async_iter_bytes_is_read() -> None:
+    class Raw:  # the form of openai's with_streaming_response
         status_code = 200
         headers = httpx.Headers()
         closed = False
 
         async def iter_bytes(self) -> AsyncIterator[bytes]:
-            for piece in as_bytes(answer("Hi.")):
-                yield piece
+            for data in as_bytes(answer("Hi.")):
+                yield data
 
         async def close(self) -> None:
             self.closed = True
@@ -315,7 +317,7 @@ async def test_a_response_whose_iter_bytes_is_asynchronous() -> None:
 
 
 class Body:
-    """A response whose body goes on for a while behind the terminator, or never ends."""
+    """A response whose body ends after the terminator, or never."""
 
     status_code = 200
     headers = httpx.Headers()
@@ -327,23 +329,21 @@ class Body:
 
     async def aiter_bytes(self) -> AsyncIterator[bytes]:
         try:
-            for piece in as_bytes(answer("Hi.")):
-                yield piece
+            for data in as_bytes(answer("Hi.")):
+                yield data
             await anyio.lowlevel.checkpoint()
             if self.endless:
                 await anyio.sleep_forever()
             self.ended = "read to its end"
         finally:
-            self.ended = self.ended or "given up"
+            self.ended = self.ended or "abandoned"
 
     async def aclose(self) -> None:
         self.closed = True
 
 
-@pytest.mark.parametrize(("endless", "ended"), [(False, "read to its end"), (True, "given up")])
-async def test_the_end_of_a_body_is_read_where_it_comes_at_once_so_that_its_connection_serves_again(
-    endless: bool, ended: str
-) -> None:
+@pytest.mark.parametrize(("endless", "ended"), [(False, "read to its end"), (True, "abandoned")])
+async def test_the_body_is_read_to_its_end_if_it_ends_at_once(endless: bool, ended: str) -> None:
     response = Body(endless)
     with anyio.fail_after(2):
         assert await texts(read(new_turn(), response)) == "Hi."

@@ -1,4 +1,4 @@
-"""What people see of a turn: misuse, bodies that are no stream, failures, limits, several answers."""
+"""The public behaviour of a turn: misuse, bodies that are not streams, failures, limits, several choices."""
 
 from __future__ import annotations
 
@@ -41,39 +41,39 @@ HTML = b"<!DOCTYPE html>\n<html><body>\n\n<h1>502 Bad Gateway</h1></body></html>
 each_wire = pytest.mark.parametrize("wire", WIRES)
 
 
-def kinds(pieces: list[bytes], provider: str = "openai_chat", **options: Any) -> tuple[Any, ...]:
-    """The error's kind, message and raw."""
-    error = run(provider, pieces, **options)[0].error
+def kinds(inputs: list[bytes], provider: str = "openai_chat", **options: Any) -> tuple[Any, ...]:
+    """Return the kind, message and raw value of the turn's error."""
+    error = run(provider, inputs, **options)[0].error
     return (None, None, None) if error is None else (error.kind, error.message, error.raw)
 
 
 # ---------------------------------------------------------------- misuse
 
 
-def test_an_unknown_provider_is_answered_with_the_names_there_are() -> None:
-    with pytest.raises(UnknownProvider, match="opnai_chat") as caught:
+def test_an_unknown_provider_raises_an_error_that_lists_the_registered_names() -> None:
+    with pytest.raises(UnknownProvider, match="opnai_chat") as raised:
         Turn("opnai_chat")
-    assert isinstance(caught.value, UsageError)
+    assert isinstance(raised.value, UsageError)
     for name in providers.names():
-        assert name in str(caught.value)
+        assert name in str(raised.value)
 
 
-def test_what_is_no_provider_is_refused() -> None:
+def test_an_object_that_is_not_a_provider_is_rejected() -> None:
     with pytest.raises(UsageError, match="int"):
         Turn(7)  # type: ignore[arg-type]
 
 
-def test_feed_after_close() -> None:
+def test_feed_after_close_is_a_usage_error() -> None:
     turn = Turn("openai_chat")
     turn.close()
     with pytest.raises(UsageError, match="close"):
         turn.feed(b"data: {}\n\n")
 
 
-@pytest.mark.parametrize("hot", [False, True])
-def test_feed_after_close_of_a_turn_that_was_fed(hot: bool) -> None:
+@pytest.mark.parametrize("recognized", [False, True])
+def test_feed_after_close_of_a_fed_turn_is_a_usage_error(recognized: bool) -> None:
     turn = Turn("openai_chat")
-    turn.feed(chat_bytes(HELLO["openai_chat"], done=False) if hot else b"da")
+    turn.feed(chat_bytes(HELLO["openai_chat"], done=False) if recognized else b"da")
     turn.close()
     with pytest.raises(UsageError, match="close"):
         turn.feed(b"data: {}\n\n")
@@ -87,25 +87,25 @@ def test_feed_after_close_of_a_turn_that_was_fed(hot: bool) -> None:
         ({"choices": []}, b"data: {}\n\n"),
     ],
 )
-def test_another_kind_of_piece(first: Any, second: Any) -> None:
+def test_a_second_kind_of_input_is_a_usage_error(first: Any, second: Any) -> None:
     turn = Turn("openai_chat")
     turn.feed(first)
     with pytest.raises(UsageError, match=r"(bytes|dict)"):
         turn.feed(second)
 
 
-@pytest.mark.parametrize("piece", ["data: {}", 5, None, [b"data"], object()])
+@pytest.mark.parametrize("data", ["data: {}", 5, None, [b"data"], object()])
 @pytest.mark.parametrize("before", [b"", chat_bytes(HELLO["openai_chat"], done=False)])
-def test_pieces_that_are_no_pieces(piece: Any, before: bytes) -> None:
+def test_input_of_an_unsupported_type_is_a_usage_error(data: Any, before: bytes) -> None:
     turn = Turn("openai_chat")
     if before:
         turn.feed(before)
     with pytest.raises(UsageError):
-        turn.feed(piece)
+        turn.feed(data)
 
 
-def test_text_is_refused_with_what_to_do_instead() -> None:
-    with pytest.raises(UsageError, match="bytes, not text"):
+def test_the_error_for_text_names_the_alternative() -> None:
+    with pytest.raises(UsageError, match="bytes, not str"):
         Turn("openai_chat").feed("data: {}\n\n")
 
 
@@ -116,14 +116,14 @@ def test_bytearray_and_memoryview_are_bytes() -> None:
         assert turn.text == "Hello"
 
 
-def test_response_after_feed() -> None:
+def test_response_after_feed_is_a_usage_error() -> None:
     turn = Turn("openai_chat")
     turn.feed(b"data")
     with pytest.raises(UsageError, match="before"):
         turn.response(200)
 
 
-def test_a_call_that_is_not_there() -> None:
+def test_an_unknown_call_is_a_usage_error() -> None:
     turn, _ = run("openai_chat", [chat_bytes([chat_call("{}", id="a", name="f"), chat({}, "tool_calls")])])
     (call,) = turn.calls
     assert turn.call(call.id) == call
@@ -131,40 +131,40 @@ def test_a_call_that_is_not_there() -> None:
         turn.call("a")
 
 
-# ---------------------------------------------------------------- bodies that are no stream
+# ---------------------------------------------------------------- bodies that are not streams
 
 
 @each_wire
-def test_a_page_instead_of_a_stream(wire: str) -> None:
-    for pieces in wire_streams.cuts(HTML):
-        kind, message, raw = kinds(pieces, wire)
+def test_an_html_page_is_a_protocol_error(wire: str) -> None:
+    for inputs in wire_streams.cuts(HTML):
+        kind, message, raw = kinds(inputs, wire)
         assert kind == "protocol_error"
         assert "HTML" in message
         assert raw.startswith("<!DOCTYPE html>")
 
 
 @each_wire
-def test_an_error_body(wire: str) -> None:
+def test_an_error_body_is_a_provider_error(wire: str) -> None:
     body = json.dumps({"error": {"message": "No such model", "type": "not_found", "code": 404}}).encode()
-    for pieces in [*wire_streams.cuts(body), [json.loads(body)]]:
-        kind, message, raw = kinds(pieces, wire)
+    for inputs in [*wire_streams.cuts(body), [json.loads(body)]]:
+        kind, message, raw = kinds(inputs, wire)
         assert (kind, message) == ("provider_error", "No such model")
         assert raw["type"] == "not_found"
 
 
 @each_wire
 @pytest.mark.parametrize("body", [b'{"detail":"Not Found"}', b'[{"x":1}]', b'{"models":[]}'])
-def test_another_document(wire: str, body: bytes) -> None:
-    for pieces in wire_streams.cuts(body):
-        kind, _, raw = kinds(pieces, wire)
+def test_another_json_document_is_a_protocol_error(wire: str, body: bytes) -> None:
+    for inputs in wire_streams.cuts(body):
+        kind, _, raw = kinds(inputs, wire)
         assert kind == "protocol_error"
         assert raw == body.decode()
 
 
 @each_wire
-def test_plain_text(wire: str) -> None:
-    for pieces in wire_streams.cuts(b"no healthy upstream"):
-        assert kinds(pieces, wire)[::2] == ("protocol_error", "no healthy upstream")
+def test_plain_text_is_a_protocol_error(wire: str) -> None:
+    for inputs in wire_streams.cuts(b"no healthy upstream"):
+        assert kinds(inputs, wire)[::2] == ("protocol_error", "no healthy upstream")
 
 
 @each_wire
@@ -176,54 +176,54 @@ def test_the_beginning_of_a_foreign_body_is_in_the_error(wire: str) -> None:
 
 
 @each_wire
-@pytest.mark.parametrize("pieces", [[], [b""], [b"\n\n"], [b"\xef\xbb\xbf"], [b": one\n\n: two\n\n"], [b"  "]])
-def test_nothing_came(wire: str, pieces: list[bytes]) -> None:
-    turn, seen = run(wire, pieces)
+@pytest.mark.parametrize("inputs", [[], [b""], [b"\n\n"], [b"\xef\xbb\xbf"], [b": one\n\n: two\n\n"], [b"  "]])
+def test_an_empty_body_is_truncated(wire: str, inputs: list[bytes]) -> None:
+    turn, seen = run(wire, inputs)
     assert turn.error is not None
     assert turn.error.kind == "stream_truncated"
     assert [type(event) for event in seen] == [Failed]
 
 
 @each_wire
-def test_no_dict_came(wire: str) -> None:
+def test_no_recognized_dict_is_an_error(wire: str) -> None:
     turn, _ = run(wire, [])
     assert turn.error is not None
     assert run(wire, [{"x": 1}])[0].error.kind == "protocol_error"  # type: ignore[union-attr]
 
 
-def test_an_iterator_without_pieces_is_an_empty_body() -> None:
+def test_an_empty_iterator_is_an_empty_body() -> None:
     turn, _ = run("openai_chat", [], complete=True)
     assert turn.error is not None
     assert turn.error.kind == "stream_truncated"
 
 
-def test_a_document_that_was_cut() -> None:
+def test_an_incomplete_document_is_truncated() -> None:
     assert kinds([b'{"id":"chatcmpl-1","choices":[{"ind'])[0] == "stream_truncated"
 
 
 @each_wire
-def test_one_known_frame_makes_it_this_wire(wire: str) -> None:
+def test_one_recognized_frame_identifies_the_wire(wire: str) -> None:
     odd = [{"type": "vendor_thing", "n": n} for n in range(9)]
-    for pieces in wire_streams.cuts(framed(wire, [*odd, HELLO[wire][0], *odd, *HELLO[wire][1:]])):
-        turn, _ = run(wire, pieces)
+    for inputs in wire_streams.cuts(framed(wire, [*odd, HELLO[wire][0], *odd, *HELLO[wire][1:]])):
+        turn, _ = run(wire, inputs)
         assert turn.error is None
         assert turn.text == "Hello"
 
 
-def test_a_known_chunk_with_something_unknown_in_it_is_known() -> None:
-    """Several odd things in one chunk are not several odd chunks."""
+def test_a_recognized_chunk_with_unknown_fields_is_recognized() -> None:
+    """Several unknown fields in one chunk do not count as several unknown chunks."""
     audio = {"audio": {"data": "AA=="}}
     chunks = [
         chat({"role": "assistant", "content": "Hi"}),
         {**chat(), "choices": [{"index": n, "delta": audio, "finish_reason": "stop"} for n in range(3)]},
     ]
-    for pieces in [*wire_streams.cuts(chat_bytes(chunks, done=False)), chunks]:
-        turn, _ = run("openai_chat", pieces)
+    for inputs in [*wire_streams.cuts(chat_bytes(chunks, done=False)), chunks]:
+        turn, _ = run("openai_chat", inputs)
         assert turn.error is None
         assert turn.text == "Hi"
 
 
-def test_a_whole_message_with_an_odd_block_is_a_message() -> None:
+def test_a_complete_message_with_an_unknown_block_is_recognized() -> None:
     body = {
         "id": "msg_1",
         "type": "message",
@@ -231,23 +231,23 @@ def test_a_whole_message_with_an_odd_block_is_a_message() -> None:
         "content": [5, {"type": "text", "text": "Hi"}],
         "stop_reason": "end_turn",
     }
-    for pieces in [*wire_streams.cuts(json.dumps(body).encode()), [body]]:
-        turn, _ = run("anthropic", pieces)
+    for inputs in [*wire_streams.cuts(json.dumps(body).encode()), [body]]:
+        turn, _ = run("anthropic", inputs)
         assert turn.error is None
         assert turn.text == "Hi"
 
 
-# ---------------------------------------------------------------- failures on the way
+# ---------------------------------------------------------------- failures
 
 
 @each_wire
-def test_broken_json_in_one_frame(wire: str) -> None:
+def test_invalid_json_in_a_frame_ends_the_turn(wire: str) -> None:
     broken = framed(wire, HELLO[wire][:-1], done=False) + b"data: {,}\n\n"
     more = framed(wire, HELLO[wire])
-    for pieces in wire_streams.cuts(broken):
+    for inputs in wire_streams.cuts(broken):
         turn = Turn(wire, turn_key="turn-1")
-        for piece in pieces:
-            turn.feed(piece)
+        for data in inputs:
+            turn.feed(data)
         assert turn.done
         assert turn.feed(more) == []
         turn.close()
@@ -259,10 +259,10 @@ def test_broken_json_in_one_frame(wire: str) -> None:
 
 
 @each_wire
-def test_the_end_inside_a_frame(wire: str) -> None:
-    whole = framed(wire, HELLO[wire][:-1], done=False)
-    for pieces in wire_streams.cuts(whole + b'data: {"choi'):
-        turn, _ = run(wire, pieces)
+def test_the_end_inside_a_frame_is_truncated(wire: str) -> None:
+    complete = framed(wire, HELLO[wire][:-1], done=False)
+    for inputs in wire_streams.cuts(complete + b'data: {"choi'):
+        turn, _ = run(wire, inputs)
         assert turn.text == "Hello"
         assert turn.error is not None
         assert turn.error.kind == "stream_truncated"
@@ -270,8 +270,8 @@ def test_the_end_inside_a_frame(wire: str) -> None:
 
 def test_a_failed_status_makes_the_body_an_error() -> None:
     body = b'{"error":{"message":"Slow down","type":"rate_limit"}}'
-    for pieces in wire_streams.cuts(body):
-        turn, _ = run("openai_chat", pieces, response=(429, {"Retry-After": "12", "X-Other": "1"}))
+    for inputs in wire_streams.cuts(body):
+        turn, _ = run("openai_chat", inputs, response=(429, {"Retry-After": "12", "X-Other": "1"}))
         error = turn.error
         assert error is not None
         assert (error.kind, error.message, error.status, error.retry_after) == (
@@ -298,7 +298,7 @@ def test_a_failed_status_makes_the_body_an_error() -> None:
         (None, None),
     ],
 )
-def test_retry_after(headers: dict[str, str] | None, seconds: float | None) -> None:
+def test_retry_after_is_read_in_seconds(headers: dict[str, str] | None, seconds: float | None) -> None:
     turn = Turn("openai_chat")
     turn.response(503, headers)
     turn.close()
@@ -306,15 +306,15 @@ def test_retry_after(headers: dict[str, str] | None, seconds: float | None) -> N
     assert turn.error.retry_after == seconds
 
 
-def test_a_failed_status_with_a_page_or_nothing() -> None:
-    for pieces in ([HTML], [b""], []):
-        turn, _ = run("openai_chat", pieces, response=(502, {}))
+def test_a_failed_status_with_a_page_or_an_empty_body_is_a_provider_error() -> None:
+    for inputs in ([HTML], [b""], []):
+        turn, _ = run("openai_chat", inputs, response=(502, {}))
         assert turn.error is not None
         assert (turn.error.kind, turn.error.status) == ("provider_error", 502)
         assert turn.error.message
 
 
-def test_a_failed_status_by_the_dict_door() -> None:
+def test_a_failed_status_applies_to_dict_input() -> None:
     turn, _ = run("openai_chat", [{"error": {"message": "Slow down"}}], response=(429, {"retry-after": "2"}))
     assert turn.error is not None
     assert (turn.error.kind, turn.error.message, turn.error.status, turn.error.retry_after) == (
@@ -325,14 +325,14 @@ def test_a_failed_status_by_the_dict_door() -> None:
     )
 
 
-def test_a_good_status_changes_nothing() -> None:
+def test_a_successful_status_has_no_effect() -> None:
     turn, _ = run("openai_chat", [chat_bytes(HELLO["openai_chat"])], response=(200, {"retry-after": "9"}))
     assert turn.error is None
 
 
-def test_close_with_an_error_before_the_answer_is_confirmed() -> None:
-    pieces = [chat_bytes([chat_call('{"x":1}', id="a", name="f")], done=False)]
-    turn, seen = run("openai_chat", pieces, error=ConnectionResetError("peer left"))
+def test_a_transport_error_before_confirmation_is_the_error_of_the_turn() -> None:
+    inputs = [chat_bytes([chat_call('{"x":1}', id="a", name="f")], done=False)]
+    turn, seen = run("openai_chat", inputs, error=ConnectionResetError("peer left"))
     assert turn.error is not None
     assert turn.error.kind == "transport_error"
     assert "peer left" in turn.error.message
@@ -342,29 +342,29 @@ def test_close_with_an_error_before_the_answer_is_confirmed() -> None:
 
 
 @each_wire
-def test_close_with_an_error_after_the_answer_is_confirmed(wire: str) -> None:
+def test_a_transport_error_after_confirmation_is_a_warning(wire: str) -> None:
     turn, _ = run(wire, [framed(wire, HELLO[wire], done=False)], error=TimeoutError())
     assert turn.error is None
     assert turn.finish is not None
     assert [warning.code for warning in turn.warnings] == ["transport_error"]
 
 
-def test_close_with_an_error_before_anything_came() -> None:
+def test_a_transport_error_before_any_input_is_the_error_of_the_turn() -> None:
     turn, _ = run("openai_chat", [], error=OSError("no route"))
     assert turn.error is not None
     assert turn.error.kind == "transport_error"
 
 
 @pytest.mark.parametrize("end", [b'data: {"id":"chatcmpl-1","choi', b"data: [DO", b"da", b"data: {}"])
-def test_half_a_frame_is_not_judged_where_the_connection_broke(end: bytes) -> None:
-    pieces = [chat_bytes([chat({"content": "Hel"})], done=False) + end]
-    turn, _ = run("openai_chat", pieces, error=ConnectionResetError("reset"))
+def test_an_incomplete_frame_before_a_transport_error_is_no_error(end: bytes) -> None:
+    inputs = [chat_bytes([chat({"content": "Hel"})], done=False) + end]
+    turn, _ = run("openai_chat", inputs, error=ConnectionResetError("reset"))
     assert turn.error is not None
     assert turn.error.kind == "transport_error"
     assert turn.text == "Hel"
 
 
-def test_close_twice() -> None:
+def test_a_second_close_has_no_effect() -> None:
     turn = Turn("openai_chat")
     turn.feed(chat_bytes(HELLO["openai_chat"]))
     assert [type(event) for event in turn.close()] == [Finished]
@@ -373,7 +373,7 @@ def test_close_twice() -> None:
     assert turn.error is None
 
 
-def test_done_at_the_terminator() -> None:
+def test_a_turn_is_done_at_the_terminator() -> None:
     turn = Turn("openai_chat")
     turn.feed(chat_bytes(HELLO["openai_chat"], done=False))
     assert not turn.done  # a reason does not end the turn: usage follows
@@ -382,17 +382,17 @@ def test_done_at_the_terminator() -> None:
     assert not turn.closed
 
 
-def test_raise_for_error() -> None:
+def test_raise_for_error_raises_the_error_of_the_turn() -> None:
     good, _ = run("openai_chat", [chat_bytes(HELLO["openai_chat"])])
     good.raise_for_error()
     bad, _ = run("openai_chat", [HTML])
-    with pytest.raises(StreamInterrupted, match="protocol_error") as caught:
+    with pytest.raises(StreamInterrupted, match="protocol_error") as raised:
         bad.raise_for_error()
-    assert caught.value.turn is bad
-    assert caught.value.error is bad.error
+    assert raised.value.turn is bad
+    assert raised.value.error is bad.error
 
 
-def test_nothing_runs_and_nothing_is_finished_before_the_close() -> None:
+def test_no_call_is_executable_and_no_finish_is_set_before_close() -> None:
     turn = Turn("openai_chat", turn_key="turn-1")
     turn.feed(chat_bytes([chat_call('{"x":1}', id="a", name="f"), chat({}, "tool_calls")]))
     assert turn.executable == []
@@ -403,7 +403,7 @@ def test_nothing_runs_and_nothing_is_finished_before_the_close() -> None:
     assert [call.arguments for call in turn.executable] == [{"x": 1}]
 
 
-# ---------------------------------------------------------------- whole bodies
+# ---------------------------------------------------------------- complete bodies
 
 CHAT_BODY = {
     "id": "chatcmpl-1",
@@ -442,12 +442,12 @@ GEMINI_BODY = gemini(
 @pytest.mark.parametrize(
     ("wire", "body"), [("openai_chat", CHAT_BODY), ("anthropic", ANTHROPIC_BODY), ("gemini", GEMINI_BODY)]
 )
-def test_a_body_that_was_not_streamed(wire: str, body: dict[str, Any]) -> None:
-    ways = [*wire_streams.cuts(json.dumps(body, indent=1).encode()), [body]]
+def test_a_body_that_was_not_streamed_is_read_as_a_turn(wire: str, body: dict[str, Any]) -> None:
+    input_kinds = [*wire_streams.cuts(json.dumps(body, indent=1).encode()), [body]]
     if wire == "gemini":
-        ways += wire_streams.cuts(gemini_array([body]))
-    for pieces in ways:
-        turn, _ = run(wire, pieces)
+        input_kinds += wire_streams.cuts(gemini_array([body]))
+    for inputs in input_kinds:
+        turn, _ = run(wire, inputs)
         assert turn.error is None
         assert turn.text == "Hi"
         assert [(call.raw_id, call.name, call.arguments) for call in turn.executable] == [("a", "f", {"x": 1})]
@@ -458,9 +458,9 @@ def test_a_body_that_was_not_streamed(wire: str, body: dict[str, Any]) -> None:
 
 
 @each_wire
-def test_an_array_of_chunks(wire: str) -> None:
-    for pieces in wire_streams.cuts(gemini_array(HELLO[wire])):
-        turn, _ = run(wire, pieces)
+def test_an_array_of_chunks_is_read_as_a_stream(wire: str) -> None:
+    for inputs in wire_streams.cuts(gemini_array(HELLO[wire])):
+        turn, _ = run(wire, inputs)
         assert turn.text == "Hello"
         assert turn.error is None
 
@@ -468,15 +468,15 @@ def test_an_array_of_chunks(wire: str) -> None:
 # ---------------------------------------------------------------- limits
 
 
-def limited(pieces_of: bytes, **limits: int) -> list[tuple[Any, ...]]:
-    """What a limit makes of a stream, for every cut of it."""
-    found = []
-    for pieces in wire_streams.cuts(pieces_of):
-        turn, seen = run("openai_chat", pieces, limits=Limits(**limits))
-        told = "".join(event.arguments_delta for event in seen if isinstance(event, ToolCallDelta))
-        found.append((turn.error and turn.error.kind, turn.text, [c.arguments_text for c in turn.calls], told))
+def results_under_limits(stream: bytes, **limits: int) -> list[tuple[Any, ...]]:
+    """Return the result of a stream under a limit, for every split of its bytes."""
+    results = []
+    for inputs in wire_streams.cuts(stream):
+        turn, seen = run("openai_chat", inputs, limits=Limits(**limits))
+        deltas = "".join(event.arguments_delta for event in seen if isinstance(event, ToolCallDelta))
+        results.append((turn.error and turn.error.kind, turn.text, [c.arguments_text for c in turn.calls], deltas))
         assert not turn.executable or turn.error is None
-    return found
+    return results
 
 
 LIMITED = [
@@ -490,31 +490,31 @@ LIMITED = [
 
 
 @pytest.mark.parametrize(("name", "limit", "chunks"), LIMITED)
-def test_a_limit_ends_the_turn_the_same_for_every_cut(name: str, limit: int, chunks: list[Any]) -> None:
+def test_a_limit_ends_the_turn_equally_for_every_split(name: str, limit: int, chunks: list[Any]) -> None:
     stream = chat_bytes([*chunks, chat({}, "stop")])
-    found = limited(stream, **{name: limit})
-    assert found[0][0] == "limit_exceeded"
-    assert all(other == found[0] for other in found)
-    assert all(error is None for error, *_ in limited(stream, **{name: limit * 100}))
+    results = results_under_limits(stream, **{name: limit})
+    assert results[0][0] == "limit_exceeded"
+    assert all(other == results[0] for other in results)
+    assert all(error is None for error, *_ in results_under_limits(stream, **{name: limit * 100}))
 
 
 @pytest.mark.parametrize(("name", "limit", "chunks"), [entry for entry in LIMITED if entry[0] != "frame"])
-def test_a_limit_ends_the_turn_by_every_door(name: str, limit: int, chunks: list[Any]) -> None:
+def test_a_limit_ends_the_turn_equally_for_every_input_kind(name: str, limit: int, chunks: list[Any]) -> None:
     turns = [
-        run("openai_chat", pieces, limits=Limits(**{name: limit}))[0]
-        for pieces in ([chat_bytes([*chunks, chat({}, "stop")])], [*chunks, chat({}, "stop")])
+        run("openai_chat", inputs, limits=Limits(**{name: limit}))[0]
+        for inputs in ([chat_bytes([*chunks, chat({}, "stop")])], [*chunks, chat({}, "stop")])
     ]
     by_bytes, by_dict = (wire_streams.summary(turn) for turn in turns)
     assert by_bytes == by_dict
 
 
-def test_exactly_at_the_limit_is_within_it() -> None:
+def test_arguments_of_exactly_the_limit_are_accepted() -> None:
     stream = chat_bytes([chat_call('{"x":"12345"}', id="a", name="f"), chat({}, "stop")])
     assert run("openai_chat", [stream], limits=Limits(arguments=13))[0].error is None
     assert run("openai_chat", [stream], limits=Limits(arguments=12))[0].error is not None
 
 
-def test_after_a_limit_nothing_more_is_read() -> None:
+def test_input_after_a_limit_is_not_read() -> None:
     turn = Turn("openai_chat", limits=Limits(text=3))
     turn.feed(chat_bytes([chat({"content": "1234"})], done=False))
     assert turn.done
@@ -524,17 +524,17 @@ def test_after_a_limit_nothing_more_is_read() -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_frame_nested_very_deeply(wire: str) -> None:
+def test_a_very_deeply_nested_frame_is_an_error(wire: str) -> None:
     deep = b"data: " + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"\n\n"
     turn, _ = run(wire, [deep])
     assert turn.error is not None
     assert turn.error.kind in ("limit_exceeded", "protocol_error")
 
 
-# ---------------------------------------------------------------- several answers, identity, plain data
+# ---------------------------------------------------------------- several choices, identity, plain data
 
 
-def several() -> bytes:
+def two_choices() -> bytes:
     return chat_bytes(
         [
             {
@@ -552,9 +552,9 @@ def several() -> bytes:
     )
 
 
-def test_several_answers_are_kept_apart() -> None:
-    for pieces in wire_streams.cuts(several()):
-        turn, seen = run("openai_chat", pieces)
+def test_choices_are_separate() -> None:
+    for inputs in wire_streams.cuts(two_choices()):
+        turn, seen = run("openai_chat", inputs)
         assert [(view.index, view.text) for view in turn.choices] == [(0, "A"), (1, "B")]
         assert [view.finish.reason for view in turn.choices if view.finish] == ["length", "tool_calls"]
         assert (turn.text, turn.finish and turn.finish.reason) == ("A", "length")
@@ -566,60 +566,60 @@ def test_several_answers_are_kept_apart() -> None:
         assert [block.type for block in turn.choices[1].content.blocks] == ["text", "tool_call"]
 
 
-def test_an_answer_without_an_end_makes_the_turn_a_cut_one() -> None:
+def test_a_choice_without_an_end_makes_the_turn_truncated() -> None:
     chunks = [chat({"content": "A"}), chat({"content": "B"}, index=1), chat({}, "stop")]
     turn, _ = run("openai_chat", [chat_bytes(chunks, done=False)])
     assert turn.error is not None
     assert turn.error.kind == "stream_truncated"
 
 
-def test_an_invented_choice_number_fills_no_memory() -> None:
+def test_many_choice_numbers_end_the_turn() -> None:
     chunks = [chat({"content": "x"}, index=n) for n in range(0, 5000, 7)]
     turn, _ = run("openai_chat", [chat_bytes(chunks)])
     assert turn.error is not None
     assert turn.error.kind == "limit_exceeded"
 
 
-def test_the_same_turn_key_gives_the_same_ids_and_another_gives_others() -> None:
+def test_ids_depend_on_the_turn_key() -> None:
     stream = chat_bytes([chat_call("{}", id="a", name="f"), chat({}, "tool_calls")])
     ids = [run("openai_chat", [stream], key=key)[0].calls[0].id for key in ("one", "one", "two")]
     assert ids[0] == ids[1] != ids[2]
 
 
-def test_the_response_id_is_the_turn_key_where_none_was_given() -> None:
+def test_the_response_id_is_the_default_turn_key() -> None:
     stream = chat_bytes([chat_call("{}", id="a", name="f"), chat({}, "tool_calls")])
     by_wire, _ = run("openai_chat", [stream], key=None)
-    by_hand, _ = run("openai_chat", [stream], key="chatcmpl-1")
+    by_caller, _ = run("openai_chat", [stream], key="chatcmpl-1")
     assert by_wire.turn_key == "chatcmpl-1"
-    assert by_wire.calls == by_hand.calls
+    assert by_wire.calls == by_caller.calls
 
 
-def test_the_provider_is_a_part_of_the_id() -> None:
+def test_ids_depend_on_the_provider() -> None:
     stream = chat_bytes([chat_call("{}", id="a", name="f"), chat({}, "tool_calls")])
     assert run("openai_chat", [stream])[0].calls[0].id != run("azure_openai", [stream])[0].calls[0].id
 
 
-def test_a_provider_may_be_an_object() -> None:
+def test_the_provider_may_be_an_object() -> None:
     turn, _ = run(providers.get("openai_chat"), [chat_bytes(HELLO["openai_chat"])])
     assert turn.text == "Hello"
     assert turn.provider.name == "openai_chat"
 
 
 @each_wire
-def test_to_dict_is_json(wire: str) -> None:
+def test_to_dict_returns_json_data(wire: str) -> None:
     turn, _ = run(wire, [framed(wire, HELLO[wire])])
-    whole = turn.to_dict()
-    assert json.loads(json.dumps(whole)) == whole
-    assert json.loads(msgspec.json.encode(whole)) == whole
-    assert whole["provider"] == wire
-    assert whole["text"] == "Hello"
-    assert {"calls", "executable", "finish", "usage", "error", "warnings", "turn_key", "response_id"} <= set(whole)
+    complete = turn.to_dict()
+    assert json.loads(json.dumps(complete)) == complete
+    assert json.loads(msgspec.json.encode(complete)) == complete
+    assert complete["provider"] == wire
+    assert complete["text"] == "Hello"
+    assert {"calls", "executable", "finish", "usage", "error", "warnings", "turn_key", "response_id"} <= set(complete)
 
 
 HALF = b"\\ud83d"  # half of a surrogate pair, as JSON writes it
 
 
-def test_half_a_surrogate_pair_in_text_is_replaced() -> None:
+def test_half_of_a_surrogate_pair_in_text_is_replaced() -> None:
     stream = b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"a%b"},"finish_reason":"stop"}]}\n\n' % HALF
     turn, _ = run("openai_chat", [stream])
     assert turn.text == "a\ufffd"
@@ -638,19 +638,19 @@ def test_half_a_surrogate_pair_in_text_is_replaced() -> None:
         b'{"id":"c","choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"%b"}}]}}]}',
     ],
 )
-def test_half_a_surrogate_pair_anywhere_leaves_plain_data(chunk: bytes) -> None:
+def test_half_of_a_surrogate_pair_in_any_field_can_be_encoded(chunk: bytes) -> None:
     turn, _ = run("openai_chat", [b"data: " + chunk % HALF + b"\n\ndata: [DONE]\n\n"])
     assert msgspec.json.encode(turn.to_dict())
     assert turn.content.model_dump_json()
 
 
-def test_who_answers_is_known_as_soon_as_the_wire_says_so() -> None:
+def test_model_and_response_id_are_set_by_the_first_chunk() -> None:
     turn = Turn("anthropic")
     turn.feed(anthropic_bytes([message_start(model="m-9", id="msg_9")]))
     assert (turn.model, turn.response_id, turn.turn_key) == ("m-9", "msg_9", "msg_9")
 
 
-def test_content_is_ready_for_history() -> None:
+def test_content_has_the_blocks_for_history() -> None:
     chunks = [
         gemini({"text": "Hm", "thought": True}),
         gemini({"text": "Hi"}),
@@ -669,7 +669,7 @@ def test_content_is_ready_for_history() -> None:
     assert call.metadata["thoughtSignature"] == "c2ln"
 
 
-def test_content_of_calls_that_are_not_whole_is_legal() -> None:
+def test_content_of_incomplete_and_invalid_calls_is_legal() -> None:
     chunks = [
         chat_call('{"x":', index=0, id="a", name="f"),
         chat_call("[1]", index=1, id="b", name="g"),
@@ -681,15 +681,17 @@ def test_content_of_calls_that_are_not_whole_is_legal() -> None:
         assert block_.metadata["raw_arguments"] == text
 
 
-def test_one_byte_at_a_time_gives_every_event_as_soon_as_it_is_whole() -> None:
+def test_an_event_is_returned_with_the_byte_that_completes_its_frame() -> None:
     turn = Turn("openai_chat", turn_key="turn-1")
-    brought = [len(turn.feed(byte)) for byte in bytes_one_by_one(chat_bytes([chat({"content": "a"})] * 3, done=False))]
-    assert sum(brought) == 3
-    assert brought[-1] == 1  # with the byte that ends the frame, not with the next one
+    event_counts = [
+        len(turn.feed(byte)) for byte in bytes_one_by_one(chat_bytes([chat({"content": "a"})] * 3, done=False))
+    ]
+    assert sum(event_counts) == 3
+    assert event_counts[-1] == 1  # with the byte that ends the frame, not with the next one
 
 
 @pytest.mark.parametrize("depth", [150, 230, 400, 900])
-def test_a_block_that_nests_deeper_than_history_can_be_written_ends_the_turn(depth: int) -> None:
+def test_a_block_nested_too_deeply_for_history_ends_the_turn(depth: int) -> None:
     value = b'{"a":' * depth + b"1" + b"}" * depth
     part = (
         b'{"id":"c","choices":[{"index":0,"delta":{"content":[{"type":"x","y":%b}]},"finish_reason":"stop"}]}' % value

@@ -1,4 +1,4 @@
-"""mypy finds the public types as ``tests/typing`` says that they are."""
+"""The public types, checked by mypy over ``tests/typing``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from shared_data import ROOT
 
 
 @pytest.mark.slow
-def test_the_public_types() -> None:
-    ran = subprocess.run(
+def test_the_public_types_are_as_asserted() -> None:
+    process = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "tests/typing"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert process.returncode == 0, process.stdout + process.stderr

@@ -13,8 +13,7 @@ from typing import Any
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers.provider import Sink
-from streamkit.providers.rendered import RenderedMessages
+from streamkit.providers.provider import Provider, RenderedMessages, Sink, Traits
 
 
 class Parser:
@@ -60,28 +59,22 @@ class Parser:
                 self.sink.unknown(data)
 
 
-class Acme:
+class Acme(Provider):
     """The provider."""
 
-    name = "acme"
-    framing = "ndjson"
-    reuses_slots = False
-    whole_names = True
-    whole_calls = False
-    batched_results = False
     parse = Parser
+
+    def __init__(self) -> None:
+        super().__init__(Traits(name="acme", framing="ndjson", matches_head=lambda head: head.startswith(b'{"by":')))
 
     def parser(self, sink: Sink) -> Parser:
         return self.parse(sink)
 
-    def detect(self, head: bytes) -> bool:
-        return head.startswith(b'{"by":')
-
     def render(self, contents: Any, *, ids: Any = None) -> RenderedMessages:
-        return RenderedMessages([{"from": content.speaker} for content in contents], [])
+        return RenderedMessages([{"from": content.speaker} for content in contents])
 
-    def render_request(self, contents: Any, **_: Any) -> dict[str, Any]:
-        return {"thread": self.render(contents).messages}
+    def build_request(self, rendered: RenderedMessages, **_: Any) -> dict[str, Any]:
+        return {"thread": rendered.messages}
 
     def emit(self, content: Any, *, response_id: str, model: str, **_: Any) -> Iterator[bytes]:
         yield json.dumps({"by": model, "ref": response_id}).encode() + b"\n"

@@ -1,14 +1,25 @@
-"""What a stream said, gathered: the theory of operation.
+"""The accumulator: from a parser's calls on a ``Sink`` to events, text and completed tool calls.
 
-A parser tells the accumulator what the wire said; the accumulator makes the events, keeps the text, and decides which
-call each piece of a call belongs to. It knows JSON and canonical ids. It does not know vendors (their habits reach it
-as three facts: ``Habits``), nor tools, nor I/O, and it never guesses in silence: whatever is odd is warned of.
+Purpose: one place for every rule of docs/rules.md, "The stream". A parser reports what a provider's wire contains; the
+accumulator assigns each delta to a tool call, keeps text and blocks, gives canonical ids, and makes the events.
 
-``turn.py`` (the Accumulator) holds what concerns the whole turn, ``answer.py`` one answer of it (its blocks in order),
-``matching.py`` which call a piece belongs to and where a new call begins, ``call.py`` one call being gathered.
-Costs are linear: parts are joined once, the end of an object is looked for only when a piece could matter.
+Rules:
+
+* Irregular input becomes a warning or an error, and always an event. Nothing is guessed without a warning.
+* The cost is linear in the input. Parts of a text are joined once, and the end of an argument object is searched for
+  only when a delta could depend on it.
+* An inner object gets values, callables and the ``TurnState``, never the object that contains it.
+
+It depends on JSON and canonical ids. It must not depend on providers (the facts about a wire arrive as ``WireTraits``),
+tools or I/O.
+
+Modules: ``turn_state`` (what all choices of a turn share), ``accumulator`` (the sink of one turn), ``choice`` and
+``block`` (one alternative of the turn and its blocks), ``call_index`` (to which call a delta belongs), ``tracker`` (the
+changes and events that follow), ``tool_call`` (one call under construction), ``to_content`` (a choice as history).
 """
 
-from streamkit.accumulator.accumulator import Accumulator, Limits, WireTraits, process_tool_call_chunk
+from streamkit.accumulator.accumulator import Accumulator, process_tool_call_chunk
+from streamkit.accumulator.turn_state import Limits
+from streamkit.calls import WireTraits
 
-__all__ = ["Accumulator", "WireTraits", "Limits", "process_tool_call_chunk"]
+__all__ = ["Accumulator", "Limits", "WireTraits", "process_tool_call_chunk"]

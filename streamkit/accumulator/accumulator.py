@@ -1,238 +1,203 @@
-"""What concerns a whole turn: who answers, usage, the error, warnings, limits, whether the turn was confirmed."""
+"""The accumulator of one turn: its choices, usage, confirmation and end.
+
+``Accumulator`` implements ``providers.provider.Sink``, so a parser reports to it directly. What concerns one choice is
+in ``choice``; what all choices share is in ``turn_state``.
+"""
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from streamkit.accumulator.choice import Choice
-from streamkit.calls import StreamError, StreamWarning, Usage
-from streamkit.events import Event, Failed, NormalizedToolChunk, TurnEvent, Unknown, UsageReport, Warned
-from streamkit.json_text import deepest_nesting, nests_deeper
+from streamkit.accumulator.turn_state import Limits, TurnState
+from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage, WireTraits
+from streamkit.events import Event, NormalizedToolChunk, TurnEvent, Unknown, UsageReport
+from streamkit.json_text import deepest_nesting
 
-__all__ = ["Accumulator", "WireTraits", "Limits", "process_tool_call_chunk"]
+__all__ = ["Accumulator", "process_tool_call_chunk"]
 
-MAX_WARNINGS = 256  # a stream that is odd in every chunk must not grow memory; people read the first few
-STORED_NESTING = 200  # pydantic writes JSON of at most 255 levels, of which a Content takes a few
 MAX_CHOICES = 128  # OpenAI's own bound of n (platform.openai.com/docs/api-reference/chat/create)
 
 
-class Limits(Struct, frozen=True, kw_only=True):
-    """How much a turn may hold. Passing one ends it with ``limit_exceeded``, before memory grows."""
-
-    arguments: int = 8 * 1024 * 1024  #: characters of one call's arguments
-    text: int = 64 * 1024 * 1024  #: characters of text, reasoning and files together
-    calls: int = 1024  #: calls of a turn
-    frame: int = 16 * 1024 * 1024  #: bytes of one frame
-    nesting: int = 256  #: brackets within brackets in a call's arguments (in a provider's own block at most 200)
-
-
-class WireTraits(Struct, frozen=True, kw_only=True):
-    """What the accumulator must know of a wire (see ``providers.protocol.Provider``)."""
-
-    reuses_slots: bool = False
-    whole_names: bool = True
-    whole_calls: bool = False
-    calls_end_in_order: bool = False
-
-
 class Accumulator:
-    """Gathers one turn; implements ``providers.protocol.Sink``. ``events`` takes what there is to say."""
+    """The sink of one turn.
+
+    Args:
+        provider_name: the provider's registered name, a part of every canonical id.
+        traits: the facts about the wire; the defaults describe a wire with complete names and its own block ends.
+        turn_key: the stable name of the turn; by default the wire's response id.
+        limits: upper bounds of the turn.
+        recover_trailing_junk: whether a call whose complete arguments are followed by other text counts as complete.
+
+    Attributes:
+        state: what all choices share: events, warnings, the error, limits, the turn's identity.
+        choices: the choices that sent anything, and choice 0, by number.
+        total_usage: the tokens counted so far.
+        terminated: the wire's own terminator was seen.
+    """
 
     def __init__(
         self,
         provider_name: str,
-        habits: WireTraits,
+        traits: WireTraits | None = None,
         *,
         turn_key: str | None = None,
         limits: Limits | None = None,
         recover_trailing_junk: bool = True,
     ) -> None:
-        self.provider_name = provider_name
-        self.habits = habits
-        self.turn_key = turn_key
-        self.limits = limits or Limits()
-        self.recover_trailing_junk = recover_trailing_junk
-        self.events: list[Event] = []
+        self.state = TurnState(
+            provider_name,
+            traits or WireTraits(),
+            turn_key=turn_key,
+            limits=limits or Limits(),
+            recover_trailing_junk=recover_trailing_junk,
+        )
         self.choices: dict[int, Choice] = {}
-        self.response_id: str | None = None
-        self.model: str | None = None
         self.total_usage: Usage | None = None
-        self.error: StreamError | None = None
-        self.warnings: list[StreamWarning] = []
-        self.done = False  # the terminator, or an error other than the provider's own: nothing more is read
         self.terminated = False
-        self.at_end = False  # the input has ended: a frame that is no JSON was cut
-        self.unknown_chunks = 0
-        self.status: tuple[int, float | None] = (0, None)  # what HTTP said, and how long to wait
-        self._call_count = 0
-        self._text_size = 0
-        self._claimed: set[str] = set()
-        self._answer = self.choice(0)
+        self._unknown_chunks = 0
+        self._first_choice = self.choice(0)
 
-    # ---------------------------------------------------------------- what the parser says
+    # ---------------------------------------------------------------- the sink
 
     def choice(self, index: int) -> Choice:
-        """See ``Sink.choice``."""
-        answer = self.choices.get(index)
-        if answer is None:
-            answer = Choice(self, index)
+        """Implement ``Sink.choice``."""
+        choice = self.choices.get(index)
+        if choice is None:
+            choice = Choice(self.state, index)
             if len(self.choices) >= MAX_CHOICES:
-                self.report_limit(f"more than {MAX_CHOICES} choices")
+                self.state.report_limit(f"more than {MAX_CHOICES} choices")
             else:
-                self.choices[index] = answer
-        return answer
+                self.choices[index] = choice
+        return choice
 
     def identify(self, response_id: str | None, model: str | None) -> None:
-        """See ``Sink.identify``."""
-        if response_id and self.response_id is None:
-            self.response_id = response_id
+        """Implement ``Sink.identify``."""
+        state = self.state
+        if response_id and state.response_id is None:
+            state.response_id = response_id
         if model:
-            self.model = model
+            state.model = model
 
     def usage(self, usage: Usage) -> None:
-        """See ``Sink.usage``."""
+        """Implement ``Sink.usage``."""
         self.total_usage = usage if self.total_usage is None else self.total_usage.updated_with(usage)
-        self.events.append(UsageReport(self.total_usage))
+        self.state.events.append(UsageReport(self.total_usage))
 
     def terminate(self) -> None:
-        """See ``Sink.terminate``. What comes behind it is not read, so that it is the same whenever reading stops."""
-        self.terminated = self.done = True
+        """Implement ``Sink.terminate``. Nothing later is read, so the result does not depend on when reading stops."""
+        self.terminated = self.state.done = True
 
     def heartbeat(self) -> None:
-        """See ``Sink.heartbeat``. A chunk that is not unknown is this wire's, so there is nothing to keep."""
+        """Implement ``Sink.heartbeat``. Nothing is kept: a chunk that is not unknown counts as one of this wire."""
 
     def fail(self, error: StreamError) -> None:
-        """See ``Sink.fail``. The first error is the turn's."""
-        if error.kind == "provider_error" and self.status[0] >= 400 and error.status is None:
-            error = StreamError(error.kind, error.message, error.raw, *self.status)
-        if self.at_end and error.kind == "protocol_error":
-            error = StreamError("stream_truncated", "the stream ended inside a frame", error.raw)
-        self.done = self.done or error.kind != "provider_error"
-        if self.error is not None:
-            self.warn("another_error", f"{error.kind}: {error.message}")
-            return
-        self.error = error
-        self.events.append(Failed(error))
+        """Implement ``Sink.fail``."""
+        self.state.fail(error)
 
     def warn(self, code: str, message: str) -> None:
-        """See ``Sink.warn``."""
-        self.record_warning(StreamWarning(code, message))
+        """Implement ``Sink.warn``. The parser of a third party may use other codes."""
+        self.state.record_warning(StreamWarning(code, message))
 
     def unknown(self, raw: object) -> None:
-        """See ``Sink.unknown``."""
-        self.unknown_chunks += 1
-        self.events.append(Unknown(raw))
+        """Implement ``Sink.unknown``."""
+        self._unknown_chunks += 1
+        self.state.events.append(Unknown(raw))
 
-    # ---------------------------------------------------------------- what the answers need
-
-    def record_warning(self, warning: StreamWarning, choice: int = 0) -> None:
-        """Keep a warning and say it; after the first few hundred, only that there are more."""
-        if len(self.warnings) > MAX_WARNINGS:
-            return
-        if len(self.warnings) == MAX_WARNINGS:
-            warning = StreamWarning("more_warnings", f"more than {MAX_WARNINGS} warnings; the rest is not kept")
-        self.warnings.append(warning)
-        self.events.append(Warned(warning.code, warning.message, choice))
+    # ---------------------------------------------------------------- the result
 
     @property
-    def confirmed(self) -> bool:
-        """The provider said that the first answer is over."""
-        return self.terminated or self._answer.finish_as_sent is not None
+    def events(self) -> list[Event]:
+        """The events that were not taken yet; the caller empties the list."""
+        return self.state.events
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The tool calls of choice 0, in order of first appearance, in every state."""
+        return self._first_choice.calls
+
+    @property
+    def warnings(self) -> list[StreamWarning]:
+        """The turn's warnings, in order."""
+        return self.state.warnings
+
+    @property
+    def error(self) -> StreamError | None:
+        """The turn's error; None if it has none."""
+        return self.state.error
+
+    @property
+    def limits(self) -> Limits:
+        """The turn's limits."""
+        return self.state.limits
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the provider reported the end of choice 0, by a terminator or a finish reason."""
+        return self.terminated or self._first_choice.provider_finish is not None
+
+    def report_limit(self, message: str) -> None:
+        """End the turn with ``limit_exceeded``."""
+        self.state.report_limit(message)
 
     def is_recognized(self, chunks: int) -> bool:
-        """Whether any of so many chunks was of this wire: one of them said something that has a word."""
-        spoken = self.response_id or self.total_usage or self.confirmed or self._answer.blocks or len(self.choices) > 1
-        return bool(spoken) or chunks > self.unknown_chunks
+        """Return True if at least one of the chunks fed so far has this wire's format.
 
-    def report_limit(self, what: str) -> None:
-        """A limit was passed."""
-        if self.error is None or self.error.kind != "limit_exceeded":
-            self.fail(StreamError("limit_exceeded", what))
+        Args:
+            chunks: the number of chunks fed so far.
+        """
+        has_content = self.state.response_id or self.total_usage or self.is_confirmed or self._first_choice.blocks
+        return bool(has_content) or len(self.choices) > 1 or chunks > self._unknown_chunks
 
-    def check_nesting(self, value: object) -> bool:
-        """Whether a provider's own block nests deeper than history can be written; then the turn ends."""
-        limit = min(self.limits.nesting, STORED_NESTING)
-        if not nests_deeper(value, limit):
-            return False
-        self.report_limit(f"a provider's own block nests deeper than {limit}")
-        return True
+    def close(self, *, complete: bool = False) -> None:
+        """End the turn: decide the states of the calls, the finish and the error.
 
-    def add_text_size(self, size: int) -> None:
-        """So many more characters are held."""
-        self._text_size += size
-        if self._text_size > self.limits.text:
-            self.report_limit(f"text and reasoning passed {self.limits.text} characters")
-
-    def count_call(self) -> bool:
-        """One more call; True where it is one too many."""
-        self._call_count += 1
-        if self._call_count > self.limits.calls:
-            self.report_limit(f"more than {self.limits.calls} calls")
-            return True
-        return False
-
-    def resolve_turn_key(self) -> str:
-        """The stable name of the turn, as far as it is known now; from its first use on it does not change."""
-        if self.turn_key is None:
-            self.turn_key = self.response_id
-            if self.turn_key is None:
-                self.turn_key = "turn"
-                self.warn(
-                    "no_turn_key", "no turn_key was given and the wire sent no response id: ids repeat over turns"
-                )
-        return self.turn_key
-
-    def reserve_id(self, canonical_id: str) -> bool:
-        """Whether no call of this turn has that id yet; from now on one has."""
-        if canonical_id in self._claimed:
-            return False
-        self._claimed.add(canonical_id)
-        return True
-
-    # ---------------------------------------------------------------- the end
-
-    def close(self, *, complete: bool) -> None:
-        """Decide everything that waits for the end. ``complete``: the source itself ended in order."""
+        Args:
+            complete: the source reported an orderly end that the input does not show.
+        """
         confirmed = self.terminated or complete
-        for answer in list(self.choices.values()):
-            answer.close(confirmed=confirmed)
+        for choice in list(self.choices.values()):
+            choice.close(confirmed=confirmed)
         self._check_nesting()
-        if self.error is None and any(answer.finished is None for answer in self._non_empty_choices()):
+        if self.error is None and any(choice.effective_finish is None for choice in self._non_empty_choices()):
             self.fail(
                 StreamError(
                     "stream_truncated",
-                    "the stream ended before the answer was whole"
+                    "the stream ended before the response was complete"
                     if confirmed
                     else "the stream ended without a finish reason or a terminator",
                 )
             )
-        for answer in self._non_empty_choices():
+        for choice in self._non_empty_choices():
             if self.error is None:
-                answer.mark_executable()
-            answer.emit_finished()
+                choice.mark_executable()
+            choice.emit_finished()
 
     def _non_empty_choices(self) -> list[Choice]:
-        """The answers that count: all but a first one that never said anything where others did."""
-        answers = [answer for _, answer in sorted(self.choices.items())]
-        return [answer for answer in answers if answer.blocks or answer.finish_as_sent is not None] or answers[:1]
+        """Return the choices that sent anything; choice 0 if none did."""
+        choices = [choice for _, choice in sorted(self.choices.items())]
+        return [choice for choice in choices if choice.blocks or choice.provider_finish is not None] or choices[:1]
 
     def _check_nesting(self) -> None:
-        for answer in self.choices.values():
-            for call in answer.tracker.calls:
-                if call.kind == "function" and deepest_nesting(call.text) > self.limits.nesting:
+        limit = self.limits.nesting
+        for choice in self.choices.values():
+            for call in choice.tracker.calls:
+                if call.kind == "function" and deepest_nesting(call.text) > limit:
                     call.state = "invalid"
-                    self.report_limit(f"the arguments of {call.name!r} nest deeper than {self.limits.nesting}")
+                    self.report_limit(f"the arguments of {call.name!r} are nested more than {limit} levels deep")
 
 
 def process_tool_call_chunk(chunk: NormalizedToolChunk, calls: Accumulator) -> list[TurnEvent]:
-    """Hand one piece of a call to an accumulator and take the events it makes; for parsers of one's own.
+    """Feed one delta of a tool call to an accumulator; for users with a parser of their own.
 
     Args:
-        chunk: the piece.
-        calls: what gathers the turn; read ``calls.choice(0).calls``.
+        chunk: the delta.
+        calls: the accumulator of the turn. ``calls.close()`` ends the turn, ``calls.calls`` are its calls.
+
+    Returns:
+        The events that the delta caused, in order.
     """
-    before = len(calls.events)
+    events = calls.state.events
+    before = len(events)
     calls.choice(0).tool(chunk)
-    events = calls.events[before:]
-    del calls.events[before:]
-    return events  # type: ignore[return-value]  # an accumulator says only what a stream can say
+    caused = events[before:]
+    del events[before:]
+    return caused  # type: ignore[return-value]  # an accumulator makes events of the turn only

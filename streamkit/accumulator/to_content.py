@@ -1,7 +1,7 @@
-"""An answer as ``Content``: what was gathered, ready for history.
+"""A choice as ``Content`` for history.
 
-What a block carries from its provider stands in its metadata beside the provider's name, so that it is replayed only
-where it belongs. Loaded on first use: history is pydantic, and a stream alone needs none.
+Opaque state of a provider goes into a block's metadata with the provider's name, so that it is replayed only there.
+The module is loaded on first use: history depends on pydantic, and reading a stream does not.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from typing import Any
 
-from streamkit.accumulator.choice import Block, Choice
+from streamkit.accumulator.block import Block
+from streamkit.accumulator.choice import Choice
 from streamkit.calls import ToolCall
 from streamkit.history import (
     Content,
@@ -21,26 +22,25 @@ from streamkit.history import (
     ToolCallBlock,
 )
 
-__all__ = ["to_tool_call_block", "choice_to_content"]
+__all__ = ["choice_to_content", "to_tool_call_block"]
 
 
 def choice_to_content(
-    answer: Choice, *, provider: str, model: str | None, response_id: str | None, turn_key: str | None
+    choice: Choice, *, provider: str, model: str | None, response_id: str | None, turn_key: str | None
 ) -> Content:
-    """The assistant's content of one answer.
+    """Return the assistant's content of one choice.
 
     Incomplete and invalid calls have ``parameters={}`` and their text as ``raw_arguments`` in metadata, so that a
-    history holding them is legal everywhere.
+    history that contains them is legal for every provider.
     """
-    about = {"provider": provider, "model": model, "response_id": response_id, "turn_key": turn_key}
-    origin = {name: value for name, value in about.items() if name in ("provider", "model") and value is not None}
-    blocks = [made for block in answer.blocks if (made := _block(block, origin)) is not None]
-    return Content(
-        speaker="ai", blocks=blocks, metadata={name: value for name, value in about.items() if value is not None}
-    )
+    identity = {"provider": provider, "model": model, "response_id": response_id, "turn_key": turn_key}
+    metadata = {name: value for name, value in identity.items() if value is not None}
+    origin = {name: value for name, value in metadata.items() if name in ("provider", "model")}
+    blocks = [converted for block in choice.blocks if (converted := _to_block(block, origin)) is not None]
+    return Content(speaker="ai", blocks=blocks, metadata=metadata)
 
 
-def _block(block: Block, origin: dict[str, Any]) -> Any:
+def _to_block(block: Block, origin: dict[str, Any]) -> Any:
     metadata = {**origin, **block.metadata}
     if block.call is not None:
         return to_tool_call_block(block.call.snapshot(), origin)
@@ -56,34 +56,39 @@ def _block(block: Block, origin: dict[str, Any]) -> Any:
             return None
         return ReasoningBlock(text=block.text, kind=block.detail, signature=signature, opaque=opaque, metadata=metadata)
     if block.kind == "server_tool":
-        made = block.detail
-        if made is None:
+        call = block.detail
+        if call is None:
             return ServerToolBlock(raw=block.raw, metadata=metadata)
         return ServerToolBlock(
-            id=made.id, name=made.name, arguments=made.arguments, result=made.result, raw=block.raw, metadata=metadata
+            id=call.id, name=call.name, arguments=call.arguments, result=call.result, raw=block.raw, metadata=metadata
         )
     if block.kind == "file":
         media_type, data, url = block.detail
         if block.raw:
             metadata["raw"] = block.raw[0]
         if block.parts:
-            data = _one_base64(block.parts)
+            data = _join_base64(block.parts)
         return FileBlock(media_type=media_type, data=data, url=url, metadata=metadata)
     return OpaqueBlock(raw=block.raw[0] if block.raw else None, metadata=metadata)
 
 
-def _one_base64(pieces: list[str]) -> str:
-    """Pieces that are base64 each, as one; joined as they are where one is not."""
-    if not any(piece.endswith("=") or len(piece) % 4 for piece in pieces[:-1]):
-        return "".join(pieces)
+def _join_base64(parts: list[str]) -> str:
+    """Join texts that are base64 each into one; concatenate them unchanged if one is not base64."""
+    if not any(part.endswith("=") or len(part) % 4 for part in parts[:-1]):
+        return "".join(parts)
     try:
-        return b64encode(b"".join([b64decode(piece) for piece in pieces])).decode("ascii")
+        return b64encode(b"".join([b64decode(part) for part in parts])).decode("ascii")
     except ValueError:
-        return "".join(pieces)
+        return "".join(parts)
 
 
 def to_tool_call_block(call: ToolCall, origin: dict[str, Any]) -> ToolCallBlock:
-    """A call as history holds it, with what its provider wants back; ``origin`` says who that is."""
+    """Return a call as a block of history.
+
+    Args:
+        call: the call.
+        origin: the metadata that names its provider and model.
+    """
     metadata = {**origin, **call.metadata}
     if call.raw_id is not None:
         metadata["raw_id"] = call.raw_id

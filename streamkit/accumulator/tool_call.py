@@ -1,6 +1,6 @@
-"""One call being gathered: its name, its argument text, where its object ends, and what it all means at the end.
+"""One tool call under construction: its name, its argument text, the end of its object and the parsed arguments.
 
-It does not know which piece belongs to it; it is told.
+It must not depend on how deltas are assigned to calls, nor on events.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ __all__ = ["ToolCallBuilder"]
 
 
 class ToolCallBuilder:
-    """A call as far as the stream has told it."""
+    """A call as far as the stream has sent it."""
 
     __slots__ = (
         "_has_lone_surrogates",
         "_joined",
         "_joined_parts",
         "_joined_size",
+        "_parsed",
+        "_parsed_size",
+        "_partial_parser",
+        "_partial_parts",
         "_restart_part",
         "_scanned",
         "_scanner",
-        "_settled",
-        "_settled_size",
-        "_partial_parser",
-        "_partial_parts",
-        "unkeyed",
         "deltas_match_text",
+        "ended",
         "fast_path",
         "index",
         "kind",
         "metadata",
         "name",
         "parts",
-        "restart_offset",
+        "possible_repeat",
         "raw_id",
         "ref",
-        "possible_repeat",
-        "repeated_text",
         "repeated_size",
-        "ended",
+        "repeated_text",
+        "restart_offset",
         "size",
         "state",
+        "unkeyed",
         "warnings",
     )
 
@@ -60,56 +60,66 @@ class ToolCallBuilder:
         self.raw_id = raw_id
         self.name = name
         self.kind: CallKind = kind
-        self.unkeyed = unkeyed  # opened with neither id nor key: only such a call is found by its position
-        self.ref: CallRef | None = None  # set when the start event is sent
-        self.fast_path = False  # started and nothing pending: a plain delta takes the short path
-        self.ended = False  # the wire said that it is over
-        self.deltas_match_text = True  # the deltas sent so far add up to the standing text
+        self.unkeyed = unkeyed  # opened with neither id nor key: only such a call is matched by its position
+        self.ref: CallRef | None = None  # set when the start event is emitted
+        self.fast_path = False  # started, and no repeat is pending: a plain delta is appended without further checks
+        self.ended = False  # the wire reported its end
+        self.deltas_match_text = True  # the emitted deltas add up to the text in force
         self.metadata: dict[str, Any] = {}
         self.warnings: list[StreamWarning] = []
         self.state: CallState = "incomplete"
-        self.parts: list[str] = []  # the standing argument text
+        self.parts: list[str] = []  # of the argument text in force
         self.size = 0  # its characters
-        self.restart_offset = 0  # the last remembered place in it where the arguments may have begun anew
-        self.possible_repeat: list[str] | None = None  # pieces that may turn out to repeat the closed object
-        self.repeated_text = ""  # that object's text
-        self.repeated_size = 0  # how much of it they have repeated
-        self._restart_part = 0  # the part that begins there
-        self._joined, self._joined_size, self._joined_parts = "", 0, 0  # the text, of how many characters and parts
-        self._has_lone_surrogates = False  # it holds halves of surrogate pairs
+        self.restart_offset = 0  # the last offset in it at which the arguments may have begun again
+        self.possible_repeat: list[str] | None = None  # text after the closed object that may turn out to repeat it
+        self.repeated_text = ""  # the text of that object
+        self.repeated_size = 0  # its characters that were repeated so far
+        self._restart_part = 0  # the index of the part at restart_offset
+        self._joined, self._joined_size, self._joined_parts = "", 0, 0  # the text, its characters, its parts
+        self._has_lone_surrogates = False
         self._scanner: JsonObjectScanner | None = None
-        self._scanned = 0  # how many parts the scanner has seen
-        self._settled: ParsedArguments | None = None
-        self._settled_size = -1  # of how many characters it speaks
-        self._partial_parser: IncrementalJsonObject | None = (
-            None  # what the text shows so far; made when somebody wants to see it
-        )
-        self._partial_parts = 0  # how many parts the view has seen
+        self._scanned = 0  # parts that the scanner has read
+        self._parsed: ParsedArguments | None = None
+        self._parsed_size = -1  # characters of the text that it was made from
+        self._partial_parser: IncrementalJsonObject | None = None  # made when partial arguments are first read
+        self._partial_parts = 0  # parts that it has read
 
     def append(self, text: str) -> None:
-        """The next piece of argument text, not empty."""
+        """Append the next part of the argument text, which is not empty."""
         if text[0] == "{" and self.size > self.restart_offset and len(text) >= self.size - self.restart_offset:
-            # A piece that begins with all that stands may be the arguments sent anew, as vLLM's last flush does
-            # (vllm-project/vllm#42167). A shorter piece cannot be, so comparing costs no more than the piece.
+            # A delta that begins with all of the text in force may be the arguments sent again, as vLLM's last flush
+            # does (vllm-project/vllm#42167). A shorter one cannot be, so comparing costs no more than the delta itself.
             if text.startswith("".join(self.parts[self._restart_part :])):
                 self.restart_offset, self._restart_part = self.size, len(self.parts)
         self.parts.append(text)
         self.size += len(text)
 
     def replace(self, text: str = "") -> None:
-        """What was gathered no longer stands; the argument text begins anew."""
+        """Replace the argument text received so far."""
         self.parts = [text] if text else []
         self.size = len(text)
         self.restart_offset = self._restart_part = 0
         self.deltas_match_text = False
         self._scanner, self._scanned = None, 0
         self._joined, self._joined_size, self._joined_parts = "", 0, 0
-        self._settled_size = -1
+        self._parsed_size = -1
         self._partial_parser, self._partial_parts = None, 0
+
+    def begin_repeat(self) -> None:
+        """Begin to compare later text with the closed object."""
+        self.possible_repeat, self.repeated_text, self.repeated_size = [], self.object_text, 0
+        self.fast_path = False
+
+    def end_repeat(self) -> str:
+        """End the comparison; return the text that was compared and is not part of the call."""
+        text = "".join(self.possible_repeat or [])
+        self.possible_repeat, self.repeated_size = None, 0
+        self.fast_path = self.ref is not None
+        return text
 
     @property
     def text(self) -> str:
-        """The standing argument text, as sent."""
+        """The argument text in force, as sent."""
         if self._joined_size != self.size:
             more = "".join(self.parts[self._joined_parts :])
             self._has_lone_surrogates = self._has_lone_surrogates or join_surrogates(more) is not more
@@ -119,12 +129,12 @@ class ToolCallBuilder:
 
     @property
     def valid_text(self) -> str:
-        """The same with surrogate pairs whole again that were cut in two."""
+        """The argument text in force, with surrogate pairs joined that two deltas had split."""
         text = self.text
         return join_surrogates(text) if self._has_lone_surrogates else text
 
     def is_object_closed(self) -> bool:
-        """Whether the argument object has been closed. Scans only what came since it was last asked."""
+        """Return True if the argument object is closed. Scan only the parts that are new since the last call."""
         scanner = self._scanner
         if scanner is None:
             scanner = self._scanner = JsonObjectScanner()
@@ -136,11 +146,15 @@ class ToolCallBuilder:
 
     @property
     def object_text(self) -> str:
-        """The text of the closed object."""
+        """The text of the closed object; valid after ``is_object_closed`` has returned True."""
         return self.text[: self._scanner.closed_at if self._scanner is not None else 0].lstrip()
 
+    def is_placeholder(self) -> bool:
+        """Return True if the closed object is ``{}``."""
+        return self.object_text.strip("{} \t\r\n") == ""
+
     def _partial(self) -> dict[str, Any]:
-        """The arguments as far as they are there. It reads what came since it was last asked; if never, nothing."""
+        """Return the arguments as far as received. Parse only the parts that are new since the last call."""
         if self._partial_parser is None:
             self._partial_parser = IncrementalJsonObject()
         if self._partial_parts < len(self.parts):
@@ -149,27 +163,31 @@ class ToolCallBuilder:
         return self._partial_parser.value
 
     def parse_arguments(self, *, recover_trailing_junk: bool) -> ParsedArguments:
-        """What the argument text means, were it over now."""
-        if self._settled is None or self._settled_size != self.size:
-            self._settled_size = self.size
+        """Return the parsed argument text as if it had ended. Parse again only if it has changed."""
+        if self._parsed is None or self._parsed_size != self.size:
+            self._parsed_size = self.size
             restated = join_surrogates(self.text[self.restart_offset :]) if self.restart_offset else ""
-            self._settled = finalize_arguments(self.valid_text, restated, recover_trailing_junk=recover_trailing_junk)
-        return self._settled
+            self._parsed = finalize_arguments(self.valid_text, restated, recover_trailing_junk=recover_trailing_junk)
+        return self._parsed
 
     def snapshot(self, *, state: CallState | None = None) -> ToolCall:
-        """The call as people see it; ``as_if`` it were in another state, of one whose text is settled."""
+        """Return the call as an immutable value.
+
+        Args:
+            state: the state to show instead of the current one, for a call whose arguments were parsed.
+        """
         state = state or self.state
-        settled = self._settled if self._settled_size == self.size else None
-        text = settled.text if settled is not None else self.valid_text
+        parsed = self._parsed if self._parsed_size == self.size else None
+        text = parsed.text if parsed is not None else self.valid_text
         arguments: Any = None
         partial: dict[str, Any] = {}
         if self.kind == "custom":
             arguments = text if state == "complete" else None
-        elif state == "complete" and settled is not None:
-            arguments = partial = settled.arguments or {}
+        elif state == "complete" and parsed is not None:
+            arguments = partial = parsed.arguments or {}
         elif text:
-            restated = settled is not None and len(text) < self.size
-            partial = parse_partial_object(text) if restated else self._partial()
+            is_restated = parsed is not None and len(text) < self.size
+            partial = parse_partial_object(text) if is_restated else self._partial()
         return ToolCall(
             id=self.ref.id if self.ref is not None else "",
             name=self.name,

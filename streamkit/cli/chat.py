@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamkit import providers
 from streamkit.calls import CallRef, ToolCall
-from streamkit.cli.endpoints import endpoint
+from streamkit.cli.connection import find_key, request_headers, request_settings, request_url
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import (
     ArgumentsRestated,
@@ -68,20 +68,20 @@ def run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     name = providers.get(options.provider).name
-    reached = endpoint(name)
-    url = reached.url(options.model, options.base_url)
-    key = reached.key()
-    if key is None and reached.key_needed and options.base_url is None:
-        raise UsageError(f"no key: set {' or '.join(reached.keys)}")
+    endpoint = providers.get(name).traits.endpoint
+    url = request_url(endpoint, options.model, options.base_url)
+    key = find_key(endpoint)
+    if key is None and endpoint.key_required and options.base_url is None:
+        raise UsageError(f"no key: set {' or '.join(endpoint.key_variables)}")
     tools = [_load(spec) for spec in options.tool]
     prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
     if not prompt.strip():
         raise UsageError("the prompt is empty")
-    body = reached.settings(options.model, options.max_tokens)
+    body = request_settings(endpoint, options.model, options.max_tokens)
     notes = Console(stderr=True, highlight=False)
     try:
         return anyio.run(
-            lambda: _converse(name, url, reached.all_headers(key), body, tools, prompt, options.system, notes)
+            lambda: _converse(name, url, request_headers(endpoint, key), body, tools, prompt, options.system, notes)
         )
     except StreamInterrupted as error:
         notes.print(f"streamkit chat: {_sentence(error, url)}", style="red", markup=False, soft_wrap=True)

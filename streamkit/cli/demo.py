@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from streamkit import providers
 from streamkit.cli import eager
 from streamkit.cli.comparison import DemoResult, counted, print_block, print_table, print_verdict, shape
-from streamkit.cli.endpoints import endpoint
+from streamkit.cli.connection import request_settings, request_url
 from streamkit.cli.tape import cut_into_frames, record_bytes
 from streamkit.turn import Turn
 
@@ -59,7 +59,7 @@ def _wires() -> list[str]:
     families: dict[tuple[type, str], list[str]] = {}
     for name in providers.names():
         provider = providers.get(name)
-        families.setdefault((type(provider), provider.framing), []).append(name)
+        families.setdefault((type(provider), provider.traits.framing), []).append(name)
     return [name for family in families.values() for name in [n for n in family if n in _SHOWN] or family[:1]]
 
 
@@ -121,8 +121,8 @@ async def _converse(
             raise TimeoutError(_SILENT)
         return _WEATHER[city]
 
-    reached = endpoint(name)
-    url = reached.url("demo", server.base_url(name))
+    endpoint = providers.get(name).traits.endpoint
+    url = request_url(endpoint, "demo", server.base_url(name))
     outcome, tapes, scene = DemoResult(name), list[list[bytes]](), ConversationView(_QUESTION)
     console.print()
     path = url.removeprefix(server.url).partition("?")[0]
@@ -136,7 +136,7 @@ async def _converse(
 
     async def ask(context: Any) -> AsyncIterator[bytes]:
         tapes.append([])
-        body = {**reached.settings("demo"), **context.request}
+        body = {**request_settings(endpoint, "demo"), **context.request}
         return record_bytes(http.stream("POST", url, json=body), tapes[-1])
 
     if screen:

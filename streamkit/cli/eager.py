@@ -17,7 +17,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from streamkit.cli.endpoints import endpoint
+from streamkit import providers
+from streamkit.cli.connection import request_settings, request_url
 from streamkit.cli.tape import cut_into_frames, record_bytes
 from streamkit.turn import Turn
 
@@ -198,8 +199,8 @@ async def _hold(run: _Run, timeline: Timeline, server: Server, http: httpx.Async
     from streamkit.execution import run_loop
     from streamkit.history import Content
 
-    reached = endpoint(run.name)
-    url = reached.url("demo", server.base_url(run.name))
+    endpoint = providers.get(run.name).traits.endpoint
+    url = request_url(endpoint, "demo", server.base_url(run.name))
     tapes: list[list[bytes]] = []
 
     async def ask(context: Any) -> AsyncIterator[bytes]:
@@ -207,7 +208,9 @@ async def _hold(run: _Run, timeline: Timeline, server: Server, http: httpx.Async
             run.start = time.monotonic()
             run.lanes[0].begin = 0.0
         tapes.append([])
-        pieces = record_bytes(http.stream("POST", url, json={**reached.settings("demo"), **context.request}), tapes[-1])
+        pieces = record_bytes(
+            http.stream("POST", url, json={**request_settings(endpoint, "demo"), **context.request}), tapes[-1]
+        )
         return pieces if live else _in_turns(run.name, pieces)
 
     try:

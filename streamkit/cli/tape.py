@@ -21,7 +21,7 @@ async def record_bytes(request: Any, tape: list[bytes]) -> AsyncIterator[bytes]:
 
 def cut_into_frames(provider: str, data: bytes) -> Iterable[bytes]:
     """The same bytes, cut where a frame of that provider's wire ends."""
-    framer = framer_for(providers.get(provider).framing)
+    framer = framer_for(providers.get(provider).traits.framing)
     start = 0
     for end in range(1, len(data) + 1):
         if framer.feed(data[end - 1 : end]):

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from streamkit import providers
 from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.history import Content
-from streamkit.providers.provider import Provider, ToolChoice
+from streamkit.providers import rendering
+from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.tools import Tool
 
 __all__ = ["CreateStream", "RoundContext", "finalize_tool_execution"]
@@ -42,26 +42,21 @@ class RoundContext:
     messages: list[dict[str, Any]] | None = None
 
     @cached_property
+    def rendered(self) -> RenderedMessages:
+        """The conversation in the provider's form. With a given thread, its own messages are the thread's."""
+        rendered = rendering.render_messages(self.contents, self.provider)
+        return rendered if self.messages is None else replace(rendered, messages=self.messages, system=None)
+
+    @property
     def thread(self) -> list[dict[str, Any]]:
         """The conversation in the provider's own messages."""
-        return self.messages if self.messages is not None else providers.render(self.contents, self.provider)
+        return self.rendered.messages if self.messages is None else self.messages
 
     @cached_property
     def request(self) -> dict[str, Any]:
         """Every field of the request's body that the conversation decides; model and settings are the caller's."""
-        contents = self.contents if self.messages is None else [Content.human("...")]
-        request = providers.render_request(
-            contents,
-            self.provider,
-            tools=self.tools,
-            tool_choice=self.tool_choice if self.tools else None,
-            stream=True,
-        )
-        if self.messages is not None:
-            # The field that the messages stand in has a name of the provider's own; this is how it shows.
-            written = providers.render(contents, self.provider)
-            request |= {name: self.messages for name, value in request.items() if value == written}
-        return request
+        tool_choice = self.tool_choice if self.tools else None
+        return self.provider.build_request(self.rendered, tools=self.tools, tool_choice=tool_choice, stream=True)
 
     def with_update(self, update: ThreadUpdate) -> RoundContext:
         """The same round, with an update in the conversation."""

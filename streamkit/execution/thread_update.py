@@ -133,15 +133,15 @@ def _rendered(
 ) -> list[dict[str, Any]]:
     """The provider's messages for one assistant content and its results, with the one callback that is given."""
     # Behind a person's message, as in every thread: Anthropic's render mends a thread that the model begins.
-    before = [Content.human("...")]
-    rendered = provider.render(before + made)
+    rendered = provider.render([Content.human("..."), *made])
     warnings += [StreamWarning("content_changed", change) for change in rendered.changes]
-    messages = rendered.messages[len(provider.render(before).messages) :]
+    start = rendered.spans[0][1]
+    messages = rendered.messages[start:]
     if not step or (formatting.call is None and formatting.result is None):
         return messages
     # Results stand behind the calls: in one message where the wire has one for all, else one each, and behind them a
     # user message where only that can hold the images and files of results.
-    at = len(provider.render(before + made[:1]).messages) - (len(rendered.messages) - len(messages))
+    at = rendered.spans[1][1] - start
     if formatting.call is not None:
         messages[:at] = _formatted_calls(formatting, step)
     else:
@@ -194,10 +194,10 @@ def _reason_to_batch(assistant: Content, provider: Provider | None) -> str | Non
     if any(name in block.metadata for block in blocks for name in _SIGNATURES):
         return "the provider signed them as one step"
     signed = [getattr(block, "signature", None) or getattr(block, "opaque", None) for block in blocks]
-    if provider is not None and provider.batched_results and any(signed):
+    if provider is not None and provider.traits.batched_results and any(signed):
         return "they follow reasoning that the provider signed"
     reasoned = any(isinstance(block, ReasoningBlock) for block in blocks)
-    if reasoned and getattr(provider, "calls_need_reasoning", False):
+    if reasoned and provider is not None and provider.traits.calls_need_reasoning:
         return "the provider wants the reasoning before them in the same message"
     return None
 

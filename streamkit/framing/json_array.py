@@ -1,89 +1,87 @@
-"""JSON values as they arrive: ``[{...}, {...}]`` (Gemini without ``alt=sse``), one bare object, several in a row.
+"""JSON objects as they arrive: ``[{...}, {...}]`` (Gemini without ``alt=sse``), one object alone, several in a row.
 
-A top-level object is a frame as soon as its last brace is there. It finds that brace and judges nothing else: whether
-the object is JSON is its reader's business. Strings are jumped over by one pattern each, and nothing is looked at twice
-but the string that a read cuts, once.
+A top-level object is a frame as soon as its last brace is received. Only that brace is found; whether the object is
+JSON is decided by the parser. Each string is skipped by one pattern, and no byte is searched twice except those of a
+string that is split between two reads, once.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from streamkit.framing import Frame
+from streamkit.framing.framer import Frame
 
 __all__ = ["JsonArrayFramer"]
 
-# Escapes and runs are taken 256 at a time and the scan goes on from there: without a bound the engine keeps a record of
-# each repetition, which for a string of a million escapes is more memory than the string.
+# Escapes and runs are matched 256 at a time, then the scan continues: without a bound the engine keeps a record of each
+# repetition, which for a string of a million escapes takes more memory than the string.
 _STRING_REST = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+){0,256}', re.DOTALL)
 _INSIDE = re.compile(rb'(?:[^"{}]++|"[^"\\]*+(?:\\.[^"\\]*+){0,256}"){0,256}', re.DOTALL)
 _OUTSIDE = re.compile(rb'[^"{]*')
 _BETWEEN = b" \t\r\n,[]"
 _BOM = b"\xef\xbb\xbf"
-_KEPT = 1024  # bytes kept of what is no object: enough to see whose error page it is
+_MOST_STRAY = 1024  # bytes kept of text outside of objects: enough to identify an error page
 _QUOTE, _OPEN, _CLOSE, _ESCAPE = b'"{}\\'
 
 
 class JsonArrayFramer:
-    """Top-level objects to frames without a name, whatever array, comma or line end stands around them.
+    """Splits top-level objects into frames without a name, whatever array, commas or line ends are around them.
 
     Args:
-        limit: bytes that one object may have.
+        limit: the most bytes of one object.
 
     Attributes:
-        overflow: an object passed ``limit``; those before it were given, nothing is given any more.
+        overflow: an object exceeds ``limit``; the objects before it were returned, nothing is returned after it.
     """
 
     error: str | None = None  # see ``Framer``
 
-    __slots__ = ("_buffer", "_closed", "_cut_escape", "_depth", "_in_string", "_limit", "_stray", "overflow")
+    __slots__ = ("_after_backslash", "_buffer", "_closed", "_depth", "_in_string", "_limit", "_stray", "overflow")
 
     def __init__(self, limit: int) -> None:
         self.overflow = False
         self._limit = limit
         self._buffer = bytearray()  # the unfinished object; it grows in place, so tiny reads stay linear
-        self._stray = b""  # the start of what stands outside of objects and is more than brackets and commas
-        self._depth = 0  # braces that are open
+        self._stray = b""  # the start of the text outside of objects, except brackets and commas
+        self._depth = 0  # open braces
         self._in_string = False
-        self._cut_escape = False  # the last read ended in a backslash inside a string
+        self._after_backslash = False  # the last read ended in a backslash inside a string
         self._closed = False
 
     @property
     def pending(self) -> bytes:
-        """What stands unread: the first KiB of top-level text that is no object or array, and the unfinished object."""
+        """The first KiB of top-level text that is not an object or array, and the unfinished object."""
         stray = self._stray.removeprefix(_BOM).lstrip(_BETWEEN)
         return stray + bytes(self._buffer) if self._buffer else stray.rstrip(_BETWEEN)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The objects that these bytes complete."""
+        """Return the objects that these bytes complete."""
         frames: list[Frame] = []
         if self._closed or self.overflow:
             return frames
         at, end = 0, len(data)
-        start = 0  # where in this read the unfinished object, or else the text outside, begins
-        if self._cut_escape and end:
-            at, self._cut_escape = 1, False
+        start = 0  # the offset in this read of the unfinished object, or else of the text outside
+        if self._after_backslash and end:
+            at, self._after_backslash = 1, False
         while at < end:
             if self._in_string:
-                found = _STRING_REST.match(data, at)
-                at = found.end() if found else end
+                match = _STRING_REST.match(data, at)
+                at = match.end() if match else end
                 if at < end and data[at] == _QUOTE:
                     self._in_string = False
                     at += 1
                 elif at == end - 1:
-                    self._cut_escape = True
+                    self._after_backslash = True
                     at = end
                 continue
-            found = (_INSIDE if self._depth else _OUTSIDE).match(data, at)
-            at = found.end() if found else end
+            match = (_INSIDE if self._depth else _OUTSIDE).match(data, at)
+            at = match.end() if match else end
             if at == end:
                 break
             byte = data[at]
             if byte == _OPEN:
                 if not self._depth:
-                    self._put_aside(data[start:at])
+                    self._keep_stray(data[start:at])
                     start = at
                 self._depth += 1
             elif byte == _CLOSE:
@@ -94,7 +92,7 @@ class JsonArrayFramer:
                         value = bytes(self._buffer) + value
                         self._buffer.clear()
                     if len(value) > self._limit:
-                        return self._passed_over(frames)
+                        return self._set_overflow(frames)
                     frames.append((b"", value))
                     start = at + 1
             elif byte == _QUOTE:
@@ -103,25 +101,25 @@ class JsonArrayFramer:
                 continue  # the pattern's bound was reached
             at += 1
         if not self._depth:
-            self._put_aside(data[start:])
+            self._keep_stray(data[start:])
         else:
             self._buffer += data[start:]
             if len(self._buffer) > self._limit:
-                return self._passed_over(frames)
+                return self._set_overflow(frames)
         return frames
 
     def close(self) -> list[Frame]:
-        """Nothing: an object ends with its brace or not at all. What is unfinished stays in ``pending``."""
+        """Return nothing: an object ends with its brace or not at all. An unfinished one remains in ``pending``."""
         self._closed = True
         return []
 
-    def _put_aside(self, text: bytes) -> None:
+    def _keep_stray(self, text: bytes) -> None:
         if not self._stray:
             text = text.lstrip(_BETWEEN)
-        if text and len(self._stray) < _KEPT:
-            self._stray = (self._stray + text)[:_KEPT]
+        if text and len(self._stray) < _MOST_STRAY:
+            self._stray = (self._stray + text)[:_MOST_STRAY]
 
-    def _passed_over(self, frames: list[Frame]) -> list[Frame]:
+    def _set_overflow(self, frames: list[Frame]) -> list[Frame]:
         self.overflow = True
         self._buffer.clear()
         return frames

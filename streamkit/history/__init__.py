@@ -1,4 +1,4 @@
-"""History: the neutral form of a conversation, its repair, and its conversion to Vercel AI SDK messages and back."""
+"""History: the neutral form of a conversation, its repair, and Vercel AI SDK messages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from streamkit.history.content import (
     UnknownBlock,
 )
 from streamkit.history.repair import RepairResult, repair
-from streamkit.history.vercel import convert_to_vercel_messages
-from streamkit.history.vercel_thread import parse_vercel_messages
+from streamkit.history.vercel import convert_to_vercel_messages, parse_vercel_messages
 
 __all__ = [
     "Block",

@@ -1,16 +1,15 @@
-"""History as people store it: ``Content`` and its blocks, in no provider's format.
+"""Stored history: ``Content`` and its blocks, independent of any provider's format.
 
-The shapes are those of ``spec/003`` (text, image, tool_call, tool_response), and beyond it what today's streams hold:
-reasoning, files, tools that the provider ran itself, and blocks that only the provider understands. Written in
-snake_case; the document's camelCase (``callId``, ``mediaType``) is accepted on input. Nothing is lost: a speaker, a
-block type or a field that is not known here is kept as it came, and JSON and back is the same.
+The shapes are those of ``spec/003`` (text, image, tool_call, tool_response), and beyond it what current streams
+contain: reasoning, files, tools that the provider ran itself, and blocks that only the provider understands. They are
+written in snake_case; the document's camelCase (``callId``, ``mediaType``) is accepted as input. Nothing is lost: an
+unknown speaker, block type or field is kept unchanged, and JSON and back is equal.
 
-It must not know of any provider, nor of how a thread is repaired or rendered.
+It must not depend on any provider, nor on how messages are repaired or rendered.
 """
 
 from __future__ import annotations
 
-import re
 from operator import is_
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -28,6 +27,8 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
+from streamkit.json_text import join_surrogates
+
 __all__ = [
     "Block",
     "Content",
@@ -42,7 +43,7 @@ __all__ = [
     "UnknownBlock",
 ]
 
-# The document has ``metadata?``; a null there is an absent one.
+# The document has ``metadata?``; null means absent.
 Metadata: TypeAlias = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
 
 
@@ -52,8 +53,8 @@ class _StoredModel(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_it_can_be_stored(cls, value: Any) -> Any:
-        # No pydantic alias: where both spellings are given it would keep the other one as a second field of that name.
+    def _normalize_input(cls, value: Any) -> Any:
+        # No pydantic alias: if both spellings are present, it would keep the other one as a second field of that name.
         for name in cls.model_fields if isinstance(value, dict) else ():
             camel = to_camel(name)
             if camel != name and camel in value and name not in value:
@@ -62,26 +63,21 @@ class _StoredModel(BaseModel):
 
 
 def _replace_lone_surrogates(value: Any) -> Any:
-    """The value with surrogate pairs whole again, and U+FFFD for a lone half; itself where there is none.
+    """Return the value with split surrogate pairs joined and U+FFFD for a lone half; the same object if there is none.
 
-    Servers that cut text by UTF-16 units send halves, file names have them; neither JSON's bytes nor a request could
-    hold them, and one would make a whole history impossible to store.
+    Servers that split text by UTF-16 units send halves, and file names contain them. Neither JSON's bytes nor a request
+    can contain them, and one of them would make a complete history impossible to store.
     """
     if isinstance(value, str):
-        if value.isascii() or not _SURROGATE.search(value):
-            return value
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return join_surrogates(value)
     if isinstance(value, dict):
-        mended = {_replace_lone_surrogates(key): _replace_lone_surrogates(item) for key, item in value.items()}
-        same = all(mended.get(key) is item for key, item in value.items())
-        return value if same else mended
+        joined = {_replace_lone_surrogates(key): _replace_lone_surrogates(item) for key, item in value.items()}
+        same = all(joined.get(key) is item for key, item in value.items())
+        return value if same else joined
     if isinstance(value, list):
         items = [_replace_lone_surrogates(item) for item in value]
         return value if all(map(is_, items, value)) else items
     return value
-
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class TextBlock(_StoredModel):
@@ -89,19 +85,19 @@ class TextBlock(_StoredModel):
 
     type: Literal["text"] = "text"
     text: str
-    metadata: Metadata = Field(default_factory=dict)  #: what it carries from its provider, under ``provider``'s name
+    metadata: Metadata = Field(default_factory=dict)  #: what it carries from its provider, with the field ``provider``
 
 
 class ImageBlock(_StoredModel):
     """An image."""
 
     type: Literal["image"] = "image"
-    data: str  #: a base64 data URL (``data:image/png;base64,...``) or an address
+    data: str  #: a base64 data URL (``data:image/png;base64,...``) or a URL
     metadata: Metadata = Field(default_factory=dict)
 
 
 class FileBlock(_StoredModel):
-    """A file: its data, or where it is."""
+    """A file, as data or as a URL."""
 
     type: Literal["file"] = "file"
     media_type: str | None = None  #: such as ``application/pdf``
@@ -114,64 +110,64 @@ class FileBlock(_StoredModel):
 class ToolCallBlock(_StoredModel):
     """A call that the model made.
 
-    ``parameters`` of a function call is always an object: where arguments come as JSON text they are read, and what is
-    no object becomes ``{}``, with the text in ``metadata["raw_arguments"]``. A history with such a call would otherwise
-    be refused by providers at every later request (danny-avila/agents#369).
+    ``parameters`` of a function call is always an object: arguments that are JSON text are parsed, and those that are
+    not an object become ``{}``, with the text in ``metadata["raw_arguments"]``. Otherwise providers would refuse every
+    later request with such a history (danny-avila/agents#369).
     """
 
     type: Literal["tool_call"] = "tool_call"
     id: str
     name: str
-    parameters: dict[str, Any] | str = Field(default_factory=dict)  #: an object; for kind ``custom`` the text
+    parameters: dict[str, Any] | str = Field(default_factory=dict)  #: an object; of a ``custom`` call the text
     kind: Literal["function", "custom"] = "function"
     metadata: Metadata = Field(default_factory=dict)  #: also ``raw_id``: the provider's own id of the call
 
     @model_validator(mode="before")
     @classmethod
-    def _parameters_are_an_object(cls, value: Any) -> Any:
+    def _parse_parameters(cls, value: Any) -> Any:
         if not isinstance(value, dict) or value.get("kind", "function") != "function":
             return value
-        given = value.get("parameters")
-        if given is None:
+        arguments = value.get("parameters")
+        if arguments is None:
             return {name: item for name, item in value.items() if name != "parameters"}
-        if not isinstance(given, str):
+        if not isinstance(arguments, str):
             return value
         try:
-            parameters = from_json(given, allow_inf_nan=False) if given.strip() else {}
+            parameters = from_json(arguments, allow_inf_nan=False) if arguments.strip() else {}
         except ValueError:
             parameters = None
         if isinstance(parameters, dict):
             return value | {"parameters": parameters}
         metadata = value.get("metadata") or {}
-        return value | {"parameters": {}, "metadata": {"raw_arguments": given} | metadata}
+        return value | {"parameters": {}, "metadata": {"raw_arguments": arguments} | metadata}
 
 
 class ToolResponseBlock(_StoredModel):
-    """What came of a call.
+    """The result of a call.
 
-    ``result`` is text, JSON data, or a list of parts where it shows images or files: the JSON of blocks, such as
+    ``result`` is text, JSON data, or a list of parts if it shows images or files: the JSON of blocks, such as
     ``[{"type": "text", "text": "Page 1"}, {"type": "image", "data": "data:image/png;base64,..."}]`` and
     ``{"type": "file", "media_type": "application/pdf", "data": "JVBE...", "url": None, "name": "report.pdf"}``.
-    ``history.results`` makes it of what a tool returned, and reads it.
+    ``history.tool_results`` creates it from what a tool returned, ``history.result_parts`` reads it.
     """
 
     type: Literal["tool_response"] = "tool_response"
     call_id: str  #: the ``id`` of the call
-    name: str | None = None  #: the tool's name, where it is known here
+    name: str | None = None  #: the tool's name, if it is known
     result: Any = None  #: any JSON
-    status: str | None = None  #: ``error`` for a failed call; streamkit also writes its own words, such as ``denied``
-    error: str | None = None  #: what went wrong, a sentence for the model
+    status: str | None = None  #: ``error`` for a failed call; streamkit also writes other values, such as ``denied``
+    error: str | None = None  #: the error as a sentence for the model
     metadata: Metadata = Field(default_factory=dict)
 
 
 class ReasoningBlock(_StoredModel):
-    """The model's reasoning, and what its provider needs to take it back."""
+    """The model's reasoning, and the fields by which its provider accepts it again."""
 
     type: Literal["reasoning"] = "reasoning"
     text: str = ""
     kind: Literal["text", "summary", "plan"] = "text"
-    signature: str | None = None  #: the provider's proof that the reasoning is its own
-    opaque: Any = None  #: the provider's whole block, where it is not text
+    signature: str | None = None  #: the provider's proof of the reasoning's origin
+    opaque: Any = None  #: the provider's complete block, if it is not text
     metadata: Metadata = Field(default_factory=dict)
 
 
@@ -196,13 +192,13 @@ class OpaqueBlock(_StoredModel):
 
 
 class UnknownBlock(_StoredModel):
-    """A block of a type that is not known here, with all its fields. Renders leave it out and say so."""
+    """A block of an unknown type, with all its fields. Renderers omit and report it."""
 
     type: str
     metadata: Metadata = Field(default_factory=dict)
 
     @model_serializer(mode="wrap")
-    def _as_it_came(self, serialize: SerializerFunctionWrapHandler) -> Any:
+    def _keep_fields(self, serialize: SerializerFunctionWrapHandler) -> Any:
         fields = serialize(self)
         if "metadata" not in self.model_fields_set and not self.metadata:
             fields.pop("metadata", None)
@@ -217,7 +213,7 @@ def _tag(value: Any) -> str:
     return kind if kind in _KNOWN else "unknown"
 
 
-#: Any block. Told apart by ``type``.
+#: Any block, distinguished by ``type``.
 Block: TypeAlias = Annotated[
     Annotated[TextBlock, Tag("text")]
     | Annotated[ImageBlock, Tag("image")]
@@ -236,8 +232,8 @@ class Content(_StoredModel):
     """One message of a conversation.
 
     Attributes:
-        speaker: ``human``, ``ai``, ``tool`` or ``system``; any other is kept, and left out by renders.
-        blocks: what was said, in order.
+        speaker: ``human``, ``ai``, ``tool`` or ``system``; any other is kept, and omitted by renderers.
+        blocks: the blocks of the message, in order.
         metadata: free; streamkit writes ``provider``, ``model``, ``response_id`` and ``turn_key`` for a model's turn.
     """
 
@@ -247,19 +243,19 @@ class Content(_StoredModel):
 
     @classmethod
     def human(cls, text: str = "", *blocks: Block) -> Content:
-        """What a person said: a text, and blocks behind it. An empty text makes no block."""
-        return cls(speaker="human", blocks=_texts(text, blocks))
+        """Return a person's message: a text, and blocks after it. An empty text adds no block."""
+        return cls(speaker="human", blocks=_with_text(text, blocks))
 
     @classmethod
     def system(cls, text: str, *blocks: Block) -> Content:
-        """An instruction to the model."""
-        return cls(speaker="system", blocks=_texts(text, blocks))
+        """Return an instruction to the model: a text, and blocks after it."""
+        return cls(speaker="system", blocks=_with_text(text, blocks))
 
     @classmethod
     def ai(cls, text: str = "", *blocks: Block) -> Content:
-        """What the model said: a text, and blocks behind it. An empty text makes no block."""
-        return cls(speaker="ai", blocks=_texts(text, blocks))
+        """Return the model's message: a text, and blocks after it. An empty text adds no block."""
+        return cls(speaker="ai", blocks=_with_text(text, blocks))
 
 
-def _texts(text: str, blocks: tuple[Block, ...]) -> list[Block]:
+def _with_text(text: str, blocks: tuple[Block, ...]) -> list[Block]:
     return [TextBlock(text=text), *blocks] if text else list(blocks)

@@ -1,11 +1,12 @@
-"""Which call a result answers, over a whole history.
+"""Pairing of calls and results over a complete history.
 
-By name first: the call's id, then the provider's raw id, then the id under another prefix. One name may be several
-calls' (Kimi counts anew in every turn): then it is the nearest turn before the result that has one unanswered, and in
-that turn the first. A name that no call before has is looked for behind. Only a result without any id is paired by its
-place, and only with the calls of the turn just before it. A name that no call has never pairs: that result is dropped.
+A result is paired by name first: the call's id, then the provider's raw id, then the id with another prefix. Several
+calls may have the same name (Kimi counts anew in every turn): then the call is in the nearest turn before the result
+that has one without a result, and in that turn the first. A name that no earlier call has is searched in later calls.
+Only a result without any id is paired by its position, and only with the calls of the turn just before it. A name that
+no call has is never paired: that result is dropped.
 
-It knows calls and results in their order, not how contents are laid out.
+It depends on calls and results in their order, not on the layout of contents.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from collections.abc import Hashable, Iterator
 from streamkit.history.content import ToolCallBlock, ToolResponseBlock
 from streamkit.ids import normalize_to_history_tool_id
 
-__all__ = ["NO_RESULT", "PairedCall", "Pairing", "PairedResult"]
+__all__ = ["NO_RESULT", "PairedCall", "PairedResult", "Pairing"]
 
-#: The neutral result of a call that has none. Nobody knows why there is none, so it does not say that anybody
-#: interrupted anything (vybestack/llxprt-code#176).
+#: The neutral result of a call without a result. The reason is unknown, so it does not claim an interruption
+#: (vybestack/llxprt-code#176).
 NO_RESULT = "No result: the call was not completed."
 
 
@@ -27,147 +28,149 @@ class PairedCall:
     """A call of the history.
 
     Attributes:
-        block: as it was given.
-        mended: as it will stand.
-        turn: what all calls of one content share.
-        number: its place among all calls and results.
-        answer: its result, once one is found.
+        block: the original block.
+        repaired: the block in the repaired history.
+        turn: an object shared by all calls of one content.
+        number: its position among all calls and results.
+        result: its result, once one is found.
     """
 
-    __slots__ = ("block", "mended", "number", "result", "turn")
+    __slots__ = ("block", "number", "repaired", "result", "turn")
 
-    def __init__(self, block: ToolCallBlock, mended: ToolCallBlock, turn: object) -> None:
+    def __init__(self, block: ToolCallBlock, repaired: ToolCallBlock, turn: object) -> None:
         self.block = block
-        self.mended = mended
+        self.repaired = repaired
         self.turn = turn
         self.number = 0
         self.result: PairedResult | None = None
 
     @property
     def id(self) -> str:
-        """The id that it will have."""
-        return self.mended.id
+        """The id in the repaired history."""
+        return self.repaired.id
 
 
 class PairedResult:
     """A result of the history.
 
     Attributes:
-        block: as it was given.
-        home: the part of a ``tool`` content in which it stood; None where it stood elsewhere.
-        number: its place among all calls and results.
-        call: the call that it answers.
+        block: the original block.
+        container: the segment of a ``tool`` content that contained it; None if it was in another content.
+        number: its position among all calls and results.
+        call: the call with which it is paired.
     """
 
     __slots__ = ("block", "call", "container", "number")
 
-    def __init__(self, block: ToolResponseBlock, home: object) -> None:
+    def __init__(self, block: ToolResponseBlock, container: object) -> None:
         self.block = block
-        self.container = home
+        self.container = container
         self.number = 0
         self.call: PairedCall | None = None
 
     def matches_turn(self, turn: object) -> bool:
-        """Whether it is the answer of a call of that turn."""
+        """Return True if it is the result of a call of that turn."""
         return self.call is not None and self.call.turn is turn and self.call.result is self
 
 
 class Pairing:
-    """Pairs calls and results, given in the order of the history; ``settle`` pairs what only the whole of it tells."""
+    """Pairs calls and results, which are added in the order of the history."""
 
     def __init__(self) -> None:
         self._calls: list[PairedCall] = []
-        self._named = _CallsWithoutResult()
-        self._early: list[PairedResult] = []  # no call before has their name
+        self._by_name = _CallsWithoutResult()
+        self._early: list[PairedResult] = []  # no earlier call has their name
         self._nameless: list[PairedResult] = []
         self._count = 0
         self._changes: list[str] = []
 
     def call(self, call: PairedCall) -> PairedCall:
-        """The next call."""
+        """Add the next call."""
         self._count += 1
         call.number = self._count
         self._calls.append(call)
         for name in _names_of_call(call.block):
-            self._named.add(name, call)
+            self._by_name.add(name, call)
         return call
 
-    def result(self, block: ToolResponseBlock, home: object) -> PairedResult:
-        """The next result."""
+    def result(self, block: ToolResponseBlock, container: object) -> PairedResult:
+        """Add the next result, and pair it if an earlier call has its name."""
         self._count += 1
-        result = PairedResult(block, home)
+        result = PairedResult(block, container)
         result.number = self._count
         names = list(_names_of_result(block))
-        known = next((name for name in names if name in self._named), None)
+        known = next((name for name in names if name in self._by_name), None)
         if known is not None:
-            self._pair(result, self._named, known)
+            self._pair(result, self._by_name, known)
         else:
             (self._early if names else self._nameless).append(result)
         return result
 
     def pair_remaining(self) -> list[str]:
-        """The history is over: pair the rest, or drop it. Gives a sentence for each thing that was done."""
+        """Pair or drop the remaining results at the end of the history. Return a sentence for each change."""
         self._pair_early()
         self._pair_nameless()
         return self._changes
 
-    def _pair(self, result: PairedResult, waiting: _CallsWithoutResult, name: Hashable) -> None:
-        latest = waiting.latest(name)
-        call = waiting.nearest(name)
-        if call is None or (latest.result is not None and _say_the_same(latest.result.block, result.block)):
-            self._again(latest, result)
+    def _pair(self, result: PairedResult, calls: _CallsWithoutResult, name: Hashable) -> None:
+        latest = calls.latest(name)
+        call = calls.nearest(name)
+        if call is None or (latest.result is not None and _are_equal(latest.result.block, result.block)):
+            self._add_further_result(latest, result)
         else:
-            self._answer(call, result)
+            self._set_result(call, result)
 
-    def _answer(self, call: PairedCall, result: PairedResult) -> None:
+    def _set_result(self, call: PairedCall, result: PairedResult) -> None:
         call.result, result.call = result, call
         if result.block.call_id != call.block.id:
-            self._changes.append(f"the result of {result.block.call_id!r} was given the id of its call, {call.id!r}")
+            self._changes.append(f"the result with the id {result.block.call_id!r} got the id of its call, {call.id!r}")
 
-    def _again(self, call: PairedCall, result: PairedResult) -> None:
-        """A further result of a call."""
+    def _add_further_result(self, call: PairedCall, result: PairedResult) -> None:
+        """Handle a further result of a call that has one: the better one of the two counts."""
         before = call.result
-        if before is not None and _worth(result.block) > _worth(before.block):
+        if before is not None and _rank(result.block) > _rank(before.block):
             call.result, result.call = result, call
-            self._changes.append(f"a failed result of the call {call.id!r} gave way to a later one")
+            self._changes.append(f"a failed result of the call {call.id!r} was replaced by a later one")
         else:
             self._changes.append(f"a further result of the call {call.id!r} was dropped: it has one")
 
     def _pair_early(self) -> None:
-        """Results that stood before their calls."""
-        behind = _CallsWithoutResult()
+        """Pair results that precede their calls."""
+        later_calls = _CallsWithoutResult()
         for call in reversed(self._calls) if self._early else ():
             for name in _names_of_call(call.block):
-                behind.add(name, call, before=True)
+                later_calls.add(name, call, before=True)
         for result in self._early:
-            name = next((name for name in _names_of_result(result.block) if name in behind), None)
+            name = next((name for name in _names_of_result(result.block) if name in later_calls), None)
             if name is not None:
-                self._pair(result, behind, name)
+                self._pair(result, later_calls, name)
             else:
-                self._changes.append(f"a result of {result.block.call_id!r} was dropped: there is no such call")
+                self._changes.append(f"a result with the id {result.block.call_id!r} was dropped: no call has that id")
 
     def _pair_nameless(self) -> None:
-        """Results that do not say whose they are: by their place, and their tool's name where they have it."""
+        """Pair results without an id by their position, and by their tool's name if they have it."""
         calls = deque(self._calls)
         turn: object = None  # the last one with calls
-        unanswered: dict[str | None, deque[PairedCall]] = {}
+        open_calls: dict[str | None, deque[PairedCall]] = {}
         for result in self._nameless:
             while calls and calls[0].number < result.number:
                 call = calls.popleft()
                 if call.turn is not turn:
-                    turn, unanswered = call.turn, {}
+                    turn, open_calls = call.turn, {}
                 if call.result is None:
-                    unanswered.setdefault(None, deque()).append(call)
-                    unanswered.setdefault(call.block.name, deque()).append(call)
-            found = _first(unanswered.get(result.block.name or None))
-            if found is not None:
-                self._answer(found, result)
+                    open_calls.setdefault(None, deque()).append(call)
+                    open_calls.setdefault(call.block.name, deque()).append(call)
+            nearest = _first_without_result(open_calls.get(result.block.name or None))
+            if nearest is not None:
+                self._set_result(nearest, result)
             else:
-                self._changes.append("a result without an id was dropped: the turn before it has no call for it")
+                self._changes.append(
+                    "a result without an id was dropped: the turn before it has no matching call without a result"
+                )
 
 
 class _CallsWithoutResult:
-    """Calls by name; of one name the last added turn first, and in a turn the first added call."""
+    """Calls by name; of one name the last added turn comes first, and in a turn the first added call."""
 
     def __init__(self) -> None:
         self._turns: dict[Hashable, list[tuple[object, deque[PairedCall]]]] = {}
@@ -177,7 +180,7 @@ class _CallsWithoutResult:
         return name in self._latest
 
     def add(self, name: Hashable, call: PairedCall, *, before: bool = False) -> None:
-        """A further call of that name; *before*: it stands before the other calls of its turn."""
+        """Add a call under a name; *before*: in front of the other calls of its turn."""
         self._latest[name] = call
         turns = self._turns.setdefault(name, [])
         if not turns or turns[-1][0] is not call.turn:
@@ -189,22 +192,22 @@ class _CallsWithoutResult:
             queue.append(call)
 
     def latest(self, name: Hashable) -> PairedCall:
-        """The call of that name that was added last."""
+        """Return the call that was added last under that name."""
         return self._latest[name]
 
     def nearest(self, name: Hashable) -> PairedCall | None:
-        """The unanswered call that a result of that name belongs to."""
+        """Return the call without a result to which a result of that name belongs."""
         turns = self._turns[name]
         while turns:
-            found = _first(turns[-1][1])
-            if found is not None:
-                return found
+            call = _first_without_result(turns[-1][1])
+            if call is not None:
+                return call
             turns.pop()
         return None
 
 
-def _first(calls: deque[PairedCall] | None) -> PairedCall | None:
-    """The first unanswered one; those before it are forgotten, so that all this costs each call once."""
+def _first_without_result(calls: deque[PairedCall] | None) -> PairedCall | None:
+    """Return the first call without a result. Those before it are removed, so that the total cost is linear."""
     while calls:
         if calls[0].result is None:
             return calls[0]
@@ -226,7 +229,7 @@ def _names_of_call(block: ToolCallBlock) -> Iterator[Hashable]:
 
 
 def _names_of_result(block: ToolResponseBlock) -> Iterator[Hashable]:
-    """The names by which a result's call may be known, the surest first."""
+    """Yield the names by which a result's call may be known, the most certain first."""
     if block.call_id:
         yield ("id", block.call_id)
         yield ("raw", block.call_id)
@@ -237,14 +240,14 @@ def _names_of_result(block: ToolResponseBlock) -> Iterator[Hashable]:
         yield ("stem", normalize_to_history_tool_id(block.call_id))
 
 
-# ---------------------------------------------------------------- what results are worth
+# ---------------------------------------------------------------- comparison of results
 
 
-def _worth(block: ToolResponseBlock) -> int:
+def _rank(block: ToolResponseBlock) -> int:
     if block.error is None and block.status in (None, "completed"):
         return 2
     return 0 if block.status == "canceled" and block.error == NO_RESULT else 1
 
 
-def _say_the_same(one: ToolResponseBlock, other: ToolResponseBlock) -> bool:
-    return (one.error, one.status, one.result) == (other.error, other.status, other.result)
+def _are_equal(first: ToolResponseBlock, second: ToolResponseBlock) -> bool:
+    return (first.error, first.status, first.result) == (second.error, second.status, second.result)

@@ -1,9 +1,15 @@
-"""History as the messages of Vercel's AI SDK.
+"""History as the messages of Vercel's AI SDK, and these messages as history.
 
-Version 4 with ``tool_names=False`` is ``spec/003`` to the letter. Version 5 and later are the same walk with that SDK's
-newer parts (https://ai-sdk.dev/docs/reference/ai-sdk-core/model-message): a call's ``input``, a result's ``output`` and
-``toolName``, and files, also those that a result shows (``output`` of type ``content``). What these messages have no
-part for (reasoning, a provider's own blocks) is left out, as the document does.
+Version 4 with ``tool_names=False`` is exactly ``spec/003``. Version 5 and later differ in their newer parts
+(https://ai-sdk.dev/docs/reference/ai-sdk-core/model-message): a call's ``input``, a result's ``output`` and
+``toolName``, and files, also those that a result shows (``output`` of type ``content``). What these messages cannot
+represent (reasoning, a provider's own blocks) is omitted, as in the document.
+
+When messages are parsed, the versions are distinguished part by part: ``args`` or ``input``, ``result`` or ``output``,
+``mimeType`` or ``mediaType``. Ids are those of history with another prefix (``spec/000``), so ids that streamkit wrote
+are restored; others are canonicalized and the raw id is kept. Parsed messages that are converted again are the same, up
+to this: the texts of a message without calls are one string, reasoning and other parts that the messages cannot
+represent are omitted, and a JSON output that is a text or null is a text.
 """
 
 from __future__ import annotations
@@ -14,60 +20,84 @@ from typing import Any, Literal
 from pydantic_core import to_jsonable_python
 
 from streamkit.errors import UsageError
-from streamkit.history.content import Block, Content, FileBlock, ImageBlock, TextBlock, ToolCallBlock, ToolResponseBlock
-from streamkit.history.tool_results import ResultPart, result_parts
+from streamkit.history.builder import ContentBuilder, as_list, check_messages
+from streamkit.history.content import (
+    Block,
+    Content,
+    FileBlock,
+    ImageBlock,
+    ReasoningBlock,
+    ServerToolBlock,
+    TextBlock,
+    ToolCallBlock,
+    ToolResponseBlock,
+)
+from streamkit.history.result_parts import ResultPart, result_parts
+from streamkit.history.tool_results import to_stored_part
 from streamkit.ids import normalize_to_openai_tool_id
+from streamkit.media import is_url, normalize_data, normalize_data_url, parse_data_url, to_data_url
 
-__all__ = ["convert_to_vercel_messages"]
+__all__ = ["convert_to_vercel_messages", "parse_vercel_messages"]
+
+_BINARY = "application/octet-stream"  # the SDK requires a media type
+_SPEAKERS = {"user": "human", "assistant": "ai", "system": "system"}
+_CALL_FIELDS = frozenset({"type", "toolCallId", "toolName", "args", "input"})
+_RESULT_FILES = ("media", "image-data", "file-data")
+_RESULT_URLS = ("image-url", "file-url")
+
+
+# ---------------------------------------------------------------- history to messages
 
 
 def convert_to_vercel_messages(
     contents: Sequence[Content], version: Literal[4, 5, 6, 7] = 5, tool_names: bool = True
 ) -> list[dict[str, Any]]:
-    """The messages, one for each content that has one; a content with tool responses is a tool message whoever speaks.
+    """Convert history to messages, one for each content that the SDK can represent.
+
+    A content with tool responses becomes a tool message, whoever its speaker is.
 
     Args:
         contents: the history.
-        version: the major version of the AI SDK. Version 5 refuses version 4's tool parts; later ones take version 5's
-            but for the images and files in results, which have other words there (version 6 takes both).
-        tool_names: whether results say their tool's name, found at the call where the result has none; ``""`` where no
+        version: the major version of the AI SDK. Version 5 refuses version 4's tool parts; later ones accept version
+            5's except for images and files in results, whose types have other names there (version 6 accepts both).
+        tool_names: whether results have their tool's name, taken from the call if the result has none; ``""`` if no
             call has that id. Version 5 requires it.
 
     Raises:
         UsageError: another version.
     """
     if version not in (4, 5, 6, 7):
-        raise UsageError(f"version is 4, 5, 6 or 7, not {version!r}")
+        raise UsageError(f"version must be 4, 5, 6 or 7, not {version!r}")
     names: dict[str, str] = {}
     messages = []
     for content in contents:
         for block in content.blocks:
             if isinstance(block, ToolCallBlock):
                 names[normalize_to_openai_tool_id(block.id)] = block.name
-        message = _message(content, version, names if tool_names else None)
+        message = _to_message(content, version, names if tool_names else None)
         if message is not None:
             messages.append(message)
     return messages
 
 
-def _message(content: Content, version: int, names: dict[str, str] | None) -> dict[str, Any] | None:
+def _to_message(content: Content, version: int, names: dict[str, str] | None) -> dict[str, Any] | None:
     responses = [block for block in content.blocks if isinstance(block, ToolResponseBlock)]
     if responses:
-        return {"role": "tool", "content": [_result(block, version, names) for block in responses]}
+        return {"role": "tool", "content": [_to_result_part(block, version, names) for block in responses]}
     if content.speaker == "human":
-        return {"role": "user", "content": _user(content.blocks, version)}
+        return {"role": "user", "content": _to_user_content(content.blocks, version)}
     if content.speaker == "ai":
-        return {"role": "assistant", "content": _assistant(content.blocks, version)}
+        return {"role": "assistant", "content": _to_assistant_content(content.blocks, version)}
     if content.speaker == "system":
-        return {"role": "system", "content": _text(content.blocks)}
+        return {"role": "system", "content": _join_texts(content.blocks)}
     return None
 
 
-def _text(blocks: Sequence[Block]) -> str:
+def _join_texts(blocks: Sequence[Block]) -> str:
     return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
 
 
-def _user(blocks: Sequence[Block], version: int) -> str | list[dict[str, Any]]:
+def _to_user_content(blocks: Sequence[Block], version: int) -> str | list[dict[str, Any]]:
     parts: list[dict[str, Any]] = []
     for block in blocks:
         if isinstance(block, TextBlock):
@@ -77,15 +107,12 @@ def _user(blocks: Sequence[Block], version: int) -> str | list[dict[str, Any]]:
         elif isinstance(block, FileBlock) and version >= 5:
             file = {"type": "file", "data": block.data or block.url or "", "mediaType": block.media_type or _BINARY}
             parts.append(file | ({"filename": block.name} if block.name else {}))
-    return parts if any(part["type"] != "text" for part in parts) else _text(blocks)
+    return parts if any(part["type"] != "text" for part in parts) else _join_texts(blocks)
 
 
-_BINARY = "application/octet-stream"  # the SDK requires a media type
-
-
-def _assistant(blocks: Sequence[Block], version: int) -> str | list[dict[str, Any]]:
+def _to_assistant_content(blocks: Sequence[Block], version: int) -> str | list[dict[str, Any]]:
     if not any(isinstance(block, ToolCallBlock) for block in blocks):
-        return _text(blocks)
+        return _join_texts(blocks)
     parts: list[dict[str, Any]] = []
     for block in blocks:
         if isinstance(block, TextBlock):
@@ -102,52 +129,180 @@ def _assistant(blocks: Sequence[Block], version: int) -> str | list[dict[str, An
     return parts
 
 
-def _result(block: ToolResponseBlock, version: int, names: dict[str, str] | None) -> dict[str, Any]:
+def _to_result_part(block: ToolResponseBlock, version: int, names: dict[str, str] | None) -> dict[str, Any]:
     call_id = normalize_to_openai_tool_id(block.call_id)
     part: dict[str, Any] = {"type": "tool-result", "toolCallId": call_id}
     if names is not None:
         part["toolName"] = block.name or names.get(call_id, "")
-    failed = block.status == "error" or block.error is not None
+    has_failed = block.status == "error" or block.error is not None
     if version >= 5:
-        part["output"] = _output(block, version, failed=failed)
+        part["output"] = _to_output(block, version, has_failed=has_failed)
         return part
-    # The document says "result OR ''" of a text; 0 and false are results, too.
+    # The document's rule for a text is "result OR ''"; 0 and false are results too.
     part["result"] = "" if block.result is None else block.result
-    if failed:
+    if has_failed:
         part["isError"] = True
     return part
 
 
-def _output(block: ToolResponseBlock, version: int, *, failed: bool) -> dict[str, Any]:
-    parts = result_parts(block.result) if block.error is None and not failed else None
-    media = [_media(part, version) for part in parts or ()]
+def _to_output(block: ToolResponseBlock, version: int, *, has_failed: bool) -> dict[str, Any]:
+    parts = result_parts(block.result) if block.error is None and not has_failed else None
+    media = [_to_output_part(part, version) for part in parts or ()]
     if parts is not None and None not in media:
         return {"type": "content", "value": media}
     value = block.result if block.error is None else block.error
     kind = "text" if value is None or isinstance(value, str) else "json"
     value = "" if value is None else to_jsonable_python(value, fallback=str)
-    return {"type": f"error-{kind}" if failed else kind, "value": value}
+    return {"type": f"error-{kind}" if has_failed else kind, "value": value}
 
 
-def _media(part: ResultPart, version: int) -> dict[str, Any] | None:
-    """A part of a result's content; None for what the SDK has no word for: in version 5 an address."""
+def _to_output_part(part: ResultPart, version: int) -> dict[str, Any] | None:
+    """Return a part of a result's content; None if the SDK cannot represent it: in version 5 a URL."""
     if isinstance(part, TextBlock):
         return {"type": "text", "text": part.text}
-    image = isinstance(part, ImageBlock)
-    data, address = (part.data, part.data) if isinstance(part, ImageBlock) else (part.data or "", part.url or "")
-    media_type = None if isinstance(part, ImageBlock) else part.media_type
-    head, comma, bare = data.partition(";base64,")
-    if comma and head.startswith("data:"):
-        media_type, data = media_type or head[5:].partition(";")[0], bare
-    elif image:
-        data = ""
-    name = {"filename": part.name} if isinstance(part, FileBlock) and part.name else {}
+    is_image = isinstance(part, ImageBlock)
+    media_type, data, url, name = "", "", "", {}
+    if isinstance(part, ImageBlock):
+        data_url = parse_data_url(part.data)
+        if data_url is not None:
+            media_type, data = data_url.media_type, data_url.data
+        else:
+            url = part.data
+    else:
+        media_type, data, _ = normalize_data(part.data or "")
+        media_type, url = part.media_type or media_type, part.url or ""
+        name = {"filename": part.name} if part.name else {}
     if data and version == 5:
         return {"type": "media", "data": data, "mediaType": media_type or _BINARY}
-    if data and image:
+    if data and is_image:
         return {"type": "image-data", "data": data, "mediaType": media_type or _BINARY}
     if data:
         return {"type": "file-data", "data": data, "mediaType": media_type or _BINARY, **name}
-    if version == 5 or not address.startswith(("http://", "https://")):
+    if version == 5 or not is_url(url):
         return None
-    return {"type": "image-url" if image else "file-url", "url": address}
+    return {"type": "image-url" if is_image else "file-url", "url": url}
+
+
+# ---------------------------------------------------------------- messages to history
+
+
+def parse_vercel_messages(messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
+    """Parse messages as history; an unknown part is kept as an opaque block.
+
+    Args:
+        messages: the SDK's ``CoreMessage`` (version 4) or ``ModelMessage`` (version 5) objects, as dicts.
+        system: the system text, if it is separate from the messages.
+
+    Raises:
+        UsageError: they are not a list of dicts. Nothing else is raised, whatever they contain.
+    """
+    builder = ContentBuilder("vercel", prefixed=True)
+    for text in as_list(system):
+        if not builder.text("system", text):
+            builder.opaque("system", text)
+    for message in check_messages(messages):
+        role = message.get("role")
+        speaker = _SPEAKERS.get(role) if isinstance(role, str) else None
+        builder.end()
+        if speaker is None and role != "tool":
+            builder.add_unknown_role(message)
+            continue
+        for part in as_list(message.get("content")):
+            _parse_part(builder, speaker or "tool", part)
+    return builder.build()
+
+
+def _parse_part(builder: ContentBuilder, speaker: str, part: Any) -> None:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if isinstance(part, str):
+        builder.text(speaker, part)
+    elif kind == "text" and isinstance(part.get("text"), str):
+        builder.text(speaker, part["text"])
+    elif kind == "image" and isinstance(part.get("image"), str):
+        builder.add_block(speaker, ImageBlock(data=_to_image_url(part["image"], _media_type(part))))
+    elif kind == "file" and isinstance(part.get("data"), str):
+        name = part.get("filename")
+        field = "url" if is_url(part["data"]) else "data"
+        block = FileBlock(media_type=_media_type(part), name=name if isinstance(name, str) else None)
+        builder.add_block(speaker, block.model_copy(update={field: part["data"]}))
+    elif kind == "reasoning" and isinstance(part.get("text"), str):
+        signature = part.get("signature")
+        metadata = builder.provider_metadata({"providerOptions": part.get("providerOptions")})
+        builder.add_block(
+            speaker,
+            ReasoningBlock(
+                text=part["text"], signature=signature if isinstance(signature, str) else None, metadata=metadata
+            ),
+        )
+    elif kind == "tool-call":
+        _parse_call(builder, part)
+    elif kind == "tool-result":
+        _parse_result(builder, part)
+    else:
+        builder.opaque(speaker, part)
+
+
+def _media_type(part: dict[str, Any]) -> str | None:
+    media_type = part.get("mediaType") or part.get("mimeType")
+    return media_type if isinstance(media_type, str) else None
+
+
+def _to_image_url(image: str, media_type: str | None) -> str:
+    """Return an image as a URL or a data URL: the SDK also accepts bare base64."""
+    if is_url(image):
+        return image
+    return normalize_data_url(image) or (to_data_url(image, media_type) if media_type is not None else image)
+
+
+def _parse_call(builder: ContentBuilder, part: dict[str, Any]) -> None:
+    arguments = part.get("input", part.get("args"))
+    if part.get("providerExecuted") is True:
+        name, call_id = part.get("toolName"), part.get("toolCallId")
+        block = ServerToolBlock(
+            id=call_id if isinstance(call_id, str) else None,
+            name=name if isinstance(name, str) else "",
+            arguments=arguments,
+            raw=[part],
+            metadata=builder.provider_metadata(),
+        )
+        builder.add_block("ai", block)
+        return
+    extras = {name: value for name, value in part.items() if name not in _CALL_FIELDS}
+    builder.call(part.get("toolName"), arguments, raw_id=part.get("toolCallId"), beside=extras)
+
+
+def _parse_result(builder: ContentBuilder, part: dict[str, Any]) -> None:
+    output, call_id, name = part.get("output"), part.get("toolCallId"), part.get("toolName")
+    kind = output.get("type") if isinstance(output, dict) and "result" not in part else None
+    value = output.get("value") if isinstance(output, dict) else None
+    if kind == "error-text":
+        builder.result(call_id, name=name, error=value if isinstance(value, str) else "")
+    elif kind == "error-json":
+        builder.result(call_id, value, name=name, status="error")
+    elif kind == "execution-denied":
+        reason = output.get("reason") if isinstance(output, dict) else None
+        error = reason if isinstance(reason, str) else "The call was denied."
+        builder.result(call_id, name=name, error=error, status="denied")
+    elif kind == "content":
+        builder.result(call_id, [_parse_result_part(item) for item in as_list(value)], name=name)
+    elif kind in ("text", "json"):
+        builder.result(call_id, value, name=name)
+    else:
+        value = part.get("result", output)
+        builder.result(call_id, value, name=name, status="error" if part.get("isError") is True else None)
+
+
+def _parse_result_part(item: Any) -> Any:
+    """Return a part of a result, with images and files in history's form."""
+    kind = item.get("type") if isinstance(item, dict) else None
+    name, media_type = (item.get("filename"), _media_type(item)) if kind is not None else (None, None)
+    name = name if isinstance(name, str) else None
+    if kind in _RESULT_FILES and isinstance(item.get("data"), str):
+        if kind == "image-data" or (media_type or "").startswith("image/"):
+            return to_stored_part(ImageBlock(data=_to_image_url(item["data"], media_type or "image/png")))
+        return to_stored_part(FileBlock(media_type=media_type, data=item["data"], name=name))
+    if kind in _RESULT_URLS and isinstance(item.get("url"), str):
+        if kind == "image-url":
+            return to_stored_part(ImageBlock(data=item["url"]))
+        return to_stored_part(FileBlock(media_type=media_type, url=item["url"], name=name))
+    return item

@@ -1,8 +1,8 @@
-"""Argument text to an object: where an object ends, what a finished text means, what an unfinished one shows so far.
+"""JSON text of tool arguments: the end of an object, the value of an ended text, the value of an unfinished text.
 
-``scanning`` finds an object's end, ``settling`` decides what a text means that has ended, ``partial`` shows one that
-still grows, ``surrogates`` mends what was cut in the middle of a character. They know nothing of streams, calls or
-providers: which text stands is the accumulator's business.
+``scanner`` finds an object's end, ``finalize`` decides the value of a text that has ended, ``incremental`` shows one
+that still grows, ``surrogates`` repairs split characters. These are the only hand-written JSON readers of the package.
+They depend on no stream, call or provider; which text is in force is decided by the accumulator.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from streamkit.json_text.scanner import JsonObjectScanner, deepest_nesting, nest
 from streamkit.json_text.surrogates import join_surrogates, replace_lone_surrogates
 
 __all__ = [
-    "JsonObjectScanner",
     "IncrementalJsonObject",
+    "JsonObjectScanner",
     "ParsedArguments",
     "deepest_nesting",
+    "finalize_arguments",
     "join_surrogates",
     "nests_deeper",
     "parse_partial_object",
-    "finalize_arguments",
     "replace_lone_surrogates",
 ]

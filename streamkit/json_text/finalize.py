@@ -1,4 +1,4 @@
-"""What an argument text means that has ended: an object, the true beginning of one, or neither."""
+"""The value of an argument text that has ended: an object, the true prefix of one, or neither."""
 
 from __future__ import annotations
 
@@ -17,30 +17,33 @@ _SPACE = " \t\r\n"
 
 
 class ParsedArguments(NamedTuple):
-    """What an argument text that has ended means."""
+    """The value of an argument text that has ended."""
 
     state: CallState
     arguments: dict[str, Any] | None  #: None unless complete
-    text: str  #: the text that stands
-    warning: tuple[str, str] | None = None  #: code and sentence of what was odd
-    problem: str | None = None  #: for invalid text: what is wrong, and where
+    text: str  #: the text in force
+    warning: tuple[str, str] | None = None  #: its code and message
+    problem: str | None = None  #: of invalid text: the error and its position
 
 
 def finalize_arguments(text: str, restated: str = "", *, recover_trailing_junk: bool = True) -> ParsedArguments:
-    """Decide what an ended argument text means (design section 5, "Restated arguments" and "State").
+    """Decide the value of an ended argument text (docs/rules.md, "Restated arguments" and "State").
 
     Args:
         text: the joined deltas.
-        restated: the text from the last place where the arguments may have begun anew; "" for none.
-        recover_trailing_junk: whether a whole object followed by something else counts as that object.
+        restated: the text from the last position at which the arguments may have been restarted; "" for none.
+        recover_trailing_junk: whether a complete object followed by other text counts as that object.
+
+    Returns:
+        The state, the arguments if complete, the text in force, a warning, and for invalid text the problem.
     """
-    bare = text.strip(_SPACE)
-    if not bare or bare == "null":
+    stripped = text.strip(_SPACE)
+    if not stripped or stripped == "null":
         return ParsedArguments("complete", {}, text)
     try:
-        value = msgspec.json.decode(bare)
+        value = msgspec.json.decode(stripped)
     except (msgspec.DecodeError, UnicodeEncodeError):
-        return _settle_broken(text, bare, restated, recover_trailing_junk=recover_trailing_junk)
+        return _finalize_invalid(text, stripped, restated, recover_trailing_junk=recover_trailing_junk)
     except RecursionError:
         return ParsedArguments("invalid", None, text, problem="the arguments are nested too deeply")
     if isinstance(value, dict):
@@ -51,36 +54,39 @@ def finalize_arguments(text: str, restated: str = "", *, recover_trailing_junk: 
             return ParsedArguments(
                 "complete", inner.arguments, text, ("double_encoded", "the arguments were a JSON string")
             )
-    return ParsedArguments("invalid", None, text, problem=f"the arguments are JSON, but no object: {bare[:80]}")
+    return ParsedArguments("invalid", None, text, problem=f"the arguments are JSON but not an object: {stripped[:80]}")
 
 
-def _settle_broken(text: str, bare: str, restated: str, *, recover_trailing_junk: bool) -> ParsedArguments:
-    """The text is not strict JSON: a prefix, a restatement, something with junk behind it, or simply wrong."""
+def _finalize_invalid(text: str, stripped: str, restated: str, *, recover_trailing_junk: bool) -> ParsedArguments:
+    """Decide the value of a text that is not strict JSON: a prefix, a restatement, an object and junk, or invalid."""
     try:
-        value, end = _lenient.raw_decode(bare)
+        value, end = _lenient.raw_decode(stripped)
         problem = None
     except (ValueError, RecursionError) as error:
-        if bare.startswith("{") and _is_prefix(text):  # with the space at its end: ``{"a":tru `` can become nothing
+        if stripped.startswith("{") and _is_prefix(text):  # with its trailing space: ``{"a":tru `` is no prefix
             return ParsedArguments("incomplete", None, text)
         value, end = None, 0
         at = getattr(error, "pos", 0)
-        around = bare[max(0, at - 20) : at + 20]
+        around = stripped[max(0, at - 20) : at + 20]
         problem = f"{getattr(error, 'msg', error)} at character {at}, near {around!r}"
     if restated:
         again = finalize_arguments(restated, recover_trailing_junk=False)
         if again.state == "complete":
-            warning = ("arguments_restated", "the arguments were sent again from their beginning; the last ones stand")
+            warning = (
+                "arguments_restated",
+                "the arguments were sent again from their beginning; the last version is in force",
+            )
             return ParsedArguments("complete", again.arguments, again.text, warning)
     if problem is None and not isinstance(value, dict):
-        problem = f"the arguments are no object: {bare[:80]}"
-    junk = bare[end:].strip(_SPACE)
+        problem = f"the arguments are not an object: {stripped[:80]}"
+    junk = stripped[end:].strip(_SPACE)
     if problem is None and junk and not recover_trailing_junk:
         problem = f"something follows the object: {junk[:80]}"
     if problem is not None:
         return ParsedArguments("invalid", None, text, problem=problem)
-    # Without junk it is JSON but for half of a surrogate pair, which no encoder would write again.
+    # Without junk the text is JSON except for half of a surrogate pair, which no encoder would write again.
     warning = (
-        ("trailing_junk", f"left out, coming after the whole object: {junk[:80]!r}")
+        ("trailing_junk", f"omitted the text after the complete object: {junk[:80]!r}")
         if junk
         else ("lone_surrogate", "half of a surrogate pair in the arguments was replaced by U+FFFD")
     )
@@ -88,7 +94,7 @@ def _settle_broken(text: str, bare: str, restated: str, *, recover_trailing_junk
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 _lenient = json.JSONDecoder(parse_constant=_refuse_constant)
@@ -104,7 +110,7 @@ _CUT_TOKEN = re.compile(  # the beginning of a token, up to the end of the text
     r"|(?P<scalar>t(?:r(?:u)?)?|f(?:a(?:l(?:s)?)?)?|n(?:u(?:l)?)?"
     r"|-|-?(?:0|[1-9][0-9]*+)(?:\.|(?:\.[0-9]++)?[eE][+-]?)))"
 )
-_FOLLOWS = {  # by what is expected: the kinds of token that may come
+_FOLLOWS = {  # the kinds of token that may follow, by the expectation
     "value": {"string", "scalar", "{", "["},
     "value or ]": {"string", "scalar", "{", "[", "]"},
     "key": {"string"},
@@ -117,34 +123,35 @@ _FOLLOWS = {  # by what is expected: the kinds of token that may come
 
 
 def _is_prefix(text: str) -> bool:
-    """Whether a text is the true beginning of a JSON value: adding to its end can make it one.
+    """Return True if a text is the true prefix of a JSON value, so that text appended to it can complete the value.
 
-    The partial modes of JSON libraries do not say so: jiter, for one, takes ``{"a":1 2`` and ``{"a":1]`` as well.
+    The partial modes of JSON libraries do not check this: jiter, for example, also accepts ``{"a":1 2`` and
+    ``{"a":1]``.
     """
-    inside: list[str] = []  # the brackets that are open
+    open_brackets: list[str] = []
     expected, at = "value", 0
     while True:
         token = _TOKEN.match(text, at)
         if token is None or (token["scalar"] and text[token.end() : token.end() + 1] in (".", "e", "E")):
-            cut = _CUT_TOKEN.fullmatch(text, at)
-            return cut is not None and (cut.lastgroup is None or cut.lastgroup in _FOLLOWS[expected])
+            truncated = _CUT_TOKEN.fullmatch(text, at)
+            return truncated is not None and (truncated.lastgroup is None or truncated.lastgroup in _FOLLOWS[expected])
         kind = token["mark"] or token.lastgroup or ""
         if kind not in _FOLLOWS[expected]:
             return False
         at = token.end()
         if kind == "{":
-            inside.append(kind)
+            open_brackets.append(kind)
             expected = "key or }"
         elif kind == "[":
-            inside.append(kind)
+            open_brackets.append(kind)
             expected = "value or ]"
         elif kind == ":":
             expected = "value"
         elif kind == ",":
-            expected = "key" if inside[-1] == "{" else "value"
+            expected = "key" if open_brackets[-1] == "{" else "value"
         elif kind == "string" and expected in ("key", "key or }"):
             expected = ":"
         else:
             if kind in "}]":
-                inside.pop()
-            expected = "end" if not inside else ", or }" if inside[-1] == "{" else ", or ]"
+                open_brackets.pop()
+            expected = "end" if not open_brackets else ", or }" if open_brackets[-1] == "{" else ", or ]"

@@ -1,12 +1,12 @@
-"""What an argument text shows so far that has not ended: read at once, or kept up with while it grows.
+"""The object of an unfinished argument text: parsed at once, or parsed incrementally while the text grows.
 
-Both show the same, which is what pydantic's parser makes of an unfinished text: open strings as far as they are there,
-a number as it stands, a word (``true``) when it is whole, a key when its value has begun; nothing at all where the text
-cannot be JSON. Where neither comma nor end follows a value, what is open is closed there (``allowed_if_partial`` in
-https://github.com/pydantic/jiter/blob/main/crates/jiter/src/errors.rs).
+Both give the result of pydantic's parser for an unfinished text: open strings as far as they were received, a number
+with its digits so far, a literal (``true``) when it is complete, a key when its value has begun; an empty object where
+the text cannot be JSON. Where neither a comma nor a closing bracket follows a value, the open containers end there
+(``allowed_if_partial`` in https://github.com/pydantic/jiter/blob/main/crates/jiter/src/errors.rs).
 
-To read a text anew at each delta is quadratic: 124 s for 1 MB in pieces of 16 characters, and this is what the official
-SDKs and the Vercel AI SDK do (vercel/ai#17113, langchain-ai/langchainjs#11148, earendil-works/pi#9062).
+Parsing the complete text again at each delta is quadratic: 124 s for 1 MB in deltas of 16 characters. The official SDKs
+and the Vercel AI SDK do that (vercel/ai#17113, langchain-ai/langchainjs#11148, earendil-works/pi#9062).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _SPACE = re.compile(r"[ \t\r\n]*+")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?([eE][+-]?[0-9]++)?")
 _CUT_NUMBER = re.compile(r"-|-?(?:0|[1-9][0-9]*+)(?:\.|(?:\.[0-9]++)?[eE][+-]?)")
 _HEX = b"0123456789abcdefABCDEF"
-_WORDS: dict[str, tuple[str, Any]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
-_NOTHING: Final = object()
+_LITERALS: dict[str, tuple[str, Any]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
+_MISSING: Final = object()
 
 
 def parse_partial_object(text: str) -> dict[str, Any]:
-    """The object as far as it is there, open strings included; ``{}`` where nothing can be read. For display only."""
+    """Return the object of an unfinished text, open strings included; ``{}`` if it is unreadable. For display only."""
     from pydantic_core import from_json
 
     try:
@@ -49,41 +49,52 @@ def parse_partial_object(text: str) -> dict[str, Any]:
 
 
 class IncrementalJsonObject:
-    """The object of a text that grows, as far as it is there. For display only.
+    """The object of a growing text, as far as the text was received. For display only.
 
-    A piece costs what it holds, however long the text is already, and a reading costs what came since the last one. At
-    every moment ``value`` equals ``partial_object`` of the joined pieces; but numbers of more than 4,300 characters are
-    refused also where they are no integers.
+    The cost of a delta depends on its length alone, the cost of ``value`` on the deltas since its last use. At every
+    moment ``value`` equals ``parse_partial_object`` of the joined deltas, with one exception: numbers of more than
+    4,300 characters are refused also if they are not integers.
     """
 
-    __slots__ = ("_before", "_held", "_in_key", "_key", "_open", "_parts", "_root", "_shown", "_step", "_string")
+    __slots__ = (
+        "_buffer",
+        "_in_key",
+        "_key",
+        "_number_shown",
+        "_open",
+        "_parts",
+        "_replaced",
+        "_root",
+        "_step",
+        "_string",
+    )
 
     def __init__(self) -> None:
-        self._step: _Step = IncrementalJsonObject._begin  # what reads the next character
-        self._held = ""  # a beginning that says nothing yet: of an escape, a word, a number; half a surrogate pair
+        self._step: _Step = IncrementalJsonObject._begin  # reads the next character
+        self._buffer = ""  # the incomplete end of the text: of an escape, a literal, a number, a surrogate pair
         self._root: dict[str, Any] = {}
-        self._open: list[Any] = []  # the dicts and lists that are open, outermost first
-        self._key: Any = ""  # of the value that is read, in the innermost of them
-        self._in_key = False  # whether the string that is read is a key
-        self._parts: list[str] = []  # what came of it since it was last joined
-        self._string = ""  # what was joined
-        self._shown = False  # whether the held number stands in the object, and there instead of what
-        self._before: Any = _NOTHING
+        self._open: list[Any] = []  # the open dicts and lists, outermost first
+        self._key: Any = ""  # of the current value, in the innermost container
+        self._in_key = False  # the current string is a key
+        self._parts: list[str] = []  # the parts of the current string since it was last joined
+        self._string = ""  # the parts joined so far
+        self._number_shown = False  # the number in the buffer is part of the object
+        self._replaced: Any = _MISSING  # the value that the number replaced
 
     def feed(self, text: str) -> None:
-        """Take the next piece of the text. Nothing is raised, whatever it holds."""
-        if self._step is IncrementalJsonObject._text and not self._held:
-            found = _STRING_STOP.search(text)
-            if found is None:
+        """Read the next delta of the text. Invalid text raises nothing."""
+        if self._step is IncrementalJsonObject._text and not self._buffer:
+            match = _STRING_STOP.search(text)
+            if match is None:
                 self._parts.append(text)
                 return
             if text.isascii():
-                self._read(text, self._text_up_to(text, 0, found.start()))
+                self._read(text, self._text_up_to(text, 0, match.start()))
                 return
-        if self._shown:
-            self._withdraw()
-        if self._held:
-            text, self._held = self._held + text, ""
+        if self._number_shown:
+            self._remove_number()
+        if self._buffer:
+            text, self._buffer = self._buffer + text, ""
         half = ""
         if not text.isascii():
             if "\ud800" <= text[-1] <= "\udbff":
@@ -91,31 +102,31 @@ class IncrementalJsonObject:
             text = join_surrogates(text)
         self._read(text)
         if half:
-            if self._step is IncrementalJsonObject._text and (not self._held or self._held.endswith("\\u")):
-                self._held += half
-            else:  # whatever follows it: no character beyond U+FFFF may stand here either
-                text, self._held = self._held + "\ufffd", ""
+            if self._step is IncrementalJsonObject._text and (not self._buffer or self._buffer.endswith("\\u")):
+                self._buffer += half
+            else:  # no character beyond U+FFFF is allowed here either, whatever the other half is
+                text, self._buffer = self._buffer + "\ufffd", ""
                 self._read(text)
 
     @property
     def value(self) -> dict[str, Any]:
-        """The object so far: the same dict each time, brought up to date. Copy it to keep it, and do not change it.
+        """The object so far: the same dict each time, updated. Copy it to keep it, and do not change it.
 
-        A long string that still grows is copied only where somebody holds the value of the last reading.
+        A long string that still grows is copied only if the caller keeps a reference to it from the last call.
         """
         if self._step is IncrementalJsonObject._text and not self._in_key:
             if self._parts:
                 self._grow()
-            if self._held[:1] >= "\ud800":
-                self._put(self._string + "\ufffd")  # as long as its other half has not come
-        elif self._held[-1:].isdigit() and self._held[0] != "\\" and not self._shown:
+            if self._buffer[:1] >= "\ud800":
+                self._put(self._string + "\ufffd")  # until its other half is received
+        elif self._buffer[-1:].isdigit() and self._buffer[0] != "\\" and not self._number_shown:
             container = self._open[-1]
-            self._before = container.get(self._key, _NOTHING) if container.__class__ is dict else _NOTHING
-            self._put(_number(self._held))
-            self._shown = True
+            self._replaced = container.get(self._key, _MISSING) if container.__class__ is dict else _MISSING
+            self._put(_number(self._buffer))
+            self._number_shown = True
         return self._root
 
-    # ---------------------------------------------------------------- what is put where
+    # ---------------------------------------------------------------- changes to the object
 
     def _put(self, value: Any) -> None:
         container = self._open[-1]
@@ -124,22 +135,22 @@ class IncrementalJsonObject:
         else:
             container[self._key :] = (value,)
 
-    def _withdraw(self) -> None:
-        """Take back a number that was shown: what follows may make it another one, or none."""
-        container, self._shown = self._open[-1], False
+    def _remove_number(self) -> None:
+        """Remove a number that was shown: the text that follows may change it or make it invalid."""
+        container, self._number_shown = self._open[-1], False
         if container.__class__ is not dict:
             del container[self._key :]
-        elif self._before is _NOTHING:
+        elif self._replaced is _MISSING:
             container.pop(self._key, None)
         else:
-            container[self._key] = self._before
+            container[self._key] = self._replaced
 
     def _grow(self) -> None:
-        """Bring the open string in the object up to date.
+        """Update the open string in the object.
 
-        CPython appends in place to a string that nobody else holds (``unicode_concatenate`` in its ceval.c), so it is
-        taken out of the object first: at 1 MB a piece and its reading cost 2 us and not
-        370. Elsewhere it is copied.
+        CPython appends in place to a string with a single reference (``unicode_concatenate`` in its ceval.c), so the
+        string is removed from the object first: at 1 MB, a delta and its reading cost 2 us instead of 370. Other
+        interpreters copy it.
         """
         more = "".join(self._parts)
         self._parts.clear()
@@ -150,20 +161,20 @@ class IncrementalJsonObject:
         self._put(grown)
         self._string = grown
 
-    def _broken(self) -> int:
-        """The text is no JSON, whatever follows."""
+    def _set_invalid(self) -> int:
+        """Record that the text is not JSON, whatever follows."""
         self._root = {}
-        return self._over()
+        return self._ignore_rest()
 
-    def _over(self) -> int:
-        """What follows changes nothing."""
+    def _ignore_rest(self) -> int:
+        """Ignore all text that follows."""
         self._step = IncrementalJsonObject._ignore
         self._open.clear()
         self._parts.clear()
         self._string = ""
         return _END
 
-    # ---------------------------------------------------------------- what may come next
+    # ---------------------------------------------------------------- steps
 
     def _read(self, text: str, at: int = 0) -> None:
         end = len(text)
@@ -179,7 +190,7 @@ class IncrementalJsonObject:
 
     def _begin(self, text: str, at: int) -> int:
         if text[at] != "{":
-            return self._broken()
+            return self._set_invalid()
         self._open.append(self._root)
         self._step = IncrementalJsonObject._first_key
         return at + 1
@@ -189,14 +200,14 @@ class IncrementalJsonObject:
 
     def _next_key(self, text: str, at: int) -> int:
         if text[at] != '"':
-            return self._broken()
+            return self._set_invalid()
         self._in_key = True
         self._step = IncrementalJsonObject._text
         return self._text(text, at + 1)
 
     def _colon(self, text: str, at: int) -> int:
         if text[at] != ":":
-            return self._broken()
+            return self._set_invalid()
         self._step = IncrementalJsonObject._value
         return at + 1
 
@@ -206,7 +217,7 @@ class IncrementalJsonObject:
     def _value(self, text: str, at: int) -> int:
         container, character = self._open[-1], text[at]
         if len(self._open) > _DEEPEST:
-            return self._broken()
+            return self._set_invalid()
         if container.__class__ is list:
             self._key = len(container)
         if character == '"':
@@ -222,38 +233,38 @@ class IncrementalJsonObject:
             return at + 1
         if character in "-0123456789":
             return self._digits(text, at)
-        word, meaning = _WORDS.get(character, ("", None))
-        if word and text.startswith(word, at):
-            self._put(meaning)
-            self._step = IncrementalJsonObject._behind
-            return at + len(word)
-        if word and word.startswith(text[at : at + 5]):
-            self._held = text[at:]
+        literal, value = _LITERALS.get(character, ("", None))
+        if literal and text.startswith(literal, at):
+            self._put(value)
+            self._step = IncrementalJsonObject._after_value
+            return at + len(literal)
+        if literal and literal.startswith(text[at : at + 5]):
+            self._buffer = text[at:]
             return _END
-        return self._broken()
+        return self._set_invalid()
 
     def _digits(self, text: str, at: int) -> int:
-        found = _NUMBER.match(text, at)
-        stop = found.end() if found is not None else at
+        match = _NUMBER.match(text, at)
+        stop = match.end() if match is not None else at
         if stop - at > _LONGEST_NUMBER:
-            return self._broken()
-        if found is not None and stop < len(text):
-            if found[2] is not None or text[stop] not in ("eE" if found[1] else ".eE0123456789"):
-                self._put(_number(found[0]))
-                self._step = IncrementalJsonObject._behind
+            return self._set_invalid()
+        if match is not None and stop < len(text):
+            if match[2] is not None or text[stop] not in ("eE" if match[1] else ".eE0123456789"):
+                self._put(_number(match[0]))
+                self._step = IncrementalJsonObject._after_value
                 return stop
-        if (found is None or stop < len(text)) and _CUT_NUMBER.fullmatch(text, at) is None:
-            return self._broken()
-        self._held = text[at:]
-        return _END if len(text) - at <= _LONGEST_NUMBER else self._broken()
+        if (match is None or stop < len(text)) and _CUT_NUMBER.fullmatch(text, at) is None:
+            return self._set_invalid()
+        self._buffer = text[at:]
+        return _END if len(text) - at <= _LONGEST_NUMBER else self._set_invalid()
 
-    def _behind(self, text: str, at: int) -> int:
-        """What may follow a value."""
+    def _after_value(self, text: str, at: int) -> int:
+        """Read the character after a value."""
         character = text[at]
         if character in "}]":
             return self._close(text, at)
         if character != ",":
-            return self._over()
+            return self._ignore_rest()
         self._step = (
             IncrementalJsonObject._next_key if self._open[-1].__class__ is dict else IncrementalJsonObject._value
         )
@@ -265,20 +276,20 @@ class IncrementalJsonObject:
             if self._open.pop().__class__ is kind:
                 break
         if not self._open:
-            return self._over()
-        self._step = IncrementalJsonObject._behind
+            return self._ignore_rest()
+        self._step = IncrementalJsonObject._after_value
         return at + 1
 
     def _text(self, text: str, at: int) -> int:
-        """What may stand in a string."""
-        found = _STRING_STOP.search(text, at)
-        if found is None:
+        """Read characters of a string."""
+        match = _STRING_STOP.search(text, at)
+        if match is None:
             self._parts.append(text[at:])
             return _END
-        return self._text_up_to(text, at, found.start())
+        return self._text_up_to(text, at, match.start())
 
     def _text_up_to(self, text: str, at: int, stop: int) -> int:
-        """What stands in a string up to the first character that is not simply itself, and what this one means."""
+        """Read a string up to the first special character at ``stop``, and that character."""
         if text[stop] == "\\":
             stop = _BODY.match(text, at).end()  # type: ignore[union-attr]  # it matches everywhere
             if stop > at:
@@ -298,16 +309,16 @@ class IncrementalJsonObject:
             else:
                 self._grow()
                 self._string = ""
-                self._step = IncrementalJsonObject._behind
+                self._step = IncrementalJsonObject._after_value
             return stop + 1
         if text[stop] == "\\" and _can_be_escape(text[stop + 1 : stop + 12]):
-            self._held = text[stop:]
+            self._buffer = text[stop:]
             return _END
-        return self._broken()
+        return self._set_invalid()
 
 
 _Step: TypeAlias = Callable[[IncrementalJsonObject, str, int], int]
-_END: Final = 1 << 62  # behind every text
+_END: Final = 1 << 62  # an offset beyond every text
 
 
 def _number(text: str) -> int | float:
@@ -320,18 +331,18 @@ def _number(text: str) -> int | float:
 
 
 def _can_be_escape(text: str) -> bool:
-    r"""Whether what stands behind a backslash, up to the end of the text, may be the beginning of an escape.
+    r"""Return True if the text after a backslash, which ends the text so far, may be the prefix of an escape.
 
-    jiter looks at the digits of ``\u`` only when four bytes have come.
+    jiter checks the digits of ``\u`` only when four bytes were received.
     """
     if not text:
         return True
     if text[0] != "u":
         return False
-    found = text[1:].encode()
-    if len(found) < 4:
+    digits = text[1:].encode()
+    if len(digits) < 4:
         return True
-    if any(digit not in _HEX for digit in found[:4]) or not 0xD800 <= int(found[:4], 16) <= 0xDBFF:
+    if any(character not in _HEX for character in digits[:4]) or not 0xD800 <= int(digits[:4], 16) <= 0xDBFF:
         return False
-    second = found[4:]
-    return second in (b"", b"\\") or (second[:2] == b"\\u" and len(second) < 6)
+    low_half = digits[4:]
+    return low_half in (b"", b"\\") or (low_half[:2] == b"\\u" and len(low_half) < 6)

@@ -1,4 +1,4 @@
-"""Where an object ends in a text, and how deep its brackets nest: told without reading what it holds."""
+"""The end of a JSON object in a text, and the nesting depth of JSON, found without decoding the JSON."""
 
 from __future__ import annotations
 
@@ -9,77 +9,99 @@ __all__ = ["JsonObjectScanner", "deepest_nesting", "nests_deeper"]
 
 _STRUCTURE = re.compile(r'["{}\[\]]')
 _STRING_STOP = re.compile(r'["\\]')
+_STRICT_STRUCTURE = re.compile(r'["{}\[\]]|[^ \t\r\n0-9+\-.eE:,truefalsn]')
+_STRICT_STRING_STOP = re.compile(r'["\\\x00-\x1f]')
 
 
 class JsonObjectScanner:
-    """Finds the end of the first top-level object of a text that comes in pieces.
+    """An incremental scanner that finds the end of the first top-level object of a text.
 
-    It counts braces outside of strings and judges nothing else: whether the text is JSON is decided once, at the end.
-    It jumps from one structural character to the next, so a long string costs one search a piece.
+    It counts brackets outside of strings. Whether the text is JSON is decided once, at the end, by
+    ``finalize_arguments``. It jumps from one structural character to the next, so that a long string costs one search
+    per delta.
+
+    Args:
+        strict: stop at a character that JSON forbids at its position. This is for an object inside other text: without
+            it, an invalid object would consume the text after it.
+
+    Attributes:
+        closed_at: the offset just behind the object's closing brace; -1 while the object is open.
+        deepest: the nesting depth of the brackets so far.
+        in_string: the next character is part of a string.
+        is_invalid: a forbidden character was found; only with ``strict``.
     """
 
-    __slots__ = ("_depth", "_escaped", "_in_string", "_offset", "closed_at", "deepest")
+    __slots__ = ("_depth", "_escaped", "_offset", "_strict", "closed_at", "deepest", "in_string", "is_invalid")
 
-    def __init__(self) -> None:
+    def __init__(self, *, strict: bool = False) -> None:
         self._depth = 0
-        self._in_string = False
-        self._escaped = False  # the last piece ended in a backslash inside a string
+        self._escaped = False  # the last delta ended in a backslash inside a string
         self._offset = 0
-        self.closed_at = -1  #: offset just behind the object's closing brace; -1 while it is open
-        self.deepest = 0  #: how deep the brackets nested
+        self._strict = strict
+        self.in_string = False
+        self.is_invalid = False
+        self.closed_at = -1
+        self.deepest = 0
 
-    def feed(self, text: str) -> None:
-        """Scan the next piece. Nothing more is scanned once the object is closed."""
-        if self.closed_at >= 0:
-            return
+    @property
+    def is_closed(self) -> bool:
+        """True if the object's last brace was found."""
+        return self.closed_at >= 0
+
+    def feed(self, text: str) -> int:
+        """Scan the next delta of the text. Nothing more is scanned once the object is closed or invalid.
+
+        Returns:
+            How many characters of this delta belong to the object.
+        """
+        if self.closed_at >= 0 or self.is_invalid:
+            return 0
+        structure, string_stop = (
+            (_STRICT_STRUCTURE, _STRICT_STRING_STOP) if self._strict else (_STRUCTURE, _STRING_STOP)
+        )
         at, end = 0, len(text)
         if self._escaped and end:
             at, self._escaped = 1, False
         while at < end:
-            if self._in_string:
-                stop = _STRING_STOP.search(text, at)
-                if stop is None:
-                    break
-                at = stop.end()
-                if stop[0] == '"':
-                    self._in_string = False
-                elif at == end:
-                    self._escaped = True
-                else:
-                    at += 1
-                continue
-            mark = _STRUCTURE.search(text, at)
-            if mark is None:
+            match = (string_stop if self.in_string else structure).search(text, at)
+            if match is None:
                 break
-            at = mark.end()
-            character = mark[0]
+            at = match.end()
+            character = match[0]
             if character == '"':
-                self._in_string = True
-            elif character in "{[":
+                self.in_string = not self.in_string
+            elif self.in_string and character == "\\":
+                self._escaped = at == end
+                at += 1
+            elif not self.in_string and character in "{[":
                 self._depth += 1
                 self.deepest = max(self.deepest, self._depth)
-            else:
+            elif not self.in_string and character in "}]":
                 self._depth -= 1
                 if self._depth <= 0:
                     self.closed_at = self._offset + at
-                    return
+                    return at
+            else:
+                self.is_invalid, self.in_string = True, False
+                return at - 1
         self._offset += end
+        return end
 
 
 def nests_deeper(value: Any, limit: int) -> bool:
-    """Whether dicts and lists stand within each other more than *limit* levels deep. Without recursion."""
+    """Return True if dicts and lists are nested more than *limit* levels deep, without recursion."""
     level, depth = [value], 0
     while level:
         depth += 1
         if depth > limit + 1:
             return True
-        held = [item for item in level if isinstance(item, (dict, list))]
-        level = [inner for item in held for inner in (item.values() if isinstance(item, dict) else item)]
+        containers = [item for item in level if isinstance(item, (dict, list))]
+        level = [inner for item in containers for inner in (item.values() if isinstance(item, dict) else item)]
     return False
 
 
 def deepest_nesting(text: str) -> int:
-    """How deep the first value of a text nests; cheap where it holds few brackets (then an upper bound)."""
+    """Return the nesting depth of the first value of a text; of a text with few brackets only an upper bound."""
     brackets = text.count("{") + text.count("[")
     if brackets <= 256:
         return brackets

@@ -1,27 +1,27 @@
-"""Tool-call markup that a badly served model leaks into its text: recovered as calls, taken out, or kept.
+"""Tool-call markup that leaks into a model's text: kept, stripped, or recovered as calls.
 
-A model writes its calls as text of its own; the server should turn them into ``tool_calls``. Where it fails to, they
-reach the user as text, and no tool runs. This is an option (``Turn(leaked_markup=...)``), off by default: ``keep``
-changes nothing, ``strip`` takes the markup out of the text, ``recover`` makes it the calls it was meant to be.
+A model writes its calls as text in its own markup, and the server should turn them into ``tool_calls``. If the server
+fails to, the markup reaches the user as text and no tool runs. ``Turn(leaked_markup=...)`` handles it and is off by
+default: ``keep`` changes nothing, ``strip`` removes the markup from the text, ``recover`` turns it into calls.
 
-A ``MarkupSink`` stands between the parser and the accumulator, so that with ``keep`` nothing stands there at all.
-``tags.py`` cuts the text into runs and tags; one grammar a file says what the tags mean (``elements.py``: DSML, Kimi
-K3; ``tokens.py``: DeepSeek V3, Kimi K2; ``hermes.py``: Hermes, Qwen3-Coder); ``answer.py`` holds back, hands on,
-recovers; ``names.py`` mends the names of calls that the wire did send (harmony's control tokens).
+A ``MarkupSink`` wraps the accumulator as the parser's sink; with ``keep`` there is none. ``lexer`` splits the text into
+text runs and tags; each module of ``grammars`` parses the tags of some model families (``xml_style``: DSML, Kimi K3;
+``token_style``: DeepSeek V3, Kimi K2; ``hermes``: Hermes, Qwen3-Coder); ``choice`` buffers, emits and recovers;
+``tool_names`` cleans the names of calls that the wire did send (harmony's control tokens).
 
-What holds, in each family:
+Rules for each family:
 
-* Only the answer's text is looked at: not reasoning, not refusals (a model thinks about calls that it does not make).
-* Code fences are not looked at: markup that a fence shows is markup. But it is only where its grammar matches: a lone
+* Only text is searched, neither reasoning nor refusals: a model thinks about calls that it does not make.
+* Code fences are ignored: markup shown in a fence is markup. But it is markup only where its grammar matches: a lone
   ``<tool_call>`` is text.
-* Ordinary text waits only while it may be the beginning of a tag, ``tags.LONGEST`` characters at most; so does the
-  space behind a call, until it is plain whether another call follows. Inside markup the text waits until the call is
-  whole, except for arguments that stand there as JSON behind the name, which stream as they come.
-* Markup that does not parse is text again, with the warning ``broken_markup``: no text is lost, no call is guessed
-  at. With ``strip`` only the tags that are control tokens of a model, which nobody writes as prose, are taken out.
-* A call that was cut is incomplete; a call that was whole counts as any call of the client's does.
+* Ordinary text waits only while it may be the prefix of a tag, ``lexer.LONGEST`` characters at most. Space after a call
+  waits until it is clear whether another call follows. Inside markup the text waits until the call is complete, except
+  for arguments that are JSON after the name: they are streamed.
+* Markup that does not parse is text again, with the warning ``broken_markup``: no text is lost and no call is guessed.
+  With ``strip``, only tags that are a model's control tokens are removed, because people do not write these as prose.
+* A truncated call is incomplete; a complete call is treated like any call of the client.
 
-It knows neither wires nor providers: a model's markup leaks from whoever serves it.
+It depends on neither wires nor providers: a model's markup leaks from any server.
 """
 
 from streamkit.leaked_markup.sink import LeakedMarkup, MarkupSink

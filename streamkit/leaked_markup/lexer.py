@@ -1,8 +1,8 @@
-"""Text into runs and tags: the first step of finding leaked markup, at any cut of the text.
+"""The lexer of leaked markup: it splits text into text runs and tags.
 
-A tag is the smallest piece of markup that cannot be mistaken, from ``<`` to its closing mark. What a sequence of tags
-means is the grammars' business; here every family's tags are known (``_SHAPES``), and nothing else. The tags of a text
-are the same however it was cut: at each ``<`` in turn there is a tag, or it is text.
+A tag is the smallest unambiguous unit of markup, from ``<`` to its closing mark. The meaning of a sequence of tags is
+left to the grammars; this module depends on the tags of every family (``_SHAPES``) alone. The tags of a text do not
+depend on how it was split into deltas: at each ``<`` in turn there is a tag, or it is text.
 
 DSML      DeepSeek V3.2, V4, V4.1 (huggingface.co/deepseek-ai/DeepSeek-V3.2, encoding/encoding_dsv32.py; V4.1's spaced
           form: smg-project/smg#2525). Its bars leak full-width, ASCII, as U+2016 and doubled
@@ -25,23 +25,23 @@ Kind: TypeAlias = Literal[
     "section", "invoke", "parameter", "calls", "call", "sep", "argument", "tool_call", "function", "unfinished"
 ]
 
-LONGEST = 256  #: characters of a tag, the names in it included; what is longer is text
+LONGEST = 256  #: characters of a tag, with the names in it; a longer one is text
 
 
 class Tag(NamedTuple):
     """One tag."""
 
-    kind: Kind  #: ``unfinished``: the beginning of one, at the end of the text
+    kind: Kind  #: ``unfinished``: the prefix of a tag, at the end of the text
     closing: bool
-    raw: str  #: as it stood in the text
-    family: str  #: whose it is, for people
-    style: str  #: the tags of one construct have one style: ``dsml``, ``xtml``, ``token``, ``xml``
+    raw: str  #: its text
+    family: str  #: the model family, for messages
+    style: str  #: ``dsml``, ``xtml``, ``token`` or ``xml``; the same for all tags of one construct
     name: str = ""  #: of the function or the parameter
     is_text: bool = False  #: of a parameter: its value is text, not JSON
 
     @property
-    def special(self) -> bool:
-        """Whether it is made of a model's control tokens, which nobody writes as prose."""
+    def is_control_token(self) -> bool:
+        """True if the tag consists of a model's control tokens, which people do not write as prose."""
         return self.style != "xml"
 
 
@@ -49,7 +49,7 @@ Token: TypeAlias = str | Tag
 
 
 class _Shape(NamedTuple):
-    """How a tag looks: bars and lines in ASCII, ``*`` for a name or an attribute's value."""
+    """The shape of a tag: bars and lines in ASCII, ``*`` for a name or an attribute's value."""
 
     text: str
     kind: Kind
@@ -96,11 +96,11 @@ def _all_shapes() -> Iterator[_Shape]:
 
 
 _VALUE = r'[^"<>\n]'
-_SAME = {0xFF5C: "|", 0x2016: "|", 0x2581: "_"}  # bars and lines that stand for one another
+_TO_ASCII = {0xFF5C: "|", 0x2016: "|", 0x2581: "_"}  # bars and lines that are equivalent
 
 
-def _beginning(shape: str) -> str:
-    """A pattern of everything with which such a tag can begin."""
+def _prefix_pattern(shape: str) -> str:
+    """Return a pattern of every prefix of a tag of this shape."""
     pattern = ""
     for character in reversed(shape):
         pattern = f"{_VALUE}*{pattern}" if character == "*" else f"(?:{re.escape(character)}{pattern})?"
@@ -113,35 +113,35 @@ _TAG = re.compile(
         f"(?P<_{n}>{re.escape(shape.text).replace(re.escape('*'), _VALUE + '+')})" for n, shape in enumerate(_SHAPES)
     )
 )
-_FIRST = frozenset(shape.text[:5] for shape in _SHAPES)  # enough to pass over what other XML there is
-_BEGINNINGS = frozenset(
+_FIRST = frozenset(shape.text[:5] for shape in _SHAPES)  # enough to skip other XML
+_PREFIXES = frozenset(
     shape.text[:size] for shape in _SHAPES for size in range(1, len(shape.text)) if "*" not in shape.text[:size]
 )
-_BEGUN = re.compile("|".join(_beginning(shape.text) for shape in _SHAPES if "*" in shape.text))
+_PREFIX = re.compile("|".join(_prefix_pattern(shape.text) for shape in _SHAPES if "*" in shape.text))
 
 
 class Lexer:
-    """Cuts a text that comes in pieces into runs of text and tags.
+    """Splits a text that arrives in deltas into runs of text and tags.
 
-    Only what may be the beginning of a tag is kept from one piece to the next. A run may come in pieces, a tag never.
+    Only text that may be the prefix of a tag is kept from one delta to the next. A run may be split, a tag never is.
     """
 
     __slots__ = ("rest",)
 
     def __init__(self) -> None:
-        self.rest = ""  #: the beginning of a tag, perhaps; shorter than ``LONGEST``
+        self.rest = ""  #: what may be the prefix of a tag; shorter than ``LONGEST``
 
     def feed(self, text: str) -> list[Token]:
-        """The tokens that this piece of text completes."""
+        """Return the tokens that a delta of text completes."""
         text = self.rest + text
         self.rest = ""
         tokens: list[Token] = []
         begin, at = 0, text.find("<")
         while at >= 0:
             here = text[at : at + LONGEST]
-            if len(here) < 5 or here[:5].translate(_SAME) in _FIRST:
-                alike = here.translate(_SAME)
-                match = _TAG.match(alike) if len(here) >= 5 else None
+            if len(here) < 5 or here[:5].translate(_TO_ASCII) in _FIRST:
+                normalized = here.translate(_TO_ASCII)
+                match = _TAG.match(normalized) if len(here) >= 5 else None
                 if match is not None:
                     if at > begin:
                         tokens.append(text[begin:at])
@@ -149,7 +149,7 @@ class Lexer:
                     begin = at + match.end()
                     at = text.find("<", begin)
                     continue
-                if len(here) < LONGEST and (alike in _BEGINNINGS or _BEGUN.fullmatch(alike)):
+                if len(here) < LONGEST and (normalized in _PREFIXES or _PREFIX.fullmatch(normalized)):
                     self.rest = here
                     break
             at = text.find("<", at + 1)
@@ -159,7 +159,7 @@ class Lexer:
         return tokens
 
     def close(self) -> str:
-        """What stood at the end of the text and may have been the beginning of a tag."""
+        """Return the end of the text that might have been the prefix of a tag."""
         rest, self.rest = self.rest, ""
         return rest
 
@@ -178,12 +178,12 @@ def _tag(match: re.Match[str], raw: str) -> Tag:
 
 
 def is_unfinished_section(rest: str) -> bool:
-    """Whether this beginning of a tag is DSML's section opener but for its ``>``.
+    """Return True if this prefix of a tag is DSML's opening tag of a section without its ``>``.
 
-    Bedrock leaves exactly that behind, in nearly every turn with a call (stdapi-ai/stdapi.ai#182).
+    Bedrock leaves exactly that in the text of nearly every turn with a call (stdapi-ai/stdapi.ai#182).
     """
-    match = _TAG.fullmatch(rest.translate(_SAME) + ">")
+    match = _TAG.fullmatch(rest.translate(_TO_ASCII) + ">")
     if match is None:
         return False
     tag = _tag(match, rest + ">")
-    return tag.kind == "section" and not tag.closing and tag.special
+    return tag.kind == "section" and not tag.closing and tag.is_control_token

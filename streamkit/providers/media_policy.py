@@ -2,8 +2,8 @@
 
 ``raise`` (the default) says so by ``UnsupportedContent``: a question without the picture that it is about makes no
 sense. ``text`` puts a line in its place that names it, ``drop`` leaves it out; both say what they did. What a tool
-returned never raises (``results.py`` says why): there ``raise`` is ``text``. Whether a target takes a block is asked of
-its own render, so this file knows no vendor.
+returned never raises (``results.py`` says why): there ``raise`` is ``text``. Which images and
+files a target carries is `Provider.carries`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from streamkit.errors import UnsupportedContent, UsageError
+from streamkit.errors import UsageError
 from streamkit.providers.provider import Provider
 from streamkit.providers.tool_result_media import Media, describe, label, result_parts
 
@@ -44,7 +44,7 @@ def apply_media_policy(
         for block in content.blocks:
             if isinstance(block, ToolResponseBlock):
                 blocks.append(_result(block, provider, policy, changes))
-            elif isinstance(block, (ImageBlock, FileBlock)) and not _takes(provider, content.speaker, block):
+            elif isinstance(block, (ImageBlock, FileBlock)) and not provider.carries(block, content.speaker):
                 text = _replaced(block, f"[{label(block)}]", provider, policy, changes)
                 blocks += [TextBlock(text=text)] if text is not None else []
             else:
@@ -63,7 +63,7 @@ def _result(block: ToolResponseBlock, provider: Provider, policy: MediaPolicy, c
     parts = result_parts(block) or []
     for part in parts:
         # What a target takes of a person it can show of a tool as well, in the result or beside it.
-        if isinstance(part, TextBlock) or _takes(provider, "human", part):
+        if isinstance(part, TextBlock) or provider.carries(part):
             kept.append(part)
         elif (text := _replaced(part, describe(part), provider, policy, changes)) is not None:
             kept.append(TextBlock(text=text))
@@ -82,13 +82,3 @@ def _replaced(block: Media, text: str, provider: Provider, policy: MediaPolicy, 
         return text
     changes.append(f"left out an {label(block)}, which {provider.name} cannot carry")
     return None
-
-
-def _takes(provider: Provider, speaker: str, block: Media) -> bool:
-    from streamkit.history import Content
-
-    try:
-        provider.render([Content(speaker="human" if speaker == "tool" else speaker, blocks=[block])])
-    except UnsupportedContent:
-        return False
-    return True

@@ -6,11 +6,9 @@ an id stands there several times. This file knows no vendor.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from streamkit.history import ToolCallBlock, ToolResponseBlock
-from streamkit.ids import TargetIds
-from streamkit.providers.provider import IdPolicy
+from streamkit.providers.provider import IdPolicy, Traits
+from streamkit.target_ids import TargetIds
 
 __all__ = ["MessageIds"]
 
@@ -22,23 +20,26 @@ class MessageIds:
     paired with their calls by order.
 
     Args:
-        target: whose rule the ids follow (``streamkit.ids.TARGETS``).
-        family: the providers whose own ids the target takes back.
+        traits: the target's; its ``id_rule`` is the rule that the ids follow.
         policy: ``origin`` for taking them back; anything else makes every id from the canonical one.
     """
 
-    def __init__(self, target: str, family: Collection[str], policy: IdPolicy | None) -> None:
-        self._family = family
-        self._origin = policy == "origin"
-        self._target = TargetIds(target)
+    def __init__(self, traits: Traits, policy: IdPolicy | None) -> None:
+        self._traits = traits
+        self._origin = (policy or traits.default_ids) == "origin"
+        self._target = TargetIds(traits.id_rule)
         self._seen: dict[str, int] = {}  # how many calls have an id
         self._unanswered: dict[str, list[str]] = {}
         self._latest: dict[str, str] = {}
 
+    def start_round(self) -> None:
+        """Forget the calls without a result: the results that follow belong to the calls that follow."""
+        self._unanswered = {}
+
     def call_id(self, block: ToolCallBlock) -> str:
         """The target's id of a call."""
         times = self._seen[block.id] = self._seen.get(block.id, 0) + 1
-        is_own = self._origin and block.metadata.get("provider") in self._family
+        is_own = self._origin and self._traits.accepts_state(block.metadata)
         target_id = self._target.call(
             block.id if times == 1 else f"{block.id}|{times}",
             block.name,
@@ -53,4 +54,4 @@ class MessageIds:
         waiting = self._unanswered.get(block.call_id)
         if waiting:
             return waiting.pop(0)
-        return self._latest.get(block.call_id) or self._target.result(block.call_id)
+        return self._latest.get(block.call_id) or self._target.result(block.call_id, block.name or "")

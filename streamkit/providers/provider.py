@@ -1,37 +1,148 @@
-"""What a provider is: the contract of every room in this folder, ours and third parties'.
+"""The contract of a provider: its declared facts, its parser and the sinks that a parser reports to.
 
-A room turns one vendor's stream into calls on a ``Sink`` (its parser), history into the vendor's messages (its
-render), and a finished turn back into the vendor's bytes (its emit). It does not know of accumulation, canonical ids'
-formula, tools being run, or I/O, and no room knows another.
+A provider is data and functions. The data is a frozen `Traits` object (`traits.py` of its package); the functions are
+found by module name in the same package and loaded on first use, so that reading a stream needs neither pydantic nor
+the code that writes requests:
 
-Strategy of a parser: ``frame`` takes one frame of bytes, ``chunk`` the same as a dict; both tell the sink what the
-wire said, in the order in which it said it, and return nothing. They never raise for what the wire sent: what they
-do not know goes to ``Sink.unknown``, what the provider reports as an error to ``Sink.fail``. They keep no text; what
-they remember is only what the vendor's own protocol makes the reader remember.
+    parser.py    create_parser(sink, traits)
+    messages.py  render_messages(contents, traits, ids=), build_request(rendered, traits, tools=, ...), convert_media
+    importer.py  parse_messages(messages, traits, system=); only where `Traits.has_importer`
+    request_rules.py  list_rules(traits); only where `Traits.has_request_rules`
+    encoder.py   emit(content, traits, ...), error_body(status, message)
+
+A provider package does not depend on accumulation, the formula of canonical ids, running tools, I/O or another
+provider (`bedrock_invoke` imports `anthropic`).
+
+Rules of a parser: `frame` takes one frame of bytes, `chunk` the same as a dict; both report to the sink in the order of
+the wire and return nothing. They never raise for what the wire sent: an unknown chunk goes to `Sink.unknown`, an error
+that the provider reports to `Sink.fail`. They keep no text, only what the provider's protocol makes a reader keep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
-from streamkit.calls import FinishReason, StreamError, Usage
+from streamkit.calls import FinishReason, StreamError, TurnWarningCode, Usage, WireTraits
+from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.events import NormalizedToolChunk, ReasoningKind, ServerToolPhase
+from streamkit.providers.endpoint import Endpoint
+from streamkit.target_ids import DEFAULT_ID_RULE, IdRule
 
 if TYPE_CHECKING:
-    from streamkit.history import Content
+    from streamkit.history import Content, FileBlock, ImageBlock
+    from streamkit.providers.request_rule import Rule
     from streamkit.tools import Tool
 
-__all__ = ["ChoiceSink", "Framing", "IdPolicy", "Parser", "Provider", "ReadsThreads", "Rendered", "Sink", "ToolChoice"]
+__all__ = [
+    "ChoiceSink",
+    "Framing",
+    "IdPolicy",
+    "Parser",
+    "Provider",
+    "RenderedMessages",
+    "Rewrite",
+    "Sink",
+    "ToolChoice",
+    "Traits",
+]
 
 Framing: TypeAlias = Literal["sse", "ndjson", "event_stream", "json_array"]
 
 #: ``canonical``: every id is made from the canonical one by the target's rule. ``origin``: a call that goes back to
-#: where it came from keeps the provider's own id, where that is legal and unique.
+#: the provider that made it keeps that provider's own id, if it is legal and unique.
 IdPolicy: TypeAlias = Literal["canonical", "origin"]
 
 #: ``auto``, ``none``, ``required``, or the name of the one tool that must be called.
 ToolChoice: TypeAlias = str
+
+#: Puts one chunk, as plain data, into the form that a wire should have.
+Rewrite: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def _matches_nothing(_: bytes) -> bool:
+    return False
+
+
+def _sign_nothing(model: str, seed: str) -> dict[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits(WireTraits):
+    """Declared facts of one provider. Every field has a default but the name; a fact is read here, never found out.
+
+    Attributes:
+        name: the provider's name; a part of every canonical id.
+        framing: how its bytes are delimited. A body that is plain JSON instead is recognized by itself.
+        matches_head: returns True if the first bytes of a body (without byte order mark and leading whitespace) can
+            only be of this wire.
+        compatible: other providers whose opaque state (signatures, item ids, own blocks) this one accepts.
+        id_rule: the rule for ids of calls.
+        default_ids: the id policy if the caller names none.
+        messages_field: the field of a request's body that holds the messages.
+        batched_results: all results of a round go into one message.
+        calls_need_reasoning: a message with calls is refused without the reasoning before them.
+        media_speakers: the speakers whose images and files are sent to the provider; those of others are left out.
+        sign_call: returns the metadata with which the provider signs the first call of a response, for (model, seed);
+            the same seed gives the same. For the embedded server.
+        signature_fields: metadata names under which this provider signs calls.
+        has_request_rules: the package lists what the provider refuses (``request_rules.py``).
+        has_importer: the package can read the provider's own messages (``importer.py``).
+        event_name_field: the field of a chunk that names its SSE event; None if events have no names.
+        wrapper_event: the AWS event whose payload holds the chunk in base64; None if the event's name is the chunk's
+            one member.
+        line_end: the line end of its SSE streams.
+        endpoint: how it is reached over HTTP.
+        end_marker: the payload that ends a stream beside the chunks, such as ``[DONE]``; None if there is none.
+    """
+
+    name: str
+    framing: Framing = "sse"
+    matches_head: Callable[[bytes], bool] = field(default=_matches_nothing, repr=False, compare=False)
+    compatible: frozenset[str] = frozenset()
+    id_rule: IdRule = DEFAULT_ID_RULE
+    default_ids: IdPolicy = "canonical"
+    messages_field: str = "messages"
+    batched_results: bool = False
+    calls_need_reasoning: bool = False
+    media_speakers: frozenset[str] = frozenset({"human", "tool"})
+    signature_fields: tuple[str, ...] = ()
+    sign_call: Callable[[str, str], dict[str, Any]] = field(default=_sign_nothing, repr=False, compare=False)
+    has_importer: bool = True
+    has_request_rules: bool = True
+    event_name_field: str | None = None
+    wrapper_event: str | None = None
+    line_end: str = "\n"
+    end_marker: str | None = None
+    endpoint: Endpoint = field(default_factory=Endpoint)
+
+    def accepts_state(self, metadata: Mapping[str, Any]) -> bool:
+        """Return True if a block with this metadata was made by this provider or a compatible one."""
+        origin = metadata.get("provider")
+        return origin == self.name or origin in self.compatible
+
+
+@dataclass(slots=True)
+class RenderedMessages:
+    """A conversation in one provider's form.
+
+    Attributes:
+        messages: the provider's own messages, in order.
+        system: system text, if the wire has it outside of the messages; else None.
+        spans: for each content that was rendered, the range ``(start, stop)`` of ``messages`` that it is in. Contents
+            that share a message have overlapping ranges; a content without a message has an empty range.
+        request_fields: further fields of a request's body that the conversation decides.
+        changes: a sentence for each thing that was changed or left out because the target cannot carry it.
+    """
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    system: str | None = None
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    request_fields: dict[str, Any] = field(default_factory=dict)
+    changes: list[str] = field(default_factory=list)
 
 
 class ChoiceSink(Protocol):
@@ -112,7 +223,7 @@ class Sink(Protocol):
     def fail(self, error: StreamError) -> None:
         """The provider reported an error, or the frame is not what it should be."""
 
-    def warn(self, code: str, message: str) -> None:
+    def warn(self, code: TurnWarningCode, message: str) -> None:
         """Something odd that does not end the turn."""
 
     def unknown(self, raw: Any) -> None:
@@ -132,68 +243,142 @@ class Parser(Protocol):
         """The stream is over, whether or not it said so: hand on what waited for more (a block's opening arguments)."""
 
 
-class Rendered(Protocol):
-    """What ``render`` gives: the messages, and what it changed or left out to make them."""
-
-    messages: list[dict[str, Any]]
-    changes: list[str]
+class _ParserModule(Protocol):
+    def create_parser(self, sink: Sink, traits: Any) -> Parser: ...
 
 
-class Provider(Protocol):
-    """One provider: a vendor's wire under a name.
+class _MessagesModule(Protocol):
+    def render_messages(
+        self, contents: Sequence[Content], traits: Any, *, ids: IdPolicy | None = None
+    ) -> RenderedMessages: ...
 
-    Facts more that it may have, where they are not what most have: ``calls_close_in_order`` (a call whose object is
-    closed is over once another has begun; default False) and ``calls_need_reasoning`` (a message with calls is refused
-    without the reasoning before them; default False).
-    """
-
-    @property
-    def name(self) -> str:
-        """The name people give to ``Turn``; a part of every canonical id."""
-
-    @property
-    def framing(self) -> Framing:
-        """How its bytes are framed. A body that is plain JSON instead is recognised by itself."""
-
-    @property
-    def reuses_slots(self) -> bool:
-        """A call's key may come again for another call without saying so (chat wires). Design section 5."""
-
-    @property
-    def whole_names(self) -> bool:
-        """Names come whole, so a call starts at its first piece."""
-
-    @property
-    def whole_calls(self) -> bool:
-        """Calls come whole, so one without arguments has none; it was not cut."""
-
-    @property
-    def batched_results(self) -> bool:
-        """All results of a round go into one message (Anthropic, Gemini, Bedrock)."""
-
-    def parser(self, sink: Sink) -> Parser:
-        """A parser for one turn."""
-
-    def detect(self, head: bytes) -> bool:
-        """Whether these first bytes can only be this wire's."""
-
-    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> Rendered:
-        """History as this provider's messages. System text stays out where the wire wants it elsewhere.
-
-        A tool's result may show images and files (``providers.results.parts_of``), and they may stand beside it. What a
-        tool made never raises ``UnsupportedContent``: text stands in its place, and ``changes`` says so.
-        """
-
-    def render_request(
+    def build_request(
         self,
-        contents: Sequence[Content],
+        rendered: RenderedMessages,
+        traits: Any,
         *,
         tools: Sequence[Tool] = (),
         tool_choice: ToolChoice | None = None,
         stream: bool = True,
-        ids: IdPolicy | None = None,
+    ) -> dict[str, Any]: ...
+
+    def convert_media(self, block: Any, traits: Any) -> object: ...
+
+
+class _ImporterModule(Protocol):
+    def parse_messages(
+        self, messages: Sequence[dict[str, Any]], traits: Any, *, system: Any = None
+    ) -> list[Content]: ...
+
+
+class _RequestRulesModule(Protocol):
+    def list_rules(self, traits: Any) -> tuple[Rule, ...]: ...
+
+
+class _EncoderModule(Protocol):
+    def emit(
+        self,
+        content: Content,
+        traits: Any,
+        *,
+        response_id: str,
+        model: str,
+        finish: FinishReason | None = None,
+        usage: Usage | None = None,
+        delta_size: int = 16,
+    ) -> Iterator[bytes]: ...
+
+    def error_body(self, status: int, message: str) -> dict[str, Any]: ...
+
+
+class Provider:
+    """One provider: its traits and the functions of its package.
+
+    A provider of one's own may be a subclass that overrides methods instead of having a package.
+
+    Args:
+        traits: its declared facts.
+        package: the package that holds its modules (see the head of this file).
+        rewrite: applied to every chunk, as a dict, before it is parsed; for what no trait describes.
+    """
+
+    def __init__(self, traits: Traits, package: str = "", *, rewrite: Rewrite | None = None) -> None:
+        self.traits = traits
+        self.package = package
+        self.rewrite = rewrite
+
+    def __repr__(self) -> str:
+        return f"<provider {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The name that people give to ``Turn``; a part of every canonical id."""
+        return self.traits.name
+
+    def parser(self, sink: Sink) -> Parser:
+        """Return a parser for one turn that reports to ``sink``."""
+        parser = cast(_ParserModule, self._module("parser")).create_parser(sink, self.traits)
+        if self.rewrite is None:
+            return parser
+        from streamkit.providers.rewriting import RewritingParser
+
+        return RewritingParser(parser, self.rewrite)
+
+    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedMessages:
+        """Return a conversation as this provider's messages.
+
+        A tool's result may contain images and files (``tool_result_media.result_parts``) or stand next to them. What a
+        tool made never raises ``UnsupportedContent``: text replaces it, and ``changes`` reports that.
+
+        Raises:
+            UnsupportedContent: a person's image or file has a form that the provider does not accept.
+        """
+        return self._messages.render_messages(contents, self.traits, ids=ids or self.traits.default_ids)
+
+    def build_request(
+        self,
+        rendered: RenderedMessages,
+        *,
+        tools: Sequence[Tool] = (),
+        tool_choice: ToolChoice | None = None,
+        stream: bool = True,
     ) -> dict[str, Any]:
-        """Every field of the request's body that the conversation decides; absent ones are left out."""
+        """Return every field of a request's body that the conversation decides; absent ones are left out.
+
+        Args:
+            rendered: the messages, as ``render`` returned them or with ``messages`` replaced by the caller's own. They
+                are not changed.
+            tools: the tools to offer.
+            tool_choice: ``auto``, ``none``, ``required`` or a tool's name; None leaves it to the provider.
+            stream: whether the response is to be streamed, with usage.
+
+        Raises:
+            UsageError: ``tool_choice`` names no tool, or a strict tool's schema cannot be converted.
+        """
+        return self._messages.build_request(rendered, self.traits, tools=tools, tool_choice=tool_choice, stream=stream)
+
+    def carries(self, block: ImageBlock | FileBlock, speaker: str = "human") -> bool:
+        """Return False if ``render`` would raise ``UnsupportedContent`` for this image or file of a speaker."""
+        if speaker not in self.traits.media_speakers:
+            return True  # it is left out and reported
+        try:
+            self._messages.convert_media(block, self.traits)
+        except UnsupportedContent:
+            return False
+        return True
+
+    def parse_messages(self, messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
+        """Return the provider's own messages as history; ``system`` is what its wire has outside of them.
+
+        Nothing that a message contains raises: an unknown part becomes an opaque block. The metadata of a block is
+        that of a stream: ``provider``, ``raw_id`` of calls and results, and opaque state by the provider's own names.
+
+        Raises:
+            UsageError: the provider's messages cannot be read.
+        """
+        if not self.traits.has_importer:
+            raise UsageError(f"messages of the provider {self.name!r} cannot be converted to history")
+        return cast(_ImporterModule, self._module("importer")).parse_messages(messages, self.traits, system=system)
 
     def emit(
         self,
@@ -204,23 +389,41 @@ class Provider(Protocol):
         finish: FinishReason | None = None,
         usage: Usage | None = None,
         delta_size: int = 16,
+        framing: Framing | None = None,
     ) -> Iterator[bytes]:
-        """The stream that this answer would have been, frame by frame; ``piece`` is the characters of a delta.
+        """Return the stream that would have brought this content, frame by frame.
 
-        ``finish`` None means what the content says: ``tool_calls`` where it has calls, else ``stop``.
+        Args:
+            content: the assistant's content.
+            response_id: the id of the response.
+            model: the model's name.
+            finish: None means ``tool_calls`` if the content has calls, else ``stop``.
+            usage: the tokens to report.
+            delta_size: characters of one delta.
+            framing: another framing that the provider has (Gemini: ``json_array``); None for its usual one.
         """
+        traits = self.traits if framing is None else replace(self.traits, framing=framing)
+        return self._encoder.emit(
+            content, traits, response_id=response_id, model=model, finish=finish, usage=usage, delta_size=delta_size
+        )
 
     def error_body(self, status: int, message: str) -> dict[str, Any]:
-        """The JSON body with which this vendor answers a bad request."""
+        """Return the JSON body with which this provider answers a bad request."""
+        return self._encoder.error_body(status, message)
 
+    def request_rules(self) -> tuple[Rule, ...]:
+        """Return what this provider refuses with status 400, as rules; empty if none are known."""
+        if not self.package or not self.traits.has_request_rules:
+            return ()
+        return cast(_RequestRulesModule, self._module("request_rules")).list_rules(self.traits)
 
-@runtime_checkable
-class ReadsThreads(Protocol):
-    """What a provider may have beside: the way back from its messages to history (``providers.from_thread``)."""
+    @property
+    def _messages(self) -> _MessagesModule:
+        return cast(_MessagesModule, self._module("messages"))
 
-    def parse_messages(self, messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
-        """The provider's own messages as history; ``system`` is what its wire has beside them, in its own form.
+    @property
+    def _encoder(self) -> _EncoderModule:
+        return cast(_EncoderModule, self._module("encoder"))
 
-        What messages hold never raises: what is not known becomes an opaque block. A block's metadata is as a stream's:
-        ``provider``, ``raw_id`` of calls and results, and by the provider's own names what it wants back.
-        """
+    def _module(self, name: str) -> object:
+        return import_module(f"{self.package}.{name}")

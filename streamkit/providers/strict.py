@@ -1,4 +1,4 @@
-"""The strict modes that more than one room speaks, as data; ``streamkit.tools.strict_rules`` says what a fact means.
+"""The strict modes that more than one room speaks, as data; ``streamkit.tools.StrictProfile`` says what a fact means.
 
 A vendor's own stands in its room. These have none, or none that is documented, and get a strict tool like any other:
 Ollama (its tool type has no field for it), and the chat dialects named in ``openai_chat.strict``.
@@ -6,7 +6,7 @@ Ollama (its tool type has no field for it), and the chat dialects named in ``ope
 
 from __future__ import annotations
 
-from streamkit.tools.strict_rules import StrictProfile
+from streamkit.tools import StrictProfile
 
 __all__ = ["ANTHROPIC", "BEDROCK", "OPENAI"]
 

@@ -37,7 +37,7 @@ import tomllib
 import traceback
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -46,8 +46,8 @@ from typing import Any
 from streamkit import providers
 from streamkit.accumulator import Limits
 from streamkit.events import Event
+from streamkit.providers.frames import encode_json_array, encode_stream
 from streamkit.providers.provider import Provider
-from streamkit.testing.framings import Framing, json_array, json_lines
 from streamkit.testing.snapshots import full_snapshot, merge_deltas, summary
 from streamkit.turn import Turn
 
@@ -210,11 +210,13 @@ class Case:
             if chunks is None and self.streams[0].suffix == ".json":
                 chunks = _document(data)
         else:
-            data = Framing(self.provider).bytes_of(chunks or [], done=self.about.get("done", True))
-            if self.provider.framing == "sse":
-                made["array"] = list(every_cut(json_array(chunks or [])))
-            if self.provider.framing == "event_stream":
-                made["lines"] = list(every_cut(json_lines(chunks or [])))
+            traits, done = self.provider.traits, self.about.get("done", True)
+            end_marker = done if isinstance(done, str) else traits.end_marker if done else None
+            data = encode_stream(chunks or [], traits, end_marker=end_marker)
+            if traits.framing == "sse":
+                made["array"] = list(every_cut(encode_json_array(chunks or [])))
+            if traits.framing == "event_stream":  # recordings of binary streams are kept as lines of JSON
+                made["lines"] = list(every_cut(encode_stream(chunks or [], replace(traits, framing="ndjson"))))
         made["bytes"] = list(every_cut(data))
         if chunks is not None:
             made["dict"] = [chunks]

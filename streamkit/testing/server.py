@@ -24,11 +24,10 @@ from streamkit import providers
 from streamkit.calls import Usage
 from streamkit.errors import UnknownProvider, UsageError
 from streamkit.providers.provider import Provider
-from streamkit.testing.endpoints import endpoint_of
+from streamkit.testing.endpoints import make_call_id, make_response_id, parse_http_request
 from streamkit.testing.request_rules import validate_request
 from streamkit.testing.script import Reply, Request, Script, ScriptPlayer, Stall, Status
 from streamkit.testing.scripted_stream import Step, StreamRenderer, split_reads, to_json_array
-from streamkit.testing.signatures import make_signature
 
 try:
     import uvicorn
@@ -143,7 +142,7 @@ class Server:
         if conversation and not (conversation.isascii() and conversation.replace("-", "").replace("_", "").isalnum()):
             raise UsageError(f"a conversation is named by letters, digits, - and _, not {conversation!r}")
         prefix = f"{found.name}@{conversation}" if conversation else found.name
-        return f"{self.url}/{prefix}{endpoint_of(found.name).base}"
+        return f"{self.url}/{prefix}{found.traits.endpoint.sdk_base_path}"
 
     # ------------------------------------------------------------ running
 
@@ -243,8 +242,8 @@ class Server:
             refused = Status(404, f"nobody is served at {request.path}: the path begins with one of {known}")
             await _reject_request(refused, None, request, scope, receive, send)
             return
-        wire = endpoint_of(provider.name)
-        asked = wire.asked(request.method, f"/{rest}", request.query, request.json)
+        endpoint = provider.traits.endpoint
+        asked = parse_http_request(endpoint, request.method, f"/{rest}", request.query, request.json)
         if isinstance(asked, Status):
             await _reject_request(asked, provider, request, scope, receive, send)
             return
@@ -259,11 +258,11 @@ class Server:
         seed = f"{provider.name}|{conversation}|{request.number}"
         voice = StreamRenderer(
             provider,
-            response_id=wire.make_response_id(seed),
+            response_id=make_response_id(endpoint, seed),
             model=asked.model,
-            call_id=lambda index: wire.make_call_id(f"{seed}|{index}"),
+            call_id=lambda index: make_call_id(endpoint, f"{seed}|{index}"),
             delta_size=self._piece,
-            signature=make_signature(provider.name, asked.model, seed),
+            signature=provider.traits.sign_call(asked.model, seed),
         )
         try:
             steps: Iterable[Step] = voice.steps(answer, _estimate(body, answer))
@@ -272,7 +271,7 @@ class Server:
             why = f"{provider.name} cannot say this reply: {type(error).__name__}: {error}"
             await _reject_request(Status(500, why, retry=False), provider, request, scope, receive, send)
             return
-        kind = _CONTENT_TYPES[provider.framing]
+        kind = _CONTENT_TYPES[provider.traits.framing]
         if asked.as_array:
             steps, kind = to_json_array(steps), _CONTENT_TYPES["json_array"]
         await self._stream(list(split_reads(steps, self._read_size)), kind, request, scope, receive, send)

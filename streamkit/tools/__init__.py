@@ -1,27 +1,39 @@
-"""What a tool is. Calling one is execution's: here nothing runs, and no event loop, thread or provider is known."""
+"""Tools: their definition, schemas, options and sets.
+
+Execution calls them: here nothing runs, and nothing depends on an event loop, a thread or a provider.
+"""
 
 from __future__ import annotations
 
 from streamkit.tools.context import Approval, ToolContext
 from streamkit.tools.function import FunctionKind
 from streamkit.tools.schema import InvalidArguments
-from streamkit.tools.strict import StrictProfile, strict_parameters
-from streamkit.tools.tool import ApprovalPolicy, Describe, Tool, ToolOptions, ToolState, to_tools, tool
+from streamkit.tools.strict_profile import StrictProfile
+from streamkit.tools.tool import (
+    ApprovalPolicy,
+    Describe,
+    Tool,
+    ToolOptions,
+    ToolState,
+    strict_parameters,
+    to_tools,
+    tool,
+)
 from streamkit.tools.toolset import ToolSet
 
 __all__ = [
     "Approval",
     "ApprovalPolicy",
-    "InvalidArguments",
     "Describe",
     "FunctionKind",
+    "InvalidArguments",
     "StrictProfile",
     "Tool",
     "ToolContext",
     "ToolOptions",
     "ToolSet",
     "ToolState",
-    "to_tools",
     "strict_parameters",
+    "to_tools",
     "tool",
 ]

@@ -1,4 +1,4 @@
-"""What a tool is told of its call, and what the people who oversee it answer."""
+"""The context that a tool gets with its call, and a person's decision on a call."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["Approval", "ToolContext"]
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Somebody's answer to whether a call may run.
+    """A person's decision on whether a call may run.
 
     Attributes:
-        allow: whether it may.
-        arguments: the arguments to run it with, in place of the model's; None keeps those.
-        reason: why, for the model to read.
+        allow: whether it may run.
+        arguments: the arguments to run it with, instead of the model's; None keeps those.
+        reason: the reason, for the model to read.
     """
 
     allow: bool
@@ -28,12 +28,12 @@ class Approval:
 
 
 class ToolContext:
-    """What a tool may know of its call. It gets one by a parameter with this annotation, which no schema shows.
+    """The context of a call. A tool gets it by a parameter with this annotation, which is not part of the schema.
 
     Attributes:
         call: the call, with its canonical id, name and arguments.
         id: the idempotency key: the same at every attempt to run this call.
-        deps: what the caller gave as ``deps``.
+        deps: the caller's ``deps``.
         turn: the turn that made the call, or None.
     """
 
@@ -57,11 +57,11 @@ class ToolContext:
         self._canceled = canceled
 
     def progress(self, value: Any) -> None:
-        """Report an intermediate value; it becomes a ``tool_progress`` event. Callable from the tool's own thread."""
+        """Report an intermediate value as a ``tool_progress`` event. The tool's worker thread may call it."""
         if self._progress is not None:
             self._progress(value)
 
     @property
     def canceled(self) -> bool:
-        """Whether the run has given up on this call: a synchronous tool in a thread stops by looking here."""
+        """True if the run has canceled this call: a synchronous tool in a thread checks it to stop."""
         return self._canceled is not None and self._canceled()

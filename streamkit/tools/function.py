@@ -1,6 +1,6 @@
-"""Reading a function: its name, its docstring, its parameters and their types, how it is called.
+"""Inspection of a function: its name, its docstring, its parameters and their types, how it is called.
 
-It makes no schema, and calls nothing.
+It creates no schema and calls nothing.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = [
     "parameters_of",
 ]
 
-#: How the function is called: an async one is awaited, a generator's last value is its result.
+#: How the function is called: an async one is awaited; a generator's last value is its result.
 FunctionKind: TypeAlias = Literal["sync", "async", "generator", "async_generator"]
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that holds the annotations and the docstring: behind partials, or a callable object's method."""
+    """Return the function that has the annotations and the docstring: inside a partial, or an object's method."""
     while isinstance(function, functools.partial):
         function = function.func
     if not (inspect.isroutine(function) or inspect.isclass(function)):
@@ -41,7 +41,7 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def name_of(function: Callable[..., Any] | None) -> str:
-    """A function's own name.
+    """Return a function's own name.
 
     Raises:
         UsageError: it has none.
@@ -50,12 +50,12 @@ def name_of(function: Callable[..., Any] | None) -> str:
         function = function.func
     name = getattr(function, "__name__", None)
     if not isinstance(name, str):
-        raise UsageError("a tool without a function that has a name needs name=")
+        raise UsageError("a tool needs name= if its function has no name")
     return name
 
 
 def kind_of(function: Callable[..., Any] | None) -> FunctionKind:
-    """How a function is called."""
+    """Return how a function is called."""
     if function is None:
         return "sync"
     plain = _plain(function)
@@ -71,7 +71,7 @@ _ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
 
 
 def docstring_of(function: Callable[..., Any] | None) -> tuple[str, dict[str, str]]:
-    """The first paragraph of a docstring, and what its Args section says of each parameter."""
+    """Return the first paragraph of a docstring, and the descriptions of the parameters in its Args section."""
     text = inspect.getdoc(_plain(function)) if function is not None else None
     lines = (text or "").splitlines()
     paragraph: list[str] = []
@@ -79,7 +79,7 @@ def docstring_of(function: Callable[..., Any] | None) -> tuple[str, dict[str, st
         if not line.strip() or _SECTION.fullmatch(line):
             break
         paragraph.append(line.strip())
-    described: dict[str, list[str]] = {}
+    descriptions: dict[str, list[str]] = {}
     start = next((n + 1 for n, line in enumerate(lines) if _SECTION.fullmatch(line)), len(lines))
     depth: int | None = None
     name = ""
@@ -90,17 +90,17 @@ def docstring_of(function: Callable[..., Any] | None) -> tuple[str, dict[str, st
         if indent == 0:
             break
         depth = indent if depth is None else depth
-        begun = _ARGUMENT.fullmatch(line.strip()) if indent <= depth else None
-        if begun:
-            name = begun[1]
-            described[name] = [begun[2]]
+        match = _ARGUMENT.fullmatch(line.strip()) if indent <= depth else None
+        if match:
+            name = match[1]
+            descriptions[name] = [match[2]]
         elif name:
-            described[name].append(line.strip())
-    return " ".join(paragraph), {name: " ".join(parts).strip() for name, parts in described.items()}
+            descriptions[name].append(line.strip())
+    return " ".join(paragraph), {name: " ".join(parts).strip() for name, parts in descriptions.items()}
 
 
 def is_context(hint: Any) -> bool:
-    """Whether an annotation asks for the ``ToolContext``, as such or as ``ToolContext | None``."""
+    """Return True if an annotation is the ``ToolContext``, alone or as ``ToolContext | None``."""
     origin = get_origin(hint)
     if origin is Annotated:
         return is_context(get_args(hint)[0])
@@ -110,7 +110,7 @@ def is_context(hint: Any) -> bool:
 
 
 def annotation_of(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
-    """The annotation, with names resolved. Only parameters are: what a function returns may be named anywhere.
+    """Return the annotation of a parameter, with names resolved. The return annotation is not resolved.
 
     Raises:
         NameError, TypeError, SyntaxError: it cannot be resolved.
@@ -118,7 +118,7 @@ def annotation_of(function: Callable[..., Any], parameter: inspect.Parameter) ->
     if parameter.annotation is inspect.Parameter.empty:
         return Any
     scope = getattr(inspect.unwrap(_plain(function)), "__globals__", {})
-    # Imported for type checkers alone, as linters advise, it is not among the function's globals.
+    # If it is imported only for type checkers, as linters advise, it is not in the function's globals.
     local = {} if "ToolContext" in scope else {"ToolContext": ToolContext}
     for variable in getattr(_plain(function), "__type_params__", ()):
         local[variable.__name__] = variable
@@ -127,17 +127,17 @@ def annotation_of(function: Callable[..., Any], parameter: inspect.Parameter) ->
 
 
 def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters that a call must or may give: those that a partial has fixed are not among them."""
+    """Return the parameters that a call must or may have, without those that a partial has fixed."""
     fixed: set[str] = set()
-    behind = function
-    while isinstance(behind, functools.partial):
-        fixed |= behind.keywords.keys()
-        behind = behind.func
+    inner = function
+    while isinstance(inner, functools.partial):
+        fixed |= inner.keywords.keys()
+        inner = inner.func
     return [parameter for parameter in inspect.signature(function).parameters.values() if parameter.name not in fixed]
 
 
 def context_parameter(function: Callable[..., Any] | None) -> str | None:
-    """Which parameter takes the context, for functions whose other parameters are not looked at."""
+    """Return the name of the parameter that takes the context; the other parameters are not inspected."""
     if function is None:
         return None
     try:

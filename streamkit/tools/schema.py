@@ -1,6 +1,6 @@
-"""A function's parameters as a JSON schema, and the validation of what a model gives for them.
+"""A function's parameters as a JSON schema, and the validation of a model's arguments.
 
-It also says in a sentence what is wrong with given arguments, for the model to read. It calls nothing.
+Invalid arguments are described in a sentence for the model. It calls nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from streamkit.errors import UsageError
 from streamkit.tools.function import annotation_of, is_context, parameters_of
 
-__all__ = ["InvalidArguments", "Signature", "object_schema", "check_explicit_schema", "short_repr"]
+__all__ = ["InvalidArguments", "Signature", "check_explicit_schema", "object_schema", "short_repr"]
 
 
 class InvalidArguments(ValueError):
@@ -26,15 +26,25 @@ class InvalidArguments(ValueError):
 
 
 class _Schema(GenerateJsonSchema):
-    # A default that is no JSON is simply not shown to the model.
+    # A default that is not JSON is omitted from the schema.
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - the base declares it so
 
 
 class Signature:
     """A function's parameters as a pydantic model.
 
-    Its fields have names of ours, for parameters may be called anything (``schema``, ``_x``); the parameters' names are
-    the aliases. A parameter whose own ``Field`` has an alias keeps that.
+    Its fields have generated names, because parameters may have any name (``schema``, ``_x``); the parameters' names
+    are the aliases. A parameter whose own ``Field`` has an alias keeps that.
+
+    Args:
+        name: the tool's name, for messages.
+        function: the function.
+
+    Attributes:
+        context_parameter: the name of the parameter that takes the ``ToolContext``, or None.
+
+    Raises:
+        UsageError: the function's parameters have no schema.
     """
 
     __slots__ = ("_model", "_names", "_tool", "context_parameter")
@@ -49,7 +59,7 @@ class Signature:
         except (TypeError, ValueError, NameError) as error:
             raise UsageError(f"tool {name}: the parameters of {function!r} cannot be read ({error})") from None
         for parameter in parameters:
-            hint = self._resolved(function, parameter)
+            hint = self._resolve_annotation(function, parameter)
             if is_context(hint):
                 self.context_parameter = parameter.name
                 continue
@@ -66,44 +76,44 @@ class Signature:
             raise UsageError(f"tool {name}: pydantic cannot validate its parameters: {_first_line(error)}") from error
 
     def renamed(self, name: str) -> Signature:
-        """The same for a tool of another name: sentences about arguments name the tool."""
-        made = copy.copy(self)
-        made._tool = name
-        return made
+        """Return the signature for a tool of another name, which is part of the messages."""
+        renamed = copy.copy(self)
+        renamed._tool = name
+        return renamed
 
-    def _resolved(self, function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
+    def _resolve_annotation(self, function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
         try:
             return annotation_of(function, parameter)
         except (NameError, TypeError, SyntaxError, AttributeError) as error:
             raise UsageError(
                 f"tool {self._tool}: the annotation {parameter.annotation!r} of parameter {parameter.name!r} cannot be "
-                f"resolved ({error}); what it names must be defined or imported at the top of the function's module"
+                f"resolved ({error}); define or import its names at the top of the function's module"
             ) from None
 
     def _check(self, parameter: inspect.Parameter, parameters: list[inspect.Parameter]) -> None:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
             raise UsageError(
-                f"tool {self._tool}: {stars}{parameter.name} has no place in a schema; name the parameters, or give "
-                "the schema by Tool(name=, description=, parameters=, function=)"
+                f"tool {self._tool}: {stars}{parameter.name} cannot be part of a schema; name the parameters, or set "
+                "the schema with Tool(name=, description=, parameters=, function=)"
             )
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise UsageError(f"tool {self._tool}: {parameter.name!r} is positional-only; tools are called by keyword")
         if parameter is parameters[0] and parameter.name == "self" and parameter.annotation is parameter.empty:
-            raise UsageError(f"tool {self._tool}: a method becomes a tool by its object: tool(thing.{self._tool})")
+            raise UsageError(f"tool {self._tool}: pass a bound method: tool(object.{self._tool})")
 
-    def json_schema(self, described: dict[str, str]) -> dict[str, Any]:
-        """What the model is shown."""
+    def json_schema(self, descriptions: dict[str, str]) -> dict[str, Any]:
+        """Return the schema for the model, with the descriptions of the parameters by their names."""
         try:
-            given = self._model.model_json_schema(schema_generator=_Schema)
+            schema = self._model.model_json_schema(schema_generator=_Schema)
         except PydanticUserError as error:
             raise UsageError(f"tool {self._tool}: no JSON schema for its parameters: {_first_line(error)}") from error
-        properties = given.get("properties", {})
+        properties = schema.get("properties", {})
         for field, name in self._names.items():
-            shown = properties.get(self._alias(field))
-            if shown is not None and name in described:
-                shown.setdefault("description", described[name])
-        ordered = {"type": "object", "properties": properties, **given}
+            member = properties.get(self._alias(field))
+            if member is not None and name in descriptions:
+                member.setdefault("description", descriptions[name])
+        ordered = {"type": "object", "properties": properties, **schema}
         ordered.pop("description", None)  # the model class's own docstring, which is pydantic's
         return dict(_without_titles(ordered))
 
@@ -111,65 +121,69 @@ class Signature:
         return self._model.model_fields[field].alias or field
 
     def validate(self, arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-        """The keyword arguments: coerced, models built, defaults filled in."""
+        """Return the keyword arguments: coerced, with models built and defaults filled in.
+
+        Raises:
+            InvalidArguments: they do not fit.
+        """
         try:
             values = self._model.model_validate(arguments)
         except ValidationError as error:
-            problems = [_problem(dict(found), schema) for found in error.errors(include_url=False)]
+            problems = [_problem(dict(details), schema) for details in error.errors(include_url=False)]
             raise InvalidArguments(_sentence(self._tool, problems)) from None
         return {name: getattr(values, field) for field, name in self._names.items()}
 
 
 def object_schema(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema that was given, which must be an object's. OpenAI refuses one without ``properties``."""
+    """Return an explicit schema, which must be an object's, with ``properties``: OpenAI refuses one without them."""
     if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
-        raise UsageError(f"tool {name}: parameters is the JSON schema of an object, not {short_repr(parameters)}")
+        raise UsageError(f"tool {name}: parameters must be the JSON schema of an object, not {short_repr(parameters)}")
     return {"type": "object", "properties": {}} | dict(parameters)
 
 
 def _without_titles(schema: Any) -> Any:
-    """The schema without pydantic's ``title``s, which repeat the names. A property that is called title stays."""
+    """Return the schema without pydantic's ``title``s, which repeat the names. A property named title is kept."""
     if isinstance(schema, list):
         return [_without_titles(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     kept: dict[str, Any] = {}
-    for word, value in schema.items():
-        if word in ("properties", "$defs", "patternProperties"):
-            kept[word] = {name: _without_titles(item) for name, item in value.items()}
-        elif word in ("default", "const", "enum", "examples"):
-            kept[word] = value
-        elif word != "title":
-            kept[word] = _without_titles(value)
+    for keyword, value in schema.items():
+        if keyword in ("properties", "$defs", "patternProperties"):
+            kept[keyword] = {name: _without_titles(item) for name, item in value.items()}
+        elif keyword in ("default", "const", "enum", "examples"):
+            kept[keyword] = value
+        elif keyword != "title":
+            kept[keyword] = _without_titles(value)
     return kept
 
 
-def check_explicit_schema(name: str, arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """Arguments for a given schema, as they came: only missing and surplus names are refused."""
+def check_explicit_schema(tool: str, arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments for an explicit schema unchanged; only missing and surplus names are refused."""
     properties = schema.get("properties") or {}
-    missing = [wanted for wanted in schema.get("required") or () if wanted not in arguments]
-    problems = [_missing(wanted, properties.get(wanted)) for wanted in missing]
+    missing = [name for name in schema.get("required") or () if name not in arguments]
+    problems = [_missing(name, properties.get(name)) for name in missing]
     if schema.get("additionalProperties") is False:
-        problems += [_surplus(given, arguments[given], properties) for given in arguments if given not in properties]
+        problems += [_surplus(name, arguments[name], properties) for name in arguments if name not in properties]
     if problems:
-        raise InvalidArguments(_sentence(name, problems))
+        raise InvalidArguments(_sentence(tool, problems))
     return dict(arguments)
 
 
-def _problem(found: dict[str, Any], schema: dict[str, Any]) -> str:
-    """One error of pydantic as a part of a sentence."""
-    first, *rest = found["loc"] or ("the arguments",)
+def _problem(details: dict[str, Any], schema: dict[str, Any]) -> str:
+    """Return one error of pydantic as a part of a sentence."""
+    first, *rest = details["loc"] or ("the arguments",)
     path = str(first) + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in rest)
     properties = schema.get("properties") or {}
-    if found["type"] == "missing":
+    if details["type"] == "missing":
         return _missing(path, None if rest else properties.get(first))
-    if found["type"] == "extra_forbidden":
-        return _surplus(path, found["input"], () if rest else properties)
-    message = str(found["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    if details["type"] == "extra_forbidden":
+        return _surplus(path, details["input"], () if rest else properties)
+    message = str(details["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     expected = message[:1].lower() + message[1:]
     if expected.startswith("input should be"):
         expected = "expected" + expected.removeprefix("input should be")
-    return f"{path} was given {short_repr(found['input'])}, {expected}"
+    return f"{path} was given {short_repr(details['input'])}, {expected}"
 
 
 def _missing(path: str, schema: Any) -> str:
@@ -189,7 +203,7 @@ def _sentence(name: str, problems: list[str]) -> str:
 
 
 def short_repr(value: Any) -> str:
-    """A value in a sentence: JSON, at most 80 characters."""
+    """Return a value as JSON of at most 80 characters, for a message."""
     text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= 80 else text[:77] + "..."
 

@@ -1,7 +1,7 @@
-"""``Tool``: a name, a description, a JSON schema, and the function behind them.
+"""The class ``Tool``: a function with a name, a description, a JSON schema and options.
 
-It is made from a typed function or from an explicit schema. It must not know of providers or event loops: it is called
-by execution.
+It is created from a typed function or from an explicit schema. It must not depend on providers or event loops;
+execution calls its function.
 """
 
 from __future__ import annotations
@@ -9,28 +9,30 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args, overload
 
 from streamkit.errors import UsageError
 from streamkit.tools.function import FunctionKind, context_parameter, docstring_of, kind_of, name_of
+from streamkit.tools.placeholder_nulls import drop_placeholder_nulls
 from streamkit.tools.schema import InvalidArguments, Signature, check_explicit_schema, object_schema, short_repr
-from streamkit.tools.strict import check_strict
-from streamkit.tools.unpadding import drop_placeholder_nulls
+from streamkit.tools.strict_profile import StrictProfile
+from streamkit.tools.strict_schema import StrictSchema, check_strict
 
-__all__ = ["ApprovalPolicy", "Describe", "Tool", "ToolOptions", "ToolState", "to_tools", "tool"]
+__all__ = ["ApprovalPolicy", "Describe", "Tool", "ToolOptions", "ToolState", "strict_parameters", "to_tools", "tool"]
 
-#: ``allow``: runs at once; ``ask``: somebody must agree first; ``deny``: never runs, the model is told so.
+#: ``allow``: a call runs at once; ``ask``: a person must approve it first; ``deny``: it never runs, and the model gets
+#: a result with the reason.
 ApprovalPolicy: TypeAlias = Literal["allow", "ask", "deny"]
 
-#: What people are told of a call, in the states of ``streamkit.Notifier``.
+#: The states of a call that ``streamkit.Notifier`` reports to people.
 ToolState: TypeAlias = Literal["preparing", "running", "completed", "canceled", "error"]
 
-#: ``describe(state, arguments)``: a sentence for people, or None; while ``preparing`` the arguments may be half there.
-#: It is called in the middle of a stream, at each piece of the arguments: it must be quick, and must not change them.
-Describe: TypeAlias = "Callable[[ToolState, dict[str, Any]], str | None]"
+#: ``describe(state, arguments)`` returns a sentence for people, or None; while ``preparing`` the arguments may be
+#: incomplete. It is called during the stream, at each delta of the arguments: it must be fast and must not change them.
+Describe: TypeAlias = Callable[[ToolState, dict[str, Any]], str | None]
 
-# What OpenAI and Anthropic accept; Gemini's rule is looser.
+# The rule of OpenAI and Anthropic; Gemini's is less strict.
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
@@ -38,30 +40,30 @@ class Tool:
     """A tool that a model may call.
 
     Args:
-        function: what runs; None for a tool that is only shown to the model. Typed parameters become the schema, unless
-            ``parameters`` is given: then arguments go to it as they came, by keyword.
-        name: 1 to 64 of ``[a-zA-Z0-9_-]``; default: the function's.
+        function: the function to run; None for a tool that is only offered to the model. Its typed parameters become
+            the schema, unless ``parameters`` is given: then it gets the arguments unchanged, by keyword.
+        name: 1 to 64 of ``[a-zA-Z0-9_-]``; default: the function's name.
         description: default: the first paragraph of the function's docstring.
-        parameters: JSON schema of an object, sent to the model as it is.
+        parameters: the JSON schema of an object, sent to the model unchanged.
         approval: whether a call may run at once.
-        timeout: seconds; None means the run's.
-        exclusive: no other call runs beside it; those before it end first, those behind it begin after it.
-        eager: it may start before the turn has ended, and is harmless where the turn then fails.
-        limit: how many calls of it may run at once; None for as many as the run allows.
-        conflicts_with: names of tools whose calls do not run beside its own (its own name: nor do two of its own).
-            It holds in both directions. Of two calls in conflict the model's first goes first.
-        strict: the provider shall hold the model to the schema, where it has such a mode; where that holds for all
-            tools of a request or for none, all must ask for it. The schema is sent in the form that the mode takes, and
-            what no mode takes (an open object) is refused here. A null that the model sends for an optional parameter
-            that takes none counts as left out.
-        describe: ``describe(state, arguments)``, what a call of it is doing in words, for ``streamkit.Notifier``.
+        timeout: seconds; None means the run's timeout.
+        exclusive: whether no other call runs at the same time; earlier calls end first, later ones start after it.
+        eager: whether it may start before the turn has ended, and is harmless if the turn then fails.
+        limit: how many calls of it may run at once; None means no limit but the run's.
+        conflicts_with: names of tools whose calls do not run at the same time as its own (its own name: its calls run
+            one after another). It holds in both directions. Of two conflicting calls, the model's first starts first.
+        strict: whether the provider enforces the schema, if it has such a mode; if its mode holds for all tools of a
+            request or for none, all of them must be strict. The schema is sent in the form that the mode takes, and one
+            that no mode takes (an open object) is refused here. A null that the model sends for an optional parameter
+            that does not accept null counts as omitted.
+        describe: ``describe(state, arguments)`` describes what a call of it is doing, for ``streamkit.Notifier``.
 
     Attributes:
         kind: how the function is called.
         context_parameter: the name of the parameter that takes the ``ToolContext``, or None.
 
     Raises:
-        UsageError: the function or the schema cannot be a tool's; the message says why.
+        UsageError: the function or the schema cannot be used for a tool; the message gives the reason.
     """
 
     __slots__ = (
@@ -100,7 +102,7 @@ class Tool:
     ) -> None:
         if function is not None and not callable(function):
             raise UsageError(f"a tool's function must be callable, not {function!r}")
-        self.name: str = _legal(name or name_of(function))
+        self.name: str = _check_name(name or name_of(function))
         _check(self.name, approval, timeout, limit, conflicts_with, describe)
         paragraph, described = docstring_of(function)
         self.function = function
@@ -139,10 +141,10 @@ class Tool:
         return f"<Tool {self.name}>"
 
     def replace(self, **options: Unpack[ToolOptions]) -> Tool:
-        """A copy with other options; the tool itself stays as it is.
+        """Return a copy with other options; the tool itself does not change.
 
         Args:
-            options: as of ``Tool``; None for ``name`` or ``description`` keeps the one there is.
+            options: as for ``Tool``; None for ``name`` or ``description`` keeps the current one.
 
         Raises:
             UsageError: there is no such option, or it cannot have that value.
@@ -150,45 +152,53 @@ class Tool:
         for option in options:
             if option not in ToolOptions.__annotations__:
                 known = ", ".join(ToolOptions.__annotations__)
-                raise UsageError(f"tool {self.name}: there is no option {option!r}; there are: {known}")
-        made = copy.copy(self)
+                raise UsageError(f"tool {self.name}: unknown option {option!r}; the options are: {known}")
+        replaced = copy.copy(self)
         for option, value in options.items():
             if value is not None or option not in ("name", "description"):
-                setattr(made, option, value)
-        _legal(made.name)
-        _check(made.name, made.approval, made.timeout, made.limit, made.conflicts_with, made.describe)
-        made.conflicts_with = frozenset(made.conflicts_with)
-        if made._schema is not None:
-            made._schema = made._schema.renamed(made.name)
-        if made.strict:
-            check_strict(made.name, made.parameters)
-        return made
+                setattr(replaced, option, value)
+        _check_name(replaced.name)
+        _check(
+            replaced.name,
+            replaced.approval,
+            replaced.timeout,
+            replaced.limit,
+            replaced.conflicts_with,
+            replaced.describe,
+        )
+        replaced.conflicts_with = frozenset(replaced.conflicts_with)
+        if replaced._schema is not None:
+            replaced._schema = replaced._schema.renamed(replaced.name)
+        if replaced.strict:
+            check_strict(replaced.name, replaced.parameters)
+        return replaced
 
     def validate(self, arguments: dict[str, Any] | str) -> dict[str, Any]:
-        """The keyword arguments to call the function with (without the ``ToolContext``).
+        """Return the keyword arguments for the function (without the ``ToolContext``).
 
-        A text (a call of kind ``custom``) goes to the only parameter there is.
+        A text (a call of kind ``custom``) is the value of the only parameter.
 
         Raises:
-            ArgumentsRejected: with a sentence that names each bad argument, what was given and what is expected.
+            InvalidArguments: the arguments do not fit; the message names each invalid argument, its value and what is
+                expected.
         """
         if isinstance(arguments, str):
             names = list(self.parameters.get("properties", ()))
             if len(names) != 1:
                 raise InvalidArguments(
-                    f"{self.name} was called with a text; it takes an object with: {', '.join(names)}"
+                    f"{self.name} was called with a text, but takes an object with: {', '.join(names)}"
                 )
             arguments = {names[0]: arguments}
         if not isinstance(arguments, dict):
             raise InvalidArguments(f"{self.name} takes its arguments as an object, not {short_repr(arguments)}")
-        given = drop_placeholder_nulls(arguments, self.parameters, self.parameters) if self.strict else arguments
+        values = drop_placeholder_nulls(arguments, self.parameters, self.parameters) if self.strict else arguments
         if self._schema is not None:
-            return self._schema.validate(given, self.parameters)
-        return check_explicit_schema(self.name, given, self.parameters)
+            return self._schema.validate(values, self.parameters)
+        return check_explicit_schema(self.name, values, self.parameters)
 
 
 class ToolOptions(TypedDict, total=False):
-    """The options of ``Tool`` that say how it is called and shown, each as there."""
+    """The options of ``Tool`` for how it is called and described, each as in ``Tool``."""
 
     approval: ApprovalPolicy
     timeout: float | None
@@ -209,37 +219,74 @@ def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]
 def tool(
     function: Callable[..., Any] | None = None, **options: Unpack[ToolOptions]
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Make a tool of a typed function: ``tool(f, approval="ask")``, ``@tool`` or ``@tool(timeout=5)``.
+    """Create a tool from a typed function: ``tool(f, approval="ask")``, ``@tool`` or ``@tool(timeout=5)``.
 
     Args:
-        function: what runs.
-        options: as of ``Tool``: ``approval``, ``timeout``, ``exclusive``, ``eager``, ``limit``, ``conflicts_with``,
+        function: the function to run.
+        options: as for ``Tool``: ``approval``, ``timeout``, ``exclusive``, ``eager``, ``limit``, ``conflicts_with``,
             ``strict``, ``describe``, ``name``, ``description``.
     """
 
-    def made(function: Callable[..., Any]) -> Tool:
+    def to_tool(function: Callable[..., Any]) -> Tool:
         if isinstance(function, Tool):
-            raise UsageError(f"{function!r} is a tool already")
+            raise UsageError(f"{function!r} is already a tool")
         return Tool(function, **options)
 
-    return made if function is None else made(function)
+    return to_tool if function is None else to_tool(function)
 
 
 def to_tools(tools: Sequence[Callable[..., Any] | Tool]) -> dict[str, Tool]:
-    """Tools by name, in the given order; plain functions become tools.
+    """Return tools by name, in their order; plain functions become tools.
 
     Raises:
         UsageError: two have the same name, or one is neither a function nor a tool.
     """
     if callable(tools) or isinstance(tools, (str, Mapping)):
-        raise UsageError(f"tools is a list of functions and tools, not {tools!r}")
+        raise UsageError(f"tools must be a list of functions and tools, not {tools!r}")
     by_name: dict[str, Tool] = {}
     for item in tools:
-        made = item if isinstance(item, Tool) else Tool(item)
-        if made.name in by_name:
-            raise UsageError(f"two tools have the name {made.name!r}; give one of them another by tool(f, name=...)")
-        by_name[made.name] = made
+        tool = item if isinstance(item, Tool) else Tool(item)
+        if tool.name in by_name:
+            raise UsageError(f"two tools have the name {tool.name!r}; rename one of them with tool(f, name=...)")
+        by_name[tool.name] = tool
     return by_name
+
+
+def strict_parameters(tools: Iterable[Tool], profile: StrictProfile | None) -> dict[str, dict[str, Any]]:
+    """Return the converted parameters of the strict tools, by the tool's name.
+
+    Args:
+        tools: all tools of the request.
+        profile: the target's profile; None if it has no strict mode.
+
+    Raises:
+        UsageError: a schema, or all of them together, cannot be converted; the message gives the tool, the path and the
+            reason.
+    """
+    all_tools = list(tools)
+    strict_tools = [tool for tool in all_tools if tool.strict]
+    if profile is None or (profile.all_or_none and len(strict_tools) < len(all_tools)):
+        return {}
+    converted: dict[str, dict[str, Any]] = {}
+    fields = optional = unions = 0
+    for tool in strict_tools:
+        schema = StrictSchema(tool.name, tool.parameters, profile)
+        converted[tool.name] = schema.parameters()
+        fields += schema.properties
+        optional += schema.optional
+        unions += schema.unions
+    for subject, count, limit in (
+        ("strict tools", len(strict_tools), profile.tools),
+        ("properties", fields, profile.fields),
+        ("properties that are not required", optional, profile.optional),
+        ("properties of several types", unions, profile.unions),
+    ):
+        if limit is not None and count > limit:
+            raise UsageError(
+                f"the strict tools of a request to {profile.target} may have {limit} {subject}, but these have "
+                f"{count}: {', '.join(converted)}; make fewer of them strict"
+            )
+    return converted
 
 
 def _check(
@@ -251,20 +298,23 @@ def _check(
     describe: Describe | None,
 ) -> None:
     if approval not in get_args(ApprovalPolicy):
-        raise UsageError(f'tool {name}: approval is "allow", "ask" or "deny", not {approval!r}')
+        raise UsageError(f'tool {name}: approval must be "allow", "ask" or "deny", not {approval!r}')
     if timeout is not None and not timeout > 0:
-        raise UsageError(f"tool {name}: timeout is a number of seconds above 0, not {timeout!r}")
+        raise UsageError(f"tool {name}: timeout must be a number of seconds above 0, not {timeout!r}")
     if limit is not None and limit < 1:
-        raise UsageError(f"tool {name}: limit is how many calls of it run at once, at least 1, not {limit!r}")
+        raise UsageError(f"tool {name}: limit must be a number of calls of at least 1, not {limit!r}")
     if isinstance(conflicts_with, str):
-        raise UsageError(f"tool {name}: conflicts_with is a list of names, not {conflicts_with!r}")
+        raise UsageError(f"tool {name}: conflicts_with must be a list of names, not {conflicts_with!r}")
     if describe is not None and (not callable(describe) or inspect.iscoroutinefunction(describe)):
-        raise UsageError(f"tool {name}: describe is a function of (state, arguments), not awaited, not {describe!r}")
+        raise UsageError(
+            f"tool {name}: describe must be a synchronous function of (state, arguments), not {describe!r}"
+        )
 
 
-def _legal(name: Any) -> str:
+def _check_name(name: Any) -> str:
     if not isinstance(name, str) or not _LEGAL_NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} cannot be a tool's name: providers take 1 to 64 letters, digits, _ and -; give another by name="
+            f"{name!r} cannot be the name of a tool: providers take 1 to 64 letters, digits, _ and -; "
+            "set another with name="
         )
     return name

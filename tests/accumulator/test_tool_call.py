@@ -1,4 +1,4 @@
-"""``ToolCall.partial`` of a call whose arguments still arrive."""
+"""``ToolCall.partial`` of a call whose arguments are incomplete."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ def deltas(*texts: str) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "pieces",
+    "chunks",
     [
         deltas('{"path":"a', '.txt","n":1', "2", ".", '5,"l":[tr', "ue", "]}"),
         deltas('{"t":"x\ud83d', '\ude00y"', "}"),
-        deltas("{}", '{"a"', ":1}"),  # a placeholder makes way
-        deltas('{"a":1', '{"a":1}'),  # the arguments are sent anew
-        deltas('{"a":1}', '{"a"', ":1}"),  # and here once more, to be dropped
-        deltas('{"a":1}', '{"b"', ":1}"),  # and here another call begins
+        deltas("{}", '{"a"', ":1}"),  # a placeholder is replaced
+        deltas('{"a":1', '{"a":1}'),  # the arguments are sent again
+        deltas('{"a":1}', '{"a"', ":1}"),  # a repeat in two deltas, to be dropped
+        deltas('{"a":1}', '{"b"', ":1}"),  # another call begins
         deltas('"{\\"a\\"', ':1}"'),
         deltas("no JSON"),
     ],
 )
-def test_it_is_what_the_text_so_far_shows(pieces: list[Any]) -> None:
+def test_partial_arguments_follow_from_the_text_so_far(chunks: list[Any]) -> None:
     turn = Turn("openai_chat", turn_key="t")
-    for piece in [*pieces, chat({}, finish="tool_calls")]:
-        turn.feed(piece)
+    for chunk in [*chunks, chat({}, finish="tool_calls")]:
+        turn.feed(chunk)
         for call in turn.calls:
             assert call.partial == parse_partial_object(call.arguments_text)
     turn.close()
@@ -42,10 +42,10 @@ def test_it_is_what_the_text_so_far_shows(pieces: list[Any]) -> None:
             assert call.partial == parse_partial_object(call.arguments_text)
 
 
-def test_while_it_is_open_all_readings_show_one_dict() -> None:
+def test_every_access_to_an_open_call_returns_the_same_dict() -> None:
     turn = Turn("openai_chat", turn_key="t")
-    for piece in deltas('{"city":"Os'):
-        turn.feed(piece)
+    for chunk in deltas('{"city":"Os'):
+        turn.feed(chunk)
     before = turn.calls[0].partial
     assert before == {"city": "Os"}
     turn.feed(chat_call('lo"'))
@@ -53,7 +53,7 @@ def test_while_it_is_open_all_readings_show_one_dict() -> None:
     assert before == {"city": "Oslo"}
 
 
-def test_arguments_that_the_wire_restates_are_shown_from_then_on() -> None:
+def test_restated_arguments_replace_the_partial_arguments() -> None:
     def event(name: str, **fields: Any) -> dict[str, Any]:
         return {"type": f"response.{name}", "output_index": 0, "item_id": "fc", **fields}
 
@@ -68,7 +68,7 @@ def test_arguments_that_the_wire_restates_are_shown_from_then_on() -> None:
     assert turn.calls[0].partial == {"a": 2}
 
 
-def test_arguments_sent_anew_are_shown_as_soon_as_their_end_tells_which_stand() -> None:
+def test_arguments_sent_again_replace_the_partial_arguments_at_the_end_of_the_call() -> None:
     block = {"type": "tool_use", "id": "t", "name": "write", "input": {}}
     turn = Turn("anthropic", turn_key="t")
     turn.feed(message_start())

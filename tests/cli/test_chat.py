@@ -147,7 +147,7 @@ def test_an_answer_that_was_cut_is_said(capsys):
     [
         (["--provider", "nobody", "hello"], "unknown provider 'nobody'"),
         (["--provider", "azure_openai", "hello"], "give --base-url or set AZURE_OPENAI_ENDPOINT"),
-        (["--provider", "openai_chat", "--base-url", "localhost", "hello"], "begins with http"),
+        (["--provider", "openai_chat", "--base-url", "localhost", "hello"], "must begin with http"),
         (["--provider", "openai_chat", "--tool", "chat_tools", "hello"], "module:function"),
         (["--provider", "openai_chat", "--tool", "no_such_module:f", "hello"], "No module named 'no_such_module'"),
         (["--provider", "openai_chat", "--tool", "chat_tools:f", "hello"], "there is no f in chat_tools"),

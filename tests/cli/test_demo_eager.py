@@ -11,7 +11,6 @@ import pytest
 from rich.console import Console
 
 from streamkit.cli import demo, eager, main
-from streamkit.cli.endpoints import endpoint
 from streamkit.cli.timeline import Lane, Timeline
 
 WITHOUT = "answer over, Oslo read, Bergen read, message sent"
@@ -63,7 +62,7 @@ def test_a_tool_that_began_too_early_is_a_failure(capsys, monkeypatch):
 
 
 def test_a_request_that_fails_is_a_failure(capsys, monkeypatch):
-    monkeypatch.setattr(eager, "endpoint", lambda name: endpoint("nobody"))
+    monkeypatch.setattr(eager, "request_url", lambda *_: "http://127.0.0.1:9/nobody")
     assert main(["demo", "--provider", "anthropic"]) == 1
     out = " ".join(capsys.readouterr().out.split())
     assert "as scripted on anthropic" in out

@@ -18,9 +18,9 @@ from streamkit.framing.event_stream import encode_message
 EVENT = {":event-type": "contentBlockDelta", ":content-type": "application/json", ":message-type": "event"}
 
 
-def read(pieces: list[bytes], limit: int = 1 << 20) -> tuple[list[Frame], Framer]:
+def read(reads: list[bytes], limit: int = 1 << 20) -> tuple[list[Frame], Framer]:
     framer = framer_for("event_stream", limit)
-    frames = [frame for piece in pieces for frame in framer.feed(piece)]
+    frames = [frame for read in reads for frame in framer.feed(read)]
     return frames + framer.close(), framer
 
 
@@ -47,26 +47,26 @@ def header(name: str, kind: int, value: bytes) -> bytes:
 TEXT = header(":event-type", 7, struct.pack("!H", 5) + b"chunk")
 
 
-def test_frames_are_the_same_at_every_cut() -> None:
+def test_frames_are_the_same_at_every_split() -> None:
     stream = (
         encode_message(EVENT, b'{"a": 1}')
         + encode_message({**EVENT, ":event-type": "messageStop"}, b"")
         + encode_message(EVENT, b"x")
     )
-    for pieces in ways(stream):
-        frames, framer = read(pieces)
+    for reads in ways(stream):
+        frames, framer = read(reads)
         assert frames == [(b"contentBlockDelta", b'{"a": 1}'), (b"messageStop", b""), (b"contentBlockDelta", b"x")]
         assert (framer.overflow, framer.error, framer.pending) == (False, None, b"")
 
 
-def test_a_frame_is_given_by_the_very_byte_that_completes_it() -> None:
+def test_a_frame_is_returned_with_the_byte_that_completes_it() -> None:
     framer, data = framer_for("event_stream"), encode_message(EVENT, b"{}")
     assert framer.feed(data[:-1]) == []
     assert framer.pending == data[:-1]
     assert framer.feed(data[-1:]) == [(b"contentBlockDelta", b"{}")]
 
 
-def test_an_exception_cannot_be_taken_for_an_event_of_its_name() -> None:
+def test_an_exception_differs_from_an_event_of_the_same_name() -> None:
     headers = {":exception-type": "throttlingException", ":message-type": "exception"}
     assert read([encode_message(headers, b'{"message":"x"}')])[0] == [
         (b"exception:throttlingException", b'{"message":"x"}')
@@ -108,7 +108,7 @@ def test_every_type_of_header_is_known(kind: int, value: bytes) -> None:
         assert read([data])[0] == [(b"chunk", b"{}")]
         assert botocore_reads(data)[0][0][":event-type"] == "chunk"  # it is a real frame
     frames, framer = read([with_headers(TEXT + odd[: len(odd) - len(value) - 1])])
-    assert (frames, framer.error) == ([], "the headers of a message are not what they should be")
+    assert (frames, framer.error) == ([], "the headers of a message are invalid")
 
 
 @pytest.mark.parametrize(
@@ -124,15 +124,15 @@ def test_every_type_of_header_is_known(kind: int, value: bytes) -> None:
         TEXT + b"\x01",
     ],
 )
-def test_headers_that_are_none_end_it(headers: bytes) -> None:
-    for pieces in ways(with_headers(headers) + encode_message(EVENT, b"{}")):
-        frames, framer = read(pieces)
+def test_invalid_headers_stop_the_framer(headers: bytes) -> None:
+    for reads in ways(with_headers(headers) + encode_message(EVENT, b"{}")):
+        frames, framer = read(reads)
         assert frames == []
-        assert framer.error == "the headers of a message are not what they should be"
+        assert framer.error == "the headers of a message are invalid"
         assert framer.overflow
 
 
-def test_a_wrong_bit_anywhere_is_found_and_ends_it() -> None:
+def test_a_wrong_bit_anywhere_stops_the_framer() -> None:
     first, second, third = (encode_message(EVENT, b'{"n":%d}' % number) for number in range(3))
     for at in range(len(second)):
         broken = bytearray(second)
@@ -145,36 +145,36 @@ def test_a_wrong_bit_anywhere_is_found_and_ends_it() -> None:
         assert (again, other.error, other.pending, other.overflow) == (frames, framer.error, framer.pending, True)
         assert framer.feed(third) == []
         framer = framer_for("event_stream")
-        assert [framer.feed(piece) for piece in (first, bytes(broken), third)][1:] == [
+        assert [framer.feed(read) for read in (first, bytes(broken), third)][1:] == [
             [],
             [],
         ]  # each in a read of its own
 
 
 @pytest.mark.parametrize(("total", "headers"), [(15, 0), (20, 5), (0, 0), (16, 0xFFFFFFFF), (200_016, 131_073)])
-def test_impossible_lengths_are_a_fault_though_their_checksum_is_right(total: int, headers: int) -> None:
+def test_impossible_lengths_with_a_valid_checksum_are_an_error(total: int, headers: int) -> None:
     prelude = struct.pack("!II", total, headers)
-    for pieces in ways(prelude + struct.pack("!I", zlib.crc32(prelude)) + b"more"):
-        frames, framer = read(pieces)
+    for reads in ways(prelude + struct.pack("!I", zlib.crc32(prelude)) + b"more"):
+        frames, framer = read(reads)
         assert frames == []
         assert framer.error == f"a message has impossible lengths: {total} bytes with {headers} of headers"
 
 
-def test_what_is_no_event_stream_from_the_start_is_kept_for_its_reader() -> None:
+def test_input_that_is_not_an_event_stream_remains_pending() -> None:
     page = b"<html>" + b"x" * 5000
-    for pieces in ([page], [page[at : at + 100] for at in range(0, len(page), 100)]):
-        frames, framer = read(pieces)
+    for reads in ([page], [page[at : at + 100] for at in range(0, len(page), 100)]):
+        frames, framer = read(reads)
         assert (frames, framer.overflow, framer.pending) == ([], False, page[:1024])
         assert framer.error is not None
     frames, framer = read([b"no"])  # too short for a length
     assert (frames, framer.error, framer.pending) == ([], None, b"no")
 
 
-def test_a_frame_past_the_limit_ends_it_before_it_is_there() -> None:
+def test_a_frame_beyond_the_limit_stops_the_framer_before_it_is_complete() -> None:
     small, large = encode_message(EVENT, b"{}"), encode_message(EVENT, b"{" + b" " * 200 + b"}")
     for limit in (len(large), len(large) - 1):
-        for pieces in ways(small + large + small):
-            frames, framer = read(pieces, limit)
+        for reads in ways(small + large + small):
+            frames, framer = read(reads, limit)
             assert framer.overflow is (limit < len(large))
             assert len(frames) == (1 if framer.overflow else 3)
             assert framer.error is None
@@ -183,7 +183,7 @@ def test_a_frame_past_the_limit_ends_it_before_it_is_there() -> None:
     assert (framer.overflow, framer.pending) == (True, b"")
 
 
-def test_after_close_nothing_is_given() -> None:
+def test_nothing_is_returned_after_close() -> None:
     framer = framer_for("event_stream")
     framer.feed(encode_message(EVENT, b"{}")[:20])
     assert framer.close() == []
@@ -228,26 +228,26 @@ headers_of_text = st.dictionaries(
 
 
 @given(st.lists(st.tuples(headers_of_text, st.binary(max_size=200)), max_size=4))
-def test_botocore_reads_what_we_write(messages: list[tuple[dict[str, str], bytes]]) -> None:
+def test_botocore_reads_encoded_messages(messages: list[tuple[dict[str, str], bytes]]) -> None:
     data = b"".join(encode_message(headers, payload) for headers, payload in messages)
     assert botocore_reads(data) == messages
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "messageStop"]), st.binary(max_size=80)), max_size=5), st.data())
-def test_random_frames_at_random_cuts(events: list[tuple[str, bytes]], data: st.DataObject) -> None:
+def test_random_frames_at_random_splits(events: list[tuple[str, bytes]], data: st.DataObject) -> None:
     stream = b"".join(
         amazon_frame({":message-type": "event", ":event-type": name}, payload) for name, payload in events
     )
     places = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
-    pieces = [stream[begin:end] for begin, end in zip([0, *places], [*places, len(stream)], strict=True)]
-    frames, framer = read(pieces)
+    reads = [stream[begin:end] for begin, end in zip([0, *places], [*places, len(stream)], strict=True)]
+    frames, framer = read(reads)
     assert frames == [(name.encode(), payload) for name, payload in events]
     assert [(headers[":event-type"].encode(), payload) for headers, payload in botocore_reads(stream)] == frames
     assert framer.error is None
 
 
 @given(st.binary(max_size=300), st.booleans(), st.integers(1, 40))
-def test_random_bytes_never_raise_and_no_cut_changes_anything(noise: bytes, behind: bool, size: int) -> None:
+def test_random_bytes_never_raise_at_any_split(noise: bytes, behind: bool, size: int) -> None:
     stream = (encode_message(EVENT, b"{}") if behind else b"") + noise
     frames, framer = read([stream], 200)
     again, other = read([stream[at : at + size] for at in range(0, len(stream), size)], 200)
@@ -260,7 +260,7 @@ def test_random_bytes_never_raise_and_no_cut_changes_anything(noise: bytes, behi
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60), st.integers(1, 20))
-def test_random_headers_behind_right_checksums_never_raise(headers: bytes, payload: bytes, size: int) -> None:
+def test_random_headers_with_valid_checksums_never_raise(headers: bytes, payload: bytes, size: int) -> None:
     stream = with_headers(headers, payload) + encode_message(EVENT, b"{}")
     frames, framer = read([stream])
     again, other = read([stream[at : at + size] for at in range(0, len(stream), size)])

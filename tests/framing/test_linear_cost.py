@@ -140,7 +140,9 @@ SHAPES = [
 
 @pytest.mark.parametrize(("framing", "shape"), SHAPES, ids=lambda value: getattr(value, "__name__", value))
 @pytest.mark.parametrize("size", [1, 64, 4096, 1 << 20])
-def test_twice_the_bytes_cost_twice(framing: str, shape: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twice_the_bytes_cost_twice_as_much(
+    framing: str, shape: Any, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("_INSIDE", "_OUTSIDE", "_STRING_REST"):
         monkeypatch.setattr(json_array, name, Pattern(getattr(json_array, name)))
 
@@ -158,7 +160,7 @@ def test_twice_the_bytes_cost_twice(framing: str, shape: Any, size: int, monkeyp
     assert large < small * 1.2 + 0.5
 
 
-def test_the_count_would_show_a_framer_that_joins_every_read() -> None:
+def test_the_count_detects_a_framer_that_joins_every_read() -> None:
     class Joining:
         overflow, pending = False, b""
 
@@ -177,7 +179,7 @@ def test_the_count_would_show_a_framer_that_joins_every_read() -> None:
     assert large > small * 3.5
 
 
-def test_an_event_of_many_megabytes_passes_in_reads_of_any_size() -> None:
+def test_an_event_of_many_megabytes_is_read_in_reads_of_any_size() -> None:
     event = one_event(8_000_000)
     for size in (64 * 1024, 1000):
         framer = framer_for("sse", DEFAULT_LIMIT)

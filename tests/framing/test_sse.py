@@ -41,13 +41,13 @@ def frames_of(stream: bytes, *, closed: bool = True) -> list[Frame]:
     return [frame for frame, _ in reference(stream, closed=closed) if frame is not None]
 
 
-def run(pieces: list[bytes], limit: int = ROOMY) -> tuple[list[Frame], Framer]:
+def run(reads: list[bytes], limit: int = ROOMY) -> tuple[list[Frame], Framer]:
     framer = framer_for("sse", limit)
-    frames = [frame for piece in pieces for frame in framer.feed(piece)]
+    frames = [frame for read in reads for frame in framer.feed(read)]
     return frames + framer.close(), framer
 
 
-def cuts_of(stream: bytes, seed: int = 7) -> list[list[bytes]]:
+def splits_of(stream: bytes, seed: int = 7) -> list[list[bytes]]:
     """The stream whole, byte by byte, in twos and threes, and cut at random."""
     rough = random.Random(seed)  # noqa: S311 - only cuts
     ways = [[stream], *([stream[i : i + size] for i in range(0, len(stream), size)] for size in (1, 2, 3, 64))]
@@ -57,13 +57,13 @@ def cuts_of(stream: bytes, seed: int = 7) -> list[list[bytes]]:
     return ways
 
 
-def assert_every_cut(stream: bytes, expected: list[Frame], pending: bytes | None = None) -> None:
-    for pieces in cuts_of(stream):
-        frames, framer = run(pieces)
-        assert frames == expected, pieces
+def assert_every_split(stream: bytes, expected: list[Frame], pending: bytes | None = None) -> None:
+    for reads in splits_of(stream):
+        frames, framer = run(reads)
+        assert frames == expected, reads
         assert not framer.overflow
         if pending is not None:
-            assert framer.pending == pending, pieces
+            assert framer.pending == pending, reads
 
 
 CHUNK = b'{"choices":[{"delta":{"content":"a"}}]}'
@@ -73,21 +73,21 @@ CHUNK = b'{"choices":[{"delta":{"content":"a"}}]}'
 class TestEveryLineEnd:
     def test_data_only_events(self, end: bytes) -> None:
         stream = (b"data: " + CHUNK + end + end) * 5 + b"data: [DONE]" + end + end
-        assert_every_cut(stream, [(b"", CHUNK)] * 5 + [(b"", b"[DONE]")], b"")
+        assert_every_split(stream, [(b"", CHUNK)] * 5 + [(b"", b"[DONE]")], b"")
 
     def test_named_events(self, end: bytes) -> None:
         one = b"event: content_block_delta" + end + b"data: " + CHUNK + end + end
         two = b"event: ping" + end + b"data: {}" + end + end
         expected = [(b"content_block_delta", CHUNK), (b"content_block_delta", CHUNK), (b"ping", b"{}")] * 2
-        assert_every_cut((one + one + two) * 2, expected, b"")
+        assert_every_split((one + one + two) * 2, expected, b"")
 
     def test_names_do_not_stay(self, end: bytes) -> None:
         stream = b"event: a" + end + b"data: 1" + end + end + b"data: 2" + end + end
-        assert_every_cut(stream, [(b"a", b"1"), (b"", b"2")])
+        assert_every_split(stream, [(b"a", b"1"), (b"", b"2")])
 
     def test_data_lines_are_joined_by_line_feeds(self, end: bytes) -> None:
         stream = b"data: {" + end + b'data:  "a": 1' + end + b"data:}" + end + b"data" + end + end
-        assert_every_cut(stream, [(b"", b'{\n "a": 1\n}\n')])
+        assert_every_split(stream, [(b"", b'{\n "a": 1\n}\n')])
 
     def test_comments_and_other_fields_say_nothing(self, end: bytes) -> None:
         stream = end.join(
@@ -105,22 +105,22 @@ class TestEveryLineEnd:
                 b"odd: y",
             ]
         )
-        assert_every_cut(stream + end + end, [(b"x", b"1")], b"")
+        assert_every_split(stream + end + end, [(b"x", b"1")], b"")
 
     def test_extra_blank_lines_are_nothing(self, end: bytes) -> None:
-        assert_every_cut(end * 3 + b"data: 1" + end * 5 + b"data: 2" + end * 4, [(b"", b"1"), (b"", b"2")], b"")
+        assert_every_split(end * 3 + b"data: 1" + end * 5 + b"data: 2" + end * 4, [(b"", b"1"), (b"", b"2")], b"")
 
     def test_the_last_name_wins(self, end: bytes) -> None:
-        assert_every_cut(b"event: a" + end + b"data: 1" + end + b"event: b" + end + end, [(b"b", b"1")])
-        assert_every_cut(b"event: a" + end + b"data: 1" + end + b"event" + end + end, [(b"", b"1")])
+        assert_every_split(b"event: a" + end + b"data: 1" + end + b"event: b" + end + end, [(b"b", b"1")])
+        assert_every_split(b"event: a" + end + b"data: 1" + end + b"event" + end + end, [(b"", b"1")])
 
     def test_an_event_without_data_is_none(self, end: bytes) -> None:
         stream = b"event: a" + end + end + b"data: 1" + end + end + b"event: b" + end + end
-        assert_every_cut(stream, [(b"", b"1")], b"")
+        assert_every_split(stream, [(b"", b"1")], b"")
 
     def test_the_last_event_needs_no_blank_line(self, end: bytes) -> None:
         for last in (b"", end):
-            assert_every_cut(
+            assert_every_split(
                 b"data: 1" + end + end + b"event: x" + end + b"data: 2" + last, [(b"", b"1"), (b"x", b"2")], b""
             )
 
@@ -166,35 +166,35 @@ def test_line_ends_of_two_kinds_in_one_event() -> None:
 
 
 def test_examples_of_the_standard() -> None:
-    assert_every_cut(b"data: YHOO\ndata: +2\ndata: 10\n\n", [(b"", b"YHOO\n+2\n10")])
+    assert_every_split(b"data: YHOO\ndata: +2\ndata: 10\n\n", [(b"", b"YHOO\n+2\n10")])
     stream = b": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event"
-    assert_every_cut(stream, [(b"", b"first event"), (b"", b"second event"), (b"", b" third event")])
+    assert_every_split(stream, [(b"", b"first event"), (b"", b"second event"), (b"", b" third event")])
     # the standard drops the last block for want of a blank line; here the reader gets it and judges
-    assert_every_cut(b"data\n\ndata\ndata\n\ndata:", [(b"", b""), (b"", b"\n"), (b"", b"")])
-    assert_every_cut(b"data:test\n\ndata: test\n\n", [(b"", b"test"), (b"", b"test")])
-    assert_every_cut(
+    assert_every_split(b"data\n\ndata\ndata\n\ndata:", [(b"", b""), (b"", b"\n"), (b"", b"")])
+    assert_every_split(b"data:test\n\ndata: test\n\n", [(b"", b"test"), (b"", b"test")])
+    assert_every_split(
         b"event: add\ndata: 73857293\n\nevent: remove\ndata: 2153\n\n", [(b"add", b"73857293"), (b"remove", b"2153")]
     )
 
 
 def test_a_byte_order_mark_is_skipped_once_and_only_at_the_start() -> None:
-    assert_every_cut(BOM + b"data: 1\n\n" + BOM + b"data: 2\n\ndata: 3\n\n", [(b"", b"1"), (b"", b"3")])
-    assert_every_cut(BOM + b"\r\n" + b"data: 1\r\n\r\n", [(b"", b"1")])
-    assert_every_cut(b"\xef\xbbdata: 1\n\n", [])
+    assert_every_split(BOM + b"data: 1\n\n" + BOM + b"data: 2\n\ndata: 3\n\n", [(b"", b"1"), (b"", b"3")])
+    assert_every_split(BOM + b"\r\n" + b"data: 1\r\n\r\n", [(b"", b"1")])
+    assert_every_split(b"\xef\xbbdata: 1\n\n", [])
 
 
 def test_unicode_line_separators_are_text() -> None:
     payload = '{"t":"a\u2028b\u0085c\u2029d\x0b\x0c\x1c"}'.encode()
-    assert_every_cut(b"data: " + payload + b"\n\n", [(b"", payload)])
+    assert_every_split(b"data: " + payload + b"\n\n", [(b"", payload)])
 
 
-def test_marks_of_the_framing_inside_a_payload_are_text() -> None:
+def test_delimiters_inside_a_payload_are_text() -> None:
     payload = b'{"text":"data: event: x\\n\\ndata: y"}'
     named = b"event: data: x\ndata: " + payload + b"\n\n"
-    assert_every_cut(named * 3 + b"data: " + payload + b"\n\n", [(b"data: x", payload)] * 3 + [(b"", payload)])
+    assert_every_split(named * 3 + b"data: " + payload + b"\n\n", [(b"data: x", payload)] * 3 + [(b"", payload)])
 
 
-def test_an_event_is_given_at_its_last_line_end_and_a_carriage_return_is_one() -> None:
+def test_an_event_is_returned_at_its_last_line_end_also_a_carriage_return() -> None:
     framer = framer_for("sse")
     assert framer.feed(b"data: 1\r") == []
     assert framer.feed(b"\r") == [(b"", b"1")]
@@ -204,7 +204,7 @@ def test_an_event_is_given_at_its_last_line_end_and_a_carriage_return_is_one() -
     assert framer.feed(b"\r") == [(b"", b"3")]
 
 
-def test_a_line_feed_after_a_cut_carriage_return_ends_no_second_line() -> None:
+def test_a_line_feed_after_a_split_carriage_return_ends_no_second_line() -> None:
     framer = framer_for("sse")
     assert framer.feed(b"data: 1\r") == []
     assert framer.feed(b"") == []
@@ -213,7 +213,7 @@ def test_a_line_feed_after_a_cut_carriage_return_ends_no_second_line() -> None:
     assert framer.feed(b"\n") == [(b"", b"1\n2")]
 
 
-def test_a_carriage_return_long_ago_swallows_nothing() -> None:
+def test_an_earlier_carriage_return_consumes_no_line_feed() -> None:
     framer = framer_for("sse")
     assert framer.feed(b"data: 1\r\r") == [(b"", b"1")]
     assert framer.feed(b"data: 2\n\n") == [(b"", b"2")]
@@ -222,7 +222,7 @@ def test_a_carriage_return_long_ago_swallows_nothing() -> None:
     assert framer.feed(b"\n") == [(b"", b"3")]
 
 
-def test_a_carriage_return_before_the_last_piece_swallows_nothing() -> None:
+def test_a_carriage_return_before_the_last_read_consumes_no_line_feed() -> None:
     framer = framer_for("sse")
     assert framer.feed(b"data: 1\r") == []
     assert framer.feed(b"data: 2") == []
@@ -233,44 +233,44 @@ def test_a_carriage_return_before_the_last_piece_swallows_nothing() -> None:
 # ---------------------------------------------------------------- what is left
 
 
-def test_a_body_that_is_no_event_stream_stays_visible() -> None:
+def test_a_body_that_is_not_an_event_stream_remains_pending() -> None:
     page = b"<html>\r\n<body>502 Bad Gateway</body>\r\n</html>\r\n"
-    assert_every_cut(page, [], b"<html>\n<body>502 Bad Gateway</body>\n</html>")
-    assert_every_cut(b"upstream connect error", [], b"upstream connect error")
-    assert_every_cut(b'{"error": {"message": "no"}}\n', [], b'{"error": {"message": "no"}}')
+    assert_every_split(page, [], b"<html>\n<body>502 Bad Gateway</body>\n</html>")
+    assert_every_split(b"upstream connect error", [], b"upstream connect error")
+    assert_every_split(b'{"error": {"message": "no"}}\n', [], b'{"error": {"message": "no"}}')
 
 
-def test_of_text_with_blank_lines_the_first_kibibyte_stays() -> None:
-    assert_every_cut(b"one\n\n: not this\n\ntwo\n\nthree", [], b"one\ntwo\nthree")
+def test_the_first_kibibyte_of_text_with_blank_lines_remains() -> None:
+    assert_every_split(b"one\n\n: not this\n\ntwo\n\nthree", [], b"one\ntwo\nthree")
     page = b"".join(b"<p>%d</p>\n\n" % number for number in range(1000))
-    for pieces in [*cuts_of(page), *cuts_of(page + b"the end")]:
-        _, framer = run(pieces)
+    for reads in [*splits_of(page), *splits_of(page + b"the end")]:
+        _, framer = run(reads)
         assert framer.pending.startswith(b"<p>0</p>\n<p>1</p>\n")
         assert len(framer.pending) == 1024
 
 
-def test_a_long_body_without_blank_lines_stays_whole() -> None:
+def test_a_long_body_without_blank_lines_remains_complete() -> None:
     body = b'{"error": "' + b"x" * 5000 + b'"}'
-    assert_every_cut(body, [], body)
+    assert_every_split(body, [], body)
 
 
 def test_a_body_of_comments_leaves_nothing() -> None:
-    assert_every_cut(b": ping\n\n: ping\n\nid: 4\nretry: 100\n\n: pi", [], b"")
-    assert_every_cut(b"", [], b"")
-    assert_every_cut(b"\n\n\r\n", [], b"")
+    assert_every_split(b": ping\n\n: ping\n\nid: 4\nretry: 100\n\n: pi", [], b"")
+    assert_every_split(b"", [], b"")
+    assert_every_split(b"\n\n\r\n", [], b"")
 
 
-def test_text_before_the_first_event_is_forgotten_with_it() -> None:
-    assert_every_cut(b"HTTP/1.1 200 OK\n\ndata: 1\n\n", [(b"", b"1")], b"")
-    assert_every_cut(b"HTTP/1.1 200 OK\ndata: 1\n\n", [(b"", b"1")], b"")
+def test_text_before_the_first_event_is_discarded() -> None:
+    assert_every_split(b"HTTP/1.1 200 OK\n\ndata: 1\n\n", [(b"", b"1")], b"")
+    assert_every_split(b"HTTP/1.1 200 OK\ndata: 1\n\n", [(b"", b"1")], b"")
 
 
-def test_half_an_event_at_the_end_stays_visible() -> None:
-    assert_every_cut(b"data: 1\n\neve", [(b"", b"1")], b"eve")
-    assert_every_cut(b"data: 1\n\nevent: mess", [(b"", b"1")], b"event: mess")
-    assert_every_cut(b"data: 1\n\nevent: message\nda", [(b"", b"1")], b"event: message\nda")
-    assert_every_cut(b'data: 1\n\nevent: m\ndata: {"a', [(b"", b"1"), (b"m", b'{"a')], b"")
-    assert_every_cut(BOM[:2], [], BOM[:2])
+def test_half_an_event_at_the_end_remains_pending() -> None:
+    assert_every_split(b"data: 1\n\neve", [(b"", b"1")], b"eve")
+    assert_every_split(b"data: 1\n\nevent: mess", [(b"", b"1")], b"event: mess")
+    assert_every_split(b"data: 1\n\nevent: message\nda", [(b"", b"1")], b"event: message\nda")
+    assert_every_split(b'data: 1\n\nevent: m\ndata: {"a', [(b"", b"1"), (b"m", b'{"a')], b"")
+    assert_every_split(BOM[:2], [], BOM[:2])
 
 
 def test_pending_shows_the_unfinished_event() -> None:
@@ -285,7 +285,7 @@ def test_pending_shows_the_unfinished_event() -> None:
     assert framer.pending == b""
 
 
-def test_after_close_nothing_more_is_given() -> None:
+def test_nothing_more_is_returned_after_close() -> None:
     framer = framer_for("sse")
     assert framer.feed(b"data: 1\n\ndata: 2") == [(b"", b"1")]
     assert framer.close() == [(b"", b"2")]
@@ -302,18 +302,18 @@ def test_an_event_at_the_limit_passes_and_one_byte_more_does_not(end: bytes) -> 
     def stream(size: int) -> bytes:
         return b"data: 1" + end + end + b"data: " + b"x" * (size - 6) + end + end + b"data: 2" + end + end
 
-    for pieces in cuts_of(stream(40)):
-        frames, framer = run(pieces, 40)
+    for reads in splits_of(stream(40)):
+        frames, framer = run(reads, 40)
         assert [payload for _, payload in frames] == [b"1", b"x" * 34, b"2"]
         assert not framer.overflow
-    for pieces in cuts_of(stream(41)):
-        frames, framer = run(pieces, 40)
+    for reads in splits_of(stream(41)):
+        frames, framer = run(reads, 40)
         assert frames == [(b"", b"1")]
         assert framer.overflow
         assert framer.pending == b""
 
 
-def test_an_unfinished_event_passes_the_limit_at_once_and_is_let_go() -> None:
+def test_an_unfinished_event_exceeds_the_limit_at_once_and_is_discarded() -> None:
     framer = framer_for("sse", 100)
     assert framer.feed(b"data: " + b"x" * 94) == []
     assert not framer.overflow
@@ -324,7 +324,7 @@ def test_an_unfinished_event_passes_the_limit_at_once_and_is_let_go() -> None:
     assert framer.close() == []
 
 
-def test_one_event_a_read_meets_the_limit_too() -> None:
+def test_the_limit_applies_to_one_event_a_read() -> None:
     for end in (b"\n", b"\r\n"):
         framer = framer_for("sse", 20)
         assert framer.feed(b"data: 1" + end + end) == [(b"", b"1")]
@@ -335,8 +335,8 @@ def test_one_event_a_read_meets_the_limit_too() -> None:
 
 def test_blank_lines_do_not_count_toward_the_limit() -> None:
     stream = (b"\n" + b"data: " + b"x" * 14 + b"\n\n\n") * 3
-    for pieces in [*cuts_of(stream), [b"\n" * 100 + stream + b"\n" * 101]]:
-        frames, framer = run(pieces, 20)
+    for reads in [*splits_of(stream), [b"\n" * 100 + stream + b"\n" * 101]]:
+        frames, framer = run(reads, 20)
         assert frames == [(b"", b"x" * 14)] * 3
         assert not framer.overflow
 
@@ -387,13 +387,13 @@ def _cut_streams(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
 @given(_cut_streams())
 @example((b"data: a\r\n\r\n", [b"data: a\r\n\r", b"\n"]))
 @example((b"data: a\n\ndata: b\ndata: c\n\n", [b"data: a\n\n", b"data: b\n", b"data: c\n\n"]))
-def test_any_stream_at_any_cut_is_what_a_line_parser_says(case: tuple[bytes, list[bytes]]) -> None:
-    stream, pieces = case
+def test_any_stream_at_any_split_equals_a_line_parser(case: tuple[bytes, list[bytes]]) -> None:
+    stream, reads = case
     framer = framer_for("sse")
     fed, given = b"", []
-    for piece in pieces:
-        fed += piece
-        given += framer.feed(piece)
+    for read in reads:
+        fed += read
+        given += framer.feed(read)
         assert given == frames_of(fed, closed=False)  # at once: no event waits for the next read
     assert given + framer.close() == frames_of(stream)
     whole = framer_for("sse")
@@ -404,20 +404,20 @@ def test_any_stream_at_any_cut_is_what_a_line_parser_says(case: tuple[bytes, lis
 
 @settings(deadline=None)
 @given(_cut_streams(), st.integers(3, 30))
-def test_a_limit_strikes_at_the_same_event_at_any_cut(case: tuple[bytes, list[bytes]], limit: int) -> None:
-    stream, pieces = case
+def test_the_limit_applies_to_the_same_event_at_any_split(case: tuple[bytes, list[bytes]], limit: int) -> None:
+    stream, reads = case
     expected: list[Frame] = []
     overflow = False
     for frame, size in reference(stream):
         overflow = overflow or size > limit
         if frame is not None and not overflow:
             expected.append(frame)
-    frames, framer = run(pieces, limit)
+    frames, framer = run(reads, limit)
     assert (frames, framer.overflow) == (expected, overflow)
 
 
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=30), max_size=6), st.integers(1, 40))
-def test_random_bytes_never_raise(pieces: list[bytes], limit: int) -> None:
-    frames, framer = run(pieces, limit)
-    assert framer.overflow or frames == frames_of(b"".join(pieces))
+def test_random_bytes_never_raise(reads: list[bytes], limit: int) -> None:
+    frames, framer = run(reads, limit)
+    assert framer.overflow or frames == frames_of(b"".join(reads))

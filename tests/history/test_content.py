@@ -68,7 +68,7 @@ def test_camel_case_of_the_document_is_accepted_and_snake_case_written() -> None
     assert written["blocks"][1]["media_type"] == "text/plain"
 
 
-def test_where_both_spellings_are_given_ours_counts_and_the_other_is_kept() -> None:
+def test_of_both_spellings_snake_case_counts_and_the_other_is_kept() -> None:
     block = {"type": "tool_response", "call_id": "a", "callId": "b"}
     content = Content.model_validate({"speaker": "tool", "blocks": [block]})
     written = json.loads(content.model_dump_json())["blocks"][0]
@@ -76,7 +76,7 @@ def test_where_both_spellings_are_given_ours_counts_and_the_other_is_kept() -> N
     assert Content.model_validate(content.model_dump()) == content
 
 
-def test_keys_inside_parameters_are_not_respelled() -> None:
+def test_keys_inside_parameters_are_not_converted() -> None:
     block = {"type": "tool_call", "id": "1", "name": "f", "parameters": {"callId": 1, "call_id": 2}}
     [made] = Content.model_validate({"speaker": "ai", "blocks": [block]}).blocks
     assert isinstance(made, ToolCallBlock)
@@ -100,7 +100,7 @@ def test_metadata_of_an_unknown_block_is_kept() -> None:
     assert made.model_dump() == block
 
 
-def test_fields_that_are_not_known_here_survive() -> None:
+def test_unknown_fields_are_kept() -> None:
     content = {
         "speaker": "human",
         "blocks": [{"type": "text", "text": "hi", "colour": "red", "metadata": {}}],
@@ -111,12 +111,12 @@ def test_fields_that_are_not_known_here_survive() -> None:
 
 
 @pytest.mark.parametrize("block", [{"text": "no type"}, {"type": ["text"]}, {"type": "text"}, "text", None])
-def test_what_is_no_block_is_refused(block: Any) -> None:
+def test_an_invalid_block_is_refused(block: Any) -> None:
     with pytest.raises(ValidationError):
         Content.model_validate({"speaker": "human", "blocks": [block]})
 
 
-def test_halves_of_surrogate_pairs_are_mended_wherever_they_stand() -> None:
+def test_surrogate_halves_are_repaired_everywhere() -> None:
     halves = "\ud83d\ude00 \ud83d"
     content = Content.ai(
         halves,
@@ -130,7 +130,7 @@ def test_halves_of_surrogate_pairs_are_mended_wherever_they_stand() -> None:
     assert Content.model_validate_json(content.model_dump_json()) == content
 
 
-def test_what_needs_no_mending_is_the_same_object() -> None:
+def test_a_value_without_surrogates_is_the_same_object() -> None:
     raw = {"signature": ["\u00e9", {"deep": "\U0001f600"}]}
     assert OpaqueBlock(raw=raw).raw is raw
 
@@ -165,7 +165,7 @@ def test_parameters_of_a_custom_call_stay_text() -> None:
     assert block.parameters == '{"a": 1}'
 
 
-def test_shorthands_make_no_block_of_an_empty_text() -> None:
+def test_shorthands_add_no_block_for_an_empty_text() -> None:
     image = ImageBlock(data="https://x/y.png")
     assert Content.human("hi", image) == Content(speaker="human", blocks=[TextBlock(text="hi"), image])
     assert Content.human("", image).blocks == [image]

@@ -48,34 +48,34 @@ QUESTION = Content.human("?")
 # ---------------------------------------------------------------- calls without result, results without call
 
 
-def test_a_call_without_a_result_gets_a_neutral_one_directly_behind() -> None:
+def test_a_call_without_a_result_gets_a_neutral_one_directly_after_it() -> None:
     done = repair([QUESTION, Content.ai("", call()), Content.human("next")])
     assert done.contents == [QUESTION, Content.ai("", call()), tool(neutral()), Content.human("next")]
-    assert done.changes == ["the call 'a' of 'f' had no result: it got a neutral one"]
+    assert done.changes == ["the call 'a' of 'f' had no result and got a neutral one"]
 
 
-def test_the_neutral_result_accuses_nobody() -> None:
+def test_the_neutral_result_claims_no_reason() -> None:
     assert not {"user", "interrupt", "abort"} & set(NO_RESULT.lower().split())
 
 
-def test_a_missing_result_goes_to_the_place_of_its_call() -> None:
+def test_a_missing_result_is_added_in_call_order() -> None:
     given = [Content.ai("", call("a"), call("b"), call("c")), tool(response("a", 1), response("c", 3), note=1)]
     done = repair(given)
     assert done.contents == [given[0], tool(response("a", 1), neutral("b"), response("c", 3), note=1)]
 
 
-def test_a_result_without_a_call_is_dropped_and_said() -> None:
+def test_a_result_without_a_call_is_dropped_and_reported() -> None:
     done = repair([tool(response("x")), Content.human("next")])
     assert done.contents == [Content.human("next")]
-    assert done.changes == ["a result of 'x' was dropped: there is no such call"]
+    assert done.changes == ["a result with the id 'x' was dropped: no call has that id"]
 
 
-def test_what_stands_beside_a_dropped_result_stays() -> None:
+def test_other_blocks_of_a_dropped_result_are_kept() -> None:
     image = ImageBlock(data="https://x/y.png")
     assert repair([tool(response("x"), image)]).contents == [tool(image)]
 
 
-def test_a_result_before_its_call_goes_behind_it() -> None:
+def test_a_result_before_its_call_is_moved_after_it() -> None:
     done = repair([tool(response()), QUESTION, Content.ai("", call())])
     assert done.contents == [QUESTION, Content.ai("", call()), tool(response())]
 
@@ -83,19 +83,19 @@ def test_a_result_before_its_call_goes_behind_it() -> None:
 # ---------------------------------------------------------------- order
 
 
-def test_results_move_up_to_their_calls_and_what_stood_between_stays_behind_them() -> None:
+def test_results_move_to_their_calls_and_other_blocks_follow_them() -> None:
     given = [Content.ai("", call("a"), call("b")), Content.human("wait"), tool(response("a")), tool(response("b"))]
     done = repair(given)
     assert done.contents == [given[0], tool(response("a"), response("b")), Content.human("wait")]
-    assert done.changes == ["the results of 'a', 'b' were put directly behind their calls, in call order"]
+    assert done.changes == ["the results with the ids 'a', 'b' were moved directly after their calls, in call order"]
 
 
-def test_results_of_one_round_stand_in_call_order_in_one_content() -> None:
+def test_results_of_one_round_are_in_call_order_in_one_content() -> None:
     given = [Content.ai("", call("a"), call("b")), tool(response("b")), tool(response("a"))]
     assert repair(given).contents == [given[0], tool(response("a"), response("b"))]
 
 
-def test_an_image_beside_a_result_stays_in_its_content_behind_the_results() -> None:
+def test_an_image_next_to_a_result_stays_in_its_content_after_the_results() -> None:
     image = ImageBlock(data="https://x/y.png")
     given = [Content.ai("", call("a"), call("b")), tool(response("b"), image), tool(response("a"), TextBlock(text="t"))]
     assert repair(given).contents == [given[0], tool(response("a"), response("b"), image), tool(TextBlock(text="t"))]
@@ -112,7 +112,7 @@ def test_a_result_under_another_speaker_is_moved_into_a_tool_content(speaker: st
     ]
 
 
-def test_what_the_model_said_after_a_result_stays_after_it() -> None:
+def test_text_of_the_model_after_a_result_stays_after_it() -> None:
     answer = Content.ai("one", call("a"), response("a"), TextBlock(text="two"), call("b"), response("b"))
     answer.metadata["model"] = "m"
     done = repair([answer])
@@ -143,19 +143,19 @@ def test_each_assistant_content_has_its_own_results() -> None:
 # ---------------------------------------------------------------- several results of one call
 
 
-def test_of_two_results_the_first_stays() -> None:
+def test_of_two_results_the_first_is_kept() -> None:
     done = repair([Content.ai("", call()), tool(response(result=1), response(result=2)), tool(response(result=3))])
     assert done.contents == [Content.ai("", call()), tool(response(result=1))]
     assert len(done.changes) == 2
 
 
-def test_an_error_gives_way_to_a_completed_result() -> None:
+def test_a_completed_result_replaces_an_error() -> None:
     failed = response(result=None, error="boom", status="error")
     done = repair([Content.ai("", call()), tool(failed), tool(response(), response(result="late"))])
     assert done.contents == [Content.ai("", call()), tool(response())]
 
 
-def test_a_neutral_result_gives_way_to_an_error() -> None:
+def test_an_error_replaces_a_neutral_result() -> None:
     failed = response(result=None, error="boom", status="error")
     assert repair([Content.ai("", call()), tool(neutral()), tool(failed)]).contents[1] == tool(failed)
     assert repair([Content.ai("", call()), tool(failed), tool(neutral())]).contents[1] == tool(failed)
@@ -179,7 +179,7 @@ def ids_of(contents: list[Content]) -> list[str]:
     return [block.id for content in contents for block in content.blocks if isinstance(block, ToolCallBlock)]
 
 
-def test_an_id_of_several_turns_is_told_apart_and_results_pair_with_the_nearest_call() -> None:
+def test_an_id_of_several_turns_becomes_unique_and_results_pair_with_the_nearest_call() -> None:
     given = [kimi("."), tool(response("list_dir:0", 1)), kimi("/"), tool(response("list_dir:0", 2))]
     done = repair(given)
     first, second = ids_of(done.contents)
@@ -225,12 +225,12 @@ def test_two_calls_of_one_id_in_one_turn_pair_in_order() -> None:
     assert done.contents[1] == tool(response("a", 1), response(second, 2))
 
 
-def test_a_repeated_result_does_not_answer_a_call_of_an_earlier_turn() -> None:
+def test_a_repeated_result_does_not_pair_with_a_call_of_an_earlier_turn() -> None:
     done = repair([kimi("."), kimi("/"), tool(response("list_dir:0")), tool(response("list_dir:0"))])
     assert done.contents[1] == tool(neutral("list_dir:0", "list_dir"))
 
 
-def test_calls_without_ids_get_one_and_their_results_by_their_place() -> None:
+def test_calls_without_ids_get_one_and_pair_with_results_by_position() -> None:
     given = [Content.ai("", call("", "f"), call("", "g")), tool(response("", 1), response("", 2))]
     done = repair(given)
     ids = ids_of(done.contents)
@@ -239,13 +239,13 @@ def test_calls_without_ids_get_one_and_their_results_by_their_place() -> None:
     assert [(block.call_id, block.result) for block in done.contents[1].blocks] == [(ids[0], 1), (ids[1], 2)]
 
 
-def test_a_result_without_an_id_goes_by_the_name_of_its_tool() -> None:
+def test_a_result_without_an_id_pairs_by_the_name_of_its_tool() -> None:
     given = [Content.ai("", call("a", "f"), call("b", "g")), tool(response("", 2, name="g"), response("", 1, name="f"))]
     done = repair(given)
     assert [(block.call_id, block.result) for block in done.contents[1].blocks] == [("a", 1), ("b", 2)]
 
 
-def test_a_result_without_an_id_never_answers_an_older_turn() -> None:
+def test_a_result_without_an_id_never_pairs_with_an_older_turn() -> None:
     given = [
         Content.ai("", call("a")),
         Content.human("no"),
@@ -257,12 +257,12 @@ def test_a_result_without_an_id_never_answers_an_older_turn() -> None:
     assert done.contents[-1] == tool(response("b"))
 
 
-def test_an_unknown_id_never_pairs_by_its_place() -> None:
+def test_an_unknown_id_never_pairs_by_position() -> None:
     done = repair([Content.ai("", call("a")), tool(response("b", "stolen"))])
     assert done.contents[1] == tool(neutral("a"))
 
 
-def test_ids_that_differ_by_their_prefix_alone_are_told_apart() -> None:
+def test_ids_that_differ_only_by_their_prefix_become_unique() -> None:
     given = [Content.ai("", call("call_a"), call("toolu_a")), tool(response("call_a", 1), response("toolu_a", 2))]
     done = repair(given)
     first, second = ids_of(done.contents)
@@ -280,14 +280,14 @@ def test_ids_that_differ_by_their_prefix_alone_are_told_apart() -> None:
         ({"id": "x", "metadata": {"raw_id": "fc_1"}}, {"call_id": "y", "metadata": {"raw_id": "fc_1"}}),
     ],
 )
-def test_a_result_finds_its_call_under_another_of_its_names(asked: dict[str, Any], answered: dict[str, Any]) -> None:
+def test_a_result_pairs_with_its_call_by_another_of_its_names(asked: dict[str, Any], answered: dict[str, Any]) -> None:
     done = repair([Content.ai("", ToolCallBlock(name="f", **asked)), tool(ToolResponseBlock(result=1, **answered))])
     assert done.contents[1].blocks[0].call_id == asked["id"]
     assert done.contents[1].blocks[0].result == 1
     assert len(done.changes) == 1
 
 
-def test_legacy_ids_stay_unless_asked() -> None:
+def test_legacy_ids_are_kept_without_canonicalize() -> None:
     given = [Content.ai("", call("call_1"), call("toolu_2")), tool(response("call_1", 1), response("toolu_2", 2))]
     assert repair(given).contents == given
     done = repair(given, canonicalize=True)
@@ -311,14 +311,14 @@ def test_legacy_ids_stay_unless_asked() -> None:
         (None, {}, {"raw_arguments": None}),
     ],
 )
-def test_arguments_that_are_no_object_become_one(given: Any, parameters: Any, metadata: Any) -> None:
+def test_arguments_that_are_not_an_object_become_one(given: Any, parameters: Any, metadata: Any) -> None:
     broken = call().model_copy(update={"parameters": given})
     done = repair([Content.ai("", broken), tool(response())])
     assert done.contents[0].blocks[0] == call(parameters=parameters, metadata=metadata)
     assert len(done.changes) == 1
 
 
-def test_the_text_of_a_custom_call_stays() -> None:
+def test_the_text_of_a_custom_call_is_kept() -> None:
     given = [Content.ai("", call(kind="custom", parameters="ls -l")), tool(response())]
     assert repair(given).changes == []
 
@@ -326,7 +326,7 @@ def test_the_text_of_a_custom_call_stays() -> None:
 # ---------------------------------------------------------------- what is not touched
 
 
-def test_unknown_speakers_and_blocks_stay_where_they_are() -> None:
+def test_unknown_speakers_and_blocks_keep_their_position() -> None:
     strange = Content(speaker="narrator", blocks=[call("z"), response("y"), TextBlock(text="meanwhile")])
     odd = UnknownBlock(type="hologram")
     given = [strange, Content.ai("", odd, call(), odd), tool(response(), odd), strange]
@@ -335,7 +335,7 @@ def test_unknown_speakers_and_blocks_stay_where_they_are() -> None:
     assert done.changes == []
 
 
-def test_extra_fields_and_metadata_stay() -> None:
+def test_extra_fields_and_metadata_are_kept() -> None:
     answer = Content.model_validate(
         {"speaker": "ai", "blocks": [{"type": "tool_call", "id": "", "name": "f", "note": 1}], "stored": 7}
     )
@@ -404,7 +404,7 @@ def said(contents: list[Content]) -> Counter[str]:
 
 
 @given(HISTORIES)
-def test_every_history_is_legal_afterwards_and_no_text_is_lost(history: list[Content]) -> None:
+def test_every_repaired_history_is_valid_and_no_text_is_lost(history: list[Content]) -> None:
     before = [content.model_copy(deep=True) for content in history]
     done = repair(history)
     assert history == before  # what was given is not changed
@@ -417,7 +417,7 @@ def test_every_history_is_legal_afterwards_and_no_text_is_lost(history: list[Con
 
 
 @given(HISTORIES, st.sampled_from(["anthropic", "openai_chat", "openai_responses", "vercel"]))
-def test_every_history_is_rendered_with_each_call_answered_in_its_place(history: list[Content], target: str) -> None:
+def test_every_history_is_rendered_with_a_result_after_each_call(history: list[Content], target: str) -> None:
     history = [content for content in history if content.speaker != "narrator"]
     made = (
         convert_to_vercel_messages(repair(history).contents)
@@ -428,7 +428,7 @@ def test_every_history_is_rendered_with_each_call_answered_in_its_place(history:
 
 
 @given(HISTORIES, st.booleans())
-def test_to_repair_twice_is_to_repair_once(history: list[Content], canonicalize: bool) -> None:
+def test_a_second_repair_changes_nothing(history: list[Content], canonicalize: bool) -> None:
     once = repair(history, canonicalize=canonicalize)
     twice = repair(once.contents, canonicalize=canonicalize)
     assert twice.changes == []
@@ -452,14 +452,14 @@ def legal_histories(draw: st.DrawFn) -> list[Content]:
 
 
 @given(legal_histories())
-def test_a_legal_history_is_left_alone(history: list[Content]) -> None:
+def test_a_valid_history_is_unchanged(history: list[Content]) -> None:
     done = repair(history)
     assert all(one is other for one, other in zip(history, done.contents, strict=True))
     assert done.changes == []
 
 
 @given(legal_histories(), st.data())
-def test_results_find_home_from_wherever_they_were_scattered(history: list[Content], data: st.DataObject) -> None:
+def test_scattered_results_move_to_their_calls(history: list[Content], data: st.DataObject) -> None:
     scattered = [content for content in history if content.speaker != "tool"]
     responses = [block for content in history if content.speaker == "tool" for block in content.blocks]
     for block in responses:

@@ -345,7 +345,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("quirk", CASES)
-def test_a_history_is_taken_back(quirk: str) -> None:
+def test_a_history_is_accepted_by_its_provider(quirk: str) -> None:
     case = CASES[quirk]
     if case.provider not in providers.names():
         pytest.skip(f"there is no provider {case.provider!r} yet")
@@ -353,7 +353,7 @@ def test_a_history_is_taken_back(quirk: str) -> None:
 
 
 @pytest.mark.skipif(not CASES_FILE.exists(), reason=f"the shared data is not there: {CASES_FILE}")
-def test_every_collected_case_of_replay_is_here() -> None:
+def test_every_collected_case_of_replay_is_tested() -> None:
     collected = [case for case in map(json.loads, CASES_FILE.read_text().splitlines()) if case["wire"] == "replay"]
     assert len(collected) > 20
     assert {case["quirk"]: (case["target"], case["input"]) for case in collected} == {
@@ -364,12 +364,12 @@ def test_every_collected_case_of_replay_is_here() -> None:
 # ---------------------------------------------------------------- what the same rules say beside
 
 
-def test_kimi_numbers_the_calls_of_other_providers_over_the_whole_thread() -> None:
+def test_kimi_numbers_the_calls_of_other_providers_over_all_messages() -> None:
     steps = [call("a", "f", origin="openai"), result("a"), call("b", "g", origin="openai"), result("b")]
     assert pairs_of_chat(render(history(steps, "kimi"), "kimi"), ".+") == ["functions.f:0", "functions.g:1"]
 
 
-def test_reasoning_whose_item_is_gone_is_dropped() -> None:
+def test_reasoning_without_its_item_is_dropped() -> None:
     steps = [{"opaque": {"type": "reasoning", "id": "rs_1", "encrypted_content": "E"}}, {"user": "next"}]
     changes: list[str] = []
     items = render(history(steps, "openai_responses"), "openai_responses", changes=changes)
@@ -378,17 +378,17 @@ def test_reasoning_whose_item_is_gone_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("target", sorted({case.provider for case in CASES.values()}))
-def test_what_was_changed_is_said(target: str) -> None:
+def test_changes_are_reported(target: str) -> None:
     if target not in providers.names():
         pytest.skip(f"there is no provider {target!r} yet")
     changes: list[str] = []
     render(history([{"user": "?"}, call("t1"), {"user": "next"}], target), target, changes=changes)
-    assert changes[0] == "the call 't1' of 'x' had no result: it got a neutral one"
+    assert changes[0] == "the call 't1' of 'x' had no result and got a neutral one"
     render(history([{"user": "?"}, {"text": "ok"}, {"user": "next"}], target), target, changes=(same := []))
     assert same == []
 
 
-def test_a_part_of_a_conversation_is_rendered_as_it_stands_where_that_is_asked_for() -> None:
+def test_a_part_of_a_conversation_is_rendered_unchanged_without_repair() -> None:
     contents = history([result("call_1")], "openai_responses")
     assert render(contents, "openai_responses") == []
     (item,) = render(contents, "openai_responses", repair=False)

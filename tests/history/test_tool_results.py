@@ -99,7 +99,7 @@ def stored_and_read(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("value", ["", "text", 0, 7, 1.5, False, True, None, [], {}, [0, None, ""], {"a": {"b": []}}])
-def test_json_data_stays_what_it_is(value: Any) -> None:
+def test_json_data_is_unchanged(value: Any) -> None:
     kept = stored_and_read(value)
     assert kept == value
     assert type(kept) is type(value)
@@ -139,11 +139,11 @@ def test_json_data_stays_what_it_is(value: Any) -> None:
         (2**70, 2**70),
     ],
 )
-def test_what_json_has_no_word_for_becomes_what_people_would_write(value: Any, kept: Any) -> None:
+def test_values_without_a_json_form_are_converted(value: Any, kept: Any) -> None:
     assert stored_and_read(value) == kept
 
 
-def test_what_holds_itself_becomes_its_text() -> None:
+def test_a_value_that_contains_itself_becomes_its_text() -> None:
     value: list[Any] = [1]
     value.append(value)
     assert stored_and_read(value) == "[1, [...]]"
@@ -201,7 +201,7 @@ def test_anything_can_be_stored_and_read(value: Any) -> None:
         (b"%PDF-", [{"type": "file", "media_type": "application/pdf", "data": "JVBERi0=", "url": None, "name": None}]),
     ],
 )
-def test_bytes_are_what_they_look_like(value: Any, kept: Any) -> None:
+def test_bytes_are_converted_by_their_content(value: Any, kept: Any) -> None:
     assert stored_and_read(value) == kept
 
 
@@ -234,7 +234,7 @@ def test_blocks_become_parts(value: Any, kept: Any) -> None:
     assert stored_and_read(value) == kept
 
 
-def test_parts_are_read_as_the_blocks_that_they_were() -> None:
+def test_parts_are_read_as_the_original_blocks() -> None:
     blocks = [
         TextBlock(text="Page 1"),
         ImageBlock(data=PNG_URL, metadata={"page": 1}),
@@ -284,12 +284,12 @@ def test_parts_are_read_as_the_blocks_that_they_were() -> None:
         ),
     ],
 )
-def test_parts_of_other_makers_are_read(part: dict[str, Any], block: Any) -> None:
+def test_parts_of_other_formats_are_read(part: dict[str, Any], block: Any) -> None:
     assert result_parts([{"type": "text", "text": "x"}, part]) == [TextBlock(text="x"), block]
     assert to_stored_result([part]) == [part]  # they stay as they came
 
 
-def test_texts_of_mcp_beside_an_image_are_texts() -> None:
+def test_mcp_texts_next_to_an_image_are_texts() -> None:
     link = {"type": "resource_link", "uri": "file:///a", "name": "a"}
     read = {"type": "resource", "resource": {"uri": "file:///a", "text": "what it says"}}
     assert result_parts([link, read, IMAGE]) == [
@@ -330,11 +330,11 @@ def test_texts_of_mcp_beside_an_image_are_texts() -> None:
         [{"type": ["image"]}],
     ],
 )
-def test_data_is_not_taken_for_parts(data: Any) -> None:
+def test_data_is_not_mistaken_for_parts(data: Any) -> None:
     assert result_parts(data) is None
 
 
-def test_texts_alone_are_parts_where_that_is_asked() -> None:
+def test_texts_alone_are_parts_with_texts_alone() -> None:
     assert result_parts([{"type": "text", "text": "x"}], texts_alone=True) == [TextBlock(text="x")]
     assert result_parts([], texts_alone=True) is None
 
@@ -351,7 +351,7 @@ def test_texts_alone_are_parts_where_that_is_asked() -> None:
         )
     )
 )
-def test_nothing_that_a_list_holds_raises(result: Any) -> None:
+def test_no_list_raises(result: Any) -> None:
     for part in result_parts(result) or []:
         assert isinstance(part, (TextBlock, ImageBlock, FileBlock))
 

@@ -22,7 +22,7 @@ VECTORS = VECTORS / "vercel_v4.json"
 
 
 @pytest.mark.skipif(not VECTORS.exists(), reason="../shared is not there")
-def test_version_4_is_the_document_to_the_letter() -> None:
+def test_version_4_is_exactly_the_document() -> None:
     vectors = json.loads(VECTORS.read_text())
     assert len(vectors) > 20
     for vector in vectors:
@@ -39,7 +39,7 @@ def _round(**response: Any) -> list[Content]:
     ]
 
 
-def test_version_5_says_input_output_and_the_name_found_at_the_call() -> None:
+def test_version_5_has_input_output_and_the_name_of_the_call() -> None:
     assert convert_to_vercel_messages(_round(result="21")) == [
         {"role": "user", "content": "Weather?"},
         {
@@ -79,7 +79,7 @@ def test_version_5_output(response: dict[str, Any], output: dict[str, Any]) -> N
     assert convert_to_vercel_messages(_round(**response))[-1]["content"][0]["output"] == output
 
 
-def test_the_name_is_found_though_call_and_result_spell_the_id_differently() -> None:
+def test_the_name_is_found_if_call_and_result_have_ids_with_different_prefixes() -> None:
     response = ToolResponseBlock(call_id="call_1", result="21")
     contents = [*_round(result="")[:2], Content(speaker="tool", blocks=[response])]
     assert convert_to_vercel_messages(contents)[-1]["content"][0]["toolName"] == "weather"
@@ -92,7 +92,7 @@ def test_the_latest_call_of_an_id_gives_the_name() -> None:
     assert [messages[n]["content"][0]["toolName"] for n in (1, 3)] == ["first", "second"]
 
 
-def test_a_result_says_its_own_name_first_and_an_orphan_none() -> None:
+def test_a_result_keeps_its_own_name_and_an_orphan_has_none() -> None:
     assert convert_to_vercel_messages(_round(name="own"))[-1]["content"][0]["toolName"] == "own"
     orphan = Content(speaker="tool", blocks=[ToolResponseBlock(call_id="?", result="")])
     assert convert_to_vercel_messages([orphan])[0]["content"][0]["toolName"] == ""
@@ -117,7 +117,7 @@ def test_files_are_parts_in_version_5_alone() -> None:
     assert convert_to_vercel_messages(contents, version=4) == [{"role": "user", "content": "read"}]
 
 
-def test_reasoning_is_left_out() -> None:
+def test_reasoning_is_omitted() -> None:
     thought, image = ReasoningBlock(text="hm"), ImageBlock(data="https://x/y.png")
     assert convert_to_vercel_messages([Content.ai("ok", thought)])[0]["content"] == "ok"
     assert len(convert_to_vercel_messages([Content.human("look", image, thought)])[0]["content"]) == 2
@@ -126,14 +126,14 @@ def test_reasoning_is_left_out() -> None:
     )
 
 
-def test_images_stand_in_order() -> None:
+def test_images_keep_their_order() -> None:
     contents = [Content.human("a", ImageBlock(data="https://x/y.png"))]
     parts = [{"type": "text", "text": "a"}, {"type": "image", "image": "https://x/y.png"}]
     assert convert_to_vercel_messages(contents)[0]["content"] == parts
 
 
 def test_another_version_is_refused() -> None:
-    with pytest.raises(UsageError, match="version is 4, 5, 6 or 7, not 3"):
+    with pytest.raises(UsageError, match="version must be 4, 5, 6 or 7, not 3"):
         convert_to_vercel_messages([], version=3)  # type: ignore[arg-type]
 
 
@@ -169,7 +169,7 @@ def test_images_and_files_of_a_result_are_content(version: Any, image: Any, file
     assert block.result == [*SHOWN[:2], {**SHOWN[2], "name": "a.pdf" if version == 6 else None}]
 
 
-def test_an_address_in_a_result_is_data_in_version_5_and_a_word_of_its_own_later() -> None:
+def test_a_url_in_a_result_is_data_in_version_5_and_a_type_of_its_own_later() -> None:
     result = [{"type": "image", "data": "https://example.org/a.png"}]
     five, seven = (convert_to_vercel_messages(_round(result=result), version=version)[-1] for version in (5, 7))
     assert five["content"][0]["output"] == {"type": "json", "value": result}

@@ -18,7 +18,7 @@ from streamkit.json_text import (
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", "null", " null\n"])
-def test_nothing_is_no_arguments(text: str) -> None:
+def test_empty_text_is_no_arguments(text: str) -> None:
     settled = finalize_arguments(text)
     assert (settled.state, settled.arguments, settled.text) == ("complete", {}, text)
 
@@ -89,14 +89,14 @@ def test_true_prefixes_are_incomplete(text: str) -> None:
         '{"action": list_windows"}',
     ],
 )
-def test_what_is_neither_an_object_nor_its_beginning_is_invalid(text: str) -> None:
+def test_text_that_is_neither_an_object_nor_its_prefix_is_invalid(text: str) -> None:
     settled = finalize_arguments(text)
     assert settled.state == "invalid"
     assert settled.arguments is None
     assert settled.problem
 
 
-def test_the_problem_names_the_place() -> None:
+def test_the_problem_contains_the_position() -> None:
     problem = finalize_arguments('{"ok": 1, "action": list_windows}').problem
     assert problem is not None
     assert "20" in problem
@@ -130,7 +130,7 @@ def test_junk_is_named_in_the_warning() -> None:
     assert settled.text == '{"a":1}</tool_call>'
 
 
-def test_a_restatement_stands_only_where_the_joined_text_does_not() -> None:
+def test_a_restatement_counts_only_if_the_joined_text_is_invalid() -> None:
     assert finalize_arguments('{"a":{"a":1}}', '{"a":1}}').arguments == {"a": {"a": 1}}
     assert finalize_arguments('{"a":{"a":1}', '{"a":1}').state == "incomplete"
     restated = finalize_arguments('{"a":1{"a":1}', '{"a":1}')
@@ -167,13 +167,13 @@ def test_partial_views(text: str, value: Any) -> None:
 
 def test_the_scanner_counts_braces_outside_of_strings() -> None:
     scanner = JsonObjectScanner()
-    for piece in (' {"a":"}', "\\", '"}', '","b":{', "}}", "}"):
-        scanner.feed(piece)
+    for delta in (' {"a":"}', "\\", '"}', '","b":{', "}}", "}"):
+        scanner.feed(delta)
     assert scanner.closed_at == len(' {"a":"}\\"}","b":{}}')
     assert scanner.deepest == 2
 
 
-def test_mended_text() -> None:
+def test_split_surrogate_pairs_are_joined() -> None:
     assert join_surrogates("plain") == "plain"
     assert join_surrogates("é\U0001f600") == "é\U0001f600"
     assert join_surrogates("\ud83d" + "\ude00") == "\U0001f600"
@@ -214,7 +214,7 @@ def test_a_number_takes_the_place_of_an_earlier_one_only_while_it_is_one() -> No
     assert view.value == {"a": 2.5}
 
 
-def test_half_of_a_pair_is_shown_as_unreadable_until_the_other_comes() -> None:
+def test_half_of_a_pair_is_shown_as_u_fffd_until_the_other_half_is_received() -> None:
     view = IncrementalJsonObject()
     view.feed('{"a":"x\ud83d')
     assert view.value == {"a": "x\ufffd"}
@@ -222,7 +222,7 @@ def test_half_of_a_pair_is_shown_as_unreadable_until_the_other_comes() -> None:
     assert view.value == {"a": "x\U0001f600y"}
 
 
-def test_a_value_that_is_held_stays_as_it_was_read() -> None:
+def test_a_string_kept_by_the_caller_does_not_change() -> None:
     view = IncrementalJsonObject()
     view.feed('{"a":"one')
     before = view.value["a"]
@@ -231,7 +231,7 @@ def test_a_value_that_is_held_stays_as_it_was_read() -> None:
     assert before == "one"
 
 
-def test_a_view_survives_whoever_changes_what_it_shows() -> None:
+def test_a_change_of_the_value_by_the_caller_raises_nothing() -> None:
     text = '{"a":[1,2,"x",34'
     view = IncrementalJsonObject()
     for character in text:
@@ -249,7 +249,7 @@ def test_a_view_survives_whoever_changes_what_it_shows() -> None:
 
 @pytest.mark.parametrize("number", ["1" * 4301, "-" + "1" * 4300, "0." + "1" * 4299, "1e" + "0" * 4299])
 @pytest.mark.parametrize("size", [1000, 10_000])
-def test_numbers_beyond_all_reason_are_refused_at_any_cut(number: str, size: int) -> None:
+def test_too_long_numbers_are_refused_at_any_split(number: str, size: int) -> None:
     text = f'{{"a":{number},"b":1}}'
     view = IncrementalJsonObject()
     for at in range(0, len(text), size):
@@ -257,7 +257,7 @@ def test_numbers_beyond_all_reason_are_refused_at_any_cut(number: str, size: int
     assert view.value == {}
 
 
-def test_the_longest_integer_is_shown_also_where_python_was_told_to_refuse_it() -> None:
+def test_the_longest_integer_is_shown_under_a_lower_python_limit() -> None:
     digits = "1" + "0" * 299
     view, before = IncrementalJsonObject(), sys.get_int_max_str_digits()
     view.feed(f'{{"a":{digits * 3},"b":{digits}')

@@ -121,7 +121,7 @@ def starts_number(word: str) -> bool:
 
 
 @given(object_texts())
-def test_a_whole_object_is_complete(text: str) -> None:
+def test_a_complete_object_is_complete(text: str) -> None:
     settled = finalize_arguments(text)
     assert settled.state == "complete"
     assert settled.arguments == json.loads(text)
@@ -159,7 +159,7 @@ def test_what_cannot_become_an_object_is_not_incomplete(text: str, data: st.Data
 
 
 @given(object_texts(), st.text(alphabet='{}[]"x,: ', min_size=1, max_size=6))
-def test_junk_behind_an_object(text: str, junk: str) -> None:
+def test_junk_after_an_object(text: str, junk: str) -> None:
     settled = finalize_arguments(text + junk)
     assert settled.state == "complete"
     assert settled.arguments == json.loads(text)
@@ -187,7 +187,7 @@ def test_nothing_raises(text: str, strict: bool) -> None:
 
 
 @given(object_texts(), st.text(max_size=8), st.data())
-def test_the_scanner_closes_where_the_object_ends_at_any_cut(text: str, behind: str, data: st.DataObject) -> None:
+def test_the_scanner_finds_the_end_of_the_object_at_any_split(text: str, behind: str, data: st.DataObject) -> None:
     whole = text + behind
     places = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
     scanner = JsonObjectScanner()
@@ -201,7 +201,7 @@ def test_the_scanner_closes_where_the_object_ends_at_any_cut(text: str, behind: 
 
 
 @given(st.text(alphabet=st.characters(codec="utf-16"), max_size=20), st.data())
-def test_a_surrogate_pair_cut_in_two_is_whole_again(text: str, data: st.DataObject) -> None:
+def test_a_split_surrogate_pair_is_joined(text: str, data: st.DataObject) -> None:
     units = text.encode("utf-16-le")
     halves = [units[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(units), 2)]
     assert join_surrogates("".join(halves)) == text

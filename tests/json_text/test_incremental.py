@@ -32,12 +32,12 @@ def halved(text: str) -> str:
     return "".join(units[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(units), 2))
 
 
-def hold_against_the_whole(pieces: list[str]) -> None:
-    """Feed the pieces and read at each, against reading the whole text again."""
+def hold_against_the_whole(deltas: list[str]) -> None:
+    """Feed the deltas and read at each, against reading the whole text again."""
     view, text = IncrementalJsonObject(), ""
-    for piece in pieces:
-        view.feed(piece)
-        text += piece
+    for delta in deltas:
+        view.feed(delta)
+        text += delta
         # As text: 1 == 1.0 == True, and dicts are equal in any order.
         assert repr(view.value) == repr(parse_partial_object(text)), ascii(text)
 
@@ -75,35 +75,35 @@ def cut(text: str, places: list[int]) -> list[str]:
 @example('{"a" 1}')
 @example("{,}")
 @example('{"a":"\\u\u00e9\u00e9"}')
-def test_character_by_character_it_shows_what_the_whole_text_shows(text: str) -> None:
+def test_deltas_of_one_character_give_the_value_of_the_text(text: str) -> None:
     hold_against_the_whole(list(text))
 
 
 @settings(max_examples=300)
 @given(damaged() | st.lists(st.sampled_from(JSON_LIKE), max_size=30).map("".join), st.lists(st.integers(0, 999)))
-def test_in_any_pieces_it_shows_what_the_whole_text_shows(text: str, places: list[int]) -> None:
+def test_any_split_gives_the_value_of_the_text(text: str, places: list[int]) -> None:
     hold_against_the_whole(cut(text, places))
 
 
 @given(damaged(), st.lists(st.integers(0, 999)))
-def test_it_need_not_be_read_at_each_piece(text: str, places: list[int]) -> None:
+def test_the_value_may_be_read_at_some_deltas_only(text: str, places: list[int]) -> None:
     view = IncrementalJsonObject()
-    for piece in cut(text, places):
-        view.feed(piece)
+    for delta in cut(text, places):
+        view.feed(delta)
     assert repr(view.value) == repr(parse_partial_object(text))
     assert view.value is view.value
 
 
 @given(st.integers(195, 205), st.sampled_from(["[", '{"a":', '[{"b":']), st.sampled_from(["1", '"x"', "]", "{}", "tr"]))
 @settings(deadline=None)
-def test_it_ends_where_nesting_ends(depth: int, bracket: str, inner: str) -> None:
+def test_nesting_beyond_the_limit_is_invalid(depth: int, bracket: str, inner: str) -> None:
     text = '{"k":' + (bracket * depth)[: depth * len(bracket)] + inner
     hold_against_the_whole(cut(text, [len(text) - back for back in range(12)]))
     hold_against_the_whole([text, *"]}]}]},", '"z":1'])
 
 
 @given(object_texts())
-def test_a_whole_object_is_itself(text: str) -> None:
+def test_a_complete_object_has_its_value(text: str) -> None:
     view = IncrementalJsonObject()
     view.feed(text)
     assert view.value == json.loads(text)

@@ -1,4 +1,4 @@
-"""How hypothesis looks for examples: the same ones at every run; ``--hypothesis-profile deep`` looks further."""
+"""Hypothesis profiles: the same examples at every run; ``--hypothesis-profile deep`` tries more and random ones."""
 
 from __future__ import annotations
 

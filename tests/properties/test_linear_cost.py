@@ -1,7 +1,7 @@
-"""Cost is linear in what is fed: twice the stream costs about twice the work, also for streams made to hurt.
+"""The cost is linear in the input: twice the stream is about twice the work, also for adversarial streams.
 
-Work is counted, never timed: lines of streamkit that run (so every loop in Python counts), characters that the scanner
-of objects looks at, and characters that are copied when the pieces of a text are joined.
+Work is counted and never timed: executed lines of streamkit (so every loop in Python counts), characters that the
+object scanner reads, and characters that are copied when the parts of a text are joined.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_LIMITS = Limits(arguments=2**40, text=2**40, calls=2**40, frame=2**40)
 
 
 class Work:
-    """What a run cost."""
+    """The counted work of a run."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -38,8 +38,8 @@ class Work:
 
 
 @contextmanager
-def counted() -> Iterator[Work]:
-    """Count the work of what runs inside."""
+def count_work() -> Iterator[Work]:
+    """Count the work of the block."""
     work = Work()
 
     def trace_line(frame: FrameType, event: str, _: Any) -> Any:
@@ -52,9 +52,9 @@ def counted() -> Iterator[Work]:
 
     feed, text, object_text = JsonObjectScanner.feed, ToolCallBuilder.text, ToolCallBuilder.object_text
 
-    def counting_feed(scanner: JsonObjectScanner, piece: str) -> None:
-        work.scanned += len(piece)
-        feed(scanner, piece)
+    def counting_feed(scanner: JsonObjectScanner, data: str) -> None:
+        work.scanned += len(data)
+        feed(scanner, data)
 
     def counting_text(call: ToolCallBuilder) -> str:
         if len(call.parts) > 1:
@@ -62,9 +62,9 @@ def counted() -> Iterator[Work]:
         return text.fget(call)  # type: ignore[misc]
 
     def counting_object_text(call: ToolCallBuilder) -> str:
-        found: str = object_text.fget(call)  # type: ignore[misc]
-        work.joined += len(found)
-        return found
+        text: str = object_text.fget(call)  # type: ignore[misc]
+        work.joined += len(text)
+        return text
 
     before = sys.gettrace()
     with pytest.MonkeyPatch.context() as patch:
@@ -78,12 +78,12 @@ def counted() -> Iterator[Work]:
             sys.settrace(before)
 
 
-def cost(provider: str, pieces: list[Any]) -> Work:
-    """The work of one turn: fed, closed, and its calls read once."""
+def cost(provider: str, inputs: list[Any]) -> Work:
+    """Return the work of feeding and closing a turn and reading its calls once."""
     turn = Turn(provider, turn_key="turn-1", limits=NO_LIMITS)
-    with counted() as work:
-        for piece in pieces:
-            turn.feed(piece)
+    with count_work() as work:
+        for data in inputs:
+            turn.feed(data)
         turn.close()
         assert turn.calls is not None
         assert turn.text is not None
@@ -111,28 +111,28 @@ def braces_in_a_string(n: int) -> list[Any]:
 
 
 def growing_restatements(n: int) -> list[Any]:
-    whole = '{"t":"' + "x" * n
+    complete = '{"t":"' + "x" * n
     sizes = [2**power for power in range(3, n.bit_length())]
-    return [*opened(), *(chat_call(whole[:size]) for size in sizes), *[chat_call("y")] * n]
+    return [*opened(), *(chat_call(complete[:size]) for size in sizes), *[chat_call("y")] * n]
 
 
-def names_on_each(n: int) -> list[Any]:
+def name_on_each_delta(n: int) -> list[Any]:
     return [*opened(), chat_call('{"t":"'), *[chat_call("x", name="write")] * n]
 
 
-def other_names_on_each(n: int) -> list[Any]:
+def other_name_on_each_delta(n: int) -> list[Any]:
     return [*opened(), chat_call('{"t":"'), *[chat_call("x", name="read")] * n]
 
 
-def ids_on_each(n: int) -> list[Any]:
+def id_on_each_delta(n: int) -> list[Any]:
     return [*opened(), chat_call('{"t":"'), *[chat_call("x", id="c0")] * n]
 
 
-def new_ids_on_each(n: int) -> list[Any]:
+def new_id_on_each_delta(n: int) -> list[Any]:
     return [*opened(), chat_call('{"t":"'), *(chat_call("x", id=f"n{at}") for at in range(n))]
 
 
-def name_in_letters(n: int) -> list[Any]:
+def name_in_fragments(n: int) -> list[Any]:
     return [chat_call("", id="c0", name="n"), *(chat_call("", name=f"_{at}") for at in range(n)), chat_call("{}")]
 
 
@@ -144,20 +144,20 @@ def calls_without_anything(n: int) -> list[Any]:
     return [chat_call('{"n":1}', index=None, name="count") for _ in range(n)]
 
 
-def open_calls_without_pieces(n: int) -> list[Any]:
+def open_calls(n: int) -> list[Any]:
     return [chat_call('{"n":', index=at, id=f"c{at}", name="count") for at in range(n)]
 
 
-def open_calls_and_nameless_pieces(n: int) -> list[Any]:
-    return [*open_calls_without_pieces(n // 2), *[chat_call("1", index=None)] * (n // 2)]
+def open_calls_and_unkeyed_deltas(n: int) -> list[Any]:
+    return [*open_calls(n // 2), *[chat_call("1", index=None)] * (n // 2)]
 
 
 def open_calls_and_orphans(n: int) -> list[Any]:
-    return [*open_calls_without_pieces(n // 2), *(chat_call("1", index=-1 - at) for at in range(n // 2))]
+    return [*open_calls(n // 2), *(chat_call("1", index=-1 - at) for at in range(n // 2))]
 
 
 def orphans(n: int) -> list[Any]:
-    return [*open_calls_without_pieces(2), *[chat_call("1", index=9)] * n]
+    return [*open_calls(2), *[chat_call("1", index=9)] * n]
 
 
 def index_counts_up(n: int) -> list[Any]:
@@ -168,11 +168,9 @@ def slot_reuse(n: int) -> list[Any]:
     return [chat_call(f'{{"n":{at}}}', name="count") for at in range(n)]
 
 
-def slot_reuse_in_pieces(n: int) -> list[Any]:
+def slot_reuse_in_deltas(n: int) -> list[Any]:
     return [
-        piece
-        for at in range(n // 3)
-        for piece in (chat_call('{"n":', name="count"), chat_call(f"{at}"), chat_call("}"))
+        data for at in range(n // 3) for data in (chat_call('{"n":', name="count"), chat_call(f"{at}"), chat_call("}"))
     ]
 
 
@@ -184,21 +182,21 @@ def equal_objects(n: int) -> list[Any]:
     return [*opened(), *[chat_call('{"n":1}')] * n]
 
 
-def repeat_in_letters(n: int) -> list[Any]:
-    whole = '{"t":"' + "x" * n + '"}'
-    return [*opened(), chat_call(whole), *(chat_call(letter) for letter in whole)]
+def repeat_by_character(n: int) -> list[Any]:
+    complete = '{"t":"' + "x" * n + '"}'
+    return [*opened(), chat_call(complete), *(chat_call(letter) for letter in complete)]
 
 
-def repeat_that_is_none_in_letters(n: int) -> list[Any]:
-    whole = '{"t":"' + "x" * n
-    return [*opened(), chat_call(whole + '"}'), *(chat_call(letter) for letter in whole + "y"), chat_call('"}')]
+def failed_repeat_by_character(n: int) -> list[Any]:
+    complete = '{"t":"' + "x" * n
+    return [*opened(), chat_call(complete + '"}'), *(chat_call(letter) for letter in complete + "y"), chat_call('"}')]
 
 
 def call_sent_again_under_its_id(n: int) -> list[Any]:
     return [*opened(), *(chat_call(f'{{"n":{at}}}', id="c0") for at in range(n))]
 
 
-def text_behind_the_object(n: int) -> list[Any]:
+def text_after_the_object(n: int) -> list[Any]:
     return [*opened(), chat_call('{"n":1}'), *[chat_call(" x")] * n]
 
 
@@ -215,26 +213,26 @@ CHAT = [
     braces,
     braces_in_a_string,
     growing_restatements,
-    names_on_each,
-    other_names_on_each,
-    ids_on_each,
-    new_ids_on_each,
-    name_in_letters,
+    name_on_each_delta,
+    other_name_on_each_delta,
+    id_on_each_delta,
+    new_id_on_each_delta,
+    name_in_fragments,
     calls_by_index,
     calls_without_anything,
-    open_calls_without_pieces,
-    open_calls_and_nameless_pieces,
+    open_calls,
+    open_calls_and_unkeyed_deltas,
     open_calls_and_orphans,
     orphans,
     index_counts_up,
     slot_reuse,
-    slot_reuse_in_pieces,
+    slot_reuse_in_deltas,
     placeholders,
     equal_objects,
-    repeat_in_letters,
-    repeat_that_is_none_in_letters,
+    repeat_by_character,
+    failed_repeat_by_character,
     call_sent_again_under_its_id,
-    text_behind_the_object,
+    text_after_the_object,
     opaque_blocks_and_citations,
 ]
 
@@ -287,9 +285,9 @@ def gemini_open_calls(n: int) -> list[Any]:
 
 
 def gemini_fragments(n: int) -> list[Any]:
-    piece = {"partialArgs": [{"jsonPath": "$.t", "stringValue": "x", "willContinue": True}], "willContinue": True}
+    data = {"partialArgs": [{"jsonPath": "$.t", "stringValue": "x", "willContinue": True}], "willContinue": True}
     start = {"functionCall": {"name": "write", "willContinue": True}}
-    return [gemini(start), *[gemini({"functionCall": piece})] * n, gemini({"functionCall": {}}), gemini(finish="STOP")]
+    return [gemini(start), *[gemini({"functionCall": data})] * n, gemini({"functionCall": {}}), gemini(finish="STOP")]
 
 
 OTHERS = [
@@ -315,13 +313,13 @@ def test_twice_the_deltas_cost_twice_the_work(provider: str, stream: Callable[[i
         assert twice <= 2.5 * once + 200, f"{kind}: {small!r}, for twice as many deltas {large!r}"
 
 
-def test_a_frame_in_single_bytes_costs_what_it_holds() -> None:
+def test_a_frame_in_single_bytes_costs_linear_work() -> None:
     small, large = (cost("openai_chat", bytes_one_by_one(chat_bytes(text(n)))) for n in (20, 40))
     assert large.lines <= 2.5 * small.lines
 
 
 def test_plain_streams_are_never_scanned() -> None:
-    assert cost("openai_chat", plain(400)).scanned <= 400  # the one scan at the end, where the nesting is counted
+    assert cost("openai_chat", plain(400)).scanned <= 400  # the scan at the end that counts the nesting
 
 
 def long_string(n: int) -> list[str]:
@@ -333,7 +331,7 @@ def escapes(n: int) -> list[str]:
 
 
 def members(n: int) -> list[str]:
-    return ["{", *[piece for at in range(n // 5) for piece in (f'"{at}', '":[', "1", "2.", "5],")], '"z":0}']
+    return ["{", *[data for at in range(n // 5) for data in (f'"{at}', '":[', "1", "2.", "5],")], '"z":0}']
 
 
 def items(n: int) -> list[str]:
@@ -352,48 +350,48 @@ def junk(n: int) -> list[str]:
     return ['{"n":1}', *['{"n":1}'] * n]
 
 
-def lines_of_view(pieces: list[str]) -> int:
+def lines_of_parser(inputs: list[str]) -> int:
     view = IncrementalJsonObject()
-    with counted() as work:
-        for piece in pieces:
-            view.feed(piece)
+    with count_work() as work:
+        for data in inputs:
+            view.feed(data)
             assert view.value is not None
     return work.lines
 
 
-def lines_of_watching(pieces: list[str]) -> int:
+def lines_of_turn(inputs: list[str]) -> int:
     turn = Turn("openai_chat", turn_key="turn-1", limits=NO_LIMITS)
-    with counted() as work:
-        for piece in [*opened(), *(chat_call(piece) for piece in pieces)]:
-            turn.feed(piece)
+    with count_work() as work:
+        for data in [*opened(), *(chat_call(data) for data in inputs)]:
+            turn.feed(data)
             assert turn.calls[0].partial is not None
     return work.lines
 
 
 @pytest.mark.parametrize("text", [long_string, escapes, members, items, digits, nesting, junk])
-@pytest.mark.parametrize("lines", [lines_of_view, lines_of_watching])
-def test_what_the_arguments_show_so_far_costs_what_the_deltas_hold(
+@pytest.mark.parametrize("lines", [lines_of_parser, lines_of_turn])
+def test_partial_arguments_cost_linear_work(
     text: Callable[[int], list[str]], lines: Callable[[list[str]], int]
 ) -> None:
     small, large = (lines(text(n)) for n in (700, 1400))
     assert large <= 2.2 * small + 200
 
 
-def test_a_view_joins_each_character_once() -> None:
+def test_the_incremental_parser_joins_each_character_once() -> None:
     view = IncrementalJsonObject()
-    for piece in ['{"t":"', *["xy"] * 500]:
-        view.feed(piece)
+    for data in ['{"t":"', *["xy"] * 500]:
+        view.feed(data)
     assert sum(map(len, view._parts)) == 1000
     assert view.value == {"t": "xy" * 500}
     assert view._parts == []
 
 
-def test_arguments_of_which_nobody_asks_are_not_looked_at_before_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_arguments_are_parsed_only_when_read(monkeypatch: pytest.MonkeyPatch) -> None:
     fed: list[str] = []
     monkeypatch.setattr(IncrementalJsonObject, "feed", lambda _, text: fed.append(text))
     turn = Turn("openai_chat", turn_key="turn-1")
-    for piece in [*plain(50), chat({}, finish="tool_calls")]:
-        turn.feed(piece)
+    for data in [*plain(50), chat({}, finish="tool_calls")]:
+        turn.feed(data)
     turn.close()
     assert turn.calls[0].partial == {"t": "xy" * 50}
     assert fed == []

@@ -1,7 +1,7 @@
-"""Whatever a wire sends, nothing raises and the turn ends with a finish or an error; events keep their discipline.
+"""No input raises, every turn ends with a finish or an error, and the events are consistent.
 
-Random bytes, random JSON, and JSON near each wire's vocabulary: the chunks of the conformance cases with leaves taken
-out or replaced by values of any type, chunks repeated, left out and put in another order.
+Inputs: random bytes, random JSON, and JSON close to each wire's vocabulary: the chunks of the conformance cases with
+values removed or replaced by values of any type, and with chunks repeated, omitted and reordered.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from shared_data import CONFORMANCE_CASES
 from wire_streams import framed, run
 
 from streamkit import Turn, events, providers
-from streamkit.accumulator import Accumulator, WireTraits
+from streamkit.accumulator import Accumulator
+from streamkit.calls import WireTraits
 from streamkit.events import (
     ArgumentsRestated,
     Event,
@@ -34,7 +35,7 @@ CASES = CONFORMANCE_CASES
 
 
 def wires() -> dict[str, list[str]]:
-    """The providers by the parser that they share, under the name of the first; dialects are read by one parser."""
+    """Return the providers by the parser that they share, under the name of the first."""
     found: dict[type, list[str]] = {}
     for name in providers.names():
         parser = providers.get(name).parser(Accumulator(name, WireTraits()))
@@ -70,7 +71,7 @@ values = st.recursive(
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in a JSON value."""
+    """Yield the path of every value within a JSON value."""
     if path:
         yield path
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
@@ -79,7 +80,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 @st.composite
 def near_misses(draw: st.DrawFn, provider: str) -> list[dict[str, Any]]:
-    """The chunks of a case, damaged."""
+    """Draw the chunks of a case with random damage."""
     chunks = copy.deepcopy(draw(st.sampled_from(RECORDED[provider])))
     if draw(st.booleans()):
         chunks += copy.deepcopy(draw(st.sampled_from(RECORDED[provider])))
@@ -89,19 +90,19 @@ def near_misses(draw: st.DrawFn, provider: str) -> list[dict[str, Any]]:
         if not spots:
             continue
         *parents, last = draw(st.sampled_from(spots))
-        holder: Any = chunk
+        container: Any = chunk
         for step in parents:
-            holder = holder[step]
+            container = container[step]
         if draw(st.booleans()):
-            holder[last] = draw(values)
+            container[last] = draw(values)
         else:
-            del holder[last]
+            del container[last]
     if draw(st.booleans()):
         at = draw(st.integers(0, len(chunks) - 1))
         chunks.insert(at, copy.deepcopy(draw(st.sampled_from(chunks))))
     if draw(st.booleans()):
         chunks = draw(st.permutations(chunks))
-    if providers.get(provider).framing == "event_stream":  # a frame is one name with one body
+    if providers.get(provider).traits.framing == "event_stream":  # a frame is one name with one body
         return [chunk for chunk in chunks if len(chunk) == 1]
     return chunks
 
@@ -113,7 +114,7 @@ def without_nulls(value: Any) -> Any:
 
 
 class ChunkObject:
-    """What an SDK gives: an object that dumps to plain data."""
+    """An object that dumps to plain data, as those of the SDKs do."""
 
     def __init__(self, data: Any) -> None:
         self._data = data
@@ -123,7 +124,7 @@ class ChunkObject:
 
 
 def check(turn: Turn, seen: list[Event]) -> None:
-    """What holds of every closed turn, whatever came."""
+    """Check the invariants of every closed turn."""
     assert turn.closed
     assert turn.error is not None or any(view.finish is not None for view in turn.choices)
     if turn.error is not None:
@@ -133,31 +134,31 @@ def check(turn: Turn, seen: list[Event]) -> None:
     turn.content.model_dump_json()
     for event in seen:
         assert type(events.from_json(events.to_json(event))) is type(event)
-    check_discipline(turn, seen)
+    check_event_order(turn, seen)
 
 
-def check_discipline(turn: Turn, seen: list[Event]) -> None:
-    """Starts before deltas, one end per call, what the deltas add up to, one finish per answer or one failure."""
-    told: dict[tuple[int, str], str] = {}
+def check_event_order(turn: Turn, seen: list[Event]) -> None:
+    """Check that starts precede deltas, each call has one end and the text of its deltas, and a choice one finish."""
+    emitted: dict[tuple[int, str], str] = {}
     ended: list[tuple[int, str]] = []
     for event in seen:
         match event:
             case ToolCallStart():
                 key = (event.choice, event.call.id)
-                assert key not in told, "started twice"
-                told[key] = ""
+                assert key not in emitted, "a call started twice"
+                emitted[key] = ""
             case ToolCallDelta():
-                told[event.choice, event.call.id] += event.arguments_delta
+                emitted[event.choice, event.call.id] += event.arguments_delta
             case ArgumentsRestated():
-                assert (event.choice, event.call.id) in told
-                told[event.choice, event.call.id] = event.arguments_text
+                assert (event.choice, event.call.id) in emitted
+                emitted[event.choice, event.call.id] = event.arguments_text
             case ToolCallEnd():
                 ended.append((event.choice, event.call.id))
-    assert sorted(ended) == sorted(told), "exactly one end for each call that was started"
+    assert sorted(ended) == sorted(emitted), "each started call has exactly one end"
     calls = {(view.index, call.id): call for view in turn.choices for call in view.calls}
-    assert set(calls) == set(told), "every call has an id of its own, and was started"
+    assert set(calls) == set(emitted), "each call has its own id and was started"
     for key, call in calls.items():
-        assert told[key].encode("utf-16", "surrogatepass").decode("utf-16", "replace") == call.arguments_text
+        assert emitted[key].encode("utf-16", "surrogatepass").decode("utf-16", "replace") == call.arguments_text
         assert call.index < len(calls)
         if call.state == "complete":
             assert isinstance(call.arguments, dict if call.kind == "function" else str)
@@ -172,23 +173,23 @@ def check_discipline(turn: Turn, seen: list[Event]) -> None:
 
 
 @by_wire
-@given(pieces=st.lists(st.binary(max_size=40), max_size=4), data=st.data())
-def test_random_bytes(provider: str, pieces: list[bytes], data: st.DataObject) -> None:
+@given(inputs=st.lists(st.binary(max_size=40), max_size=4), data=st.data())
+def test_random_bytes_do_not_raise(provider: str, inputs: list[bytes], data: st.DataObject) -> None:
     lines = st.sampled_from([b"data: ", b"\n\n", b"event: error\n", b"\r\n\r\n", b"{", b"[", b"]", b"}\n", b": x\n\n"])
-    pieces = [data.draw(lines) + piece if data.draw(st.booleans()) else piece for piece in pieces]
-    check(*run(provider, pieces))
+    inputs = [data.draw(lines) + part if data.draw(st.booleans()) else part for part in inputs]
+    check(*run(provider, inputs))
 
 
 @by_wire
 @given(chunks=st.lists(values, max_size=4))
-def test_random_json(provider: str, chunks: list[Any]) -> None:
+def test_random_json_does_not_raise(provider: str, chunks: list[Any]) -> None:
     check(*run(provider, [framed("openai_chat", chunks, done=False)]))
     check(*run(provider, [chunk for chunk in chunks if isinstance(chunk, dict)]))
 
 
 @near_the_vocabulary
 @given(data=st.data())
-def test_json_near_the_vocabulary(provider: str, data: st.DataObject) -> None:
+def test_json_near_the_vocabulary_does_not_raise(provider: str, data: st.DataObject) -> None:
     chunks = data.draw(near_misses(provider))
     key = data.draw(st.sampled_from(["turn-1", None]))
     by_bytes, seen = run(provider, [framed(provider, chunks, done=False)], key=key)
@@ -204,52 +205,52 @@ ODD: list[Any] = [None, "", "x", "\ud83d", 7, -1, 2**70, 1.5, True, [], [None], 
 
 
 def shape(chunk: Any, path: tuple[Any, ...]) -> str:
-    """What a place in a chunk is, whatever the numbers and texts around it: one of each kind is tried."""
-    words: list[str] = []
-    holder = chunk
+    """Return the kind of a path: its names and the types around it, without indexes. One path of each kind is tried."""
+    names: list[str] = []
+    container = chunk
     for step in path:
-        if isinstance(holder, dict) and isinstance(holder.get("type"), str):
-            words.append(holder["type"])
-        words.append(step if isinstance(step, str) else "[]")
-        holder = holder[step]
-    return ".".join(words)
+        if isinstance(container, dict) and isinstance(container.get("type"), str):
+            names.append(container["type"])
+        names.append(step if isinstance(step, str) else "[]")
+        container = container[step]
+    return ".".join(names)
 
 
 @pytest.mark.slow
 @near_the_vocabulary
-def test_every_place_may_hold_anything(provider: str) -> None:
-    """Each kind of place in the chunks of the cases, holding a value of each type, one at a time."""
+def test_every_field_accepts_a_value_of_any_type(provider: str) -> None:
+    """Replace each kind of value in the chunks of the cases by a value of each type, one at a time."""
     tried: set[str] = set()
     wrong: list[str] = []
     for chunks in RECORDED[provider]:
         for number, chunk in enumerate(chunks):
             for path in places(chunk):
                 kind = shape(chunk, path)
-                if kind in tried or (len(path) == 1 and providers.get(provider).framing == "event_stream"):
+                if kind in tried or (len(path) == 1 and providers.get(provider).traits.framing == "event_stream"):
                     continue
                 tried.add(kind)
                 for odd in ODD:
                     damaged = [*chunks[:number], copy.deepcopy(chunk), *chunks[number + 1 :]]
-                    holder: Any = damaged[number]
+                    container: Any = damaged[number]
                     for step in path[:-1]:
-                        holder = holder[step]
-                    holder[path[-1]] = odd
-                    for door, pieces in (("bytes", [framed(provider, damaged)]), ("dict", damaged)):
+                        container = container[step]
+                    container[path[-1]] = odd
+                    for input_kind, inputs in (("bytes", [framed(provider, damaged)]), ("dict", damaged)):
                         try:
-                            check(*run(provider, pieces))
+                            check(*run(provider, inputs))
                         except Exception as error:
-                            wrong.append(f"{kind} = {odd!r} by {door}: {type(error).__name__}: {error!s:.90}")
+                            wrong.append(f"{kind} = {odd!r} by {input_kind}: {type(error).__name__}: {error!s:.90}")
     assert tried
     assert wrong == []
 
 
 @near_the_vocabulary
 @given(data=st.data())
-def test_doors_agree(provider: str, data: st.DataObject) -> None:
-    """By bytes and by dicts the turn is the same, but for how an error about the whole body is put."""
+def test_bytes_and_dicts_result_in_equal_turns(provider: str, data: st.DataObject) -> None:
+    """Bytes and dicts result in equal turns, except for the wording of errors about the complete body."""
     chunks = json.loads(json.dumps(data.draw(near_misses(provider))))
-    turns = [run(provider, pieces)[0] for pieces in ([framed(provider, chunks, done=False)], chunks)]
-    # A null is an absent field by the dict door: the SDKs' objects dump every field that they know.
+    turns = [run(provider, inputs)[0] for inputs in ([framed(provider, chunks, done=False)], chunks)]
+    # In dict input a null is an absent field: the SDKs' objects dump every field that they declare.
     by_bytes, by_dict = (without_nulls(wire_streams.summary(turn)) for turn in turns)
     for found in (by_bytes, by_dict):
         if found.get("error", {}).get("kind") not in (None, "provider_error"):
@@ -259,12 +260,12 @@ def test_doors_agree(provider: str, data: st.DataObject) -> None:
 
 @near_the_vocabulary
 @given(data=st.data())
-def test_damaged_streams_are_the_same_by_any_cut(provider: str, data: st.DataObject) -> None:
+def test_every_split_of_a_damaged_stream_results_in_the_same_turn(provider: str, data: st.DataObject) -> None:
     stream = framed(provider, data.draw(near_misses(provider)))
     stream = stream[: data.draw(st.integers(0, len(stream)) | st.just(len(stream)))]
-    places_ = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
-    pieces = [stream[a:b] for a, b in zip([0, *places_], [*places_, len(stream)], strict=True)]
+    offsets = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
+    inputs = [stream[a:b] for a, b in zip([0, *offsets], [*offsets, len(stream)], strict=True)]
     whole, whole_events = run(provider, [stream])
-    turn, seen = run(provider, pieces)
+    turn, seen = run(provider, inputs)
     assert wire_streams.summary(turn) == wire_streams.summary(whole)
     assert wire_streams.merge_deltas(seen) == wire_streams.merge_deltas(whole_events)

@@ -83,7 +83,7 @@ class Streams:
             host, port = self._server.server_address[:2]
             self._asks[sdk] = self._clients.enter_context(sdk(f"http://{host!s}:{port}"))
         streams: dict[str, Any] = self._server.streams  # type: ignore[attr-defined]
-        streams[name := f"m{len(streams)}"] = (data, KINDS[turn.provider.framing])
+        streams[name := f"m{len(streams)}"] = (data, KINDS[turn.provider.traits.framing])
         error = None
         chunks = iter(())
         try:

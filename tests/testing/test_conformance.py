@@ -14,7 +14,6 @@ import third_party_provider
 import streamkit
 from streamkit import UnknownProvider, providers
 from streamkit.testing import ConformanceError, Reply, cases_in, check_case, check_provider, every_cut, serve
-from streamkit.testing.framings import Framing
 
 HELLO = [{"by": "m-1", "ref": "r-1"}, {"say": "Good "}, {"say": "mörning."}, {"bye": "done", "cost": [3, 4]}]
 CALLS = [
@@ -70,7 +69,9 @@ def cases(tmp_path: Path) -> Path:
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is forgotten after it."""
     providers.names()
-    monkeypatch.setattr(providers, "_registered", dict(providers._registered))
+    from streamkit.providers import registry as providers_registry
+
+    monkeypatch.setattr(providers_registry, "_registered", dict(providers_registry._registered))
 
 
 def differences(provider: Any, folder: Path) -> dict[str, list[str]]:
@@ -103,7 +104,7 @@ def test_a_provider_is_found_by_its_entry_point(cases: Path, tmp_path: Path, mon
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-streamkit\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text("[streamkit.providers]\nacme = third_party_provider:PROVIDER\n")
     monkeypatch.syspath_prepend(str(installed.parent))
-    monkeypatch.setattr(providers, "_entry_points_loaded", False)
+    monkeypatch.setattr("streamkit.providers.registry._entry_points_loaded", False)
     assert "acme" in providers.names()
     assert not check_provider("acme", cases).failed
     assert streamkit.Turn("acme").provider is third_party_provider.PROVIDER
@@ -286,7 +287,7 @@ def test_a_folder_without_a_case_in_it_fails(cases: Path, tmp_path: Path) -> Non
         (tmp_path / "empty").mkdir(exist_ok=True)
 
 
-# ---------------------------------------------------------------- cuts, framings, and where it runs
+# ---------------------------------------------------------------- cuts, and where it runs
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 3000])
@@ -304,37 +305,6 @@ def test_every_cut_is_the_same_bytes(size: int) -> None:
 
 def test_large_streams_are_not_cut_into_single_bytes() -> None:
     assert max(len(pieces) for pieces in every_cut(bytes(70_000))) < 35_000
-
-
-CHUNKS = [{"type": "first", "n": 1}, {"type": "last", "text": "é"}]
-
-
-@pytest.mark.parametrize(
-    ("provider", "framed"),
-    [
-        ("openai_chat", 'data: {"type":"first","n":1}\n\ndata: {"type":"last","text":"é"}\n\ndata: [DONE]\n\n'),
-        (
-            "anthropic",
-            'event: first\ndata: {"type":"first","n":1}\n\nevent: last\ndata: {"type":"last","text":"é"}\n\n',
-        ),
-        ("gemini", 'data: {"type":"first","n":1}\r\n\r\ndata: {"type":"last","text":"é"}\r\n\r\n'),
-        (third_party_provider.PROVIDER, '{"type":"first","n":1}\n{"type":"last","text":"é"}\n'),
-    ],
-)
-def test_chunks_are_framed_as_the_provider_writes_them(provider: Any, framed: str) -> None:
-    assert Framing(providers.get(provider)).bytes_of(CHUNKS) == framed.encode()
-
-
-def test_a_provider_that_cannot_write_has_the_plain_form_of_its_framing() -> None:
-    class Reads(third_party_provider.Acme):
-        framing = "sse"
-
-        def emit(self, *_: Any, **__: Any) -> Any:
-            raise NotImplementedError
-
-    assert Framing(Reads()).bytes_of([{"a": 1}]) == b'data: {"a":1}\n\n'
-    Reads.framing = "json_array"
-    assert Framing(Reads()).bytes_of([{"a": 1}, {"b": 2}]) == b'[{"a":1}\n,\r\n{"b":2}\n]\n'
 
 
 def test_the_kit_needs_no_test_runner_and_no_server(cases: Path) -> None:

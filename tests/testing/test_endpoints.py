@@ -2,8 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from streamkit import providers
 from streamkit.testing import Status
-from streamkit.testing.endpoints import ParsedRequest, endpoint_of
+from streamkit.testing.endpoints import ParsedRequest, parse_http_request
+
+
+def endpoint_of(provider):
+    return providers.get(provider).traits.endpoint
+
 
 STREAM = {"model": "m", "stream": True}
 
@@ -29,11 +35,13 @@ STREAM = {"model": "m", "stream": True}
 )
 def test_the_paths_that_clients_use_are_answered(provider, path, body, model):
     model = model or path.split("/", 2)[2].rpartition("/")[0]  # an ARN has slashes
-    assert endpoint_of(provider).asked("POST", path, {"alt": "sse"}, body) == ParsedRequest(model, as_array=False)
+    assert parse_http_request(endpoint_of(provider), "POST", path, {"alt": "sse"}, body) == ParsedRequest(
+        model, as_array=False
+    )
 
 
 def test_gemini_gives_an_array_where_events_are_not_asked_for():
-    asked = endpoint_of("gemini").asked("POST", "/v1beta/models/m:streamGenerateContent", {}, {})
+    asked = parse_http_request(endpoint_of("gemini"), "POST", "/v1beta/models/m:streamGenerateContent", {}, {})
     assert asked == ParsedRequest("m", as_array=True)
 
 
@@ -58,6 +66,6 @@ def test_gemini_gives_an_array_where_events_are_not_asked_for():
     ],
 )
 def test_other_requests_are_refused(provider, method, path, body, status):
-    refused = endpoint_of(provider).asked(method, path, {}, body)
+    refused = parse_http_request(endpoint_of(provider), method, path, {}, body)
     assert isinstance(refused, Status)
     assert refused.status == status

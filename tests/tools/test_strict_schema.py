@@ -74,7 +74,7 @@ ALL_REQUIRED = {
 
 
 @pytest.mark.parametrize("provider", ["openai_chat", "azure_openai", "deepseek", "groq"])
-def test_where_all_is_required_an_optional_parameter_takes_null(provider: str) -> None:
+def test_an_optional_parameter_accepts_null_if_all_are_required(provider: str) -> None:
     body = request(provider, tool(weather, strict=True))
     function = {"name": "weather", "description": "Weather of a city.", "parameters": ALL_REQUIRED, "strict": True}
     assert body["tools"] == [{"type": "function", "function": function}]
@@ -82,14 +82,14 @@ def test_where_all_is_required_an_optional_parameter_takes_null(provider: str) -
 
 
 @pytest.mark.parametrize("provider", ["cerebras", "openrouter"])
-def test_where_a_list_of_types_is_refused_a_union_says_it(provider: str) -> None:
+def test_a_union_replaces_a_refused_list_of_types(provider: str) -> None:
     (made,) = request(provider, tool(weather, strict=True))["tools"]
     assert made["function"]["strict"] is True
     assert made["function"]["parameters"]["properties"]["when"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
     assert made["function"]["parameters"]["required"] == ["city", "unit", "days", "when"]
 
 
-def test_responses_say_strict_either_way() -> None:
+def test_responses_always_sends_strict() -> None:
     body = request("openai_responses", tool(weather, strict=True), tool(weather, name="loose"))
     strict, loose = body["tools"]
     assert strict == {
@@ -142,7 +142,7 @@ def test_bedrock_has_the_flag_in_the_specification_of_the_tool() -> None:
     ("choice", "mode"),
     [(None, "VALIDATED"), ("auto", "VALIDATED"), ("none", "NONE"), ("required", "ANY"), ("weather", "ANY")],
 )
-def test_gemini_validates_where_the_model_is_free_to_answer(choice: str | None, mode: str) -> None:
+def test_gemini_validates_if_the_model_need_not_call(choice: str | None, mode: str) -> None:
     body = request("gemini", tool(weather, strict=True), tool_choice=choice)
     assert body["toolConfig"]["functionCallingConfig"]["mode"] == mode
     gemini_types.ToolConfig.model_validate(body["toolConfig"])
@@ -156,11 +156,11 @@ def test_gemini_validates_where_the_model_is_free_to_answer(choice: str | None, 
     }
 
 
-def test_gemini_is_asked_for_nothing_without_strict_tools() -> None:
+def test_gemini_gets_no_mode_without_strict_tools() -> None:
     assert "toolConfig" not in request("gemini", weather)
 
 
-def test_cohere_has_one_switch_beside_the_tools() -> None:
+def test_cohere_has_one_switch_for_all_tools() -> None:
     body = request("cohere", tool(weather, strict=True))
     assert body["strict_tools"] is True
     assert set(body["tools"][0]["function"]) == {"name", "description", "parameters"}
@@ -169,7 +169,7 @@ def test_cohere_has_one_switch_beside_the_tools() -> None:
 
 
 @pytest.mark.parametrize("provider", ["mistral", "vllm"])
-def test_a_mode_that_takes_every_word_gets_the_schema_closed(provider: str) -> None:
+def test_a_mode_that_takes_every_keyword_gets_the_closed_schema(provider: str) -> None:
     made = given_schema({"q": {"type": "string", "minLength": 2}, "n": {"type": "integer", "default": 1}})
     (sent,) = request(provider, made)["tools"]
     assert sent["function"] == {
@@ -194,11 +194,11 @@ def test_kimi_takes_optional_parameters_and_one_type_each() -> None:
 @pytest.mark.parametrize(
     "provider", ["xai", "together", "fireworks", "huggingface", "perplexity", "qwen", "openai_compatible", "ollama"]
 )
-def test_a_provider_without_the_mode_gets_the_tool_as_any_other(provider: str) -> None:
+def test_a_provider_without_the_mode_gets_an_ordinary_tool(provider: str) -> None:
     assert request(provider, tool(weather, strict=True)) == request(provider, weather)
 
 
-def test_every_provider_has_its_answer() -> None:
+def test_every_provider_declares_its_mode() -> None:
     strict = tool(weather, strict=True)
     assert {name for name in providers.names() if request(name, strict) != request(name, weather)} == {
         "anthropic",
@@ -220,23 +220,23 @@ def test_every_provider_has_its_answer() -> None:
 
 
 @pytest.mark.parametrize("provider", ["cerebras", "deepseek", "cohere", "gemini"])
-def test_what_holds_for_all_tools_or_none_is_asked_for_where_all_ask_for_it(provider: str) -> None:
+def test_a_mode_for_all_tools_or_none_is_requested_if_all_are_strict(provider: str) -> None:
     mixed = request(provider, tool(weather, strict=True), tool(weather, name="loose"))
     assert mixed == request(provider, weather, tool(weather, name="loose"))
 
 
-def test_a_dialect_of_ones_own_names_its_mode() -> None:
+def test_a_custom_dialect_declares_its_mode() -> None:
     (sent,) = request(providers.dialect("acme", strict="groq"), tool(weather, strict=True))["tools"]
     assert sent["function"]["parameters"] == ALL_REQUIRED
     with pytest.raises(UsageError, match=r"one of openai, azure.*not 'acme'"):
         request(providers.dialect("acme", strict="acme"), weather)
 
 
-def test_every_mode_of_the_chat_wire_is_some_dialects() -> None:
+def test_every_mode_of_the_chat_wire_belongs_to_a_dialect() -> None:
     assert {facts.strict for facts in DIALECTS if facts.strict} == set(chat_modes.MODES)
 
 
-def test_rendering_leaves_the_tool_as_it_was() -> None:
+def test_rendering_does_not_change_the_tool() -> None:
     def find(place: Place, tree: Node, tags: Annotated[list[str], Field(min_length=2)]) -> None: ...
 
     made = tool(find, strict=True)
@@ -300,7 +300,7 @@ def test_a_schema_in_openais_form(told: dict[str, Any], form: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize(("least", "kept"), [(1, {"minItems": 1}), (2, {"description": "{minItems: 2}"})])
-def test_claude_takes_a_least_of_one_item(least: int, kept: dict[str, Any]) -> None:
+def test_claude_accepts_a_minimum_of_one_item(least: int, kept: dict[str, Any]) -> None:
     made = given_schema({"x": {"type": "array", "items": {"type": "string"}, "minItems": least}})
     assert parameters_for(made, ANTHROPIC)["properties"]["x"] == {
         "type": "array",
@@ -309,7 +309,7 @@ def test_claude_takes_a_least_of_one_item(least: int, kept: dict[str, Any]) -> N
     }
 
 
-def test_a_definition_is_referred_to_or_written_out() -> None:
+def test_a_definition_is_referenced_or_inlined() -> None:
     def go(start: Place, end: Annotated[Place, Field(description="Where to.")]) -> None: ...
 
     place = {
@@ -330,7 +330,7 @@ def test_a_definition_is_referred_to_or_written_out() -> None:
     assert "$defs" not in written
 
 
-def test_a_recursive_schema_goes_where_it_is_taken() -> None:
+def test_a_recursive_schema_is_accepted_or_refused_by_the_profile() -> None:
     def plant(tree: Node) -> None: ...
 
     made = tool(plant, strict=True)
@@ -354,7 +354,7 @@ def test_a_recursive_schema_goes_where_it_is_taken() -> None:
             strict_parameters([made], rules)
 
 
-def test_a_schema_that_refers_to_its_root_keeps_doing_so() -> None:
+def test_a_reference_to_the_root_is_kept() -> None:
     made = given_schema({"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, required=["next"])
     assert parameters_for(made, OPENAI) == {
         "type": "object",
@@ -364,7 +364,7 @@ def test_a_schema_that_refers_to_its_root_keeps_doing_so() -> None:
     }
 
 
-def test_a_schema_that_is_a_reference_as_a_whole() -> None:
+def test_a_schema_may_consist_of_a_reference() -> None:
     place = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     made = Tool(name="f", parameters={"$ref": "#/$defs/Place", "$defs": {"Place": place}}, strict=True)
     assert parameters_for(made, OPENAI) == {**place, "additionalProperties": False}
@@ -394,7 +394,7 @@ def _without_titles(schema: Any) -> Any:
     return [_without_titles(item) for item in schema] if isinstance(schema, list) else schema
 
 
-def test_the_sdks_make_the_same_of_a_schema_that_needs_no_decisions() -> None:
+def test_the_sdks_convert_a_simple_schema_to_the_same_form() -> None:
     made = Tool(name="f", parameters=AllRequired.model_json_schema(), strict=True)
     openai = to_strict_json_schema(AllRequired)
     assert parameters_for(made, OPENAI) == _without_titles(openai)
@@ -421,7 +421,7 @@ ANYTHING: dict[str, Any] = {}
         ({"x": {"type": "array", "items": {"type": "object"}}}, r"x\[\] is an open object"),
         ({"x": ANYTHING}, "x accepts anything"),
         ({"x": True}, "x accepts anything"),
-        ({"x": False}, "x is no schema"),
+        ({"x": False}, "x is not a schema"),
         ({"x": {"description": "Any."}}, "x accepts anything"),
         ({"x": {"type": "array"}}, "x is an array of anything"),
         ({"x": {"type": "any"}}, "x has the type 'any'"),
@@ -429,9 +429,9 @@ ANYTHING: dict[str, Any] = {}
         ({"x": {"type": "object", "properties": {}, "patternProperties": {}}}, "x uses patternProperties"),
         ({"x": {"type": "string", "not": {"const": "a"}}}, "x uses not"),
         ({"x": {"allOf": [{"type": "string"}, {"minLength": 2}]}}, "x uses allOf of several"),
-        ({"x": {"allOf": [True]}}, "x has an allOf that is no schema"),
-        ({"x": {"allOf": [{"type": "string", "minLength": 2}], "minLength": 3}}, "x says minLength beside its allOf"),
-        ({"x": {"type": "string", "anyOf": [{"format": "date"}]}}, "x uses type beside anyOf"),
+        ({"x": {"allOf": [True]}}, "x has an allOf that is not a schema"),
+        ({"x": {"allOf": [{"type": "string", "minLength": 2}], "minLength": 3}}, "x has minLength next to its allOf"),
+        ({"x": {"type": "string", "anyOf": [{"format": "date"}]}}, "x uses type next to anyOf"),
         ({"x": {"anyOf": [{"type": "string"}, {"type": "object"}]}}, r"x\.anyOf\[1\] is an open object"),
         ({"x": {"anyOf": []}}, "x has no options"),
         ({"x": {"enum": []}}, "x has no value"),
@@ -442,10 +442,10 @@ ANYTHING: dict[str, Any] = {}
         ({"x": {"$ref": "#/properties/x"}}, "x refers to itself"),
         ({"x": {"type": "object", "properties": {"a.b": ANYTHING}}}, r"x\.a\.b accepts anything"),
         ({"x": {"type": "object", "properties": {}, "required": ["gone"]}}, "x requires 'gone', which is not among"),
-        ({"x": {"type": "object", "properties": [], "required": "x"}}, "x is no object's schema"),
+        ({"x": {"type": "object", "properties": [], "required": "x"}}, "x is not the schema of an object"),
     ],
 )
-def test_what_no_strict_mode_can_express_is_said_when_the_tool_is_made(
+def test_a_schema_that_no_strict_mode_can_express_is_refused_when_the_tool_is_created(
     properties: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(UsageError, match=f"tool f cannot be strict: {sentence}"):
@@ -460,12 +460,12 @@ def test_a_typed_function_with_an_open_parameter_cannot_be_strict() -> None:
         tool(tally, strict=True)
 
 
-def test_an_open_schema_as_a_whole_cannot_be_strict() -> None:
+def test_an_open_root_schema_cannot_be_strict() -> None:
     with pytest.raises(UsageError, match="its schema is an open object"):
         Tool(name="f", parameters={"type": "object", "additionalProperties": True}, strict=True)
 
 
-def test_definitions_that_grow_exponentially_are_refused_and_not_followed() -> None:
+def test_definitions_that_grow_exponentially_are_refused() -> None:
     twice = {
         f"D{n}": {
             "type": "object",
@@ -486,7 +486,7 @@ def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
         given_schema({"x": deep})
 
 
-def test_a_circle_of_references_ends() -> None:
+def test_circular_references_end() -> None:
     circle = {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}}
     made = given_schema({"x": {"$ref": "#/$defs/A"}}, **{"$defs": circle})
     assert made.validate({"x": 1}) == {"x": 1}
@@ -506,18 +506,18 @@ def test_unions_that_refer_to_unions_are_not_followed_twice() -> None:
 def test_two_definitions_of_one_name_are_refused() -> None:
     text, number = {"N": {"type": "string"}}, {"N": {"type": "number"}}
     properties = {"a": {"$ref": "#/$defs/N"}, "b": {"$ref": "#/definitions/N"}}
-    with pytest.raises(UsageError, match="b has two definitions that are called 'N'"):
+    with pytest.raises(UsageError, match="b has two definitions with the name 'N'"):
         given_schema(properties, **{"$defs": text, "definitions": number})
 
 
-def test_a_whole_that_is_no_object_is_refused() -> None:
-    with pytest.raises(UsageError, match="says type beside its"):
+def test_a_root_that_is_not_an_object_is_refused() -> None:
+    with pytest.raises(UsageError, match="has type next to its"):
         Tool(name="f", parameters={"$ref": "#/$defs/T", "$defs": {"T": {"type": "string"}}}, strict=True)
     with pytest.raises(UsageError, match="its schema is not an object"):
         Tool(name="f", parameters={"type": "object", "properties": {}, "nullable": True}, strict=True)
 
 
-def test_the_depth_and_the_sizes_that_openai_takes() -> None:
+def test_the_limits_of_openai() -> None:
     def nested(levels: int) -> Tool:
         inner: dict[str, Any] = {"type": "string"}
         for _ in range(levels - 1):
@@ -525,38 +525,40 @@ def test_the_depth_and_the_sizes_that_openai_takes() -> None:
         return given_schema({"x": inner})
 
     strict_parameters([nested(10)], OPENAI)
-    with pytest.raises(UsageError, match="for OpenAI: its schema has 11 objects in each other, and 10 are the most"):
+    with pytest.raises(UsageError, match="for OpenAI: its schema has 11 nested objects, but at most 10 are allowed"):
         strict_parameters([nested(11)], OPENAI)
-    with pytest.raises(UsageError, match="for Azure OpenAI: its schema has 101 properties, and 100 are the most"):
+    with pytest.raises(
+        UsageError, match="for Azure OpenAI: its schema has 101 properties, but at most 100 are allowed"
+    ):
         request("azure_openai", given_schema({f"x{n}": {"type": "string"} for n in range(101)}))
-    with pytest.raises(UsageError, match="has 1001 values in enums, and 1000 are the most"):
+    with pytest.raises(UsageError, match="has 1001 values in enums, but at most 1000 are allowed"):
         request("openai_chat", given_schema({"x": {"enum": list(range(1001))}}))
 
 
-def test_anthropics_totals_of_a_request() -> None:
+def test_the_limits_of_anthropic_for_a_request() -> None:
     plain = [tool(weather, name=f"w{n}", strict=True) for n in range(8)]  # three optional, one union each
     strict_parameters(plain, ANTHROPIC)
-    with pytest.raises(UsageError, match="may have 24 properties that are not required, these have 27: w0, w1"):
+    with pytest.raises(UsageError, match="may have 24 properties that are not required, but these have 27: w0, w1"):
         strict_parameters([*plain, tool(weather, strict=True)], ANTHROPIC)
     required = [given_schema({"x": {"type": "string"}}, required=["x"]).replace(name=f"r{n}") for n in range(21)]
     strict_parameters(required[:20], ANTHROPIC)
-    with pytest.raises(UsageError, match="to Anthropic may have 20 strict tools, these have 21"):
+    with pytest.raises(UsageError, match="to Anthropic may have 20 strict tools, but these have 21"):
         request("anthropic", *required)
     names = [f"x{n}" for n in range(17)]
     either = given_schema({name: {"type": ["string", "null"]} for name in names}, required=names)
-    with pytest.raises(UsageError, match="may have 16 properties of several types, these have 17"):
+    with pytest.raises(UsageError, match="may have 16 properties of several types, but these have 17"):
         strict_parameters([either], ANTHROPIC)
     request("bedrock_converse", either)
 
 
-def test_cohere_needs_a_required_parameter_and_takes_200_fields() -> None:
+def test_cohere_needs_a_required_parameter_and_accepts_200_fields() -> None:
     def now(zone: str = "UTC") -> str:
         return zone
 
     with pytest.raises(UsageError, match="tool now cannot be strict for Cohere: its schema has no required property"):
         request("cohere", tool(now, strict=True))
     many = given_schema({f"x{n}": {"type": "string"} for n in range(201)}, required=["x0"])
-    with pytest.raises(UsageError, match="may have 200 properties, these have 201"):
+    with pytest.raises(UsageError, match="may have 200 properties, but these have 201"):
         request("cohere", many)
 
 
@@ -573,7 +575,7 @@ def test_a_null_for_an_optional_parameter_becomes_its_default() -> None:
     }
 
 
-def test_a_null_stays_where_it_is_a_value() -> None:
+def test_a_null_that_is_a_valid_value_is_kept() -> None:
     def note(text: str | None = "none given", level: Annotated[int | None, Field(ge=1)] = 5) -> None: ...
 
     assert tool(note, strict=True).validate({"text": None, "level": None}) == {"text": None, "level": None}
@@ -584,7 +586,7 @@ def test_a_null_for_a_required_parameter_is_refused() -> None:
         tool(weather, strict=True).validate({"city": None, "unit": None, "days": None, "when": None})
 
 
-def test_without_strict_a_null_is_what_was_said() -> None:
+def test_without_strict_a_null_is_a_value() -> None:
     with pytest.raises(InvalidArguments, match="days was given null"):
         tool(weather).validate({"city": "Oslo", "days": None})
 
@@ -641,7 +643,7 @@ def test_nulls_become_defaults_on_every_level() -> None:
     assert given == before
 
 
-def test_an_optional_union_takes_null_beside_its_types() -> None:
+def test_an_optional_union_accepts_null_and_its_types() -> None:
     def wait(seconds: int | float | str = 1, place: Place | str = "here") -> None: ...
 
     made = tool(wait, strict=True)
@@ -666,7 +668,7 @@ class Once(BaseModel):
     every: str | None = "once"
 
 
-def test_of_objects_with_the_same_names_the_one_is_meant_whose_kinds_are_given() -> None:
+def test_of_objects_with_the_same_names_the_one_with_matching_types_is_used() -> None:
     def plan(when: list[Hourly] | list[Daily | Once]) -> None: ...
 
     made = tool(plan, strict=True)
@@ -675,7 +677,7 @@ def test_of_objects_with_the_same_names_the_one_is_meant_whose_kinds_are_given()
     assert made.validate({"when": mixed}) == {"when": [Daily(at="noon", every=None), Once(at=True, every=None)]}
 
 
-def test_a_null_where_one_is_required_tells_which_object_is_not_meant() -> None:
+def test_a_null_for_a_required_property_excludes_an_object() -> None:
     either = {
         "anyOf": [
             {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a"]},
@@ -688,7 +690,7 @@ def test_a_null_where_one_is_required_tells_which_object_is_not_meant() -> None:
     assert made.validate({"x": {"a": 3, "b": None}}) == {"x": {"a": 3, "b": None}}
 
 
-def test_of_a_given_schema_the_functions_own_default_applies() -> None:
+def test_the_default_of_the_function_applies_with_an_explicit_schema() -> None:
     def search(query: str, limit: int = 10, **filters: Any) -> None: ...
 
     parameters = {
@@ -713,12 +715,12 @@ def test_of_a_given_schema_the_functions_own_default_applies() -> None:
 @pytest.mark.parametrize(
     "given", [{"x": [1, None]}, {"gone": None}, {"gone": {"y": None}}, {"x": {"y": None}}, {"x": 1}]
 )
-def test_arguments_that_do_not_fit_the_schema_are_left_to_the_validation(given: dict[str, Any]) -> None:
+def test_arguments_that_do_not_fit_the_schema_are_unchanged_before_validation(given: dict[str, Any]) -> None:
     made = given_schema({"x": {"type": "array", "items": {"type": "integer"}}})
     assert made.validate(given) == given
 
 
-def test_arguments_as_deep_as_a_wire_may_send_them() -> None:
+def test_arguments_may_be_as_deep_as_a_wire_allows() -> None:
     def plant(tree: Node) -> Node:
         return tree
 
@@ -773,7 +775,7 @@ def everything(
 @pytest.mark.parametrize("rules", [OPENAI, WORDLESS, chat_modes.MODES["groq"], chat_modes.MODES["kimi"]])
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_whatever_a_model_that_is_held_to_the_schema_can_say_is_accepted(rules: StrictProfile, data: Any) -> None:
+def test_every_value_that_the_strict_schema_allows_is_accepted(rules: StrictProfile, data: Any) -> None:
     made = tool(everything, strict=True)
     schema = parameters_for(made, rules)
     made.validate(data.draw(values(schema, schema)))
@@ -795,11 +797,11 @@ def test_whatever_a_model_that_is_held_to_the_schema_can_say_is_accepted(rules: 
         ({"items": {"type": "string"}}, False),
     ],
 )
-def test_a_null_is_kept_where_the_parameter_takes_it(told: dict[str, Any], kept: bool) -> None:
+def test_a_null_is_kept_if_the_parameter_accepts_it(told: dict[str, Any], kept: bool) -> None:
     assert given_schema({"x": told}).validate({"x": None}) == ({"x": None} if kept else {})
 
 
-def test_of_two_objects_one_may_be_meant_by_a_value_alone() -> None:
+def test_one_of_two_objects_may_be_identified_by_a_value_alone() -> None:
     first = {"type": "object", "properties": {"kind": {"const": "a"}, "n": {"type": "integer"}}, "required": ["kind"]}
     second = {
         "type": "object",

@@ -114,7 +114,7 @@ def test_pydantic_fields_constrain_describe_and_rename() -> None:
         made.validate({"steps": 0})
 
 
-def test_a_validators_own_sentence_reaches_the_model() -> None:
+def test_the_message_of_a_validator_is_kept() -> None:
     def half(
         number: Annotated[int, AfterValidator(even)], name: Annotated[str, Field(min_length=3)] = "abc"
     ) -> None: ...
@@ -155,7 +155,7 @@ def test_the_context_is_not_in_the_schema() -> None:
     assert tool(weather).context_parameter is None
 
 
-def test_the_context_may_be_imported_for_type_checkers_alone() -> None:
+def test_the_context_may_be_imported_only_for_type_checkers() -> None:
     scope: dict[str, Any] = {}
     exec("def look(context: 'ToolContext', x: 'int') -> 'Nowhere': ...", scope)  # noqa: S102 - a module of its own
     made = tool(scope["look"])
@@ -163,13 +163,13 @@ def test_the_context_may_be_imported_for_type_checkers_alone() -> None:
     assert made.parameters["properties"] == {"x": {"type": "integer"}}
 
 
-def test_unannotated_parameters_take_anything() -> None:
+def test_unannotated_parameters_accept_anything() -> None:
     made = tool(lambda x, y=None: x, name="any")
     assert made.parameters["properties"] == {"x": {}, "y": {"default": None}}
     assert made.validate({"x": [1]}) == {"x": [1], "y": None}
 
 
-def test_a_default_that_is_no_json_is_only_not_shown() -> None:
+def test_a_default_that_is_not_json_is_omitted_from_the_schema() -> None:
     def call(key: Any = object) -> None: ...
 
     made = tool(call)
@@ -182,7 +182,7 @@ def _raises(function: Callable[..., Any], match: str, **options: Any) -> None:
         tool(function, **options)
 
 
-def test_what_cannot_be_a_tool_says_why() -> None:
+def test_an_invalid_tool_is_refused_with_the_reason() -> None:
     def positions(*cities: str) -> None: ...
     def keywords(**options: str) -> None: ...
     def positional(city: str, /) -> None: ...
@@ -191,22 +191,22 @@ def test_what_cannot_be_a_tool_says_why() -> None:
     def no_type(city: NoType) -> None: ...
     def method(self, city: str) -> None: ...  # type: ignore[no-untyped-def]
 
-    _raises(positions, r"\*cities has no place in a schema")
-    _raises(keywords, r"\*\*options has no place in a schema")
+    _raises(positions, r"\*cities cannot be part of a schema")
+    _raises(keywords, r"\*\*options cannot be part of a schema")
     _raises(positional, "'city' is positional-only")
     _raises(unresolved, "'OnlyForCheckers' of parameter 'city' cannot be resolved")
     _raises(no_schema, "no JSON schema")
     _raises(no_type, "pydantic cannot validate its parameters")
-    _raises(method, "a method becomes a tool by its object")
-    _raises(lambda: None, "'<lambda>' cannot be a tool's name")
-    _raises(weather, "cannot be a tool's name", name="the weather")
-    _raises(weather, "cannot be a tool's name", name="w" * 65)
-    _raises(weather, "cannot be a tool's name", name="weather\n")
-    _raises(weather, "5 cannot be a tool's name", name=5)
-    _raises(weather, "approval is", approval="never")
-    _raises(weather, "timeout is a number of seconds above 0", timeout=0)
+    _raises(method, "pass a bound method")
+    _raises(lambda: None, "'<lambda>' cannot be the name of a tool")
+    _raises(weather, "cannot be the name of a tool", name="the weather")
+    _raises(weather, "cannot be the name of a tool", name="w" * 65)
+    _raises(weather, "cannot be the name of a tool", name="weather\n")
+    _raises(weather, "5 cannot be the name of a tool", name=5)
+    _raises(weather, "approval must be", approval="never")
+    _raises(weather, "timeout must be a number of seconds above 0", timeout=0)
     _raises("weather", "must be callable")  # type: ignore[arg-type]
-    _raises(Tool(weather), "is a tool already")
+    _raises(Tool(weather), "is already a tool")
     _raises(Nameless(), "needs name=")
     _raises(max, "parameters of <built-in function max> cannot be read")
 
@@ -243,7 +243,7 @@ def test_methods_partials_and_callable_objects() -> None:
     assert (named.description, list(named.parameters["properties"])) == ("Look.", ["city"])
 
 
-def test_the_kind_of_call_is_readable() -> None:
+def test_a_tool_has_the_kind_of_its_function() -> None:
     def plain() -> None: ...
     async def awaited() -> None: ...
     def generator() -> Iterator[int]:
@@ -273,7 +273,7 @@ def test_decorator_with_and_without_options() -> None:
     assert (one.approval, one.timeout, one.exclusive, one.eager) == ("allow", None, False, False)
 
 
-def test_rejection_names_each_argument_with_what_was_given_and_expected() -> None:
+def test_the_error_lists_each_argument_with_its_value_and_what_is_expected() -> None:
     def go(to: Place, days: int, unit: str = "C") -> None: ...
 
     with pytest.raises(InvalidArguments) as caught:
@@ -286,7 +286,7 @@ def test_rejection_names_each_argument_with_what_was_given_and_expected() -> Non
     )
 
 
-def test_a_function_without_parameters_takes_none() -> None:
+def test_a_function_without_parameters_accepts_none() -> None:
     def now() -> None: ...
 
     made = tool(now)
@@ -296,18 +296,18 @@ def test_a_function_without_parameters_takes_none() -> None:
         made.validate({"x": 1})
 
 
-def test_long_values_are_cut_in_the_sentence() -> None:
+def test_long_values_are_truncated_in_the_message() -> None:
     with pytest.raises(InvalidArguments) as caught:
         tool(weather).validate({"city": "x", "days": "d" * 5000})
     assert len(str(caught.value)) < 250
 
 
-def test_arguments_that_are_no_object_are_rejected() -> None:
+def test_arguments_that_are_not_an_object_are_refused() -> None:
     with pytest.raises(InvalidArguments, match=r"takes its arguments as an object, not \[1\]"):
         tool(weather).validate([1])  # type: ignore[arg-type]
 
 
-def test_a_text_goes_to_the_only_parameter() -> None:
+def test_a_text_is_the_value_of_the_only_parameter() -> None:
     def shell(command: str, context: ToolContext) -> None: ...
 
     assert tool(shell).validate("ls -l") == {"command": "ls -l"}
@@ -318,7 +318,7 @@ def test_a_text_goes_to_the_only_parameter() -> None:
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a"]}
 
 
-def test_an_explicit_schema_passes_arguments_as_they_came() -> None:
+def test_an_explicit_schema_passes_arguments_unchanged() -> None:
     async def run(context: ToolContext, **given: Any) -> None: ...
 
     made = Tool(name="run", description="Runs.", parameters=SCHEMA, function=run)
@@ -331,7 +331,7 @@ def test_an_explicit_schema_passes_arguments_as_they_came() -> None:
         made.validate({"b": 1})
 
 
-def test_an_explicit_schema_that_is_closed_refuses_others() -> None:
+def test_a_closed_explicit_schema_refuses_other_arguments() -> None:
     made = Tool(name="run", parameters={**SCHEMA, "additionalProperties": False}, function=print)
     with pytest.raises(InvalidArguments, match="c was given 2, expected only: a, b"):
         made.validate({"a": 1, "c": 2})
@@ -344,13 +344,13 @@ def test_an_explicit_schema_needs_no_readable_function() -> None:
     assert Tool(unresolved, parameters=SCHEMA).context_parameter == "context"
 
 
-def test_an_explicit_schema_must_be_an_objects() -> None:
-    with pytest.raises(UsageError, match="parameters is the JSON schema of an object"):
+def test_an_explicit_schema_must_be_that_of_an_object() -> None:
+    with pytest.raises(UsageError, match="parameters must be the JSON schema of an object"):
         Tool(name="run", parameters={"type": "string"})
     assert Tool(name="run", parameters={"type": "object"}).parameters == {"type": "object", "properties": {}}
 
 
-def test_a_tool_without_function_is_only_shown() -> None:
+def test_a_tool_without_a_function_is_only_offered() -> None:
     made = Tool(name="search", description="Search.")
     assert made.parameters == {"type": "object", "properties": {}}
     with pytest.raises(UsageError, match="search has no function"):
@@ -359,7 +359,7 @@ def test_a_tool_without_function_is_only_shown() -> None:
         Tool()
 
 
-def test_as_tools_keeps_order_and_refuses_two_of_a_name() -> None:
+def test_to_tools_keeps_the_order_and_refuses_equal_names() -> None:
     second = Tool(name="b", function=print, parameters={})
     assert list(to_tools([weather, second])) == ["weather", "b"]
     assert to_tools([second])["b"] is second
@@ -369,11 +369,11 @@ def test_as_tools_keeps_order_and_refuses_two_of_a_name() -> None:
     with pytest.raises(UsageError, match="must be callable"):
         to_tools([{"name": "weather"}])  # type: ignore[list-item]
     for single in (weather, second, "weather"):
-        with pytest.raises(UsageError, match="tools is a list"):
+        with pytest.raises(UsageError, match="tools must be a list"):
             to_tools(single)  # type: ignore[arg-type]
 
 
-def test_the_context_gives_what_execution_gave_it() -> None:
+def test_the_context_has_the_values_of_execution() -> None:
     call = ToolCall(id="hist_tool_x", name="f", index=0)
     seen: list[Any] = []
     context = ToolContext(call, deps="db", turn="turn", progress=seen.append, canceled=lambda: bool(seen))
@@ -424,5 +424,5 @@ def test_docstring_without_a_paragraph_or_sections() -> None:
     assert tool(rambling).parameters["properties"]["x"]["description"] == "Known."
 
 
-def test_every_name_of_the_room_exists() -> None:
+def test_every_exported_name_exists() -> None:
     assert all(hasattr(room, name) for name in room.__all__)

@@ -54,19 +54,19 @@ def test_a_generator_of_tools_is_read_once() -> None:
 
 
 @pytest.mark.parametrize("given", [None, 3, "read", {"read": read}, read, [3]])
-def test_what_is_no_list_of_tools_is_refused(given: Any) -> None:
+def test_a_value_that_is_not_a_list_of_tools_is_refused(given: Any) -> None:
     with pytest.raises(UsageError):
         ToolSet(given)
 
 
-def test_two_tools_of_one_name_are_refused() -> None:
+def test_two_tools_with_one_name_are_refused() -> None:
     with pytest.raises(UsageError, match="two tools have the name 'read'"):
         ToolSet([read, tool(write, name="read")])
     with pytest.raises(UsageError, match="two tools have the name 'read'"):
         files() + [read]  # noqa: RUF005 - it is what is tested
 
 
-def test_some_are_allowed_or_denied() -> None:
+def test_tools_are_allowed_or_denied_by_name() -> None:
     assert files().allow("delete", "read").names == ("read", "delete")
     assert files().deny("delete").names == ("read", "write")
     assert files().allow().names == ()
@@ -74,7 +74,7 @@ def test_some_are_allowed_or_denied() -> None:
     assert files().names == ("read", "write", "delete")
 
 
-def test_a_pattern_chooses_all_that_fit() -> None:
+def test_a_pattern_selects_all_matching_tools() -> None:
     tools = ToolSet(
         tool(read, name=name) for name in ("github_get_issue", "github_get_file", "github_delete", "search")
     )
@@ -93,29 +93,29 @@ def test_a_pattern_chooses_all_that_fit() -> None:
         lambda tools: tools.configure("reed", timeout=1),
     ],
 )
-def test_an_unknown_name_is_an_error_that_lists_those_there_are_nearest_first(use: Any) -> None:
-    with pytest.raises(UsageError, match="no tool is called 'reed'; there are: read, "):
+def test_an_unknown_name_is_an_error_that_lists_the_nearest_names_first(use: Any) -> None:
+    with pytest.raises(UsageError, match="no tool has the name 'reed'; the tools are: read, "):
         use(files())
 
 
-def test_a_pattern_that_fits_nothing_is_an_error() -> None:
+def test_a_pattern_without_a_match_is_an_error() -> None:
     for use in (files().deny, files().allow):
-        with pytest.raises(UsageError, match=r"no tool is called 'remove_\*'; there are: "):
+        with pytest.raises(UsageError, match=r"no tool has the name 'remove_\*'; the tools are: "):
             use("remove_*")
-    with pytest.raises(UsageError, match=r"no tool is called 'READ'"):
+    with pytest.raises(UsageError, match=r"no tool has the name 'READ'"):
         files().deny("READ")
     with pytest.raises(UsageError, match="the set is empty"):
         ToolSet().allow("read")
 
 
-def test_of_many_tools_a_sentence_names_the_nearest() -> None:
+def test_the_error_lists_the_nearest_of_many_tools() -> None:
     many = ToolSet(tool(read, name=f"tool_{n}") for n in range(300))
-    with pytest.raises(UsageError, match=r"there are: tool_17, (\S+, ){18}\S+ and 280 more$"):
+    with pytest.raises(UsageError, match=r"the tools are: tool_17, (\S+, ){18}\S+ and 280 more$"):
         many.allow("tol_17")
 
 
-def test_names_are_given_one_by_one() -> None:
-    with pytest.raises(UsageError, match=r'one by one, as in allow\("a", "b"\), not \[\'read\'\]'):
+def test_names_must_be_separate_arguments() -> None:
+    with pytest.raises(UsageError, match=r'separate arguments, as in allow\("a", "b"\), not \[\'read\'\]'):
         files().allow(["read"])  # type: ignore[arg-type]
 
 
@@ -139,7 +139,7 @@ def test_two_may_swap_their_names() -> None:
     assert [(made.name, made.function) for made in swapped] == [("write", read), ("read", write), ("delete", delete)]
 
 
-def test_conflicts_follow_the_new_names() -> None:
+def test_conflicts_are_updated_to_the_new_names() -> None:
     renamed = files().rename({"write": "put", "delete": "remove"})
     assert renamed[1].conflicts_with == {"remove", "put"}
     assert renamed[2].conflicts_with == {"other"}
@@ -148,7 +148,7 @@ def test_conflicts_follow_the_new_names() -> None:
     assert files()[1].conflicts_with == {"delete", "write"}
 
 
-def test_a_prefix_keeps_two_sources_apart() -> None:
+def test_a_prefix_separates_two_sources() -> None:
     tools = files().prefix("a_") + files().prefix("b_")
     assert tools.names == ("a_read", "a_write", "a_delete", "b_read", "b_write", "b_delete")
     assert tools[4].conflicts_with == {"b_delete", "b_write"}
@@ -156,19 +156,19 @@ def test_a_prefix_keeps_two_sources_apart() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "with space", "x" * 65, None, 3])
-def test_a_new_name_must_be_a_legal_one(name: Any) -> None:
-    with pytest.raises(UsageError, match="cannot be a tool's name"):
+def test_a_new_name_must_be_allowed(name: Any) -> None:
+    with pytest.raises(UsageError, match="cannot be the name of a tool"):
         files().rename({"read": name})
 
 
-def test_a_new_name_must_be_free() -> None:
+def test_a_new_name_must_be_unused() -> None:
     with pytest.raises(UsageError, match="two tools have the name 'write'"):
         files().rename({"read": "write"})
-    with pytest.raises(UsageError, match="cannot be a tool's name"):
+    with pytest.raises(UsageError, match="cannot be the name of a tool"):
         files().prefix("x" * 60)
 
 
-def test_sets_and_lists_are_put_together() -> None:
+def test_sets_and_lists_are_concatenated() -> None:
     def search(query: str) -> str:
         return query
 
@@ -197,16 +197,16 @@ def test_options_are_changed_by_name() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"approval": "perhaps"}, "tool read: approval is"),
-        ({"timeout": 0}, "tool read: timeout is"),
-        ({"limit": 0}, "tool read: limit is"),
-        ({"conflicts_with": "write"}, "tool read: conflicts_with is a list"),
-        ({"colour": "red"}, "tool read: there is no option 'colour'; there are: approval, timeout"),
-        ({"parameters": {}}, "tool read: there is no option 'parameters'"),
+        ({"approval": "perhaps"}, "tool read: approval must be"),
+        ({"timeout": 0}, "tool read: timeout must be"),
+        ({"limit": 0}, "tool read: limit must be"),
+        ({"conflicts_with": "write"}, "tool read: conflicts_with must be a list"),
+        ({"colour": "red"}, "tool read: unknown option 'colour'; the options are: approval, timeout"),
+        ({"parameters": {}}, "tool read: unknown option 'parameters'"),
         ({"name": "x"}, r"rename\(\{old: new\}\)"),
     ],
 )
-def test_an_option_that_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> None:
+def test_an_invalid_option_is_refused(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         files().configure("read", **options)
 
@@ -218,7 +218,7 @@ def test_a_tool_that_is_made_strict_is_checked() -> None:
         ToolSet([tally]).configure("tally", strict=True)
 
 
-def test_a_tool_of_another_class_stays_one() -> None:
+def test_a_tool_keeps_its_subclass() -> None:
     class Remote(Tool):
         def __init__(self, server: str) -> None:
             super().__init__(read, name="read")
@@ -229,13 +229,13 @@ def test_a_tool_of_another_class_stays_one() -> None:
     assert (made.name, made.server) == ("s_read", "s")
 
 
-def test_a_request_takes_a_set() -> None:
+def test_a_request_accepts_a_set() -> None:
     body = render_request([Content.human("Hi.")], "openai_chat", tools=files().allow("read").prefix("f_"))
     assert [made["function"]["name"] for made in body["tools"]] == ["f_read"]
 
 
 @pytest.mark.anyio
-async def test_the_executors_take_a_set_and_call_what_was_renamed() -> None:
+async def test_the_executors_accept_a_set_and_call_renamed_tools() -> None:
     seen = []
 
     def who(context: ToolContext, n: int = 1) -> str:
@@ -252,7 +252,7 @@ async def test_the_executors_take_a_set_and_call_what_was_renamed() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_loop_takes_a_set() -> None:
+async def test_the_loop_accepts_a_set() -> None:
     chat = providers.get("openai_chat")
     called = ToolCallBlock(id="call_1", name="f_read", parameters={"path": "a"})
     answers = [

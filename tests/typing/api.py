@@ -7,7 +7,9 @@ from typing import Any, assert_never, assert_type
 
 import streamkit
 from streamkit import (
+    Accumulator,
     CallRef,
+    ChoiceView,
     Content,
     Event,
     Finish,
@@ -16,14 +18,15 @@ from streamkit import (
     ServerCall,
     StreamError,
     StreamInterrupted,
+    StreamReader,
     StreamWarning,
     ToolCall,
     ToolResult,
     Turn,
     Usage,
+    WireTraits,
     events,
 )
-from streamkit.accumulator import Accumulator
 from streamkit.events import ToolEvent, TurnEvent
 
 
@@ -51,7 +54,8 @@ def a_turn(data: bytes, chunk: dict[str, Any], headers: Mapping[str, str]) -> No
     assert_type(turn.response_id, str | None)
     assert_type(turn.turn_key, str | None)
     assert_type(turn.to_dict(), dict[str, Any])
-    assert_type(turn.choices[0].text, str)
+    assert_type(turn.choices, list[ChoiceView])
+    assert_type(turn.completed_call(0), ToolCall | None)
     assert_type(turn.raise_for_error(), None)
     try:
         turn.raise_for_error()
@@ -78,7 +82,7 @@ def a_call(call: ToolCall, result: ToolResult) -> None:
 
 
 def of_the_stream(event: TurnEvent) -> str:
-    """Every event of a stream, told apart by class."""
+    """Match every event of a turn by class."""
     match event:
         case events.Text() | events.Reasoning() | events.Refusal():
             return assert_type(event.text, str)
@@ -107,7 +111,7 @@ def of_the_stream(event: TurnEvent) -> str:
 
 
 def of_execution(event: ToolEvent) -> int | str:
-    """Every event of a run, told apart by class."""
+    """Match every event of execution by class."""
     match event:
         case events.ToolRunning():
             return event.call.id
@@ -128,7 +132,7 @@ def of_execution(event: ToolEvent) -> int | str:
 
 
 def either(event: Event) -> int | str:
-    """The two halves are the whole, and ``type`` tells apart as well as the class does."""
+    """Narrow an event by its ``type``."""
     if event.type == "text":
         return assert_type(event, events.Text).text
     if event.type == "tool_call_delta":
@@ -153,11 +157,22 @@ def the_rest(contents: list[Content], data: bytes) -> None:
 def a_parser_of_ones_own(calls: Accumulator) -> None:
     chunk = NormalizedToolChunk("start", id="a", name="f", arguments_delta="{}")
     assert_type(streamkit.process_tool_call_chunk(chunk, calls), list[TurnEvent])
+    assert_type(calls.close(), None)
+    assert_type(calls.calls, list[ToolCall])
+    assert_type(Accumulator("mine", WireTraits(whole_names=False), turn_key="t").warnings, list[StreamWarning])
 
 
-async def reading(pieces: AsyncIterator[bytes], at_once: Iterable[bytes]) -> None:
+def a_choice(view: ChoiceView) -> None:
+    assert_type(view.index, int)
+    assert_type(view.call("hist_tool_x"), ToolCall)
+    assert_type(view.executable, list[ToolCall])
+    assert_type(view.content, Content)
+
+
+async def reading(inputs: AsyncIterator[bytes], at_once: Iterable[bytes]) -> None:
     turn = Turn("openai_chat")
-    async for event in streamkit.read(turn, pieces):
+    assert_type(streamkit.read(turn, inputs), StreamReader)
+    async for event in streamkit.read(turn, inputs):
         assert_type(event, Event)
-    for said in streamkit.read(Turn("openai_chat"), at_once):
-        assert_type(said, Event)
+    for event_ in streamkit.read(Turn("openai_chat"), at_once):
+        assert_type(event_, Event)

@@ -1,1 +1,1 @@
-"""The grammars of tool-call markup that models leak into text, one family a module."""
+"""One grammar a module: the tool-call markup of some model families, parsed from the lexer's tokens."""

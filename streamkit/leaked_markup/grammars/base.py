@@ -1,14 +1,14 @@
-"""What the grammars share: how they read tokens, and what they say of what they found.
+"""The interface of the grammars and their shared helpers: reading tokens, building arguments.
 
-A grammar is a generator that is sent one token after another, and None where the text ends. It returns where its
-construct is over, raises ``Broken`` at the token that does not fit, and ``Cut`` where the text ended inside of it
-with nothing that could be kept. It never sees where the text was cut: a run may come in any number of pieces.
+A grammar is a coroutine that gets one token after another, and None at the end of the text. It returns at the end of
+its construct, raises ``InvalidMarkup`` at a token that does not fit, and ``TruncatedMarkup`` if the text ended inside
+of the construct and nothing of it can be kept. Its result does not depend on how the text was split into deltas: a run
+of text may arrive in any number of parts.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Generator
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -16,16 +16,15 @@ from streamkit.leaked_markup.lexer import Tag, Token
 
 __all__ = [
     "SPACE",
-    "InvalidMarkup",
-    "TruncatedMarkup",
     "CallSink",
-    "JsonObject",
-    "Parameters",
     "GrammarCoroutine",
-    "next_tag",
-    "next_token",
-    "text_json",
-    "until",
+    "InvalidMarkup",
+    "Parameters",
+    "TruncatedMarkup",
+    "encode_text",
+    "read_tag",
+    "read_token",
+    "read_until",
 ]
 
 SPACE = " \t\r\n"
@@ -35,49 +34,54 @@ GrammarCoroutine: TypeAlias = Generator[None, Token | None, Result]
 
 
 class InvalidMarkup(Exception):
-    """The token does not fit; what was held is text.
+    """A token does not fit; the buffered tokens are text.
 
-    ``begun``: it had been more than the opening tag of plain XML, and is warned of. ``nested``: the token is text too:
-    a call inside of a call, which may be the value of a parameter in some dialect (MetaFARS/codex-relay#49). Any other
-    token is looked at as if nothing had begun.
+    Args:
+        is_markup: the text was more than the opening tag of plain XML, so that a warning is due.
+        is_nested: the token is text too: a call inside of a call, which may be the value of a parameter in some
+            dialect (MetaFARS/codex-relay#49). Any other token is processed as if no markup had begun.
     """
 
-    def __init__(self, *, begun: bool = False, nested: bool = False) -> None:
-        self.begun = begun
-        self.nested = nested
+    def __init__(self, *, is_markup: bool = False, is_nested: bool = False) -> None:
+        self.is_markup = is_markup
+        self.is_nested = is_nested
 
 
 class TruncatedMarkup(Exception):
-    """The text ended here; ``text`` is what stood since the last tag."""
+    """The text ended inside of markup.
+
+    Args:
+        text: the text since the last tag.
+    """
 
     def __init__(self, text: str = "") -> None:
         self.text = text
 
 
 class CallSink(Protocol):
-    """Takes what a grammar found. Each call is kept from then on: what was held is no longer text."""
+    """The receiver of the calls that a grammar finds. From its first report on, buffered tokens are no longer text."""
 
-    def complete_call(self, family: str, name: str, arguments: str, id: str | None = None) -> None:
-        """A call with all its arguments."""
+    def add_call(self, family: str, name: str, arguments: str, id: str | None = None) -> None:
+        """Add a complete call."""
 
-    def truncated_call(self, family: str, name: str, arguments: str, id: str | None = None) -> None:
-        """A call that the end of the text cut; the arguments are the beginning of an object, never a whole one."""
+    def add_truncated_call(self, family: str, name: str, arguments: str, id: str | None = None) -> None:
+        """Add a call truncated by the end of the text; the arguments are a true prefix of an object."""
 
-    def start(self, family: str, name: str, id: str | None) -> None:
-        """A call whose arguments follow."""
+    def start_call(self, family: str, name: str, id: str | None) -> None:
+        """Start a call; its arguments are appended later."""
 
-    def extend(self, arguments: str) -> None:
-        """The next piece of them."""
+    def append_arguments(self, arguments: str) -> None:
+        """Append a delta to the arguments of the started call."""
 
-    def end(self) -> None:
-        """The call is over."""
+    def end_call(self) -> None:
+        """End the started call."""
 
-    def plain_text(self, family: str, text: str) -> None:
-        """Text that stood where the grammar has none, behind a call that was recovered."""
+    def add_text(self, family: str, text: str) -> None:
+        """Add text where the grammar allows none, after a recovered call."""
 
 
-def next_token() -> GrammarCoroutine[Token]:
-    """The next token that is no space; a run without the space before it."""
+def read_token() -> GrammarCoroutine[Token]:
+    """Read the next token that is not space; leading space of a text run is removed."""
     while True:
         token = yield
         if token is None or (isinstance(token, Tag) and token.kind == "unfinished"):
@@ -89,16 +93,16 @@ def next_token() -> GrammarCoroutine[Token]:
             return token
 
 
-def next_tag(*, begun: bool = False) -> GrammarCoroutine[Tag]:
-    """The next tag; before it may stand space. ``begun``: see ``Broken``."""
-    token = yield from next_token()
+def read_tag(*, is_markup: bool = False) -> GrammarCoroutine[Tag]:
+    """Read the next tag and the space before it; for ``is_markup`` see ``InvalidMarkup``."""
+    token = yield from read_token()
     if not isinstance(token, Tag):
-        raise InvalidMarkup(begun=begun)
+        raise InvalidMarkup(is_markup=is_markup)
     return token
 
 
-def until(kind: str, style: str) -> GrammarCoroutine[str]:
-    """The text up to the closing tag of that kind; other tags in it are text."""
+def read_until(kind: str, style: str) -> GrammarCoroutine[str]:
+    """Read the text up to the closing tag of a kind; other tags in it are text."""
     parts: list[str] = []
     while True:
         token = yield
@@ -112,77 +116,32 @@ def until(kind: str, style: str) -> GrammarCoroutine[str]:
 
 
 class Parameters:
-    """Arguments that come as named values, written as a JSON object."""
+    """Arguments that are sent as named values, encoded as a JSON object."""
 
     def __init__(self) -> None:
         self._members: list[str] = []
 
     def add(self, name: str, value: str) -> None:
-        """One value, as JSON."""
-        self._members.append(f"{text_json(name)}:{value}")
+        """Add one value, which is JSON."""
+        self._members.append(f"{encode_text(name)}:{value}")
 
-    @property
-    def whole(self) -> str:
-        """The object."""
+    def complete_json(self) -> str:
+        """Return the complete object."""
         return "{" + ",".join(self._members) + "}"
 
-    def cut(self, value_of: Tag | None, text: str) -> str:
-        """The beginning of the object; what there is of the value that was cut, where it is text."""
+    def truncated_json(self, parameter: Tag | None, text: str) -> str:
+        """Return the prefix of the object that ends in a truncated value.
+
+        Args:
+            parameter: the opening tag of the truncated value, None if no value was truncated.
+            text: its text so far; it is part of the prefix if the value is text.
+        """
         members = list(self._members)
-        if value_of is not None:
-            members.append(f"{text_json(value_of.name)}:" + (text_json(text)[:-1] if value_of.is_text else ""))
+        if parameter is not None:
+            members.append(f"{encode_text(parameter.name)}:" + (encode_text(text)[:-1] if parameter.is_text else ""))
         return "{" + ",".join(members)
 
 
-def text_json(text: str) -> str:
-    """A text as JSON, not ASCII-escaped."""
+def encode_text(text: str) -> str:
+    """Return a text as JSON, not ASCII-escaped."""
     return json.dumps(text, ensure_ascii=False)
-
-
-_OUTSIDE = re.compile(r'["{}\[\]]|[^ \t\r\n0-9+\-.eE:,truefalsn]')
-_INSIDE = re.compile(r'["\\\x00-\x1f]')
-
-
-class JsonObject:
-    """Finds the end of a JSON object that comes in pieces, and sees where it can no longer be one.
-
-    Unlike ``arguments.ObjectScanner`` it gives up at a character that JSON forbids where it stands: an object that is
-    broken must not swallow the text behind it while its end is looked for.
-    """
-
-    __slots__ = ("_depth", "_escaped", "broken", "closed", "in_string")
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._escaped = False  # the last piece ended in a backslash
-        self.in_string = False
-        self.closed = False
-        self.broken = False
-
-    def feed(self, text: str) -> int:
-        """How many characters of this piece belong to the object; stops where it is closed or broken."""
-        at, end = 0, len(text)
-        if self._escaped and end:
-            at, self._escaped = 1, False
-        while at < end:
-            mark = (_INSIDE if self.in_string else _OUTSIDE).search(text, at)
-            if mark is None:
-                return end
-            at = mark.end()
-            character = mark[0]
-            if character == '"':
-                self.in_string = not self.in_string
-            elif self.in_string and character == "\\":
-                self._escaped = at == end
-                at += 1
-            elif not self.in_string and character in "{[":
-                self._depth += 1
-            elif not self.in_string and character in "}]":
-                self._depth -= 1
-                if self._depth == 0:
-                    self.closed = True
-                    return at
-            else:
-                self.broken, self.in_string = True, False
-                return at - 1
-        return end

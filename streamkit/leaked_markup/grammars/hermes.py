@@ -1,128 +1,130 @@
-"""Calls written as XML around JSON (Hermes, Qwen) or around named values (Qwen3-Coder). Sources: see ``tags``.
+"""Calls as XML around JSON (Hermes, Qwen) or around named values (Qwen3-Coder). For the sources see ``lexer``.
 
     <tool_call>{"name": "NAME", "arguments": {...}}</tool_call>
     <tool_call><function=NAME><parameter=KEY>value</parameter></function></tool_call>
 
-Qwen3-Coder often leaves the first ``<tool_call>`` out, which is why its calls leak (ollama/ollama#16686,
-QwenLM/Qwen3-Coder#475), so ``<function=NAME>`` opens a call too. Its values carry no types and none is guessed at:
-each is text, without the line breaks that the template puts around it; validation makes numbers of those that are.
+Qwen3-Coder often omits the first ``<tool_call>``, which is why its calls leak (ollama/ollama#16686,
+QwenLM/Qwen3-Coder#475), so ``<function=NAME>`` starts a call too. Its values have no types and none is guessed: each is
+text, without the line breaks that the template adds around it; validation converts those that are numbers.
 """
 
 from __future__ import annotations
 
 import re
 
+from streamkit.json_text import JsonObjectScanner
 from streamkit.leaked_markup.grammars.base import (
     SPACE,
     CallSink,
     GrammarCoroutine,
     InvalidMarkup,
-    JsonObject,
     Parameters,
     TruncatedMarkup,
-    next_tag,
-    next_token,
-    text_json,
-    until,
+    encode_text,
+    read_tag,
+    read_token,
+    read_until,
 )
 from streamkit.leaked_markup.lexer import Tag, Token
 from streamkit.providers.decoding import compact_json, read_json
 
-__all__ = ["read_xml"]
+__all__ = ["parse_hermes"]
 
-# The order in which the templates show the members: only so is a call that was cut sure to be one.
+# The order of the members in the templates: only a truncated object in this order is certainly a call.
 _NAMED = re.compile(r'\{\s*"name"\s*:\s*(?P<name>"(?:[^"\\]|\\.)*+")')
 _BEGUN = re.compile(r'\s*,\s*"arguments"\s*:\s*(?=\{)')
 _UP_TO_ARGUMENTS = ',"arguments":'
 
 
-def read_xml(tag: Tag, found: CallSink) -> GrammarCoroutine[None]:
-    """One ``<tool_call>``, or one ``<function=NAME>`` without it; *tag* is the opening one."""
+def parse_hermes(tag: Tag, calls: CallSink) -> GrammarCoroutine[None]:
+    """Parse one ``<tool_call>``, or one ``<function=NAME>`` without it; *tag* is the opening tag."""
     if tag.kind == "function":
-        yield from _function(tag, found)
-        token = yield from next_token()
+        yield from _read_function(tag, calls)
+        token = yield from read_token()
     else:
-        token = yield from next_token()
+        token = yield from read_token()
         if isinstance(token, str):
-            yield from _json_call(token, found)
+            yield from _read_json_call(token, calls)
             return
         if token.kind != "function" or token.closing:
             raise InvalidMarkup
     while isinstance(token, Tag) and token.kind == "function" and not token.closing:
-        yield from _function(token, found)
-        token = yield from next_token()
+        yield from _read_function(token, calls)
+        token = yield from read_token()
     if not isinstance(token, Tag) or token.kind != "tool_call" or not token.closing:
         raise InvalidMarkup
 
 
-def _function(opening: Tag, found: CallSink) -> GrammarCoroutine[None]:
+def _read_function(opening: Tag, calls: CallSink) -> GrammarCoroutine[None]:
     parameters = Parameters()
-    value_of: Tag | None = None  # the parameter that is being read
+    parameter: Tag | None = None  # the one that is being read
     try:
         while True:
-            tag = yield from next_tag(begun=True)
+            tag = yield from read_tag(is_markup=True)
             if tag.kind == "function" and tag.closing:
-                found.complete_call("Qwen", opening.name, parameters.whole)
+                calls.add_call("Qwen", opening.name, parameters.complete_json())
                 return
             if tag.kind != "parameter" or tag.closing or tag.family != "Qwen":
-                raise InvalidMarkup(begun=True, nested=tag.kind == "function")
-            value_of = tag
-            value = yield from until("parameter", "xml")
-            parameters.add(tag.name, text_json(value.removeprefix("\n").removesuffix("\n")))
-            value_of = None
-    except TruncatedMarkup as cut:
-        found.truncated_call("Qwen", opening.name, parameters.cut(value_of, cut.text.removeprefix("\n")))
+                raise InvalidMarkup(is_markup=True, is_nested=tag.kind == "function")
+            parameter = tag
+            value = yield from read_until("parameter", "xml")
+            parameters.add(tag.name, encode_text(value.removeprefix("\n").removesuffix("\n")))
+            parameter = None
+    except TruncatedMarkup as error:
+        calls.add_truncated_call(
+            "Qwen", opening.name, parameters.truncated_json(parameter, error.text.removeprefix("\n"))
+        )
 
 
-def _json_call(token: Token | None, found: CallSink) -> GrammarCoroutine[None]:
-    """The object of a call and the closing tag; *token* is the beginning of it."""
-    scanner = JsonObject()
+def _read_json_call(token: Token | None, calls: CallSink) -> GrammarCoroutine[None]:
+    """Read the object of a call, which begins with *token*, and the closing tag."""
+    scanner = JsonObjectScanner(strict=True)
     parts: list[str] = []
     while token is not None:
         if isinstance(token, Tag):
-            if token.kind == "tool_call" and token.closing and scanner.closed:
+            if token.kind == "tool_call" and token.closing and scanner.is_closed:
                 break
             if not scanner.in_string and token.kind != "unfinished":
-                raise InvalidMarkup(begun=True)
+                raise InvalidMarkup(is_markup=True)
             token = token.raw if scanner.in_string else ""
         if not parts and not token.startswith("{"):
             raise InvalidMarkup
-        size = 0 if scanner.closed else scanner.feed(token)
+        size = scanner.feed(token)
         parts.append(token[:size])
-        if scanner.broken or token[size:].strip(SPACE):
-            raise InvalidMarkup(begun="".join(parts).strip("{" + SPACE) != "")
+        if scanner.is_invalid or token[size:].strip(SPACE):
+            raise InvalidMarkup(is_markup="".join(parts).strip("{" + SPACE) != "")
         token = yield
     text = "".join(parts)
-    if scanner.closed:  # at the end of the text without its closing tag too: nothing can follow the object
-        found.complete_call("Hermes", *_name_and_arguments(text))
+    if scanner.is_closed:  # also at the end of the text without the closing tag: nothing can follow the object
+        calls.add_call("Hermes", *_parse_call(text))
         return
-    name, arguments = _as_far_as_it_goes(text)
+    name, arguments = _parse_truncated_call(text)
     if name is None:
-        raise InvalidMarkup(begun=True)
-    found.truncated_call("Hermes", name, arguments)
+        raise InvalidMarkup(is_markup=True)
+    calls.add_truncated_call("Hermes", name, arguments)
 
 
-def _name_and_arguments(text: str) -> tuple[str, str]:
-    """What a whole object calls for.
+def _parse_call(text: str) -> tuple[str, str]:
+    """Return the name and the arguments of a complete object.
 
-    It has a name, and arguments or none. With any other member it is something else, or its arguments stand under
-    another name: running it without them would be a guess.
+    It has a name, and arguments or none. An object with any other member is not a call, or has its arguments under
+    another name: to run it without them would be a guess.
     """
     try:
         call = read_json(text)
         name, arguments = call.get("name"), call.get("arguments")
-        written = arguments if isinstance(arguments, str) else compact_json(arguments or {})
+        arguments_text = arguments if isinstance(arguments, str) else compact_json(arguments or {})
     except (ValueError, RecursionError):
-        raise InvalidMarkup(begun=True) from None
+        raise InvalidMarkup(is_markup=True) from None
     if not isinstance(name, str) or not name or not call.keys() <= {"name", "arguments", "id", "type"}:
-        raise InvalidMarkup(begun=True)
+        raise InvalidMarkup(is_markup=True)
     if arguments is not None and not isinstance(arguments, (dict, str)):
-        raise InvalidMarkup(begun=True)
-    return name, written or "{}"
+        raise InvalidMarkup(is_markup=True)
+    return name, arguments_text or "{}"
 
 
-def _as_far_as_it_goes(text: str) -> tuple[str | None, str]:
-    """The name of a call that was cut, None where it is not there whole, and the beginning of its arguments."""
+def _parse_truncated_call(text: str) -> tuple[str | None, str]:
+    """Return the name of a truncated call, None if it is incomplete, and the prefix of its arguments."""
     match = _NAMED.match(text)
     if match is None:
         return None, ""
@@ -131,10 +133,10 @@ def _as_far_as_it_goes(text: str) -> tuple[str | None, str]:
     except ValueError:
         return None, ""
     rest = text[match.end() :]
-    begun = _BEGUN.match(rest)
-    if begun is None:
+    arguments = _BEGUN.match(rest)
+    if arguments is None:
         return (name if _UP_TO_ARGUMENTS.startswith("".join(rest.split())) else None), "{"
-    rest = rest[begun.end() :]
-    scanner = JsonObject()
+    rest = rest[arguments.end() :]
+    scanner = JsonObjectScanner(strict=True)
     size = scanner.feed(rest)
-    return name, rest[: size - 1] if scanner.closed else rest
+    return name, rest[: size - 1] if scanner.is_closed else rest

@@ -1,8 +1,8 @@
-"""Calls written as elements: DSML (DeepSeek V3.2, V4) and XTML (Kimi K3). Sources: see ``tags``.
+"""Calls as elements: DSML (DeepSeek V3.2, V4) and XTML (Kimi K3). For the sources see ``lexer``.
 
-A section holds invocations, an invocation holds parameters, and each parameter says whether its value is text, taken
-as it stands, or JSON. Between them stands nothing but space. DSML's invocation stands without its section too; without
-bars it is too much like other XML, and only a whole section counts.
+A section contains invocations, an invocation contains parameters, and each parameter declares whether its value is
+text, which is used unchanged, or JSON. Only space is allowed between them. DSML's invocation also occurs without a
+section; without its bars it is too similar to other XML, and only a complete section counts.
 """
 
 from __future__ import annotations
@@ -14,61 +14,61 @@ from streamkit.leaked_markup.grammars.base import (
     InvalidMarkup,
     Parameters,
     TruncatedMarkup,
-    next_tag,
-    text_json,
-    until,
+    encode_text,
+    read_tag,
+    read_until,
 )
 from streamkit.leaked_markup.lexer import Tag
 from streamkit.providers.decoding import read_json
 
-__all__ = ["read_elements"]
+__all__ = ["parse_xml_style"]
 
 
-def read_elements(tag: Tag, found: CallSink) -> GrammarCoroutine[None]:
-    """A section of invocations, or one invocation without its section; *tag* is the opening one."""
+def parse_xml_style(tag: Tag, calls: CallSink) -> GrammarCoroutine[None]:
+    """Parse a section of invocations, or one invocation without a section; *tag* is the opening tag."""
     style, family = tag.style, tag.family
     in_section = tag.kind == "section"
     count = 0
     if in_section:
-        tag = yield from next_tag()
+        tag = yield from read_tag()
     while True:
-        if tag.style == style and tag.closing and tag.kind == "section" and (count or tag.special):
+        if tag.style == style and tag.closing and tag.kind == "section" and (count or tag.is_control_token):
             return
         if tag.style != style or tag.closing or tag.kind != "invoke":
             raise InvalidMarkup
-        yield from _invocation(tag, family, found)
+        yield from _read_invocation(tag, family, calls)
         count += 1
         if not in_section:
             return
-        tag = yield from next_tag()
+        tag = yield from read_tag()
 
 
-def _invocation(opening: Tag, family: str, found: CallSink) -> GrammarCoroutine[None]:
+def _read_invocation(opening: Tag, family: str, calls: CallSink) -> GrammarCoroutine[None]:
     parameters = Parameters()
-    value_of: Tag | None = None  # the parameter that is being read
+    parameter: Tag | None = None  # the one that is being read
     try:
         while True:
-            tag = yield from next_tag(begun=True)
+            tag = yield from read_tag(is_markup=True)
             if tag.style == opening.style and tag.closing and tag.kind == "invoke":
-                found.complete_call(family, opening.name, parameters.whole)
+                calls.add_call(family, opening.name, parameters.complete_json())
                 return
             if tag.style != opening.style or tag.closing or tag.kind != "parameter" or tag.family != family:
-                raise InvalidMarkup(begun=True, nested=tag.kind == "invoke")
-            value_of = tag
-            value = yield from until("parameter", opening.style)
-            parameters.add(tag.name, _as_json(value, tag))
-            value_of = None
-    except TruncatedMarkup as cut:
-        found.truncated_call(family, opening.name, parameters.cut(value_of, cut.text))
+                raise InvalidMarkup(is_markup=True, is_nested=tag.kind == "invoke")
+            parameter = tag
+            value = yield from read_until("parameter", opening.style)
+            parameters.add(tag.name, _to_json(value, tag))
+            parameter = None
+    except TruncatedMarkup as error:
+        calls.add_truncated_call(family, opening.name, parameters.truncated_json(parameter, error.text))
 
 
-def _as_json(value: str, tag: Tag) -> str:
-    """A parameter's value as JSON: text as it stands; what is no text must be JSON already."""
+def _to_json(value: str, tag: Tag) -> str:
+    """Return a parameter's value as JSON: text is encoded, any other value must be JSON already."""
     if tag.is_text:
-        return text_json(value)
+        return encode_text(value)
     value = value.strip(SPACE)
     try:
         read_json(value)
     except (ValueError, RecursionError):
-        raise InvalidMarkup(begun=True) from None
+        raise InvalidMarkup(is_markup=True) from None
     return value

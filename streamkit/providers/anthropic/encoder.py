@@ -1,12 +1,13 @@
-"""An answer back to the bytes that api.anthropic.com would have streamed, for the embedded server.
+"""The encoder of Anthropic Messages streams: a content as the bytes that api.anthropic.com would have streamed.
 
-Read again by the parser it is the same turn, opaque state byte for byte. It knows neither requests nor sockets.
+The parser reads the same turn from them, opaque state byte for byte. The embedded server uses this module; it must not
+depend on requests or sockets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.history.content import (
@@ -18,13 +19,25 @@ from streamkit.history.content import (
     TextBlock,
     ToolCallBlock,
 )
-from streamkit.providers.anthropic.schema import WORDS, Json
+from streamkit.providers.anthropic.schema import FINISH_REASONS, PREFERRED_NAMES, Json
 from streamkit.providers.decoding import compact_json
+from streamkit.providers.encoding import (
+    arguments_text,
+    default_finish_reason,
+    encode_sse_event,
+    raw_call_id,
+    split_text,
+    uncached_input_tokens,
+)
+from streamkit.providers.finish_reasons import invert_finish_reasons
+from streamkit.providers.provider import Traits
 
 __all__ = ["emit", "error_body"]
 
+_STOP_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred=PREFERRED_NAMES)
+
 #: https://docs.anthropic.com/en/api/errors
-_ERRORS = {
+_ERROR_TYPES: Final = {
     400: "invalid_request_error",
     401: "authentication_error",
     403: "permission_error",
@@ -39,6 +52,7 @@ _ERRORS = {
 
 def emit(
     content: Content,
+    traits: Traits,
     *,
     response_id: str,
     model: str,
@@ -46,18 +60,19 @@ def emit(
     usage: Usage | None = None,
     delta_size: int = 16,
 ) -> Iterator[bytes]:
-    """The stream that this answer would have been, one SSE event at a time.
+    """Yield the SSE events of a stream that the parser reads as this content.
 
     Args:
-        content: the assistant's content.
-        response_id: the message's id.
-        model: the model's name.
-        finish: None means ``tool_calls`` where there are calls, else ``stop``; ``error`` ends it with an error event.
-        usage: its figures; zeros where there are none, as the wire always has some.
-        piece: characters of a delta.
+        content: The assistant's content.
+        response_id: The message's id.
+        model: The model's name.
+        finish: None: ``refusal`` if the content has one, ``tool_calls`` if it has calls, else ``stop``. ``error``
+            ends the stream with an error event.
+        usage: The tokens; None is sent as zeros, as this wire always reports usage.
+        delta_size: Characters of a delta.
     """
-    figures = usage or Usage()
-    prompt = _prompt(figures)
+    tokens = usage or Usage()
+    prompt = _prompt_usage(tokens)
     message: Json = {
         "id": response_id,
         "type": "message",
@@ -66,10 +81,10 @@ def emit(
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": {**prompt, "output_tokens": min(1, figures.output_tokens or 0)},
+        "usage": {**prompt, "output_tokens": min(1, tokens.output_tokens or 0)},
     }
     yield _event("message_start", {"message": message})
-    for index, (block, deltas) in enumerate(_blocks(content.blocks, max(1, delta_size))):
+    for index, (block, deltas) in enumerate(_wire_blocks(content.blocks, max(1, delta_size))):
         yield _event("content_block_start", {"index": index, "content_block": block})
         if index == 0:
             yield _event("ping", {})
@@ -79,104 +94,97 @@ def emit(
     if finish == "error":
         yield _event("error", {"error": {"type": "api_error", "message": "Internal server error"}})
         return
-    calls = [block for block in content.blocks if isinstance(block, ToolCallBlock)]
-    refusal = "".join(block.text for block in content.blocks if _is_refusal(block))
-    word = WORDS[finish or ("refusal" if refusal else "tool_calls" if calls else "stop")]
-    ending: Json = {"stop_reason": word, "stop_sequence": None}
-    if refusal:
-        ending["stop_details"] = {"type": "refusal", "category": None, "explanation": refusal}
-    if calls and "container" in calls[-1].metadata:
-        ending["container"] = calls[-1].metadata["container"]
-    output: Json = {**prompt, "output_tokens": figures.output_tokens or 0}
-    if figures.reasoning_tokens is not None:
-        output["output_tokens_details"] = {"thinking_tokens": figures.reasoning_tokens}
-    yield _event("message_delta", {"delta": ending, "usage": output})
+    output: Json = {**prompt, "output_tokens": tokens.output_tokens or 0}
+    if tokens.reasoning_tokens is not None:
+        output["output_tokens_details"] = {"thinking_tokens": tokens.reasoning_tokens}
+    yield _event("message_delta", {"delta": _stop_fields(content, finish), "usage": output})
     yield _event("message_stop", {})
 
 
 def error_body(status: int, message: str) -> Json:
-    """The body with which the API answers a bad request."""
-    kind = _ERRORS.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
-    return {"type": "error", "error": {"type": kind, "message": message}}
+    """Return the JSON body of a refused request."""
+    error_type = _ERROR_TYPES.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
+    return {"type": "error", "error": {"type": error_type, "message": message}}
+
+
+def _event(name: str, fields: Json) -> bytes:
+    return encode_sse_event(name, {"type": name, **fields})
+
+
+def _prompt_usage(usage: Usage) -> Json:
+    """Return the usage fields of the prompt, which this wire counts in parts."""
+    fields: Json = {"input_tokens": uncached_input_tokens(usage)}
+    if usage.cache_write_tokens is not None:
+        fields["cache_creation_input_tokens"] = usage.cache_write_tokens
+    if usage.cache_read_tokens is not None:
+        fields["cache_read_input_tokens"] = usage.cache_read_tokens
+    return fields
+
+
+def _stop_fields(content: Content, finish: FinishReason | None) -> Json:
+    refusal = "".join(block.text for block in content.blocks if _is_refusal(block))
+    reason = finish or ("refusal" if refusal else default_finish_reason(content))
+    fields: Json = {"stop_reason": _STOP_REASONS[reason], "stop_sequence": None}
+    if refusal:
+        fields["stop_details"] = {"type": "refusal", "category": None, "explanation": refusal}
+    calls = [block for block in content.blocks if isinstance(block, ToolCallBlock)]
+    if calls and "container" in calls[-1].metadata:
+        fields["container"] = calls[-1].metadata["container"]
+    return fields
 
 
 def _is_refusal(block: Block) -> TypeGuard[TextBlock]:
     return isinstance(block, TextBlock) and bool(block.metadata.get("refusal"))
 
 
-def _event(name: str, fields: Json) -> bytes:
-    text = compact_json({"type": name, **fields})
-    return f"event: {name}\ndata: {text}\n\n".encode("utf-8", "surrogatepass")
-
-
-def _prompt(usage: Usage) -> Json:
-    """The whole prompt told apart again: what was read from the cache, what was written to it, the rest."""
-    read, written = usage.cache_read_tokens, usage.cache_write_tokens
-    prompt: Json = {"input_tokens": max(0, (usage.input_tokens or 0) - (read or 0) - (written or 0))}
-    if written is not None:
-        prompt["cache_creation_input_tokens"] = written
-    if read is not None:
-        prompt["cache_read_input_tokens"] = read
-    return prompt
-
-
-def _blocks(blocks: list[Block], delta_size: int) -> Iterator[tuple[Json, list[Json]]]:
-    """Each block as it stands at its start, and the deltas that fill it."""
+def _wire_blocks(blocks: list[Block], delta_size: int) -> Iterator[tuple[Json, list[Json]]]:
+    """Yield each block as its start event has it, and its deltas."""
     for block in blocks:
         if _is_refusal(block):
-            continue  # it goes into the end of the message
+            continue  # sent at the message's end, in stop_details
         if isinstance(block, TextBlock):
-            cited = block.metadata.get("citations") or []
-            deltas: list[Json] = [{"type": "text_delta", "text": part} for part in _pieces(block.text, delta_size)]
-            deltas += [{"type": "citations_delta", "citation": citation} for citation in cited]
+            citations = block.metadata.get("citations") or []
+            deltas: list[Json] = [{"type": "text_delta", "text": part} for part in split_text(block.text, delta_size)]
+            deltas += [{"type": "citations_delta", "citation": citation} for citation in citations]
             yield {"type": "text", "text": ""}, deltas
         elif isinstance(block, ReasoningBlock):
-            yield _thinking(block, delta_size)
+            yield _thinking_block(block, delta_size)
         elif isinstance(block, ToolCallBlock):
-            yield _call(block, delta_size)
+            yield _call_block(block, delta_size)
         elif isinstance(block, ServerToolBlock):
-            for raw in block.raw or _server_blocks(block):
-                yield _server(raw, delta_size)
+            for raw in block.raw or _from_other_provider(block):
+                yield _server_tool_block(raw, delta_size)
         elif isinstance(block, OpaqueBlock) and isinstance(block.raw, dict):
             yield block.raw, []
 
 
-def _thinking(block: ReasoningBlock, delta_size: int) -> tuple[Json, list[Json]]:
+def _thinking_block(block: ReasoningBlock, delta_size: int) -> tuple[Json, list[Json]]:
     if isinstance(block.opaque, dict) and block.opaque.get("type") == "redacted_thinking":
         return block.opaque, []
-    deltas: list[Json] = [{"type": "thinking_delta", "thinking": part} for part in _pieces(block.text, delta_size)]
+    deltas: list[Json] = [{"type": "thinking_delta", "thinking": part} for part in split_text(block.text, delta_size)]
     signature = block.signature or block.metadata.get("signature")
     if signature:
         deltas.append({"type": "signature_delta", "signature": signature})
     return {"type": "thinking", "thinking": "", "signature": ""}, deltas
 
 
-def _call(block: ToolCallBlock, delta_size: int) -> tuple[Json, list[Json]]:
-    raw_id, text = block.metadata.get("raw_id"), block.metadata.get("raw_arguments")
-    if not isinstance(text, str):  # else the arguments never were an object, and go out as they came
-        arguments = block.parameters if isinstance(block.parameters, dict) else {"input": block.parameters}
-        text = compact_json(arguments) if arguments else ""
-    start: Json = {
-        "type": "tool_use",
-        "id": raw_id if isinstance(raw_id, str) and raw_id else block.id,
-        "name": block.name,
-        "input": {},
-    }
+def _call_block(block: ToolCallBlock, delta_size: int) -> tuple[Json, list[Json]]:
+    start: Json = {"type": "tool_use", "id": raw_call_id(block) or block.id, "name": block.name, "input": {}}
     start.update({name: block.metadata[name] for name in ("caller", "toolset_name") if name in block.metadata})
-    return start, _json_deltas(text, delta_size)
+    return start, _input_deltas(arguments_text(block), delta_size)
 
 
-def _server(raw: Any, delta_size: int) -> tuple[Json, list[Json]]:
+def _server_tool_block(raw: Any, delta_size: int) -> tuple[Json, list[Json]]:
     if not isinstance(raw, dict):
         return {"type": "unknown", "value": raw}, []
-    given = raw.get("input")
-    if str(raw.get("type")).endswith("_tool_use") and isinstance(given, dict) and given:
-        return {**raw, "input": {}}, _json_deltas(compact_json(given), delta_size)
+    arguments = raw.get("input")
+    if str(raw.get("type")).endswith("_tool_use") and isinstance(arguments, dict) and arguments:
+        return {**raw, "input": {}}, _input_deltas(compact_json(arguments), delta_size)
     return raw, []
 
 
-def _server_blocks(block: ServerToolBlock) -> list[Json]:
-    """Another provider's tool in this one's form."""
+def _from_other_provider(block: ServerToolBlock) -> list[Json]:
+    """Return another provider's server tool as blocks of this wire."""
     use_id = block.id or "srvtoolu_0"
     arguments = block.arguments if isinstance(block.arguments, dict) else {}
     blocks: list[Json] = [{"type": "server_tool_use", "id": use_id, "name": block.name, "input": arguments}]
@@ -185,10 +193,6 @@ def _server_blocks(block: ServerToolBlock) -> list[Json]:
     return blocks
 
 
-def _json_deltas(text: str, delta_size: int) -> list[Json]:
-    """Argument text in pieces; the first one is empty, as the API sends it."""
-    return [{"type": "input_json_delta", "partial_json": part} for part in ("", *_pieces(text, delta_size))]
-
-
-def _pieces(text: str, delta_size: int) -> list[str]:
-    return [text[start : start + delta_size] for start in range(0, len(text), delta_size)]
+def _input_deltas(text: str, delta_size: int) -> list[Json]:
+    """Return argument text as deltas; the first is empty, as the API sends it."""
+    return [{"type": "input_json_delta", "partial_json": part} for part in ("", *split_text(text, delta_size))]

@@ -1,12 +1,12 @@
-"""Anthropic messages -> history: the way back, for conversations that people already have.
+"""The importer of Anthropic messages: messages to history, for conversations that exist already.
 
-Wire      https://docs.anthropic.com/en/api/messages
+Wire: https://docs.anthropic.com/en/api/messages
 
-A user message holds results and what a person says: these are two contents. What the provider made for itself
-(thinking with its signature, tools that it ran, blocks that are not known here) is kept as it came.
-Rendered again with ``ids="origin"`` it is the same thread, up to this: contents are lists of blocks, messages of one
-role in a row are one, system text is one text, blank texts and what belongs to a single request (``cache_control``) are
-gone, a result of one text part is that text, and a failed one's is a text.
+A user message contains results and a person's text: these become two contents. What the provider made for itself
+(thinking with its signature, tools that it ran, blocks of unknown types) is kept as it is.
+Rendered again with ``ids="origin"`` the messages are the same, except that contents are lists of blocks, consecutive
+messages of one role are one, system text is one text, blank texts and fields of a single request (``cache_control``)
+are absent, a result of one text part is that text, and a failed one is a text.
 """
 
 from __future__ import annotations
@@ -19,58 +19,63 @@ from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.tool_results import result_parts, to_stored_part
 from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.decoding import as_text
+from streamkit.providers.provider import Traits
 
 __all__ = ["parse_messages"]
 
-_KNOWN_OF_A_CALL = frozenset({"type", "id", "name", "input"})
 
+def parse_messages(messages: Sequence[Json], traits: Traits, *, system: Any = None) -> list[Content]:
+    """Return messages as history, with the system text first. No message content raises an exception.
 
-def parse_messages(messages: Sequence[Json], provider: str, *, system: Any = None) -> list[Content]:
-    """Messages as history, the system text (a text or blocks) in front. Nothing is raised for what they hold."""
-    transcript = ContentBuilder(provider)
-    _read_system(transcript, system)
+    Args:
+        messages: The messages of a request.
+        traits: The traits of the provider.
+        system: The request's system text or blocks.
+    """
+    builder = ContentBuilder(traits.name)
+    _read_system(builder, system)
     for message in messages:
-        role, parts = message.get("role"), as_list(message.get("content"))
-        transcript.end()
+        role, blocks = message.get("role"), as_list(message.get("content"))
+        builder.end()
         if role == "assistant":
-            _read_answer(transcript, parts)
+            _AssistantReader(builder).read(blocks)
         elif role == "user":
-            for part in parts:
-                _read_said(transcript, part)
+            for block in blocks:
+                _read_user_block(builder, block)
         elif role == "system":
-            _read_system(transcript, message.get("content"))
+            _read_system(builder, message.get("content"))
         else:
-            transcript.add_unknown_role(message)
-    return transcript.build()
+            builder.add_unknown_role(message)
+    return builder.build()
 
 
-def _read_system(transcript: ContentBuilder, system: Any) -> None:
-    for part in as_list(system):
-        if not transcript.text("system", part.get("text") if isinstance(part, dict) else part):
-            transcript.opaque("system", part)
-    transcript.end()
+def _read_system(builder: ContentBuilder, system: Any) -> None:
+    for block in as_list(system):
+        if not builder.text("system", block.get("text") if isinstance(block, dict) else block):
+            builder.opaque("system", block)
+    builder.end()
 
 
-# ---------------------------------------------------------------- what people and tools say
+# ---------------------------------------------------------------- user messages
 
 
-def _read_said(transcript: ContentBuilder, part: Any) -> None:
-    kind = part.get("type") if isinstance(part, dict) else None
-    if isinstance(part, str):
-        transcript.text("human", part)
-    elif kind == "tool_result":
-        _read_result(transcript, part)
-    elif kind == "image" and (image := _image(part)) is not None:
-        transcript.add_block("human", ImageBlock(data=image))
-    elif kind == "document" and (file := _document(part)) is not None:
-        transcript.add_block("human", file)
-    elif kind != "text" or not transcript.text("human", part.get("text")):
-        transcript.opaque("human", part)
+def _read_user_block(builder: ContentBuilder, block: Any) -> None:
+    block_type = block.get("type") if isinstance(block, dict) else None
+    if isinstance(block, str):
+        builder.text("human", block)
+    elif block_type == "tool_result":
+        _read_tool_result(builder, block)
+    elif block_type == "image" and (image := _read_image(block)) is not None:
+        builder.add_block("human", ImageBlock(data=image))
+    elif block_type == "document" and (file := _read_document(block)) is not None:
+        builder.add_block("human", file)
+    elif block_type != "text" or not builder.text("human", block.get("text")):
+        builder.opaque("human", block)
 
 
-def _image(part: Json) -> str | None:
-    """An image as a data URL or an address; None where it is a file of the provider's."""
-    source = part.get("source")
+def _read_image(block: Json) -> str | None:
+    """Return an image as a data URL or an address; None if it is a file that the provider stores."""
+    source = block.get("source")
     if not isinstance(source, dict):
         return None
     if isinstance(source.get("url"), str):
@@ -80,107 +85,120 @@ def _image(part: Json) -> str | None:
     return None
 
 
-def _document(part: Json) -> FileBlock | None:
-    source = part.get("source")
+def _read_document(block: Json) -> FileBlock | None:
+    source = block.get("source")
     if not isinstance(source, dict):
         return None
-    kind, name = source.get("type"), part.get("title")
-    name = name if isinstance(name, str) else None
-    if kind == "url" and isinstance(source.get("url"), str):
+    source_type, title = source.get("type"), block.get("title")
+    name = title if isinstance(title, str) else None
+    if source_type == "url" and isinstance(source.get("url"), str):
         return FileBlock(url=source["url"], name=name)
-    if kind == "base64" and isinstance(source.get("data"), str):
+    if source_type == "base64" and isinstance(source.get("data"), str):
         return FileBlock(media_type=as_text(source.get("media_type")), data=source["data"], name=name)
     return None
 
 
-def _read_result(transcript: ContentBuilder, part: Json) -> None:
-    content, call_id = _result(part.get("content")), part.get("tool_use_id")
-    if part.get("is_error") is not True:
-        transcript.result(call_id, content)
-        return
-    if isinstance(content, list):
+def _read_tool_result(builder: ContentBuilder, block: Json) -> None:
+    content, call_id = _read_result_content(block.get("content")), block.get("tool_use_id")
+    if block.get("is_error") is not True:
+        builder.result(call_id, content)
+    elif isinstance(content, list):
         texts = [item.get("text") for item in content if isinstance(item, dict)]
-        error = "\n".join(text for text in texts if isinstance(text, str))
-        transcript.result(call_id, content, error=error)
+        builder.result(call_id, content, error="\n".join(text for text in texts if isinstance(text, str)))
     else:
-        transcript.result(call_id, error=content if isinstance(content, str) else "")
+        builder.result(call_id, error=content if isinstance(content, str) else "")
 
 
-def _result(content: Any) -> Any:
-    """A result's content: one text as that text, images as every provider's render knows them, all else as it came."""
+def _read_result_content(content: Any) -> Any:
+    """Return a result's value: a single text as that text, images in the neutral form, all else unchanged."""
     if not isinstance(content, list):
         return content
-    parts = [_result_part(part) for part in content]
+    parts = [_read_result_part(part) for part in content]
     if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].get("type") == "text":
         return parts[0].get("text")
     return parts
 
 
-def _result_part(part: Any) -> Any:
-    kind = part.get("type") if isinstance(part, dict) else None
-    if kind == "text":
+def _read_result_part(part: Any) -> Any:
+    part_type = part.get("type") if isinstance(part, dict) else None
+    if part_type == "text":
         return {"type": "text", "text": part.get("text")}
-    read = result_parts([part]) if kind in ("image", "document") else None
-    return to_stored_part(read[0]) if read else part
+    parts = result_parts([part]) if part_type in ("image", "document") else None
+    return to_stored_part(parts[0]) if parts else part
 
 
-# ---------------------------------------------------------------- what the model said
+# ---------------------------------------------------------------- assistant messages
 
 
-def _read_answer(transcript: ContentBuilder, parts: list[Any]) -> None:
-    servers: dict[str, ServerToolBlock] = {}
-    for part in parts:
-        kind = part.get("type") if isinstance(part, dict) else None
-        if isinstance(part, str):
-            transcript.text("ai", part)
-        elif kind == "text" and isinstance(part.get("text"), str):
-            if part["text"]:
-                transcript.add_block(
-                    "ai",
-                    TextBlock(
-                        text=part["text"], metadata=transcript.provider_metadata(_beside(part, ("type", "text")))
-                    ),
-                )
-        elif kind == "tool_use":
-            beside = _beside(part, _KNOWN_OF_A_CALL)
-            transcript.call(part.get("name"), part.get("input"), raw_id=part.get("id"), beside=beside)
-        elif kind == "tool_result":  # no model says one, but threads of other makers have them here
-            _read_result(transcript, part)
-        elif kind == "thinking" and isinstance(part.get("thinking"), str):
-            signature = part.get("signature")
-            transcript.add_block(
-                "ai",
-                ReasoningBlock(
-                    text=part["thinking"],
-                    signature=signature if isinstance(signature, str) and signature else None,
-                    metadata=transcript.provider_metadata(_beside(part, ("type", "thinking", "signature"))),
-                ),
-            )
-        elif kind == "redacted_thinking":
-            transcript.add_block("ai", ReasoningBlock(opaque=part, metadata=transcript.provider_metadata()))
-        elif isinstance(kind, str) and kind.endswith("_tool_use"):
-            block = ServerToolBlock(
-                id=as_text(part.get("id")),
-                name=as_text(part.get("name")) or "",
-                arguments=part.get("input"),
-                raw=[part],
-                metadata=transcript.provider_metadata(),
-            )
-            transcript.add_block("ai", block)
-            servers = {block.id: block} if block.id else {}  # a result joins its call only directly behind it
-            continue
-        elif isinstance(kind, str) and kind.endswith("_tool_result"):
-            call = servers.get(as_text(part.get("tool_use_id")) or "")
-            if call is not None:
-                call.result = part.get("content")
-                call.raw.append(part)
+class _AssistantReader:
+    """A reader of one assistant message's blocks."""
+
+    def __init__(self, builder: ContentBuilder) -> None:
+        self._builder = builder
+        self._open_server_call: ServerToolBlock | None = None  # a result directly after its call belongs to its block
+
+    def read(self, blocks: list[Any]) -> None:
+        """Add the blocks of a message to the builder."""
+        for block in blocks:
+            block_type = block.get("type") if isinstance(block, dict) else None
+            server_call, self._open_server_call = self._open_server_call, None
+            if isinstance(block, str):
+                self._builder.text("ai", block)
+            elif block_type == "text" and isinstance(block.get("text"), str):
+                self._read_text(block)
+            elif block_type == "tool_use":
+                extras = _extra_fields(block, ("type", "id", "name", "input"))
+                self._builder.call(block.get("name"), block.get("input"), raw_id=block.get("id"), beside=extras)
+            elif block_type == "tool_result":  # not from a model, but messages made by other software have them here
+                _read_tool_result(self._builder, block)
+            elif block_type == "thinking" and isinstance(block.get("thinking"), str):
+                self._read_thinking(block)
+            elif block_type == "redacted_thinking":
+                self._add(ReasoningBlock(opaque=block, metadata=self._builder.provider_metadata()))
+            elif isinstance(block_type, str) and block_type.endswith("_tool_use"):
+                self._read_server_call(block)
+            elif isinstance(block_type, str) and block_type.endswith("_tool_result"):
+                self._read_server_result(block, server_call)
             else:
-                transcript.add_block("ai", ServerToolBlock(raw=[part], metadata=transcript.provider_metadata()))
+                self._builder.opaque("ai", block)
+
+    def _add(self, block: TextBlock | ReasoningBlock | ServerToolBlock) -> None:
+        self._builder.add_block("ai", block)
+
+    def _read_text(self, block: Json) -> None:
+        if block["text"]:
+            metadata = self._builder.provider_metadata(_extra_fields(block, ("type", "text")))
+            self._add(TextBlock(text=block["text"], metadata=metadata))
+
+    def _read_thinking(self, block: Json) -> None:
+        signature = block.get("signature")
+        self._add(
+            ReasoningBlock(
+                text=block["thinking"],
+                signature=signature if isinstance(signature, str) and signature else None,
+                metadata=self._builder.provider_metadata(_extra_fields(block, ("type", "thinking", "signature"))),
+            )
+        )
+
+    def _read_server_call(self, raw: Json) -> None:
+        self._open_server_call = ServerToolBlock(
+            id=as_text(raw.get("id")),
+            name=as_text(raw.get("name")) or "",
+            arguments=raw.get("input"),
+            raw=[raw],
+            metadata=self._builder.provider_metadata(),
+        )
+        self._add(self._open_server_call)
+
+    def _read_server_result(self, raw: Json, server_call: ServerToolBlock | None) -> None:
+        call_id = as_text(raw.get("tool_use_id"))
+        if server_call is not None and call_id is not None and server_call.id == call_id:
+            server_call.result = raw.get("content")
+            server_call.raw.append(raw)
         else:
-            transcript.opaque("ai", part)
-        servers = {}
+            self._add(ServerToolBlock(raw=[raw], metadata=self._builder.provider_metadata()))
 
 
-def _beside(part: Json, known: Collection[str]) -> Json:
-    """What a block says beyond its words; whether a request was to be cached is none of its business."""
-    return {name: value for name, value in part.items() if name not in known and name != "cache_control"}
+def _extra_fields(block: Json, known: Collection[str]) -> Json:
+    """Return a block's other fields, except whether a request was to cache it."""
+    return {name: value for name, value in block.items() if name not in known and name != "cache_control"}

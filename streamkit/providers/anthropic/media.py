@@ -1,49 +1,47 @@
-"""Images, documents and tools' results in the form in which Anthropic takes them.
+"""Images, files and tool results in the form of Anthropic's Messages API.
 
-It knows single values, not messages: where a part goes is ``render``'s business.
-Source: https://docs.anthropic.com/en/docs/build-with-claude/vision, .../pdf-support and, for what a result may hold
+This module converts single values. Where a part is placed is up to ``messages``.
+Source: https://docs.anthropic.com/en/docs/build-with-claude/vision, .../pdf-support and, for what a result may contain
 (texts, images, documents, search results), https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/handle-tool-calls
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
 from streamkit.history.tool_results import decode_text_file, result_parts
 from streamkit.providers.anthropic.schema import Json
-from streamkit.providers.decoding import compact_json
+from streamkit.providers.data_urls import file_data, parse_data_url
+from streamkit.providers.encoding import text_or_json as as_text
 from streamkit.providers.tool_result_media import convert_or_describe
 
 __all__ = ["as_text", "document", "media_block", "result_content"]
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _DOCUMENTS = ("application/pdf", "text/plain")
-_DATA_URL = re.compile(r"data:([\w.+/-]+)(?:;[\w.+=-]+)*;base64,", re.IGNORECASE)
-
-
-def as_text(value: Any) -> str:
-    """A result as text: a string as it is, nothing as nothing, all else as compact JSON."""
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else compact_json(value)
+#: Anthropic's own blocks that a result may contain, and the fields that distinguish them from data.
+_RESULT_BLOCK_FIELDS = {
+    "image": {"source"},
+    "document": {"source"},
+    "search_result": {"source", "title", "content"},
+}
 
 
 def result_content(value: Any, changes: list[str]) -> list[Json] | None:
-    """A result that is a list of parts, as blocks; None where it is text or data. Anthropic's own stay as they are.
+    """Return a result that is a list of parts as blocks, None if it is text or data.
 
     Args:
-        value: the result.
-        changes: takes a sentence for what cannot be carried, in whose place stands text.
+        value: The result. Anthropic's own blocks in it stay unchanged.
+        changes: Gets a sentence for each part that the API refuses; a text replaces it.
     """
     if not isinstance(value, list) or not value:
         return None
-    made: list[Json] = []
+    blocks: list[Json] = []
     for item in value:
-        if _is_own(item):
-            made.append(item)
+        if _is_result_block(item):
+            blocks.append(item)
             continue
         parts = result_parts([item], texts_alone=True)
         if parts is None:
@@ -54,70 +52,63 @@ def result_content(value: Any, changes: list[str]) -> list[Json] | None:
                 if isinstance(part, TextBlock)
                 else convert_or_describe(part, media_block, changes, "Anthropic")
             )
-            made.append({"type": "text", "text": block} if isinstance(block, str) else block)
+            blocks.append({"type": "text", "text": block} if isinstance(block, str) else block)
     # "messages: text content blocks must contain non-whitespace text"
-    return [block for block in made if block["type"] != "text" or block["text"].strip()] or None
+    return [block for block in blocks if block["type"] != "text" or block["text"].strip()] or None
 
 
-#: Anthropic's own blocks that a result may hold, and by which fields they are told from data.
-_OWN = {"image": {"source"}, "document": {"source"}, "search_result": {"source", "title", "content"}}
-
-
-def _is_own(item: Any) -> bool:
-    kind = item.get("type") if isinstance(item, dict) else None
-    wanted = _OWN.get(kind) if isinstance(kind, str) else None
-    if wanted is None or not wanted <= item.keys():
+def _is_result_block(item: Any) -> bool:
+    block_type = item.get("type") if isinstance(item, dict) else None
+    fields = _RESULT_BLOCK_FIELDS.get(block_type) if isinstance(block_type, str) else None
+    if fields is None or not fields <= item.keys():
         return False
     source = item["source"]
-    if kind == "search_result":
+    if block_type == "search_result":
         return isinstance(source, str)
-    # What has data of a kind that is refused is no block of Anthropic's.
+    # Data of a media type that the API refuses is not one of its blocks.
     return isinstance(source, dict) and source.get("media_type") in (None, *_DOCUMENTS, *_IMAGES)
 
 
 def media_block(part: ImageBlock | FileBlock) -> Json:
-    """An image or a file as a block.
+    """Return an image or a file as a block.
 
     Raises:
-        UnsupportedContent: as ``image_source`` and ``document``.
+        UnsupportedContent: As of ``image_source`` and ``document``.
     """
     return {"type": "image", "source": image_source(part.data)} if isinstance(part, ImageBlock) else document(part)
 
 
 def image_source(data: str) -> Json:
-    """Where an image is, from a base64 data URL or a web address.
+    """Return the source of an image from its base64 data URL or web address.
 
     Raises:
-        UnsupportedContent: it is neither, or of a kind that the API does not take.
+        UnsupportedContent: It is neither, or of a media type that the API refuses.
     """
     if data.startswith(("http://", "https://")):
         return {"type": "url", "url": data}
-    begin = _DATA_URL.match(data)
-    media_type = begin[1].lower().replace("image/jpg", "image/jpeg") if begin else ""
-    if begin is None or media_type not in _IMAGES:
+    url = parse_data_url(data)
+    media_type = url.media_type.replace("image/jpg", "image/jpeg") if url else ""
+    if url is None or media_type not in _IMAGES:
         raise UnsupportedContent(
             f"Anthropic takes images as base64 data URLs of {', '.join(sorted(_IMAGES))} or as web addresses, "
             f"not {data[:40]!r}"
         )
-    return {"type": "base64", "media_type": media_type, "data": data[begin.end() :]}
+    return {"type": "base64", "media_type": media_type, "data": url.data}
 
 
 def document(block: FileBlock) -> Json:
-    """A file as a document (PDF or text) or, where it is one, as an image.
+    """Return a file as a document block (PDF or text), or as an image block if it is an image.
 
     Raises:
-        UnsupportedContent: it is of another kind, or empty.
+        UnsupportedContent: It is of another media type, or empty.
     """
-    data, media_type = block.data, (block.media_type or "").lower()
-    begin = _DATA_URL.match(data) if data else None
-    if data and begin:
-        media_type, data = media_type or begin[1].lower(), data[begin.end() :]
+    media_type, data = file_data(block)
     if media_type.startswith("image/"):
         address = f"data:{media_type};base64,{data}" if data else block.url or ""
         return {"type": "image", "source": image_source(address)}
     text = decode_text_file(block)
     if text is not None and text.strip():
-        return _titled({"type": "text", "media_type": "text/plain", "data": text}, block)
+        return _document_block({"type": "text", "media_type": "text/plain", "data": text}, block)
     if media_type != "application/pdf" and not (block.url and not data and not media_type):
         raise UnsupportedContent(f"Anthropic takes application/pdf, text and images as files, not {media_type!r}")
     if data:
@@ -126,10 +117,10 @@ def document(block: FileBlock) -> Json:
         source = {"type": "url", "url": block.url}
     else:
         raise UnsupportedContent(f"the file {block.name!r} has neither data nor an address")
-    return _titled(source, block)
+    return _document_block(source, block)
 
 
-def _titled(source: Json, block: FileBlock) -> Json:
+def _document_block(source: Json, block: FileBlock) -> Json:
     part: Json = {"type": "document", "source": source}
     if block.name:
         part["title"] = block.name

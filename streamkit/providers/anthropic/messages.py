@@ -29,58 +29,48 @@ from streamkit.history.content import (
 )
 from streamkit.providers.anthropic.media import as_text, media_block, result_content
 from streamkit.providers.anthropic.schema import Json
-from streamkit.providers.message_ids import MessageIds
-from streamkit.providers.provider import IdPolicy, ToolChoice
-from streamkit.providers.rendered import RenderedMessages
+from streamkit.providers.message_renderer import AlternatingRenderer
+from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
 from streamkit.providers.strict import ANTHROPIC
-from streamkit.providers.tool_result_media import convert_or_describe
+from streamkit.providers.tool_result_media import Media, convert_or_describe
 from streamkit.tools import Tool, strict_parameters
 
-__all__ = ["render", "render_request"]
+__all__ = ["build_request", "convert_media", "render_messages"]
 
-_ROLES = {"human": "user", "tool": "user", "ai": "assistant"}
-_ILLEGAL_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _CHOICES: dict[str, Json] = {"auto": {"type": "auto"}, "required": {"type": "any"}, "none": {"type": "none"}}
 
 
-def render(contents: Sequence[Content], *, family: frozenset[str], ids: IdPolicy | None = None) -> RenderedMessages:
+def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
     """The thread in Anthropic's form, its system text apart.
 
     Args:
         contents: the conversation.
-        family: the providers whose own blocks this target takes back.
+        traits: the target's.
         ids: ``origin`` gives a call of the family its own id back; else every id is made from the canonical one.
 
     Raises:
         UnsupportedContent: a person's image or file is in a form that the API does not take.
     """
-    thread = MessageRenderer(family, ids)
-    for content in contents:
-        thread.add(content)
-    thread.finish()
-    return RenderedMessages(thread.messages, "\n\n".join(thread.system) or None, thread.changes)
+    return AnthropicRenderer(traits, ids).render(contents)
 
 
-def render_request(
-    contents: Sequence[Content],
+def build_request(
+    rendered: RenderedMessages,
+    traits: Traits,
     *,
-    family: frozenset[str],
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
-    ids: IdPolicy | None = None,
 ) -> Json:
     """The body's fields that the conversation decides; ``model``, ``max_tokens`` and settings are the caller's.
 
     Raises:
         UsageError: the schema of a strict tool, or all of them together, cannot be had.
-        UnsupportedContent: as ``render``.
     """
-    thread = render(contents, family=family, ids=ids)
     body: Json = {}
-    if thread.system is not None:
-        body["system"] = thread.system
-    body["messages"] = thread.messages
+    if rendered.system is not None:
+        body["system"] = rendered.system
+    body[traits.messages_field] = rendered.messages
     if tools:
         strict = strict_parameters(tools, ANTHROPIC)
         body["tools"] = [
@@ -94,44 +84,23 @@ def render_request(
         ]
         if tool_choice is not None:
             body["tool_choice"] = dict(_CHOICES.get(tool_choice) or {"type": "tool", "name": tool_choice})
-    container = _container(contents, family)
-    if container is not None:
-        body["container"] = container
+    body |= rendered.request_fields
     if stream:
         body["stream"] = True
     return body
 
 
-class MessageRenderer:
-    """The messages as they grow."""
+class AnthropicRenderer(AlternatingRenderer[Traits]):
+    """Renders history as Anthropic's messages."""
 
-    def __init__(self, family: frozenset[str], ids: IdPolicy | None) -> None:
-        self.messages: list[Json] = []
-        self.system: list[str] = []
-        self.changes: list[str] = []
-        self._family = family
-        self._ids = MessageIds("anthropic", family, ids)
+    illegal_in_name = re.compile(r"[^a-zA-Z0-9_-]")
 
-    def add(self, content: Content) -> None:
-        """The next message of the conversation."""
-        if content.speaker == "system":
-            self._add_system(content)
-            return
-        role = _ROLES.get(content.speaker)
-        if role is None:
-            self._change(f"a message of the unknown speaker {content.speaker!r} was left out")
-            return
-        for block in content.blocks:
-            if isinstance(block, ToolResponseBlock):
-                self._push("user", self._result(block))
-            elif content.speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
-                shown = convert_or_describe(block, media_block, self.changes, "Anthropic")
-                self._push(role, {"type": "text", "text": shown} if isinstance(shown, str) else shown)
-            elif role == "user":
-                self._push(role, self._said(block))
-            else:
-                for part in self._answered(block):
-                    self._push(role, part)
+    def render(self, contents: Sequence[Content]) -> RenderedMessages:
+        """Return the conversation as messages, with the container that its last code runs in."""
+        container = _container(contents, self.traits)
+        if container is not None:
+            self.request_fields["container"] = container
+        return super().render(contents)
 
     def finish(self) -> None:
         """What concerns the thread as a whole."""
@@ -148,73 +117,56 @@ class MessageRenderer:
             part = last["content"][-1]
             if part["text"] != part["text"].rstrip():
                 part["text"] = part["text"].rstrip()
-                self._change("white space at the end of the last assistant text was cut off")
-        if self.messages and self.messages[0]["role"] != "user":
-            self.messages.insert(0, {"role": "user", "content": [{"type": "text", "text": "(continued)"}]})
-            self._change("a user message '(continued)' was put in front: the first message must be a user's")
-
-    def _change(self, sentence: str) -> None:
-        if sentence not in self.changes:
-            self.changes.append(sentence)
-
-    def _push(self, role: str, part: Json | None) -> None:
-        if part is None:
-            return
-        if self.messages and self.messages[-1]["role"] == role:
-            self.messages[-1]["content"].append(part)
-        else:
-            self.messages.append({"role": role, "content": [part]})
-
-    def _add_system(self, content: Content) -> None:
-        if self.messages:
-            self._change("a system message from within the conversation was moved to the system text")
-        for block in content.blocks:
-            if isinstance(block, TextBlock):
-                if block.text.strip():
-                    self.system.append(block.text)
-            else:
-                self._change(f"a block of type {block.type!r} in a system message was left out")
+                self.report("white space at the end of the last assistant text was cut off")
+        self.begin_with_user({"type": "text", "text": "(continued)"})
 
     # ------------------------------------------------------------ what people and tools say
 
-    def _said(self, block: Block) -> Json | None:
+    def user_parts(self, block: Block) -> list[Json]:
+        """See ``AlternatingRenderer``."""
         if isinstance(block, TextBlock):
             return self._text(block)
         if isinstance(block, (ImageBlock, FileBlock)):
-            return media_block(block)
-        self._change(f"a block of type {block.type!r} in a user message was left out")
-        return None
+            return [media_block(block)]
+        self.report(f"a block of type {block.type!r} in a user message was left out")
+        return []
 
-    def _text(self, block: TextBlock) -> Json | None:
+    def tool_media_part(self, block: Media) -> Json:
+        """See ``AlternatingRenderer``."""
+        part = convert_or_describe(block, media_block, self.changes, "Anthropic")
+        return {"type": "text", "text": part} if isinstance(part, str) else part
+
+    def _text(self, block: TextBlock) -> list[Json]:
         if not block.text.strip():  # "messages: text content blocks must contain non-whitespace text"
             if block.text:
-                self._change("a text of nothing but white space was left out")
-            return None
-        if block.metadata.get("refusal") and self._is_own(block):
-            self._change("the explanation of a refusal was left out: it is the provider's word, not the model's")
-            return None
+                self.report("a text of nothing but white space was left out")
+            return []
+        if block.metadata.get("refusal") and self.is_own(block):
+            self.report("the explanation of a refusal was left out: it is the provider's word, not the model's")
+            return []
         part: Json = {"type": "text", "text": block.text}
         citations = block.metadata.get("citations")
-        if citations and self._is_own(block):
+        if citations and self.is_own(block):
             part["citations"] = citations
-        return part
+        return [part]
 
-    def _result(self, block: ToolResponseBlock) -> Json:
-        part: Json = {"type": "tool_result", "tool_use_id": self._ids.result_id(block)}
+    def result_parts(self, block: ToolResponseBlock) -> list[Json]:
+        """See ``AlternatingRenderer``."""
+        part: Json = {"type": "tool_result", "tool_use_id": self.ids.result_id(block)}
         if block.error is not None or block.status not in (None, "completed"):
             said = block.error or as_text(block.result)
             part["content"] = said or f"The call did not complete: {block.status}."
             part["is_error"] = True
         else:
             part["content"] = result_content(block.result, self.changes) or as_text(block.result)
-        return part
+        return [part]
 
     # ------------------------------------------------------------ what the model said
 
-    def _answered(self, block: Block) -> list[Json]:
+    def assistant_parts(self, block: Block) -> list[Json]:
+        """See ``AlternatingRenderer``."""
         if isinstance(block, TextBlock):
-            text = self._text(block)
-            return [] if text is None else [text]
+            return self._text(block)
         if isinstance(block, ToolCallBlock):
             return [self._call(block)]
         if isinstance(block, ReasoningBlock):
@@ -223,44 +175,35 @@ class MessageRenderer:
             what = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else "a provider's block"
             raw = block.raw if isinstance(block, ServerToolBlock) else [block.raw]
             parts = [part for part in raw if isinstance(part, dict) and isinstance(part.get("type"), str)]
-            if self._is_own(block) and parts:
+            if self.is_own(block) and parts:
                 return parts
-            self._change(f"{what} was left out: it can go back only to the provider that made it")
+            self.report(f"{what} was left out: it can go back only to the provider that made it")
             return []
-        self._change(f"a block of type {block.type!r} in an assistant message was left out")
+        self.report(f"a block of type {block.type!r} in an assistant message was left out")
         return []
 
     def _reasoning(self, block: ReasoningBlock) -> list[Json]:
-        if not self._is_own(block):
-            self._change("reasoning of another provider was left out: it has no signature of Anthropic's")
+        if not self.is_own(block):
+            self.report("reasoning of another provider was left out: it has no signature of Anthropic's")
             return []
         if isinstance(block.opaque, dict) and isinstance(block.opaque.get("type"), str):
             return [block.opaque]
         signature = block.signature or block.metadata.get("signature")
         if isinstance(signature, str) and signature:
             return [{"type": "thinking", "thinking": block.text, "signature": signature}]
-        self._change("reasoning without a signature was left out: the API takes back only signed thinking")
+        self.report("reasoning without a signature was left out: the API takes back only signed thinking")
         return []
 
     def _call(self, block: ToolCallBlock) -> Json:
-        name = _ILLEGAL_IN_NAME.sub("_", block.name)[:64] or "unnamed"
-        if name != block.name:
-            self._change(f"the tool name {block.name!r} was written {name!r}: it has characters that are refused")
-        arguments = block.parameters
-        if not isinstance(arguments, dict):
-            self._change(f"the free text of a call of {block.name!r} was put into an object")
-            arguments = {"input": arguments}
-        part: Json = {"type": "tool_use", "id": self._ids.call_id(block), "name": name, "input": arguments}
-        if self._is_own(block):
+        part: Json = {"type": "tool_use", "id": self.ids.call_id(block), "name": self.tool_name(block.name)}
+        part["input"] = self.arguments_object(block.parameters, block.name)
+        if self.is_own(block):
             caller = block.metadata.get("caller")
             if isinstance(caller, dict) and caller.get("type") != "direct":  # direct is what an absent one means
                 part["caller"] = caller
             if block.metadata.get("toolset_name"):
                 part["toolset_name"] = block.metadata["toolset_name"]
         return part
-
-    def _is_own(self, block: Block) -> bool:
-        return block.metadata.get("provider") in self._family
 
 
 def _place(part: Json, calls: dict[str, int]) -> int:
@@ -270,12 +213,21 @@ def _place(part: Json, calls: dict[str, int]) -> int:
     return calls.get(part["tool_use_id"], len(calls))
 
 
-def _container(contents: Sequence[Content], family: frozenset[str]) -> str | None:
+def _container(contents: Sequence[Content], traits: Traits) -> str | None:
     """The container whose code waits for this request's results, where the last answer called from one."""
     last = next((content for content in reversed(contents) if content.speaker == "ai"), None)
     for block in reversed(last.blocks if last is not None else []):
         container, caller = block.metadata.get("container"), block.metadata.get("caller")
-        if block.metadata.get("provider") in family and isinstance(container, dict) and isinstance(caller, dict):
+        if traits.accepts_state(block.metadata) and isinstance(container, dict) and isinstance(caller, dict):
             container_id = container.get("id")
             return container_id if isinstance(container_id, str) and caller.get("type") != "direct" else None
     return None
+
+
+def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
+    """Return an image or a file as a block.
+
+    Raises:
+        UnsupportedContent: the API does not accept it in this form.
+    """
+    return media_block(block)

@@ -1,44 +1,44 @@
-"""What api.anthropic.com streams, as types: the vocabulary of the Messages API.
+"""The wire format of Anthropic's Messages API: the types of its stream's events.
 
 Wire: https://docs.anthropic.com/en/docs/build-with-claude/streaming and the types of the official Python SDK 2.11.
 
-A message is numbered blocks, and each event names itself in ``type`` (the SSE event name only repeats it)::
+A message is a list of indexed blocks. Each event has its name in ``type``; the SSE event name only repeats it::
 
     message_start        {message: {id, model, content: [], usage}}
-    content_block_start  {index, content_block: {type, ...}}           the block as it stands, mostly empty
-    content_block_delta  {index, delta: {type, ...}}                   the hot event: one for each few tokens
+    content_block_start  {index, content_block: {type, ...}}           the block's initial state, mostly empty
+    content_block_delta  {index, delta: {type, ...}}                   the frequent event: one for a few tokens
     content_block_stop   {index}
-    message_delta        {delta: {stop_reason, ...}, usage}            cumulative figures
+    message_delta        {delta: {stop_reason, ...}, usage}            cumulative usage
     message_stop         {}
     ping, error          between any two of them
 
-Only the hot event is a struct. The others come a handful of times in a turn, and their blocks must be kept whole to be
+Only the frequent event is a struct. The others come a few times in a turn, and their blocks are kept complete to be
 sent back, so they are read as plain data. Leaves are ``Any`` and ``type`` a plain string: gateways send numbers for
-strings and kinds of deltas that the vendor's own types do not have yet (``compaction_delta`` was one).
+strings, and types of deltas that the vendor's own types do not have yet (``compaction_delta`` was one).
 
-This file knows the wire alone: nothing of sinks, history or requests.
+This module must not depend on sinks, history or requests.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from streamkit.calls import FinishReason
 
-__all__ = ["DECODER", "FAMILY", "STOP_REASONS", "WORDS", "BlockDelta", "Event", "Json"]
+__all__ = ["DECODER", "FAMILY", "FINISH_REASONS", "PREFERRED_NAMES", "BlockDelta", "Event", "Json"]
 
 Json: TypeAlias = dict[str, Any]
 
-#: Providers whose blocks are good for each other: signatures are "compatible across platforms (Claude APIs, Amazon
-#: Bedrock, and Vertex AI)", https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking
+#: Providers that accept each other's blocks: signatures are "compatible across platforms (Claude APIs, Amazon Bedrock,
+#: and Vertex AI)", https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking
 FAMILY = frozenset({"anthropic", "bedrock_invoke"})
 
-#: The vendor's word for why the model stopped, and what it means. ``compaction`` is a pause: the client that asked for
-#: ``pause_after_compaction`` sends the turn back and goes on.
-STOP_REASONS: dict[str, FinishReason] = {
+#: The neutral reason of each ``stop_reason``. ``compaction`` is a pause: a client that sets
+#: ``pause_after_compaction`` sends the turn back to continue it.
+FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
@@ -49,32 +49,23 @@ STOP_REASONS: dict[str, FinishReason] = {
     "compaction": "pause",
 }
 
-#: The way back, for the emitted stream.
-WORDS: dict[FinishReason, str] = {
-    "stop": "end_turn",
-    "tool_calls": "tool_use",
-    "length": "max_tokens",
-    "content_filter": "refusal",
-    "refusal": "refusal",
-    "pause": "pause_turn",
-    "error": "error",
-    "other": "other",
-}
+#: The names that the inverse of ``FINISH_REASONS`` has instead of the table's first: a filtered turn is a refusal.
+PREFERRED_NAMES: Final[dict[FinishReason, str]] = {"content_filter": "refusal"}
 
 
 class BlockDelta(Struct, gc=False):
-    """The piece that a ``content_block_delta`` brings; which field is filled, ``type`` says."""
+    """The increment of a ``content_block_delta``; ``type`` names the field that is set."""
 
     type: str = ""
     text: Any = None  #: of a text_delta
-    partial_json: Any = None  #: of an input_json_delta: a piece of JSON text, often empty at first
+    partial_json: Any = None  #: of an input_json_delta: a part of JSON text, often empty in the first delta
     thinking: Any = None  #: of a thinking_delta
     signature: Any = None  #: of a signature_delta; some relays put it on the last thinking_delta
     citation: Any = None  #: of a citations_delta
 
 
 class Event(Struct, gc=False):
-    """Any event; only a ``content_block_delta`` is told apart further."""
+    """An event of any type; only a ``content_block_delta`` is decoded further."""
 
     type: str = ""
     index: Any = None

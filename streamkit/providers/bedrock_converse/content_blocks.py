@@ -1,186 +1,212 @@
-"""The content blocks of a Converse message while it is read.
+"""Reading the content blocks of a Converse message.
 
-Text, reasoning and citations have no start: their first delta opens them. Blocks are told apart by their index and by
-what they hold, so a delta never lands in a block of another kind (text behind a call was once glued to it:
-NousResearch/hermes-agent#108200). The key that the sink gets is a number of our own, new for every block, because
-gateways number every block 0 or leave the stops out (maximhq/bifrost#4262).
+Text, reasoning and citations have no start event: their first delta opens them. A block is identified by its index and
+its kind, so a delta never gets into a block of another kind (elsewhere text behind a call was appended to the call:
+NousResearch/hermes-agent#108200). The key that the sink gets is a number of this reader, new for every block, because
+gateways give every block the index 0 or send no stop events (maximhq/bifrost#4262).
 
-What is gathered is only what must be whole to be handed on: the call of a tool that the provider runs itself, its
-result, encrypted reasoning, an image. It does not know of messages and their end, of canonical ids or of history.
+Buffered is only what must be complete to be reported: the call of a tool that the provider runs itself, its result,
+encrypted reasoning, an image. This module must not depend on messages and their end, on canonical ids or on history.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
 from streamkit.providers.bedrock_converse.schema import Json
-from streamkit.providers.decoding import as_text, compact_json, read_json
+from streamkit.providers.buffer_limit import exceeds_buffer_limit
+from streamkit.providers.decoding import as_text
+from streamkit.providers.lenient_json import arguments_as_text, index_key, parse_json_or_text
 from streamkit.providers.provider import Sink
 
 __all__ = ["ContentBlockReader"]
 
-#: Characters gathered of one block: as many as the accumulator by default allows a call's arguments.
-KEPT = 8 * 1024 * 1024
+_BufferedKind: TypeAlias = Literal["server_call", "server_result", "redacted", "image"]
 
 
 class _TextParts(list[str]):
-    """A text of a result, in pieces."""
+    """One text of a result, in parts."""
 
 
 class OpenBlock:
-    """A block that is handed on when it is whole: ``call``, ``result``, ``redacted`` or ``image``."""
+    """A block that is buffered until it is complete.
+
+    Attributes:
+        key: The sink's key of the block.
+        kind: What it is.
+        raw: The body of its start event.
+        texts: The parts of its one text: arguments or base64.
+        items: The content of a result.
+        size: Characters in ``texts`` and ``items``.
+    """
 
     __slots__ = ("items", "key", "kind", "raw", "size", "texts")
 
-    def __init__(self, key: int, kind: str, raw: Json) -> None:
+    def __init__(self, key: int, kind: _BufferedKind, raw: Json) -> None:
         self.key = key
         self.kind = kind
-        self.raw = raw  # what its start said
-        self.texts: list[str] = []  # pieces of one text: arguments, base64
-        self.items: list[Any] = []  # a result's own content
+        self.raw = raw
+        self.texts: list[str] = []
+        self.items: list[Any] = []
         self.size = 0
 
 
 class ContentBlockReader:
-    """Tells a sink what blocks say. The dicts give the keys of open blocks by index, for the parser's short path."""
+    """A reader that reports blocks to a sink.
+
+    Attributes:
+        text_keys: The keys of open text blocks by index, for the parser's fast path.
+        reasoning_keys: Those of open reasoning blocks.
+        call_keys: Those of open calls.
+    """
 
     def __init__(self, sink: Sink) -> None:
-        self.texts: dict[Hashable, int] = {}
-        self.thoughts: dict[Hashable, int] = {}
-        self.calls: dict[Hashable, int] = {}
-        self._given: dict[Hashable, tuple[int, str]] = {}  # calls whose start had an input, until a delta comes
-        self._gathered: dict[Hashable, OpenBlock] = {}
+        self.text_keys: dict[Hashable, int] = {}
+        self.reasoning_keys: dict[Hashable, int] = {}
+        self.call_keys: dict[Hashable, int] = {}
+        # The key and input of calls whose start event has an input, until a delta comes.
+        self._start_inputs: dict[Hashable, tuple[int, str]] = {}
+        self._buffered: dict[Hashable, OpenBlock] = {}
         self._sink = sink
         self._choice = sink.choice(0)
-        self._made = 0
-        self._names: dict[str, str] = {}  # of the tools that the provider runs, by the call's id
-        self._said_text = False
+        self._block_count = 0
+        self._server_tool_names: dict[str, str] = {}  # by the call's id
+        self._has_text = False
 
     @property
-    def begun(self) -> bool:
-        """Whether there was any block."""
-        return self._made > 0
+    def has_started(self) -> bool:
+        """Whether any block has started."""
+        return self._block_count > 0
 
     # ------------------------------------------------------------ a block starts and stops
 
     def start(self, index: Any, start: Json) -> None:
-        """A block begins."""
-        label = _label(index)
-        if any(label in there for there in (self.texts, self.thoughts, self.calls, self._given, self._gathered)):
-            self._forget(label)
-            self._sink.warn("block_index_reused", f"a second block starts at index {index!r}; it is a block of its own")
+        """Start a block; ``start`` is the body of its start event."""
+        label = index_key(index)
+        if label in self._open_labels():
+            self._close_at(label)
+            self._sink.warn("block_index_reused", f"a second block at index {index!r} is read as a block of its own")
         tool_use, result, image = start.get("toolUse"), start.get("toolResult"), start.get("image")
         if isinstance(tool_use, dict):
             self._start_call(label, tool_use)
         elif isinstance(result, dict):
-            self._gather(label, "result", {"toolUseId": result.get("toolUseId"), **result})
+            self._open_buffered(label, "server_result", {"toolUseId": result.get("toolUseId"), **result})
         elif isinstance(image, dict):
-            self._gather(label, "image", dict(image))
+            self._open_buffered(label, "image", dict(image))
         elif any(value is not None for value in start.values()):
             self._choice.provider_block(start)
 
     def stop(self, index: Any) -> None:
-        """The wire says that a block is over; a text that never came has a stop, too."""
-        for key in self._forget(_label(index)):
+        """End the blocks at an index; an empty text has a stop event too, and no block."""
+        for key in self._close_at(index_key(index)):
             self._choice.end_block(key)
 
     def end(self) -> None:
-        """The message is over: blocks whose stop never came are settled, but not sealed."""
-        labels = {**self.texts, **self.thoughts, **self.calls, **self._given, **self._gathered}
-        for label in labels:
-            self._forget(label)
+        """Close the blocks of a message that ends without their stop events, without an end of each block."""
+        for label in self._open_labels():
+            self._close_at(label)
 
-    def _forget(self, label: Hashable) -> list[int]:
-        """No more comes at this index: hand over what waits for that; returns the keys of blocks that were open."""
-        keys = [there.pop(label) for there in (self.texts, self.thoughts, self.calls) if label in there]
-        given = self._given.pop(label, None)
-        if given is not None:
-            key, text = given
+    def _open_labels(self) -> dict[Hashable, None]:
+        open_at = (self.text_keys, self.reasoning_keys, self.call_keys, self._start_inputs, self._buffered)
+        return {label: None for blocks in open_at for label in blocks}
+
+    def _close_at(self, label: Hashable) -> list[int]:
+        """Close the blocks at an index, report the data that waited for it, and return the keys to end."""
+        open_keys = (self.text_keys, self.reasoning_keys, self.call_keys)
+        keys = [keys_by_label.pop(label) for keys_by_label in open_keys if label in keys_by_label]
+        start_input = self._start_inputs.pop(label, None)
+        if start_input is not None:
+            key, text = start_input
             self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=key))
             keys.append(key)
-        block = self._gathered.pop(label, None)
+        block = self._buffered.pop(label, None)
         if block is not None:
-            self._hand_over(block)
+            self._report_buffered(block)
             if block.kind == "redacted":
                 keys.append(block.key)
         return keys
 
     def _next_key(self) -> int:
-        self._made += 1
-        return self._made - 1
+        self._block_count += 1
+        return self._block_count - 1
 
-    def _gather(self, label: Hashable, kind: str, raw: Json) -> OpenBlock:
-        block = self._gathered[label] = OpenBlock(self._next_key(), kind, raw)
+    def _open_buffered(self, label: Hashable, kind: _BufferedKind, raw: Json) -> OpenBlock:
+        block = self._buffered[label] = OpenBlock(self._next_key(), kind, raw)
         return block
 
     def _start_call(self, label: Hashable, tool_use: Json) -> None:
-        call_id, name, kind = as_text(tool_use.get("toolUseId")), as_text(tool_use.get("name")), tool_use.get("type")
-        if isinstance(kind, str) and kind.endswith("_tool_use"):  # server_tool_use; Nova says tool_use of a client's
-            self._gather(label, "call", dict(tool_use))
+        call_id, name = as_text(tool_use.get("toolUseId")), as_text(tool_use.get("name"))
+        use_type = tool_use.get("type")
+        if isinstance(use_type, str) and use_type.endswith("_tool_use"):  # server_tool_use; Nova's own calls: tool_use
+            self._open_buffered(label, "server_call", dict(tool_use))
             if call_id is not None:
-                self._names[call_id] = name or ""
+                self._server_tool_names[call_id] = name or ""
             self._choice.server_tool(call_id, name or "", "started")
             return
-        key, given = self._next_key(), tool_use.get("input")
+        key, arguments = self._next_key(), tool_use.get("input")
         self._choice.tool(NormalizedToolChunk("start", call_id, name, key=key))
-        if given:
-            self._given[label] = key, given if isinstance(given, str) else self._written(given)
+        if arguments:
+            self._start_inputs[label] = key, arguments_as_text(arguments, self._sink)
         else:
-            self.calls[label] = key
+            self.call_keys[label] = key
 
-    def _hand_over(self, block: OpenBlock) -> None:
+    def _report_buffered(self, block: OpenBlock) -> None:
         raw, text = block.raw, "".join(block.texts)
-        if block.kind == "call":
-            arguments = _parsed(text) if text else raw.get("input")
-            raw["input"] = arguments if isinstance(arguments, dict) else {}  # else it was cut
+        if block.kind == "server_call":
+            arguments = parse_json_or_text(text) if text else raw.get("input")
+            raw["input"] = arguments if isinstance(arguments, dict) else {}  # truncated arguments are text
             call_id, name = as_text(raw.get("toolUseId")), as_text(raw.get("name")) or ""
             self._choice.server_tool(call_id, name, "arguments", arguments, raw={"toolUse": raw})
-        elif block.kind == "result":
-            call_id, kind = as_text(raw.get("toolUseId")), as_text(raw.get("type")) or ""
+        elif block.kind == "server_result":
+            call_id, result_type = as_text(raw.get("toolUseId")), as_text(raw.get("type")) or ""
             content = [{"text": "".join(item)} if isinstance(item, _TextParts) else item for item in block.items]
             raw["content"] = content
-            name = self._names.get(call_id or "") or kind.removesuffix("_result")
+            name = self._server_tool_names.get(call_id or "") or result_type.removesuffix("_result")
             self._choice.server_tool(call_id, name, "result", content, raw={"toolResult": raw})
         elif block.kind == "redacted":
-            redacted = {"reasoningContent": {"redactedContent": _joined(block.texts)}}
+            redacted = {"reasoningContent": {"redactedContent": _join_base64(block.texts)}}
             self._choice.add_metadata({"opaque": redacted}, block.key)
         elif block.texts or raw.get("source"):
-            if block.texts:
-                raw["source"] = {"bytes": _joined(block.texts)}
-            source = raw["source"] if isinstance(raw["source"], dict) else {}
-            place = source.get("s3Location")
-            url = as_text(place.get("uri")) if isinstance(place, dict) else None
-            media_type = f"image/{as_text(raw.get('format')) or 'png'}"
-            self._choice.file(media_type, as_text(source.get("bytes")), url, raw={"image": raw})
+            self._report_image(block)
 
-    # ------------------------------------------------------------ what a delta brings
+    def _report_image(self, block: OpenBlock) -> None:
+        raw = block.raw
+        if block.texts:
+            raw["source"] = {"bytes": _join_base64(block.texts)}
+        source = raw["source"] if isinstance(raw["source"], dict) else {}
+        location = source.get("s3Location")
+        url = as_text(location.get("uri")) if isinstance(location, dict) else None
+        media_type = f"image/{as_text(raw.get('format')) or 'png'}"
+        self._choice.file(media_type, as_text(source.get("bytes")), url, raw={"image": raw})
+
+    # ------------------------------------------------------------ deltas
 
     def delta(self, index: Any, delta: Json, event: Json) -> None:
-        """Any delta; ``event`` is what is shown where there is no word for it."""
-        label = _label(index)
+        """Read a delta of any kind; ``event`` is reported for a member of an unknown one."""
+        label = index_key(index)
         for name, value in delta.items():
-            if value is not None and not self._piece(label, name, value):
+            if value is not None and not self._read_member(label, name, value):
                 self._sink.unknown(event)
 
-    def _piece(self, label: Hashable, name: str, value: Any) -> bool:
-        """One member of a delta; False where there is no word for it."""
+    def _read_member(self, label: Hashable, name: str, value: Any) -> bool:
+        """Read one member of a delta; return False if it is unknown."""
         if name == "text" and isinstance(value, str):
-            self._emit_text(label, value)
+            if value:
+                self._choice.text(value, self._text_key(label))
         elif name == "toolUse" and isinstance(value, dict):
-            self._arguments(label, value)
+            self._read_arguments(label, value)
         elif name == "reasoningContent" and isinstance(value, dict):
-            return self._think(label, value)
+            return self._read_reasoning(label, value)
         elif name == "citation":
-            if not self._said_text:
+            if not self._has_text:
                 self._choice.text("", self._text_key(label))
             self._choice.citation(value)
         elif name == "toolResult" and isinstance(value, (list, dict)):
-            block = self._gathered.get(label)
-            if block is None or block.kind != "result":
+            block = self._buffered.get(label)
+            if block is None or block.kind != "server_result":
                 return False
             self._add_result(block, value if isinstance(value, list) else [value])
         elif name == "image" and isinstance(value, dict):
@@ -190,154 +216,128 @@ class ContentBlockReader:
         return True
 
     def _text_key(self, label: Hashable) -> int:
-        key = self.texts.get(label)
+        self._has_text = True
+        key = self.text_keys.get(label)
         if key is None:
-            key = self.texts[label] = self._next_key()
-        self._said_text = True
+            key = self.text_keys[label] = self._next_key()
         return key
 
-    def _emit_text(self, label: Hashable, text: str) -> None:
-        if text:
-            self._choice.text(text, self._text_key(label))
-
-    def _arguments(self, label: Hashable, tool_use: Json) -> None:
-        given = tool_use.get("input")
-        text = given if isinstance(given, str) else "" if given is None else self._written(given)
+    def _read_arguments(self, label: Hashable, tool_use: Json) -> None:
+        text = arguments_as_text(tool_use.get("input"), self._sink)
         call_id, name = as_text(tool_use.get("toolUseId")), as_text(tool_use.get("name"))
-        block = self._gathered.get(label)
-        if block is not None and block.kind == "call":
-            self._keep(block, text)
+        block = self._buffered.get(label)
+        if block is not None and block.kind == "server_call":
+            self._buffer(block, text)
             return
-        if label in self._given and text:  # the input of the start does not count: deltas bring it
-            self.calls[label], _ = self._given.pop(label)
-        if call_id and name and label not in self.calls and label not in self._given:
+        if label in self._start_inputs and text:  # the input of the start does not count once deltas come
+            self.call_keys[label], _ = self._start_inputs.pop(label)
+        if call_id and name and label not in self.call_keys and label not in self._start_inputs:
             self._start_call(label, {**tool_use, "input": None})
             call_id = name = None
         if text or call_id:
-            # One that belongs to no call goes on all the same: the accumulator decides, and says so.
-            key = self.calls.get(label, ("index", label))
+            # A delta without a call is passed on too: the accumulator assigns it or warns.
+            key = self.call_keys.get(label, ("index", label))
             self._choice.tool(NormalizedToolChunk("delta", call_id, name, arguments_delta=text, key=key))
 
-    def _think(self, label: Hashable, thought: Json) -> bool:
-        if isinstance(thought.get("reasoningText"), dict):  # as in a whole block
-            thought = {**thought, **thought["reasoningText"]}
-        text, signature, redacted = thought.get("text"), thought.get("signature"), thought.get("redactedContent")
-        known = False
-        if isinstance(text, str) or (isinstance(signature, str) and signature):
-            known = True
-            key = self.thoughts.get(label)
+    def _read_reasoning(self, label: Hashable, reasoning: Json) -> bool:
+        if isinstance(reasoning.get("reasoningText"), dict):  # as in a complete block
+            reasoning = {**reasoning, **reasoning["reasoningText"]}
+        text, signature = reasoning.get("text"), reasoning.get("signature")
+        has_signature = isinstance(signature, str) and bool(signature)
+        if isinstance(text, str) or has_signature:
+            key = self.reasoning_keys.get(label)
             if key is None:
-                key = self.thoughts[label] = self._next_key()
-                self._choice.reasoning("", "text", key)  # it may be only a signature
+                key = self.reasoning_keys[label] = self._next_key()
+                self._choice.reasoning("", "text", key)  # opens a block that may be only a signature
             if isinstance(text, str) and text:
                 self._choice.reasoning(text, "text", key)
-            if isinstance(signature, str) and signature:
+            if has_signature:
                 self._choice.add_metadata({"signature": signature}, key)
-        if isinstance(redacted, str) and redacted:
-            known = True
-            block = self._gathered.get(label)
-            if block is None or block.kind != "redacted":
-                if block is not None:
-                    self._hand_over(block)
-                block = self._gather(label, "redacted", {})
-                self._choice.reasoning("", "text", block.key)
-            self._keep(block, redacted)
-        return known
+        redacted = reasoning.get("redactedContent")
+        if not isinstance(redacted, str) or not redacted:
+            return isinstance(text, str) or has_signature
+        block = self._buffered.get(label)
+        if block is None or block.kind != "redacted":
+            if block is not None:
+                self._report_buffered(block)
+            block = self._open_buffered(label, "redacted", {})
+            self._choice.reasoning("", "text", block.key)
+        self._buffer(block, redacted)
+        return True
 
     def _add_result(self, block: OpenBlock, items: list[Any]) -> None:
         for number, item in enumerate(items):
             text = item["text"] if isinstance(item, dict) and item.keys() == {"text"} else None
             if not isinstance(text, str):
                 block.items.append(item)
-                self._count(block, 1)
+                self._add_size(block, 1)
                 continue
             if number or not block.items or not isinstance(block.items[-1], _TextParts):
                 block.items.append(_TextParts())
-            block.items[-1].append(text)  # a result's text goes on from delta to delta
-            self._count(block, len(text))
+            block.items[-1].append(text)  # a delta's first text continues the last text of the result
+            self._add_size(block, len(text))
 
     def _add_image(self, label: Hashable, image: Json) -> bool:
-        block = self._gathered.get(label)
+        block = self._buffered.get(label)
         source = image.get("source")
         if block is None or block.kind != "image" or not isinstance(source, dict):
             return False
         data = source.get("bytes")
         if isinstance(data, str):
-            self._keep(block, data)
+            self._buffer(block, data)
         else:
             block.raw["source"] = source
         return True
 
-    def _keep(self, block: OpenBlock, text: str) -> None:
+    def _buffer(self, block: OpenBlock, text: str) -> None:
         block.texts.append(text)
-        self._count(block, len(text))
+        self._add_size(block, len(text))
 
-    def _count(self, block: OpenBlock, size: int) -> None:
+    def _add_size(self, block: OpenBlock, size: int) -> None:
         block.size += size
-        if block.size > KEPT:
+        if exceeds_buffer_limit(block.size, self._sink):
             block.texts.clear()
             block.items.clear()
-            self._sink.fail(StreamError("limit_exceeded", f"one block passed {KEPT} characters"))
-
-    def _written(self, value: Any) -> str:
-        try:
-            return compact_json(value)
-        except (RecursionError, TypeError, ValueError):
-            self._sink.fail(StreamError("limit_exceeded", "a call's input is nested too deeply"))
-            return ""
 
     # ------------------------------------------------------------ blocks of a message that was not streamed
 
-    def whole(self, index: int, block: Json) -> None:
-        """A whole content block, said as the stream would have said it."""
+    def read_complete(self, index: int, block: Json) -> None:
+        """Read a complete content block; the sink gets the same calls as from a stream."""
         for name, value in block.items():
             if name == "toolUse" and isinstance(value, dict):
-                self.start(index, {name: {key: item for key, item in value.items() if key != "input"}})
-                self._arguments(index, {"input": value.get("input")})
+                self.start(index, {name: _without(value, "input")})
+                self._read_arguments(index, {"input": value.get("input")})
             elif name == "toolResult" and isinstance(value, dict):
-                self.start(index, {name: {key: item for key, item in value.items() if key != "content"}})
-                self._piece(index, name, value.get("content") or [])
+                self.start(index, {name: _without(value, "content")})
+                self._read_member(index, name, value.get("content") or [])
             elif name == "image" and isinstance(value, dict):
-                self.start(index, {name: {key: item for key, item in value.items() if key != "source"}})
-                self._piece(index, name, value)
+                self.start(index, {name: _without(value, "source")})
+                self._read_member(index, name, value)
             elif name == "citationsContent" and isinstance(value, dict):
-                for piece in _dicts(value.get("content")):
-                    self._piece(index, "text", piece.get("text"))
+                for part in _dicts(value.get("content")):
+                    self._read_member(index, "text", part.get("text"))
                 for citation in _dicts(value.get("citations")):
-                    self._piece(index, "citation", citation)
-            elif name in ("text", "reasoningContent") and self._piece(index, name, value):
+                    self._read_member(index, "citation", citation)
+            elif name in ("text", "reasoningContent") and self._read_member(index, name, value):
                 continue
             elif value is not None:
                 self._choice.provider_block({name: value})
         self.stop(index)
 
 
-def _label(index: Any) -> Hashable:
-    label: Hashable = index
-    if index is None or index.__class__ is int:
-        return label
-    try:
-        return compact_json(index)
-    except (RecursionError, TypeError, ValueError):
-        return "?"
+def _without(body: Json, name: str) -> Json:
+    return {key: value for key, value in body.items() if key != name}
 
 
 def _dicts(value: Any) -> list[Json]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _joined(pieces: list[str]) -> str:
-    """Base64 that came in pieces, each of which is base64 of its own."""
-    if len(pieces) > 1:
+def _join_base64(parts: list[str]) -> str:
+    """Join parts that are separately base64 into one base64 text; join any other parts as text."""
+    if len(parts) > 1:
         try:
-            return b64encode(b"".join(b64decode(piece, validate=True) for piece in pieces)).decode()
+            return b64encode(b"".join(b64decode(part, validate=True) for part in parts)).decode()
         except ValueError:
             pass
-    return "".join(pieces)
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return read_json(text)
-    except (ValueError, RecursionError):
-        return text
+    return "".join(parts)

@@ -2,11 +2,11 @@
 
 What the API refuses, and where it says so, decides the form: roles alternate and a user begins; all results of a batch
 stand in the one user message behind their calls
-(https://docs.aws_errors.amazon.com/bedrock/latest/userguide/tool-use-inference-call.html); no text is blank
+(https://docs.aws.amazon.com/bedrock/latest/userguide/tool-use-inference-call.html); no text is blank
 (langchain-ai/langchain-aws#403); nothing follows the calls of an assistant message, and none is reasoning alone, for
 newer models take either for a prefilled answer (NousResearch/hermes-agent#108200, #105780); images and documents are a
 user's only, and a document needs a text beside it
-(https://docs.aws_errors.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html). Reasoning goes back with its
+(https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html). Reasoning goes back with its
 signature or encrypted, as it came, and only to this wire: some models refuse what is unsigned, none misses what was
 left out (langchain-ai/langchain-aws#1229).
 
@@ -32,41 +32,39 @@ from streamkit.history.content import (
     ToolResponseBlock,
 )
 from streamkit.providers.bedrock_converse.media import as_text, media_part, result_content
-from streamkit.providers.bedrock_converse.schema import FAMILY, Json
-from streamkit.providers.message_ids import MessageIds
-from streamkit.providers.provider import IdPolicy, ToolChoice
-from streamkit.providers.rendered import RenderedMessages
+from streamkit.providers.bedrock_converse.schema import Json
+from streamkit.providers.message_renderer import AlternatingRenderer
+from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
 from streamkit.providers.strict import BEDROCK
-from streamkit.providers.tool_result_media import convert_or_describe
+from streamkit.providers.tool_result_media import Media, convert_or_describe
 from streamkit.tools import Tool, strict_parameters
 
-__all__ = ["render", "render_request"]
+__all__ = ["build_request", "convert_media", "render_messages"]
 
-_ROLES = {"human": "user", "tool": "user", "ai": "assistant"}
-_ILLEGAL_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _CHOICES: dict[str, Json] = {"auto": {"auto": {}}, "required": {"any": {}}}
 
 
-def render(contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedMessages:
+def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
     """The thread in Converse's form, its system text apart.
 
     Args:
         contents: the conversation.
+        traits: the target's.
         ids: ``origin`` gives a call of this wire its own id back; else every id is made from the canonical one.
 
     Raises:
         UnsupportedContent: a person's image or file is in a form that the API does not take.
     """
-    thread = _rendered(contents, ids)
-    return RenderedMessages(thread.messages, "\n\n".join(thread.system) or None, thread.changes)
+    return ConverseRenderer(traits, ids).render(contents)
 
 
-def render_request(
-    contents: Sequence[Content],
+def build_request(
+    rendered: RenderedMessages,
+    traits: Traits,
     *,
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
-    ids: IdPolicy | None = None,
+    stream: bool = True,
 ) -> Json:
     """The body's fields that the conversation decides; whether it is streamed is said by the request's path.
 
@@ -77,19 +75,16 @@ def render_request(
 
     Raises:
         UsageError: a strict tool's schema cannot be had.
-        UnsupportedContent: as ``render``.
     """
-    thread = _rendered(contents, ids)
-    body: Json = {}
-    if thread.system:
-        body["system"] = [{"text": text} for text in thread.system]
-    body["messages"] = thread.messages
+    body: Json = dict(rendered.request_fields)
+    body[traits.messages_field] = rendered.messages
+    called, served = _called_tools(rendered.messages)
     strict = strict_parameters(tools, BEDROCK)
     specs = [_spec(tool.name, tool.description, tool.parameters, strict.get(tool.name)) for tool in tools]
     if not specs:
         gone = "A tool of the conversation so far. It cannot be called any more."
-        specs = [_spec(name, gone, {"type": "object"}) for name in thread.called]
-    specs += [{"systemTool": {"name": name}} for name in thread.served]
+        specs = [_spec(name, gone, {"type": "object"}) for name in called]
+    specs += [{"systemTool": {"name": name}} for name in served]
     if specs:
         body["toolConfig"] = {"tools": specs}
         if tools and tool_choice is not None and tool_choice != "none":
@@ -105,54 +100,35 @@ def _spec(name: str, description: str, parameters: Json, strict: Json | None = N
     return {"toolSpec": {"name": name, **described, "inputSchema": {"json": strict}, "strict": True}}
 
 
-def _rendered(contents: Sequence[Content], ids: IdPolicy | None) -> MessageRenderer:
-    thread = MessageRenderer(ids)
-    for content in contents:
-        thread.add(content)
-    thread.finish()
-    return thread
+def _called_tools(messages: Sequence[Json]) -> tuple[list[str], list[str]]:
+    """Return the names of the tools that messages call, each once: those of the client, those that the service runs."""
+    called: dict[str, None] = {}
+    served: dict[str, None] = {}
+    for message in messages:
+        parts = message.get("content")
+        for part in parts if isinstance(parts, list) else ():
+            use = part.get("toolUse") if isinstance(part, dict) else None
+            if isinstance(use, dict) and isinstance(use.get("name"), str):
+                (called if _is_call(part) else served)[use["name"]] = None
+    return list(called), list(served)
 
 
-class MessageRenderer:
-    """The messages as they grow."""
+class ConverseRenderer(AlternatingRenderer[Traits]):
+    """Renders history as Converse messages."""
 
-    def __init__(self, ids: IdPolicy | None) -> None:
-        self.messages: list[Json] = []
-        self.system: list[str] = []
-        self.changes: list[str] = []
-        self.called: list[str] = []  # names of the tools that were called, each once
-        self.served: list[str] = []  # of the provider's own tools whose calls go back, each once
-        self._ids = MessageIds("bedrock", FAMILY, ids)
-
-    def add(self, content: Content) -> None:
-        """The next message of the conversation."""
-        if content.speaker == "system":
-            self._add_system(content)
-            return
-        role = _ROLES.get(content.speaker)
-        if role is None:
-            self._change(f"a message of the unknown speaker {content.speaker!r} was left out")
-            return
-        for block in content.blocks:
-            if isinstance(block, ToolResponseBlock):
-                self._push("user", [self._result(block)])
-            elif content.speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
-                shown = convert_or_describe(block, media_part, self.changes, "Bedrock")
-                self._push(role, [{"text": shown} if isinstance(shown, str) else shown])
-            elif role == "user":
-                self._push(role, self._said(block))
-            else:
-                self._push(role, self._answered(block))
+    illegal_in_name = re.compile(r"[^a-zA-Z0-9_-]")
 
     def finish(self) -> None:
         """What concerns the thread as a whole."""
-        given, self.messages = self.messages, []
-        for message in given:
+        if self.system:
+            self.request_fields["system"] = [{"text": text} for text in self.system]
+        messages, self.messages = self.messages, []
+        for message in messages:
             parts = message["content"]
             if message["role"] == "assistant" and all("reasoningContent" in part for part in parts):
-                self._change("an answer of nothing but reasoning was left out: it would be taken for a prefilled one")
+                self.report("an answer of nothing but reasoning was left out: it would be taken for a prefilled one")
             else:
-                self._push(message["role"], parts)
+                self.push(message["role"], parts, self.contents_of(message))
         calls: list[str] = []
         for message in self.messages:
             if message["role"] == "assistant":
@@ -162,31 +138,7 @@ class MessageRenderer:
                 message["content"].sort(key=lambda part: _place(part, calls))
                 self._accompany_documents(message["content"])
         self._trim_end()
-        if self.messages and self.messages[0]["role"] != "user":
-            self.messages.insert(0, {"role": "user", "content": [{"text": "(continued)"}]})
-            self._change("a user message '(continued)' was put in front: the first message must be a user's")
-
-    def _change(self, sentence: str) -> None:
-        if sentence not in self.changes:
-            self.changes.append(sentence)
-
-    def _push(self, role: str, parts: list[Json]) -> None:
-        if not parts:
-            return
-        if self.messages and self.messages[-1]["role"] == role:
-            self.messages[-1]["content"].extend(parts)
-        else:
-            self.messages.append({"role": role, "content": list(parts)})
-
-    def _add_system(self, content: Content) -> None:
-        if self.messages:
-            self._change("a system message from within the conversation was moved to the system text")
-        for block in content.blocks:
-            if isinstance(block, TextBlock):
-                if block.text.strip():
-                    self.system.append(block.text)
-            else:
-                self._change(f"a block of type {block.type!r} in a system message was left out")
+        self.begin_with_user({"text": "(continued)"})
 
     # ------------------------------------------------------------ a message as a whole
 
@@ -199,7 +151,7 @@ class MessageRenderer:
         late = {place for place, part in enumerate(parts) if place > first and (_is_text(part) or place > last)}
         if not late:
             return parts
-        self._change("what followed a call in its message was moved before it")
+        self.report("what followed a call in its message was moved before it")
         behind = [part for place, part in enumerate(parts) if place >= first and place not in late]
         return [*parts[:first], *(parts[place] for place in sorted(late)), *behind]
 
@@ -216,47 +168,55 @@ class MessageRenderer:
                 names.add(part["document"]["name"])
         if any("document" in part for part in parts) and not any("text" in part for part in parts):
             parts.append({"text": "(see the document)"})
-            self._change("a text was put beside a document: the API wants one")
+            self.report("a text was put beside a document: the API wants one")
 
     def _trim_end(self) -> None:
         part = self.messages[-1]["content"][-1] if self.messages and self.messages[-1]["role"] == "assistant" else {}
         if isinstance(part.get("text"), str) and part["text"] != part["text"].rstrip():
             part["text"] = part["text"].rstrip()
-            self._change("white space at the end of the last assistant text was cut off")
+            self.report("white space at the end of the last assistant text was cut off")
 
     # ------------------------------------------------------------ what people and tools say
 
-    def _said(self, block: Block) -> list[Json]:
+    def user_parts(self, block: Block) -> list[Json]:
+        """See ``AlternatingRenderer``."""
         if isinstance(block, TextBlock):
             return self._text(block)
         if isinstance(block, (ImageBlock, FileBlock)):
             return [media_part(block)]
-        self._change(f"a block of type {block.type!r} in a user message was left out")
+        self.report(f"a block of type {block.type!r} in a user message was left out")
         return []
+
+    def tool_media_part(self, block: Media) -> Json:
+        """See ``AlternatingRenderer``."""
+        part = convert_or_describe(block, media_part, self.changes, "Bedrock")
+        return {"text": part} if isinstance(part, str) else part
 
     def _text(self, block: TextBlock) -> list[Json]:
         if not block.text.strip():
             if block.text:
-                self._change("a text of nothing but white space was left out")
+                self.report("a text of nothing but white space was left out")
             return []
         citations = block.metadata.get("citations")
-        if isinstance(citations, list) and citations and _is_own(block):
+        if isinstance(citations, list) and citations and self.is_own(block):
             return [{"citationsContent": {"content": [{"text": block.text}], "citations": citations}}]
         return [{"text": block.text}]
 
-    def _result(self, block: ToolResponseBlock) -> Json:
-        result: Json = {"toolUseId": self._ids.result_id(block)}
+    def result_parts(self, block: ToolResponseBlock) -> list[Json]:
+        """See ``AlternatingRenderer``."""
+        result: Json = {"toolUseId": self.ids.result_id(block)}
         if block.error is not None or block.status not in (None, "completed"):
             said = block.error or as_text(block.result)
             result["content"] = [{"text": said if said.strip() else f"The call did not complete: {block.status}."}]
             result["status"] = "error"
         else:
             result["content"] = result_content(block.result, self.changes)
-        return {"toolResult": result}
+        return [{"toolResult": result}]
 
     # ------------------------------------------------------------ what the model said
 
-    def _answered(self, block: Block) -> list[Json]:
+    def assistant_parts(self, block: Block) -> list[Json]:
+        """See ``AlternatingRenderer``."""
         if isinstance(block, TextBlock):
             return self._text(block)
         if isinstance(block, ToolCallBlock):
@@ -266,49 +226,40 @@ class MessageRenderer:
         if isinstance(block, (ServerToolBlock, OpaqueBlock)):
             raw: list[Any] = block.raw if isinstance(block, ServerToolBlock) else [block.raw]
             parts = [part for part in raw if isinstance(part, dict) and part]
-            if _is_own(block) and parts:
-                uses = [use for part in parts if isinstance(use := part.get("toolUse"), dict)]
-                names = [name for use in uses if isinstance(name := use.get("name"), str)]
-                self.served += [name for name in dict.fromkeys(names) if name not in self.served]
+            if self.is_own(block) and parts:
                 return parts
             what = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else "a provider's block"
-            self._change(f"{what} was left out: it can go back only to the provider that made it")
+            self.report(f"{what} was left out: it can go back only to the provider that made it")
             return []
-        self._change(f"a block of type {block.type!r} in an assistant message was left out")
+        self.report(f"a block of type {block.type!r} in an assistant message was left out")
         return []
 
     def _reasoning(self, block: ReasoningBlock) -> list[Json]:
-        if not _is_own(block):
-            self._change("reasoning of another provider was left out: it has no signature of this one's")
+        if not self.is_own(block):
+            self.report("reasoning of another provider was left out: it has no signature of this one's")
             return []
         if isinstance(block.opaque, dict) and "reasoningContent" in block.opaque:
             return [block.opaque]
         signature = block.signature or block.metadata.get("signature")
         if isinstance(signature, str) and signature:
             return [{"reasoningContent": {"reasoningText": {"text": block.text, "signature": signature}}}]
-        self._change("reasoning without a signature was left out: not every model takes it back")
+        self.report("reasoning without a signature was left out: not every model takes it back")
         return []
 
     def _call(self, block: ToolCallBlock) -> Json:
-        name = _ILLEGAL_IN_NAME.sub("_", block.name)[:64] or "unnamed"
-        if name != block.name:
-            self._change(f"the tool name {block.name!r} was written {name!r}: it has characters that are refused")
-        if name not in self.called:
-            self.called.append(name)
-        arguments = block.parameters
-        if not isinstance(arguments, dict):
-            self._change(f"the free text of a call of {block.name!r} was put into an object")
-            arguments = {"input": arguments}
-        return {"toolUse": {"toolUseId": self._ids.call_id(block), "name": name, "input": arguments}}
-
-
-def _is_own(block: Block) -> bool:
-    return block.metadata.get("provider") in FAMILY
+        arguments = self.arguments_object(block.parameters, block.name)
+        return {
+            "toolUse": {
+                "toolUseId": self.ids.call_id(block),
+                "name": self.tool_name(block.name),
+                "input": arguments,
+            }
+        }
 
 
 def _is_call(part: Json) -> bool:
     """Whether a part is a call of the client's, not of a tool that the service runs."""
-    return "toolUse" in part and "type" not in part["toolUse"]
+    return isinstance(part.get("toolUse"), dict) and "type" not in part["toolUse"]
 
 
 def _is_text(part: Json) -> bool:
@@ -321,3 +272,12 @@ def _place(part: Json, calls: list[str]) -> int:
     if result is None:
         return len(calls) + 1
     return calls.index(result["toolUseId"]) if result["toolUseId"] in calls else len(calls)
+
+
+def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
+    """Return an image or a file as a part.
+
+    Raises:
+        UnsupportedContent: the API does not accept it in this form.
+    """
+    return media_part(block)

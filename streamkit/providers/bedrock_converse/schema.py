@@ -1,6 +1,7 @@
-"""The vocabulary of Bedrock's ConverseStream.
+"""The wire format of Bedrock's ConverseStream: the types of its events.
 
-https://docs.aws_errors.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html. A message is numbered blocks::
+https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html. A message is a list of indexed
+blocks::
 
     messageStart         {role}
     contentBlockStart    {contentBlockIndex, start: {toolUse | toolResult | image}}      text and reasoning have none
@@ -9,33 +10,43 @@ https://docs.aws_errors.amazon.com/bedrock/latest/APIReference/API_runtime_Conve
     messageStop          {stopReason, additionalModelResponseFields}
     metadata             {usage, metrics, trace}                                         follows messageStop
 
-Each event is a frame of that name. boto3 gives the same as ``{name: body}``, with binary values as bytes where the JSON
-has base64. Every body also has ``p``, padding of random length that says nothing.
+Each event is a frame of that name. boto3 yields the same as ``{name: body}``, with binary values as bytes where the
+JSON has base64. Every body also has ``p``, padding of random length without meaning.
 
-Only the hot event is a struct; leaves are ``Any`` because gateways that imitate the API send other types. This file
-knows the wire alone: nothing of sinks, history or requests.
+Only the frequent event is a struct. Its leaves are ``Any`` because gateways that imitate the API send other types. This
+module must not depend on sinks, history or requests.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from streamkit.calls import FinishReason
 
-__all__ = ["DECODER", "FAMILY", "STOP_REASONS", "WORDS", "BlockDelta", "Delta", "Json", "Thought", "ToolInput"]
+__all__ = [
+    "DECODER",
+    "FAMILY",
+    "FINISH_REASONS",
+    "PREFERRED_NAMES",
+    "BlockDelta",
+    "Delta",
+    "Json",
+    "ReasoningDelta",
+    "ToolUseDelta",
+]
 
 Json: TypeAlias = dict[str, Any]
 
-#: Providers whose blocks go back to this one unchanged. A Claude's signature is good on Anthropic's own wires too, but
-#: behind this one stand other vendors' models that refuse it, and which one does is not known here.
+#: Providers whose blocks are sent back to this one unchanged. A Claude's signature is valid on Anthropic's own wires
+#: too, but this service also runs other vendors' models, which refuse it, and the messages do not name the model.
 FAMILY = frozenset({"bedrock_converse"})
 
-#: The service's word for why the model stopped, and what it means. The last two are not its own but Claude's, for
-#: gateways that imitate the API over Anthropic's.
-STOP_REASONS: dict[str, FinishReason] = {
+#: The neutral reason of each ``stopReason``. The last two are not the service's but Claude's, for gateways that imitate
+#: the API over Anthropic's.
+FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
@@ -49,28 +60,19 @@ STOP_REASONS: dict[str, FinishReason] = {
     "pause_turn": "pause",
 }
 
-#: The way back, for the emitted stream; an ``error`` is an exception instead.
-WORDS: dict[FinishReason, str] = {
-    "stop": "end_turn",
-    "tool_calls": "tool_use",
-    "length": "max_tokens",
-    "content_filter": "content_filtered",
-    "refusal": "refusal",
-    "pause": "pause_turn",
-    "error": "malformed_model_output",
-    "other": "other",
-}
+#: The names that the inverse of ``FINISH_REASONS`` has instead of the table's first.
+PREFERRED_NAMES: Final[dict[FinishReason, str]] = {"content_filter": "content_filtered"}
 
 
-class ToolInput(Struct, gc=False, rename="camel"):
-    """A piece of a call's argument text."""
+class ToolUseDelta(Struct, gc=False, rename="camel"):
+    """An increment of a call's argument text."""
 
     input: Any = None
-    tool_use_id: Any = None  #: not in the vocabulary; gateways that leave the start out have it here
+    tool_use_id: Any = None  #: not in the service's schema; gateways that send no start have it here
 
 
-class Thought(Struct, gc=False, rename="camel"):
-    """A piece of reasoning; one member is there."""
+class ReasoningDelta(Struct, gc=False, rename="camel"):
+    """An increment of reasoning; one member is set."""
 
     text: Any = None
     signature: Any = None
@@ -78,11 +80,11 @@ class Thought(Struct, gc=False, rename="camel"):
 
 
 class Delta(Struct, gc=False, rename="camel"):
-    """What a ``contentBlockDelta`` brings, as far as the short path reads it; one member is there."""
+    """The increment of a ``contentBlockDelta``, as far as the fast path reads it; one member is set."""
 
     text: Any = None
-    tool_use: ToolInput | None = None
-    reasoning_content: Thought | None = None
+    tool_use: ToolUseDelta | None = None
+    reasoning_content: ReasoningDelta | None = None
 
 
 class BlockDelta(Struct, gc=False, rename="camel"):

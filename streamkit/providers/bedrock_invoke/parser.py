@@ -1,8 +1,8 @@
-"""InvokeModelWithResponseStream to Anthropic's events, and those to Anthropic's parser.
+"""The parser of InvokeModelWithResponseStream: Anthropic's events in Amazon's frames.
 
-A frame ``chunk`` is ``{"bytes": base64 of one event, "p": padding}``, and as boto3 gives it
-``{"chunk": {"bytes": b"..."}}``. Events that were unpacked before, and a message that was not streamed, are read as
-they are. It knows the wrapping, and nothing of what stands in it.
+A frame ``chunk`` is ``{"bytes": base64 of one event, "p": padding}``, and as boto3 yields it
+``{"chunk": {"bytes": b"..."}}``. Events that are already unpacked, and a message that was not streamed, are read
+directly. This module unpacks events and passes them to Anthropic's parser; it must not depend on their contents.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import msgspec
 from msgspec import Struct
 
 from streamkit.calls import StreamError
-from streamkit.providers import anthropic, aws_errors
-from streamkit.providers.decoding import excerpt, read_json
-from streamkit.providers.provider import Sink
+from streamkit.providers import aws_errors
+from streamkit.providers.anthropic import parser as anthropic_parser
+from streamkit.providers.decoding import excerpt
+from streamkit.providers.provider import Sink, Traits
 
-__all__ = ["BedrockInvokeParser"]
+__all__ = ["BedrockInvokeParser", "create_parser"]
 
 
 class InvokeChunk(Struct, gc=False):
@@ -30,16 +31,21 @@ class InvokeChunk(Struct, gc=False):
 _decode = msgspec.json.Decoder(InvokeChunk).decode
 
 
+def create_parser(sink: Sink, traits: Traits) -> BedrockInvokeParser:
+    """Return a parser for one turn that reports to ``sink``."""
+    return BedrockInvokeParser(sink)
+
+
 class BedrockInvokeParser:
-    """Reads one stream of Anthropic's events in Amazon's frames."""
+    """A parser of one stream of Anthropic's events in Amazon's frames."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._inner = anthropic.AnthropicParser(sink)
+        self._inner = anthropic_parser.AnthropicParser(sink)
         self._inner_frame = self._inner.frame
 
     def frame(self, name: bytes, data: bytes) -> None:
-        """One frame; without a name, a chunk or an event as JSON."""
+        """Read one frame; one without a name is a chunk or an event as JSON."""
         if name == b"chunk":
             try:
                 event = a2b_base64(_decode(data).bytes)
@@ -51,34 +57,36 @@ class BedrockInvokeParser:
             self._parse_slow(name, data)
 
     def chunk(self, data: dict[str, Any]) -> None:
-        """One chunk as boto3 gives it, or one of Anthropic's events, or a whole message."""
-        known = False
+        """Read one chunk as boto3 yields it, one of Anthropic's events, or a complete message."""
+        is_frame = False
         for name, body in data.items():
             if name == "chunk" and "type" not in data:
-                known = True
-                self._unwrap(body)
+                is_frame = True
+                self._unpack(body)
             elif aws_errors.is_exception(name):
-                known = True
+                is_frame = True
                 self._sink.fail(aws_errors.to_stream_error(name, body))
-        if known:
+        if is_frame:
             return
-        failure = aws_errors.failed_body(data)
-        if failure is not None:
-            self._sink.fail(failure)
+        error = aws_errors.error_of_body(data)
+        if error is not None:
+            self._sink.fail(error)
         else:
             self._inner.chunk(data)
 
     def end(self) -> None:
-        """The stream is over."""
+        """Finalize the blocks that have no stop event when the stream ends."""
         self._inner.end()
 
-    def _unwrap(self, body: Any) -> None:
+    def _unpack(self, body: Any) -> None:
         packed = body.get("bytes") if isinstance(body, dict) else None
         if isinstance(packed, str):
             try:
                 packed = a2b_base64(packed)
             except ValueError:
-                self._sink.fail(StreamError("protocol_error", "a chunk's bytes are no base64", excerpt(packed)))
+                self._sink.fail(
+                    StreamError("protocol_error", "a chunk's bytes are not valid base64", raw=excerpt(packed))
+                )
                 return
         if isinstance(packed, (bytes, bytearray)):
             self._inner_frame(b"", bytes(packed))
@@ -86,20 +94,11 @@ class BedrockInvokeParser:
             self._sink.unknown({"chunk": body})
 
     def _parse_slow(self, name: bytes, data: bytes) -> None:
-        failure = aws_errors.failure_of_frame(name, data)
-        if failure is not None:
-            self._sink.fail(failure)
-            return
-        try:
-            raw = read_json(data) if data else {}
-        except RecursionError:
-            self._sink.fail(StreamError("limit_exceeded", "a frame's JSON is nested too deeply", excerpt(data)))
-            return
-        except ValueError as error:
-            self._sink.fail(StreamError("protocol_error", f"a frame is no JSON ({error})", excerpt(data)))
-            return
-        if name == b"chunk":
-            self._unwrap(raw)
+        raw, error = aws_errors.read_frame(name, data)
+        if error is not None:
+            self._sink.fail(error)
+        elif name == b"chunk":
+            self._unpack(raw)
         elif name:
             self._sink.unknown({name.decode("utf-8", "replace"): raw})
         elif isinstance(raw, dict):

@@ -10,17 +10,20 @@ from collections.abc import Iterator
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.history import Block, Content, ReasoningBlock, TextBlock, ToolCallBlock
-from streamkit.ids import TargetIds
 from streamkit.providers.cohere.schema import NAME, WORDS, Json
 from streamkit.providers.decoding import compact_json
+from streamkit.providers.provider import Traits
+from streamkit.target_ids import DEFAULT_ID_RULE, TargetIds
 
-__all__ = ["emit"]
+__all__ = ["emit", "error_body"]
 
 
 def emit(
     content: Content,
+    traits: Traits,
     *,
     response_id: str,
+    model: str,
     finish: FinishReason | None = None,
     usage: Usage | None = None,
     delta_size: int = 16,
@@ -58,7 +61,7 @@ class _Answer:
         self._piece = delta_size
         self._contents = 0
         self._citations = 0
-        self._ids = TargetIds("openai_chat")
+        self._ids = TargetIds(DEFAULT_ID_RULE)
 
     def events(self, block: Block) -> Iterator[Json]:
         if isinstance(block, TextBlock):
@@ -124,3 +127,8 @@ def _usage(usage: Usage) -> Json:
     billed = {name: count for name, count in tokens.items() if name != "reasoning_tokens"}
     cached = {} if usage.cache_read_tokens is None else {"cached_tokens": usage.cache_read_tokens}
     return {"billed_units": billed, "tokens": tokens, **cached}
+
+
+def error_body(status: int, message: str) -> Json:
+    """Return the body with which the API answers a bad request."""
+    return {"message": message}

@@ -17,7 +17,6 @@ a result stays one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.history import (
@@ -31,22 +30,20 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import ResultPart
-from streamkit.ids import TargetIds
-from streamkit.providers.cohere.schema import NAME, Json
+from streamkit.providers.cohere.schema import Json
 from streamkit.providers.decoding import compact_json
-from streamkit.providers.provider import IdPolicy, ToolChoice
-from streamkit.providers.rendered import RenderedMessages
+from streamkit.providers.message_renderer import RoleRenderer, result_text
+from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
 from streamkit.providers.tool_result_media import (
     Media,
     caption,
     convert_parts,
-    followup_user_blocks,
     result_parts,
     split_text_and_media,
 )
 from streamkit.tools import StrictProfile, Tool, strict_parameters
 
-__all__ = ["render", "render_request"]
+__all__ = ["build_request", "convert_media", "render_messages"]
 
 # https://docs.cohere.com/docs/structured-outputs#parameter-types-support and .../tool-use-parameter-types (read
 # 2026-11): one switch for the request; no range of a number or a length; these formats; patterns without ^ and $, which
@@ -60,27 +57,28 @@ _STRICT = StrictProfile(
 )
 
 
-def render(contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedMessages:
+def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
     """History as Cohere's messages.
 
     Args:
         contents: the conversation.
+        traits: the target's.
         ids: ``origin`` gives a call that goes back its own id; else every id is made from the canonical one. Cohere
             states no rule for ids; they are made as OpenAI's are.
 
     Raises:
         UnsupportedContent: an image or a file of a person is in a form that a message does not take.
     """
-    return MessageRenderer(ids).of(contents)
+    return CohereRenderer(traits, ids).render(contents)
 
 
-def render_request(
-    contents: Sequence[Content],
+def build_request(
+    rendered: RenderedMessages,
+    traits: Traits,
     *,
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
-    ids: IdPolicy | None = None,
 ) -> Json:
     """The fields of the request's body that the conversation decides.
 
@@ -89,9 +87,8 @@ def render_request(
 
     Raises:
         UsageError: ``tool_choice`` asks for a tool that is not there, or a strict tool's schema cannot be had.
-        UnsupportedContent: as ``render``.
     """
-    body: Json = {"messages": render(contents, ids=ids).messages}
+    body: Json = {traits.messages_field: rendered.messages}
     offered, choice = _choice(tool_choice, list(tools))
     if offered:
         strict = strict_parameters(offered, _STRICT)
@@ -127,103 +124,57 @@ def _tool(tool: Tool, parameters: Json) -> Json:
     return {"type": "function", "function": {**function, "parameters": parameters}}
 
 
-class MessageRenderer:
-    """One rendering: the messages so far, the ids in use, what was left out."""
+class CohereRenderer(RoleRenderer[Traits]):
+    """Renders history as Cohere's messages."""
 
-    def __init__(self, ids: IdPolicy | None) -> None:
-        self._ids = TargetIds("openai_chat")
-        self._origin = ids == "origin"
-        self._rendered = RenderedMessages()
+    def __init__(self, traits: Traits, ids: IdPolicy | None = None) -> None:
+        super().__init__(traits, ids)
         self._order: dict[str, int] = {}  # wire id of each call of the last assistant message, to its place
-        self._waiting: dict[str, list[str]] = {}  # of the last round: wire ids without a result, by the id in history
-        self._times: dict[str, int] = {}  # how many calls of the thread have an id
         self._names: dict[str, str] = {}  # of the tool of each call, by the call's id in history
-        # tool messages that wait for their order, with what the user shows of their results
-        self._results: list[tuple[int, Json, list[Block]]] = []
-        self._beside: list[Media] = []  # images and files that stand beside the results
 
-    def of(self, contents: Sequence[Content]) -> RenderedMessages:
-        for content in contents:
-            others = [block for block in content.blocks if not isinstance(block, ToolResponseBlock)]
-            if content.speaker == "ai":
-                self._assistant(others)
-            for block in content.blocks:
-                if isinstance(block, ToolResponseBlock):
-                    self._result(block)
-            if content.speaker == "human":
-                self._user(others)
-            elif content.speaker == "system":
-                self._system(others)
-            elif content.speaker == "tool":
-                for block in others:
-                    if isinstance(block, (ImageBlock, FileBlock)):
-                        self._beside.append(block)
-                    else:
-                        self._left_out(block, "a tool message holds results alone")
-            elif content.speaker != "ai":
-                self._rendered.changes.append(f"left out a message: its speaker {content.speaker!r} is not known")
-        self._flush()
-        return self._rendered
+    def results_flushed(self) -> None:
+        """See ``RoleRenderer``."""
+        self._order = {}
 
-    def _message(self, message: Json) -> None:
-        self._flush()
-        self._rendered.messages.append(message)
-
-    def _flush(self) -> None:
-        """The results of a round, in call order; those that belong to no call of it stay behind them as they came."""
-        results, beside = sorted(self._results, key=lambda result: result[0]), self._fitting(self._beside)
-        self._results, self._beside, self._order = [], [], {}
-        self._rendered.messages += [message for _, message, _ in results]
-        if told := followup_user_blocks([blocks for _, _, blocks in results], beside, self._rendered.changes):
-            self._user(told)
-
-    def _fitting(self, parts: Sequence[ResultPart]) -> list[ResultPart]:
-        return convert_parts(
-            parts,
-            lambda part: _image(part.data) if isinstance(part, ImageBlock) else _file(part),
-            self._rendered.changes,
-            "Cohere",
-        )
-
-    def _left_out(self, block: Block, why: str) -> None:
-        origin = block.metadata.get("provider")
-        whose = f" of {origin}" if isinstance(origin, str) else ""
-        self._rendered.changes.append(f"left out a block of type {block.type!r}{whose}: {why}")
+    def tool_media(self, parts: Sequence[ResultPart]) -> list[ResultPart]:
+        """See ``RoleRenderer``."""
+        return convert_parts(parts, lambda part: convert_media(part, self.traits), self.changes, "Cohere")
 
     # ------------------------------------------------------------ what people say
 
-    def _system(self, blocks: Sequence[Block]) -> None:
+    def add_system(self, blocks: Sequence[Block]) -> None:
+        """See ``RoleRenderer``."""
         texts: list[str] = []
         for block in blocks:
             if isinstance(block, TextBlock):
                 texts.append(block.text)
             else:
-                self._left_out(block, "a system message holds text alone")
+                self.omit(block, "a system message holds text alone")
         text = "\n".join(filter(None, texts))
         if text:
-            self._message({"role": "system", "content": text})
+            self.push({"role": "system", "content": text})
 
-    def _user(self, blocks: Sequence[Block]) -> None:
+    def add_user(self, blocks: Sequence[Block]) -> None:
+        """See ``RoleRenderer``."""
         parts: list[Json] = []
         for block in blocks:
             if isinstance(block, TextBlock):
                 if block.text:
                     parts.append({"type": "text", "text": block.text})
-            elif isinstance(block, ImageBlock):
-                parts.append(_image(block.data))
-            elif isinstance(block, FileBlock):
-                parts.append(_file(block))
+            elif isinstance(block, (ImageBlock, FileBlock)):
+                parts.append(convert_media(block, self.traits))
             else:
-                self._left_out(block, "a user message has no place for it")
+                self.omit(block, "a user message has no place for it")
         if all(part["type"] == "text" for part in parts):
             if parts:
-                self._message({"role": "user", "content": "\n".join(part["text"] for part in parts)})
+                self.push({"role": "user", "content": "\n".join(part["text"] for part in parts)})
         else:
-            self._message({"role": "user", "content": parts})
+            self.push({"role": "user", "content": parts})
 
     # ------------------------------------------------------------ what the model and its tools say
 
-    def _assistant(self, blocks: Sequence[Block]) -> None:
+    def add_assistant(self, blocks: Sequence[Block]) -> None:
+        """See ``RoleRenderer``."""
         calls = [block for block in blocks if isinstance(block, ToolCallBlock)]
         plan: list[str] = []
         parts: list[Json] = []
@@ -233,18 +184,18 @@ class MessageRenderer:
                     plan.append(block.text)
                 elif block.text:
                     parts.append({"type": "text", "text": block.text})
-            elif isinstance(block, ReasoningBlock) and block.metadata.get("provider") == NAME and block.text:
+            elif isinstance(block, ReasoningBlock) and self.is_own(block) and block.text:
                 if block.kind != "plan":
                     parts.append({"type": "thinking", "thinking": block.text})
                 elif calls:
                     plan.append(block.text)
                 else:
-                    self._left_out(block, "a plan goes with the calls that it is for, and there are none")
+                    self.omit(block, "a plan goes with the calls that it is for, and there are none")
             elif not isinstance(block, ToolCallBlock):
-                self._left_out(block, "an assistant message to Cohere has no place for it")
+                self.omit(block, "an assistant message to Cohere has no place for it")
         if not calls and not any(part["type"] == "text" for part in parts):
             if blocks:
-                self._rendered.changes.append("left out an assistant message: it has neither text nor calls")
+                self.changes.append("left out an assistant message: it has neither text nor calls")
             return
         message: Json = {"role": "assistant"}
         if plan:
@@ -253,56 +204,38 @@ class MessageRenderer:
             message["content"] = parts[0]["text"]
         elif parts:
             message["content"] = parts
-        self._message(message)
+        self.push(message)
         if calls:
-            self._waiting = {}
+            self.ids.start_round()
             message["tool_calls"] = [self._call(call) for call in calls]
             self._order = {call["id"]: place for place, call in enumerate(message["tool_calls"])}
 
     def _call(self, block: ToolCallBlock) -> Json:
-        arguments: Any = block.parameters
-        if not isinstance(arguments, dict):
-            self._rendered.changes.append(f"put the free text of a call of {block.name!r} into an object")
-            arguments = {"input": arguments}
-        # One id may stand for several calls in history, where a provider counts ids anew in each turn; results are
-        # then paired with them by order.
+        arguments = self.arguments_object(block.parameters, block.name)
         self._names[block.id] = block.name
-        times = self._times[block.id] = self._times.get(block.id, 0) + 1
-        own = self._origin and block.metadata.get("provider") == NAME
-        wire_id = self._ids.call(
-            block.id if times == 1 else f"{block.id}|{times}",
-            block.name,
-            origin=block.metadata.get("raw_id") if own else None,
-        )
-        self._waiting.setdefault(block.id, []).append(wire_id)
         return {
-            "id": wire_id,
+            "id": self.ids.call_id(block),
             "type": "function",
             "function": {"name": block.name, "arguments": compact_json(arguments)},
         }
 
-    def _result(self, block: ToolResponseBlock) -> None:
-        waiting = self._waiting.get(block.call_id)
-        wire_id = waiting.pop(0) if waiting else self._ids.result(block.call_id, block.name or "")
-        media: list[Media] = []
+    def add_result(self, block: ToolResponseBlock) -> None:
+        """See ``RoleRenderer``."""
+        wire_id = self.ids.result_id(block)
         parts = result_parts(block)
-        if parts is not None:
-            text, media = split_text_and_media(self._fitting(parts))
-        elif block.error is not None:
-            text = block.error
-        elif block.result is None and block.status not in (None, "completed"):
-            text = f"The call did not complete: {block.status}."
-        else:
-            text = (
-                ""
-                if block.result is None
-                else block.result
-                if isinstance(block.result, str)
-                else compact_json(block.result)
-            )
+        text, media = (result_text(block), []) if parts is None else split_text_and_media(self.tool_media(parts))
         message = {"role": "tool", "tool_call_id": wire_id, "content": text}
         name = block.name or self._names.get(block.call_id)
-        self._results.append((self._order.get(wire_id, len(self._order)), message, caption(media, name)))
+        self.buffer_result(self._order.get(wire_id, len(self._order)), message, caption(media, name))
+
+
+def convert_media(block: Media, traits: Traits) -> Json:
+    """Return an image or a file as a part.
+
+    Raises:
+        UnsupportedContent: the API does not accept it in this form.
+    """
+    return _image(block.data) if isinstance(block, ImageBlock) else _file(block)
 
 
 def _image(data: str) -> Json:

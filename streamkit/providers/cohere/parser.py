@@ -19,9 +19,9 @@ from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
 from streamkit.providers.cohere.schema import DECODER, FINISH_REASONS, Json
 from streamkit.providers.decoding import as_integer, as_text, compact_json, error_message, excerpt, read_json
-from streamkit.providers.provider import Sink
+from streamkit.providers.provider import Sink, Traits
 
-__all__ = ["CohereParser"]
+__all__ = ["CohereParser", "create_parser"]
 
 _decode = DECODER.decode
 
@@ -36,6 +36,11 @@ _FIELD_OF_EVENT = {
 }
 #: The kinds of content there are; a delta does not say which it is.
 _CONTENTS = (None, "", "text", "thinking")
+
+
+def create_parser(sink: Sink, traits: Traits) -> CohereParser:
+    """Return a parser for one turn that reports to ``sink``."""
+    return CohereParser(sink)
 
 
 class CohereParser:

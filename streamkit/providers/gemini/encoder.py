@@ -23,8 +23,9 @@ from streamkit.history.content import (
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.gemini.media import file_part, image_part
 from streamkit.providers.gemini.schema import SIGNATURE
+from streamkit.providers.provider import Traits
 
-__all__ = ["emit", "emit_array", "error_body"]
+__all__ = ["emit", "error_body"]
 
 _WORDS: dict[FinishReason, str] = {
     "stop": "STOP",
@@ -55,6 +56,7 @@ _STATUSES = {
 
 def emit(
     content: Content,
+    traits: Traits,
     *,
     response_id: str,
     model: str,
@@ -72,25 +74,16 @@ def emit(
         usage: its figures; the prompt's are in every chunk, all of them in the last.
         piece: characters of a piece of text. Signed text comes whole: its signature is of one part.
     """
-    for chunk in _chunks(content, response_id, model, finish, usage, max(1, delta_size)):
+    chunks = _chunks(content, response_id, model, finish, usage, max(1, delta_size))
+    if traits.framing == "json_array":  # what the API sends if ``alt=sse`` was not asked for: an element at a time
+        begin = "["
+        for chunk in chunks:
+            yield f"{begin}{compact_json(chunk)}".encode("utf-8", "surrogatepass")
+            begin = "\n,\r\n"
+        yield b"\n]\n"
+        return
+    for chunk in chunks:
         yield f"data: {compact_json(chunk)}\r\n\r\n".encode("utf-8", "surrogatepass")
-
-
-def emit_array(
-    content: Content,
-    *,
-    response_id: str,
-    model: str,
-    finish: FinishReason | None = None,
-    usage: Usage | None = None,
-    delta_size: int = 16,
-) -> Iterator[bytes]:
-    """The same as one JSON array, an element at a time: what the API sends where ``alt=sse`` was not asked for."""
-    begin = "["
-    for chunk in _chunks(content, response_id, model, finish, usage, max(1, delta_size)):
-        yield f"{begin}{compact_json(chunk)}".encode("utf-8", "surrogatepass")
-        begin = "\n,\r\n"
-    yield b"\n]\n"
 
 
 def error_body(status: int, message: str) -> dict[str, Any]:

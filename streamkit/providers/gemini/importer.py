@@ -18,6 +18,7 @@ from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.tool_results import to_stored_part
 from streamkit.providers.decoding import as_text, compact_json
 from streamkit.providers.gemini.schema import SIGNATURE, signature_of, to_camel_case
+from streamkit.providers.provider import Traits
 from streamkit.providers.tool_result_media import join_text_and_media
 
 __all__ = ["parse_messages"]
@@ -32,12 +33,12 @@ _SERVER_TOOLS = {
 }
 
 
-def parse_messages(messages: Sequence[dict[str, Any]], provider: str, *, system: Any = None) -> list[Content]:
+def parse_messages(messages: Sequence[dict[str, Any]], traits: Traits, *, system: Any = None) -> list[Content]:
     """Contents as history, the system text (a text, parts or a content) in front. Nothing is raised for what they hold.
 
     What only the provider knows (tools that it ran, parts that are not known here) is kept as it came.
     """
-    transcript = ContentBuilder(provider)
+    transcript = ContentBuilder(traits.name)
     _read_system(transcript, system)
     for given in messages:
         message = to_camel_case(given)

@@ -37,9 +37,10 @@ from streamkit.history.content import (
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.gemini.media import file_part, image_part, is_allowed_in_result, media_part
 from streamkit.providers.gemini.schema import SIGNATURE
-from streamkit.providers.provider import ToolChoice
-from streamkit.providers.rendered import RenderedMessages
+from streamkit.providers.message_renderer import AlternatingRenderer
+from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
 from streamkit.providers.tool_result_media import (
+    Media,
     caption,
     convert_or_describe,
     convert_parts,
@@ -48,14 +49,11 @@ from streamkit.providers.tool_result_media import (
 )
 from streamkit.tools import StrictProfile, Tool, strict_parameters
 
-__all__ = ["SKIP_SIGNATURE", "render", "render_request"]
+__all__ = ["SKIP_SIGNATURE", "build_request", "convert_media", "render_messages"]
 
 SKIP_SIGNATURE = "skip_thought_signature_validator"
 
-_ROLES = {"human": "user", "tool": "user", "ai": "model"}
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
-# "Must be a-z, A-Z, 0-9, or contain underscores, dots, colons and dashes" (FunctionDeclaration.name)
-_ILLEGAL_IN_NAME = re.compile(r"[^a-zA-Z0-9_.:-]")
 _NESTING = re.compile(r"(?:.*/)?gemini-(?:[3-9]|\d\d)\b")  # models that take the parts of a function response
 # https://ai.google.dev/gemini-api/docs/function-calling: no field of a tool, but a mode of the request, VALIDATED:
 # "ensures function schema adherence" where the model is free to answer in text; ANY is constrained anyway. The words
@@ -74,28 +72,27 @@ _STRICT = StrictProfile(
 _UNSIGNING = re.compile(r"(?:.*/)?gemini-[12]\b")  # models whose calls may have no signature
 
 
-def render(contents: Sequence[Content], *, family: frozenset[str]) -> RenderedMessages:
+def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
     """The thread as contents of the roles ``user`` and ``model``, its system text apart.
 
     Args:
         contents: the conversation.
-        family: the providers whose own signatures, ids and parts this target takes back.
+        traits: the target's.
+        ids: not used: ids are optional here, and a call has one only where this wire gave it one.
 
     Raises:
         UnsupportedContent: an image or file is in a form that the API does not take.
     """
-    thread = MessageRenderer(family)
-    for content in contents:
-        thread.add(content)
-    return RenderedMessages(thread.finished(), "\n\n".join(thread.system) or None, thread.changes)
+    return GeminiRenderer(traits, ids).render(contents)
 
 
-def render_request(
-    contents: Sequence[Content],
+def build_request(
+    rendered: RenderedMessages,
+    traits: Traits,
     *,
-    family: frozenset[str],
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
+    stream: bool = True,
 ) -> dict[str, Any]:
     """The body's fields that the conversation decides. The model and whether to stream stand in the address.
 
@@ -104,14 +101,14 @@ def render_request(
 
     Raises:
         UsageError: a strict tool's schema cannot be had.
-        UnsupportedContent: as ``render``.
     """
-    thread = render(contents, family=family)
-    begins = [part for content in thread.messages[:1] for part in content["parts"] if "functionCall" in part]
-    before = [{"role": "user", "parts": [{"text": "(continued)"}]}] if begins else []
-    body: dict[str, Any] = {"contents": [*before, *thread.messages]}
-    if thread.system is not None:
-        body["systemInstruction"] = {"parts": [{"text": thread.system}]}
+    messages = rendered.messages
+    first = messages[0].get("parts") if messages else None
+    if isinstance(first, list) and any("functionCall" in part for part in first):
+        messages = [{"role": "user", "parts": [{"text": "(continued)"}]}, *messages]
+    body: dict[str, Any] = {traits.messages_field: messages}
+    if rendered.system is not None:
+        body["systemInstruction"] = {"parts": [{"text": rendered.system}]}
     if tools:
         strict = strict_parameters(tools, _STRICT)
         declarations = [_declaration(tool, strict.get(tool.name, tool.parameters)) for tool in tools]
@@ -157,93 +154,64 @@ class _Call:
         self.nests = nests  # its model takes images within the result
 
 
-class MessageRenderer:
-    """The contents as they grow."""
+class GeminiRenderer(AlternatingRenderer[Traits]):
+    """Renders history as Gemini's contents; until the end their parts are ``_Part`` objects."""
 
-    def __init__(self, family: frozenset[str]) -> None:
-        self.system: list[str] = []
-        self.changes: list[str] = []
-        self._contents: list[tuple[str, list[_Part]]] = []
-        self._family = family
+    assistant_role = "model"
+    parts_field = "parts"
+    # "Must be a-z, A-Z, 0-9, or contain underscores, dots, colons and dashes" (FunctionDeclaration.name)
+    illegal_in_name = re.compile(r"[^a-zA-Z0-9_.:-]")
+    longest_name = 128
+
+    def __init__(self, traits: Traits, ids: IdPolicy | None = None) -> None:
+        super().__init__(traits, ids)
         self._calls = 0
         self._unanswered: dict[str, list[_Call]] = {}  # by the id in history, which may be there several times
         self._answered: dict[str, _Call] = {}
         self._unsigning = False  # the message is by a model whose calls may have no signature
         self._nests = False  # the message is by a model that takes images within results
 
-    def add(self, content: Content) -> None:
-        """The next message of the conversation."""
-        if content.speaker == "system":
-            self._add_system(content)
-            return
-        role = _ROLES.get(content.speaker)
-        if role is None:
-            self._change(f"a message of the unknown speaker {content.speaker!r} was left out")
-            return
+    def begin_content(self, content: Content) -> None:
+        """See ``AlternatingRenderer``."""
         model = content.metadata.get("model")
         self._unsigning = isinstance(model, str) and _UNSIGNING.match(model) is not None
         self._nests = isinstance(model, str) and _NESTING.match(model) is not None
-        for block in content.blocks:
-            if isinstance(block, ToolResponseBlock):
-                self._push("user", self._result(block))
-            elif content.speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
-                made = convert_or_describe(block, media_part, self.changes, "Gemini")
-                self._push(role, [_Part({"text": made} if isinstance(made, str) else made)])
-            elif role == "user":
-                self._push(role, self._said(block))
-            else:
-                self._push(role, self._answer(block))
 
-    def finished(self) -> list[dict[str, Any]]:
-        """The contents: results first and in call order, the first call of each step signed."""
-        messages = []
-        for role, parts in self._contents:
+    def finish(self) -> None:
+        """Put results first and in call order, and sign the first call of each step."""
+        for message in self.messages:
+            parts = message["parts"]
             parts.sort(key=lambda part: self._calls + 1 if part.place is None else part.place)
             first = next((part for part in parts if "functionCall" in part.wire), None)
             if first is not None and first.foreign_call and SIGNATURE not in first.wire:
                 first.wire[SIGNATURE] = SKIP_SIGNATURE
-            messages.append({"role": role, "parts": [part.wire for part in parts]})
-        return messages
-
-    def _change(self, sentence: str) -> None:
-        if sentence not in self.changes:
-            self.changes.append(sentence)
-
-    def _push(self, role: str, parts: list[_Part]) -> None:
-        if not parts:
-            return
-        if self._contents and self._contents[-1][0] == role:
-            self._contents[-1][1].extend(parts)
-        else:
-            self._contents.append((role, parts))
-
-    def _add_system(self, content: Content) -> None:
-        if self._contents:
-            self._change("a system message from within the conversation was moved to the system text")
-        for block in content.blocks:
-            if not isinstance(block, TextBlock):
-                self._change(f"a block of type {block.type!r} in a system message was left out")
-            elif block.text:
-                self.system.append(block.text)
+            message["parts"] = [part.wire for part in parts]
 
     # ------------------------------------------------------------ what people and tools say
 
-    def _said(self, block: Block) -> list[_Part]:
+    def user_parts(self, block: Block) -> list[_Part]:
+        """See ``AlternatingRenderer``."""
         if isinstance(block, TextBlock):
             return [_Part({"text": block.text})] if block.text else []
         if isinstance(block, ImageBlock):
             return [_Part(image_part(block.data))]
         if isinstance(block, FileBlock):
             return [_Part(file_part(block))]
-        self._change(f"a block of type {block.type!r} in a user message was left out")
+        self.report(f"a block of type {block.type!r} in a user message was left out")
         return []
 
-    def _result(self, block: ToolResponseBlock) -> list[_Part]:
+    def tool_media_part(self, block: Media) -> _Part:
+        """See ``AlternatingRenderer``."""
+        part = convert_or_describe(block, media_part, self.changes, "Gemini")
+        return _Part({"text": part} if isinstance(part, str) else part)
+
+    def result_parts(self, block: ToolResponseBlock) -> list[_Part]:
+        """See ``AlternatingRenderer``."""
         waiting = self._unanswered.get(block.call_id)
         call = waiting.pop(0) if waiting else self._answered.get(block.call_id)
         if call is None:  # its call is not in this part of the conversation
-            raw_id = block.metadata.get("raw_id") if self._is_own(block) else None
-            call = _Call(self._calls, self._name(block.name or ""), raw_id if isinstance(raw_id, str) else None)
+            raw_id = block.metadata.get("raw_id") if self.is_own(block) else None
+            call = _Call(self._calls, self.tool_name(block.name or ""), raw_id if isinstance(raw_id, str) else None)
         else:
             self._answered[block.call_id] = call
         response: dict[str, Any]
@@ -255,7 +223,7 @@ class MessageRenderer:
             inside = [media_part(part) for part in media]
             if not (call.nests and all(is_allowed_in_result(part) for part in inside)):
                 inside = []
-                behind = [part for said in caption(media, call.name) for part in self._said(said)]
+                behind = [part for said in caption(media, call.name) for part in self.user_parts(said)]
         elif block.error is not None or block.status not in (None, "completed"):
             said = block.error or (block.result if isinstance(block.result, str) else compact_json(block.result))
             if block.error is None and block.result is None:
@@ -272,7 +240,8 @@ class MessageRenderer:
 
     # ------------------------------------------------------------ what the model said
 
-    def _answer(self, block: Block) -> list[_Part]:
+    def assistant_parts(self, block: Block) -> list[_Part]:
+        """See ``AlternatingRenderer``."""
         signature = self._signature(block)
         if isinstance(block, TextBlock):
             return [_signed({"text": block.text}, signature)] if block.text or signature else []
@@ -281,7 +250,7 @@ class MessageRenderer:
         if isinstance(block, ReasoningBlock):
             if signature:
                 return [_signed({"text": block.text, "thought": True}, signature)]
-            self._change("reasoning without a signature of Gemini's was left out: only signed parts need to go back")
+            self.report("reasoning without a signature of Gemini's was left out: only signed parts need to go back")
             return []
         if isinstance(block, (ServerToolBlock, OpaqueBlock, FileBlock, ImageBlock)):
             own = self._own_parts(block)
@@ -292,12 +261,12 @@ class MessageRenderer:
         if isinstance(block, FileBlock):
             return [_Part(file_part(block))]
         what = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else f"a {block.type} block"
-        self._change(f"{what} was left out: it can go back only to the provider that made it")
+        self.report(f"{what} was left out: it can go back only to the provider that made it")
         return []
 
     def _own_parts(self, block: ServerToolBlock | OpaqueBlock | FileBlock | ImageBlock) -> list[_Part]:
         """The provider's own parts that a block was made of."""
-        if not self._is_own(block):
+        if not self.is_own(block):
             return []
         if isinstance(block, ServerToolBlock):
             parts = block.raw
@@ -306,12 +275,9 @@ class MessageRenderer:
         return [_Part(part) for part in parts if isinstance(part, dict) and part]
 
     def _call(self, block: ToolCallBlock, signature: str | None) -> _Part:
-        name = self._name(block.name)
-        arguments = block.parameters
-        if not isinstance(arguments, dict):
-            self._change(f"the free text of a call of {block.name!r} was put into an object")
-            arguments = {"input": arguments}
-        own = self._is_own(block)
+        name = self.tool_name(block.name)
+        arguments = self.arguments_object(block.parameters, block.name)
+        own = self.is_own(block)
         raw_id = block.metadata.get("raw_id") if own else None
         raw_id = raw_id if isinstance(raw_id, str) and raw_id else None
         call = _Call(self._calls, name, raw_id, nests=own and self._nests)
@@ -324,21 +290,21 @@ class MessageRenderer:
         part.foreign_call = not own or self._unsigning
         return part
 
-    def _name(self, name: str) -> str:
-        legal = _ILLEGAL_IN_NAME.sub("_", name)[:128] or "unnamed"
-        if legal != name:
-            self._change(f"the tool name {name!r} was written {legal!r}: Gemini refuses it as it is")
-        return legal
-
     def _signature(self, block: Block) -> str | None:
-        signature = block.metadata.get(SIGNATURE) if self._is_own(block) else None
+        signature = block.metadata.get(SIGNATURE) if self.is_own(block) else None
         return signature if isinstance(signature, str) and signature else None
-
-    def _is_own(self, block: Block) -> bool:
-        return block.metadata.get("provider") in self._family
 
 
 def _signed(wire: dict[str, Any], signature: str | None) -> _Part:
     if signature:
         wire[SIGNATURE] = signature
     return _Part(wire)
+
+
+def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> dict[str, Any]:
+    """Return an image or a file as a part.
+
+    Raises:
+        UnsupportedContent: the API does not accept it in this form.
+    """
+    return image_part(block.data) if isinstance(block, ImageBlock) else file_part(block)

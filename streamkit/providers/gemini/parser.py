@@ -35,9 +35,9 @@ from streamkit.providers.gemini.schema import (
     signature_of,
     to_camel_case,
 )
-from streamkit.providers.provider import Sink
+from streamkit.providers.provider import Sink, Traits
 
-__all__ = ["GeminiParser"]
+__all__ = ["GeminiParser", "create_parser"]
 
 _decode = CHUNK_DECODER.decode
 
@@ -58,6 +58,11 @@ class _CandidateState:
         self.text = self.choice.text
         self.read_call = self.calls.read
         self.cited: dict[str, Any] = {}  # sources already told: some streams repeat them in every chunk
+
+
+def create_parser(sink: Sink, traits: Traits) -> GeminiParser:
+    """Return a parser for one turn that reports to ``sink``."""
+    return GeminiParser(sink)
 
 
 class GeminiParser:

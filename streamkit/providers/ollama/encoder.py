@@ -11,16 +11,19 @@ from collections.abc import Iterator
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.history import Block, Content, FileBlock, ReasoningBlock, TextBlock, ToolCallBlock
-from streamkit.ids import TargetIds
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.ollama.schema import NAME, WORDS, Json
+from streamkit.providers.provider import Traits
+from streamkit.target_ids import DEFAULT_ID_RULE, TargetIds
 
-__all__ = ["emit"]
+__all__ = ["emit", "error_body"]
 
 
 def emit(
     content: Content,
+    traits: Traits,
     *,
+    response_id: str,
     model: str,
     finish: FinishReason | None = None,
     usage: Usage | None = None,
@@ -58,7 +61,7 @@ class _Answer:
     def __init__(self, delta_size: int) -> None:
         self._piece = delta_size
         self._calls = 0
-        self._ids = TargetIds("openai_chat")
+        self._ids = TargetIds(DEFAULT_ID_RULE)
 
     def messages(self, block: Block) -> Iterator[Json]:
         """What the messages of a block's lines hold."""
@@ -94,3 +97,8 @@ def _line(fields: Json) -> bytes:
         return compact_json(fields).encode() + b"\n"
     except UnicodeEncodeError:  # half of a surrogate pair; JSON can say it, UTF-8 cannot
         return json.dumps(fields, separators=(",", ":"), default=str).encode() + b"\n"
+
+
+def error_body(status: int, message: str) -> Json:
+    """Return the body with which the API answers a bad request."""
+    return {"error": message}

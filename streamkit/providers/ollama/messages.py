@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.history import (
@@ -32,47 +31,46 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import ResultPart
-from streamkit.ids import TargetIds
-from streamkit.providers.decoding import compact_json
-from streamkit.providers.ollama.schema import NAME, Json
-from streamkit.providers.provider import IdPolicy, ToolChoice
-from streamkit.providers.rendered import RenderedMessages
+from streamkit.providers.message_renderer import RoleRenderer, result_text
+from streamkit.providers.ollama.schema import Json
+from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
 from streamkit.providers.tool_result_media import (
     Media,
     caption,
     convert_parts,
-    followup_user_blocks,
     result_parts,
     split_text_and_media,
 )
+from streamkit.target_ids import TargetIds
 from streamkit.tools import Tool
 
-__all__ = ["render", "render_request"]
+__all__ = ["build_request", "convert_media", "render_messages"]
 
 _DATA_URL = re.compile(r"data:image/[\w.+-]+(?:;[\w.+=-]+)*;base64,", re.IGNORECASE)
 
 
-def render(contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedMessages:
+def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
     """History as Ollama's messages.
 
     Args:
         contents: the conversation.
+        traits: the target's.
         ids: ``canonical`` gives every call an id made from the canonical one. Else a call that goes back to Ollama has
             the id that Ollama gave it, and a call that had none, or is another provider's, has none.
 
     Raises:
         UnsupportedContent: an image or a file of a person is in a form that a message does not take.
     """
-    return MessageRenderer(ids).of(contents)
+    return OllamaRenderer(traits, ids).render(contents)
 
 
-def render_request(
-    contents: Sequence[Content],
+def build_request(
+    rendered: RenderedMessages,
+    traits: Traits,
     *,
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
-    ids: IdPolicy | None = None,
 ) -> Json:
     """The fields of the request's body that the conversation decides.
 
@@ -81,10 +79,9 @@ def render_request(
 
     Raises:
         UsageError: ``tool_choice`` asks for a tool that is not there.
-        UnsupportedContent: as ``render``.
     """
     offered = _offered(tool_choice, list(tools))
-    body: Json = {"messages": render(contents, ids=ids).messages}
+    body: Json = {traits.messages_field: rendered.messages}
     if offered:
         body["tools"] = [_tool(tool) for tool in offered]
     body["stream"] = stream  # said either way: a request that does not say it is streamed
@@ -108,96 +105,58 @@ def _tool(tool: Tool) -> Json:
     return {"type": "function", "function": function}
 
 
-class MessageRenderer:
-    """One rendering: the messages so far, the calls whose results may come, what was left out."""
+class OllamaRenderer(RoleRenderer[Traits]):
+    """Renders history as Ollama's messages."""
 
-    def __init__(self, ids: IdPolicy | None) -> None:
-        self._ids = TargetIds("openai_chat")
+    def __init__(self, traits: Traits, ids: IdPolicy | None = None) -> None:
+        super().__init__(traits, ids)
         self._canonical = ids == "canonical"
-        self._rendered = RenderedMessages()
+        self._target_ids = TargetIds(traits.id_rule)
         self._waiting: dict[str, list[tuple[int, Json]]] = {}  # of the last round: place and call, by the id in history
         self._known: dict[str, Json] = {}  # by the id in history, its latest call
         self._times: dict[str, int] = {}  # how many calls of the thread have an id
         self._calls = 0
-        # tool messages that wait for their order, with what the user shows of their results
-        self._results: list[tuple[int, Json, list[Block]]] = []
-        self._beside: list[Media] = []  # images and files that stand beside the results
 
-    def of(self, contents: Sequence[Content]) -> RenderedMessages:
-        for content in contents:
-            others = [block for block in content.blocks if not isinstance(block, ToolResponseBlock)]
-            if content.speaker == "ai":
-                self._assistant(others)
-            for block in content.blocks:
-                if isinstance(block, ToolResponseBlock):
-                    self._result(block)
-            if content.speaker in ("human", "system"):
-                self._said("user" if content.speaker == "human" else "system", others)
-            elif content.speaker == "tool":
-                for block in others:
-                    if isinstance(block, (ImageBlock, FileBlock)):
-                        self._beside.append(block)
-                    else:
-                        self._left_out(block, "a tool message holds results alone")
-            elif content.speaker != "ai":
-                self._rendered.changes.append(f"left out a message: its speaker {content.speaker!r} is not known")
-        self._flush()
-        return self._rendered
+    def tool_media(self, parts: Sequence[ResultPart]) -> list[ResultPart]:
+        """See ``RoleRenderer``."""
+        return convert_parts(parts, lambda part: {"image": convert_media(part, self.traits)}, self.changes, "Ollama")
 
-    def _message(self, message: Json) -> None:
-        self._flush()
-        self._rendered.messages.append(message)
+    def add_user(self, blocks: Sequence[Block]) -> None:
+        """See ``RoleRenderer``."""
+        self._add_text("user", blocks)
 
-    def _flush(self) -> None:
-        """The results so far, in the order of their calls; those that belong to none stand behind them as they came."""
-        results, beside = sorted(self._results, key=lambda result: result[0]), self._fitting(self._beside)
-        self._results, self._beside = [], []
-        self._rendered.messages += [message for _, message, _ in results]
-        if told := followup_user_blocks([blocks for _, _, blocks in results], beside, self._rendered.changes):
-            self._said("user", told)
-
-    def _fitting(self, parts: Sequence[ResultPart]) -> list[ResultPart]:
-        return convert_parts(
-            parts,
-            lambda part: {"image": _image(part.data) if isinstance(part, ImageBlock) else _file(part)},
-            self._rendered.changes,
-            "Ollama",
-        )
-
-    def _left_out(self, block: Block, why: str) -> None:
-        origin = block.metadata.get("provider")
-        whose = f" of {origin}" if isinstance(origin, str) else ""
-        self._rendered.changes.append(f"left out a block of type {block.type!r}{whose}: {why}")
+    def add_system(self, blocks: Sequence[Block]) -> None:
+        """See ``RoleRenderer``."""
+        self._add_text("system", blocks)
 
     # ------------------------------------------------------------ what people say
 
-    def _said(self, role: str, blocks: Sequence[Block]) -> None:
+    def _add_text(self, role: str, blocks: Sequence[Block]) -> None:
         texts: list[str] = []
         images: list[str] = []
         for block in blocks:
             if isinstance(block, TextBlock):
                 texts.append(block.text)
-            elif isinstance(block, ImageBlock) and role == "user":
-                images.append(_image(block.data))
-            elif isinstance(block, FileBlock) and role == "user":
-                images.append(_file(block))
+            elif isinstance(block, (ImageBlock, FileBlock)) and role == "user":
+                images.append(convert_media(block, self.traits))
             else:
-                self._left_out(block, f"a {role} message has no place for it")
+                self.omit(block, f"a {role} message has no place for it")
         message: Json = {"role": role, "content": "\n".join(filter(None, texts))}
         if images:
             message["images"] = images
         if message["content"] or images:
-            self._message(message)
+            self.push(message)
 
     # ------------------------------------------------------------ what the model and its tools say
 
-    def _assistant(self, blocks: Sequence[Block]) -> None:
+    def add_assistant(self, blocks: Sequence[Block]) -> None:
+        """See ``RoleRenderer``."""
         text, thinking = "", ""
         images: list[str] = []
         calls: list[ToolCallBlock] = []
         before: TextBlock | None = None
         for block in blocks:
-            own = block.metadata.get("provider") == NAME
+            own = self.is_own(block)
             if isinstance(block, TextBlock):
                 # what was streamed in stretches around the calls is one text; other texts were written apart
                 apart = before is not None and not ("provider" in before.metadata and "provider" in block.metadata)
@@ -210,66 +169,59 @@ class MessageRenderer:
             elif isinstance(block, FileBlock) and own and block.data:
                 images.append(block.data.partition(";base64,")[2] or block.data)
             else:
-                self._left_out(block, "an assistant message to Ollama has no place for it")
+                self.omit(block, "an assistant message to Ollama has no place for it")
         if not (text or calls or images):
             if blocks:
-                self._rendered.changes.append("left out an assistant message: it has neither text nor calls")
+                self.changes.append("left out an assistant message: it has neither text nor calls")
             return
         message: Json = {"role": "assistant", "content": text}
         if thinking:
             message["thinking"] = thinking
         if images:
             message["images"] = images
-        self._message(message)
+        self.push(message)
         if calls:
             self._waiting = {}
             message["tool_calls"] = [self._call(call) for call in calls]
 
     def _call(self, block: ToolCallBlock) -> Json:
-        arguments: Any = block.parameters
-        if not isinstance(arguments, dict):
-            self._rendered.changes.append(f"put the free text of a call of {block.name!r} into an object")
-            arguments = {"input": arguments}
+        arguments = self.arguments_object(block.parameters, block.name)
         call: Json = {"function": {"name": block.name, "arguments": arguments}}
         # One id may stand for several calls in history: this wire names no response, so that the ids of turns without a
         # turn_key repeat. Their results are paired with them by order.
         times = self._times[block.id] = self._times.get(block.id, 0) + 1
         known_as = block.id if times == 1 else f"{block.id}|{times}"
-        raw_id = block.metadata.get("raw_id") if block.metadata.get("provider") == NAME else None
+        raw_id = block.metadata.get("raw_id") if self.is_own(block) else None
         if self._canonical or (isinstance(raw_id, str) and raw_id):
             origin = None if self._canonical else raw_id
-            call = {"id": self._ids.call(known_as, block.name, origin=origin), **call}
+            call = {"id": self._target_ids.call(known_as, block.name, origin=origin), **call}
         self._waiting.setdefault(block.id, []).append((self._calls, call))
         self._known[block.id] = call
         self._calls += 1
         return call
 
-    def _result(self, block: ToolResponseBlock) -> None:
+    def add_result(self, block: ToolResponseBlock) -> None:
+        """See ``RoleRenderer``."""
         waiting = self._waiting.get(block.call_id)
         place, call = waiting.pop(0) if waiting else (self._calls, self._known.get(block.call_id, {}))
-        media: list[Media] = []
         parts = result_parts(block)
-        if parts is not None:
-            text, media = split_text_and_media(self._fitting(parts))
-        elif block.error is not None:
-            text = block.error
-        elif block.result is None and block.status not in (None, "completed"):
-            text = f"The call did not complete: {block.status}."
-        else:
-            text = (
-                ""
-                if block.result is None
-                else block.result
-                if isinstance(block.result, str)
-                else compact_json(block.result)
-            )
+        text, media = (result_text(block), []) if parts is None else split_text_and_media(self.tool_media(parts))
         message: Json = {"role": "tool", "content": text}
         name = call["function"]["name"] if call else block.name
         if name:
             message["tool_name"] = name
         if "id" in call:
             message["tool_call_id"] = call["id"]
-        self._results.append((place, message, caption(media, name)))
+        self.buffer_result(place, message, caption(media, name))
+
+
+def convert_media(block: Media, traits: Traits) -> str:
+    """Return an image, or a file that is one, as base64.
+
+    Raises:
+        UnsupportedContent: the API does not accept it in this form.
+    """
+    return _image(block.data) if isinstance(block, ImageBlock) else _file(block)
 
 
 def _image(data: str) -> str:

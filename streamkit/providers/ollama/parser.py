@@ -17,14 +17,19 @@ from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
 from streamkit.providers.decoding import as_integer, as_text, compact_json, error_message, excerpt, read_json
 from streamkit.providers.ollama.schema import DECODER, DONE_REASONS, Json
-from streamkit.providers.provider import Sink
+from streamkit.providers.provider import Sink, Traits
 
-__all__ = ["OllamaParser"]
+__all__ = ["OllamaParser", "create_parser"]
 
 _decode = DECODER.decode
 
 #: How base64 begins of what image models make; the wire does not say which it is.
 _MEDIA_TYPES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
+
+
+def create_parser(sink: Sink, traits: Traits) -> OllamaParser:
+    """Return a parser for one turn that reports to ``sink``."""
+    return OllamaParser(sink)
 
 
 class OllamaParser:

@@ -27,18 +27,18 @@ from streamkit.history import (
     TextBlock,
     ToolCallBlock,
 )
-from streamkit.ids import TargetIds
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.openai_chat.content_reader import reasoning_detail_text
 from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.schema import FINISH_REASON_NAMES
+from streamkit.target_ids import TargetIds
 
 __all__ = ["emit", "error_body"]
 
 
 def emit(
     content: Content,
-    dialect: ChatDialect,
+    traits: ChatDialect,
     *,
     response_id: str,
     model: str,
@@ -50,7 +50,7 @@ def emit(
 
     Args:
         content: the response. Blocks that a chat stream has no field for (another provider's own) are left out.
-        dialect: the dialect of the stream.
+        traits: the dialect of the stream.
         response_id: the ``id`` of every chunk.
         model: the ``model`` of every chunk.
         finish: the finish reason; None means ``tool_calls`` if the content has calls, else ``stop``.
@@ -62,7 +62,7 @@ def emit(
     """
     if delta_size < 1:
         raise UsageError(f"delta_size is a number of characters, at least 1, not {delta_size!r}")
-    return _StreamEncoder(dialect, response_id, model).encode(content, finish, usage, delta_size)
+    return _StreamEncoder(traits, response_id, model).encode(content, finish, usage, delta_size)
 
 
 # What OpenAI sends: https://platform.openai.com/docs/guides/error-codes
@@ -94,8 +94,8 @@ class _ChunkDelta:
 class _StreamEncoder:
     """An encoder of one stream: the order of its chunks, and the fields that every chunk repeats."""
 
-    def __init__(self, dialect: ChatDialect, response_id: str, model: str) -> None:
-        self._dialect = dialect
+    def __init__(self, traits: ChatDialect, response_id: str, model: str) -> None:
+        self._traits = traits
         self._response_id = response_id
         self._common_fields = {"id": response_id, "object": "chat.completion.chunk", "created": 0, "model": model}
 
@@ -109,30 +109,30 @@ class _StreamEncoder:
         empty_content = None if has_calls and not has_text else ""
         yield self._chunk(_ChunkDelta({"role": "assistant", "content": empty_content, "refusal": None}))
         last: _ChunkDelta | None = None
-        for delta in _DeltaEncoder(self._dialect, delta_size).encode(content):
+        for delta in _DeltaEncoder(self._traits, delta_size).encode(content):
             if last is not None:
                 yield self._chunk(last)
             last = delta
-        if last is not None and not self._dialect.finish_in_last_delta:
+        if last is not None and not self._traits.finish_in_last_delta:
             yield self._chunk(last)
             last = None
         reason = FINISH_REASON_NAMES[finish or ("tool_calls" if has_calls else "stop")]
         yield from self._last_chunks(last or _ChunkDelta({}), reason, usage)
-        if self._dialect.done:
-            yield self._event("[DONE]")
+        if self._traits.end_marker:
+            yield self._event(self._traits.end_marker)
 
     def _first_chunk(self) -> Iterator[bytes]:
-        if self._dialect.first_chunk == "comment":
+        if self._traits.first_chunk == "comment":
             yield b": OPENROUTER PROCESSING\n\n"
-        elif self._dialect.first_chunk == "prompt_filter":
+        elif self._traits.first_chunk == "prompt_filter":
             result = {"prompt_index": 0, "content_filter_results": {"hate": {"filtered": False, "severity": "safe"}}}
             chunk = {"choices": [], "created": 0, "id": "", "model": "", "object": ""}
             yield self._event(compact_json({**chunk, "prompt_filter_results": [result]}))
 
     def _last_chunks(self, last: _ChunkDelta, reason: str, usage: Usage | None) -> Iterator[bytes]:
-        position = self._dialect.usage_position
+        position = self._traits.usage_position
         choice, top = dict(last.choice), dict(last.top)
-        if reason == "error" and self._dialect.error_in_band:
+        if reason == "error" and self._traits.error_in_band:
             top["error"] = {"code": 502, "message": "Provider returned error"}
         counts = None if usage is None else self._usage(usage)
         if counts is not None:
@@ -152,7 +152,7 @@ class _StreamEncoder:
         prompt, output, reasoning = usage.input_tokens, usage.output_tokens, usage.reasoning_tokens
         cached = {"cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}
         total = (prompt or 0) + (output or 0)
-        if self._dialect.reasoning_excluded_from_output and output is not None and reasoning and reasoning <= output:
+        if self._traits.reasoning_excluded_from_output and output is not None and reasoning and reasoning <= output:
             output -= reasoning
         return {
             "prompt_tokens": prompt,
@@ -170,7 +170,7 @@ class _StreamEncoder:
         return compact_json({**self._common_fields, "service_tier": "default", "system_fingerprint": None, **fields})
 
     def _event(self, payload: str) -> bytes:
-        end = self._dialect.line_end * 2
+        end = self._traits.line_end * 2
         try:
             return f"data: {payload}{end}".encode()
         except UnicodeEncodeError:  # half a surrogate pair: UTF-8 cannot encode it, a JSON escape can
@@ -183,16 +183,16 @@ class _StreamEncoder:
 class _DeltaEncoder:
     """An encoder of the blocks of one response to deltas: it numbers the calls and keeps their ids unique."""
 
-    def __init__(self, dialect: ChatDialect, delta_size: int) -> None:
-        self._dialect = dialect
+    def __init__(self, traits: ChatDialect, delta_size: int) -> None:
+        self._traits = traits
         self._delta_size = delta_size
-        self._ids = TargetIds(dialect.id_target)
+        self._ids = TargetIds(traits.id_rule)
         self._call_count = 0
 
     def encode(self, content: Content) -> Iterator[_ChunkDelta]:
         """Yield the deltas of all blocks, in order."""
         for block in content.blocks:
-            yield from self._block(block, is_own=block.metadata.get("provider") == self._dialect.name)
+            yield from self._block(block, is_own=block.metadata.get("provider") == self._traits.name)
 
     def _block(self, block: Block, *, is_own: bool) -> Iterator[_ChunkDelta]:
         if isinstance(block, TextBlock):
@@ -237,9 +237,9 @@ class _DeltaEncoder:
     def _citations(self, citations: Any) -> Iterator[_ChunkDelta]:
         if not isinstance(citations, list) or not citations:
             return
-        if self._dialect.thinking_parts:  # Mistral's references are parts
+        if self._traits.thinking_parts:  # Mistral's references are parts
             yield _ChunkDelta({"content": citations})
-        elif not self._dialect.source_lists:
+        elif not self._traits.source_lists:
             yield _ChunkDelta({"annotations": citations})
         else:
             addresses = [source for source in citations if isinstance(source, str)]
@@ -248,15 +248,15 @@ class _DeltaEncoder:
             yield _ChunkDelta({"content": ""}, top={name: sources for name, sources in lists if sources})
 
     def _reasoning(self, block: ReasoningBlock, *, is_own: bool) -> Iterator[_ChunkDelta]:
-        field_name = self._dialect.reasoning_field
-        if self._dialect.thinking_parts:
+        field_name = self._traits.reasoning_field
+        if self._traits.thinking_parts:
             for text in self._split(block.text):
                 yield _ChunkDelta({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]})
             if is_own and block.signature is not None:
                 yield _ChunkDelta({"content": [{"type": "thinking", "thinking": [], "signature": block.signature}]})
             return
         details = block.metadata.get("reasoning_details") if is_own else None
-        if not isinstance(details, list) and self._dialect.reasoning_details:
+        if not isinstance(details, list) and self._traits.reasoning_details:
             kind = "summary" if block.kind == "summary" else "text"
             details = [{"type": f"reasoning.{kind}", kind: text, "index": 0} for text in self._split(block.text)]
         if isinstance(details, list):
@@ -277,7 +277,7 @@ class _DeltaEncoder:
         arguments = raw_arguments if isinstance(raw_arguments, str) else block.parameters
         text = arguments if isinstance(arguments, str) else compact_json(arguments)
         kind, text_field = ("custom", "input") if block.kind == "custom" else ("function", "arguments")
-        is_complete = self._dialect.whole_calls
+        is_complete = self._traits.one_chunk_calls
         first: dict[str, Any] = {
             "index": index,
             "id": raw_id if isinstance(raw_id, str) else target_id,

@@ -27,9 +27,9 @@ __all__ = ["parse_messages"]
 _KNOWN_CALL_FIELDS = frozenset({"id", "index", "type", "function", "custom"})
 
 
-def parse_messages(messages: Sequence[dict[str, Any]], dialect: ChatDialect, *, system: Any = None) -> list[Content]:
+def parse_messages(messages: Sequence[dict[str, Any]], traits: ChatDialect, *, system: Any = None) -> list[Content]:
     """Return a dialect's messages as history. No content of a message raises."""
-    builder = ContentBuilder(dialect.name)
+    builder = ContentBuilder(traits.name)
     if system is not None:
         _read_system(builder, {"role": "system", "content": system})
     for message in messages:

@@ -29,8 +29,8 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import ResultPart
-from streamkit.ids import TargetIds
 from streamkit.providers.decoding import compact_json
+from streamkit.providers.message_renderer import Json, RoleRenderer
 from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import (
     audio_id,
@@ -45,64 +45,63 @@ from streamkit.providers.openai_chat.media import (
     reasoning_details,
 )
 from streamkit.providers.openai_chat.strict import mode
-from streamkit.providers.provider import IdPolicy, ToolChoice
-from streamkit.providers.rendered import RenderedMessages
+from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice
 from streamkit.providers.tool_result_media import (
     Media,
     caption,
     convert_parts,
-    followup_user_blocks,
     result_parts,
     split_text_and_media,
 )
 from streamkit.tools import Tool, strict_parameters
 
-__all__ = ["render", "render_request"]
+__all__ = ["build_request", "convert_media", "render_messages"]
 
 
-def render(contents: Sequence[Content], facts: ChatDialect, *, ids: IdPolicy | None = None) -> RenderedMessages:
+def render_messages(
+    contents: Sequence[Content], traits: ChatDialect, *, ids: IdPolicy | None = None
+) -> RenderedMessages:
     """History as one dialect's messages.
 
     Args:
         contents: the conversation.
-        facts: the dialect.
-        ids: see ``IdPolicy``; None is ``origin`` for Kimi, whose ids mean something to the model, else ``canonical``.
+        traits: the dialect.
+        ids: see ``IdPolicy``.
 
     Raises:
         UnsupportedContent: an image or a file of a person is in a form that a chat message does not take.
     """
-    return MessageRenderer(facts, ids).of(contents)
+    return ChatRenderer(traits, ids).render(contents)
 
 
-def render_request(
-    contents: Sequence[Content],
-    facts: ChatDialect,
+def build_request(
+    rendered: RenderedMessages,
+    traits: ChatDialect,
     *,
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
-    ids: IdPolicy | None = None,
-) -> dict[str, Any]:
+) -> Json:
     """The fields of the request's body that the conversation decides.
 
     Raises:
         UsageError: ``tool_choice`` asks for a tool that is not there, or a strict tool's schema cannot be had.
-        UnsupportedContent: as ``render``.
     """
-    body: dict[str, Any] = {"messages": render(contents, facts, ids=ids).messages}
+    messages = rendered.messages
+    last = messages[-1] if messages else {}
+    if traits.prefix and last.get("role") == "assistant" and "tool_calls" not in last:
+        messages = [*messages[:-1], {**last, "prefix": True}]
+    body: Json = {traits.messages_field: messages}
     if tools:
-        strict = strict_parameters(tools, mode(facts.strict))
+        strict = strict_parameters(tools, mode(traits.strict))
         body["tools"] = [_tool(tool, strict.get(tool.name)) for tool in tools]
     choice = _tool_choice(tool_choice, [tool.name for tool in tools])
     if choice is not None:
-        body["tool_choice"] = facts.required_choice if choice == "required" else choice
+        body["tool_choice"] = traits.required_choice if choice == "required" else choice
     if stream:
         body["stream"] = True
-        if facts.stream_usage:
+        if traits.stream_usage:
             body["stream_options"] = {"include_usage": True}  # without it OpenAI streams no usage
-    last = body["messages"][-1] if body["messages"] else {}
-    if facts.prefix and last.get("role") == "assistant" and "tool_calls" not in last:
-        last["prefix"] = True
     return body
 
 
@@ -130,48 +129,23 @@ def _tool_choice(choice: ToolChoice | None, names: list[str]) -> Any:
     return choice
 
 
-class MessageRenderer:
-    """One rendering: the messages so far, the ids in use, what was left out."""
+class ChatRenderer(RoleRenderer[ChatDialect]):
+    """Renders history as one dialect's messages."""
 
-    def __init__(self, facts: ChatDialect, ids: IdPolicy | None) -> None:
-        self.facts = facts
-        self.ids = TargetIds(facts.id_target)
-        self.origin = (ids or ("origin" if facts.id_target == "kimi" else "canonical")) == "origin"
-        self.rendered = RenderedMessages()
-        self.names: dict[str, str] = {}  # of the tool of each call, by the call's id in history
-        self.order: dict[str, int] = {}  # target id of each call of the last assistant message, to its place
-        # tool messages that wait for their order, with what the user shows of their results
-        self.results: list[tuple[int, dict[str, Any], list[Block]]] = []
-        self.beside: list[Media] = []  # images and files that stand beside the results
+    def __init__(self, traits: ChatDialect, ids: IdPolicy | None = None) -> None:
+        super().__init__(traits, ids)
+        self._names: dict[str, str] = {}  # of the tool of each call, by the call's id in history
+        self._order: dict[str, int] = {}  # target id of each call of the last assistant message, to its place
+        self._replayed: list[bool] = []  # for each content, whether its reasoning goes back
 
-    def of(self, contents: Sequence[Content]) -> RenderedMessages:
-        wanted = self._reasoning_wanted(contents)
-        for content, with_reasoning in zip(contents, wanted, strict=True):
-            if content.speaker not in ("human", "ai", "tool", "system"):
-                self.rendered.changes.append(f"left out a message: its speaker {content.speaker!r} is not known")
-                continue
-            responses = [block for block in content.blocks if isinstance(block, ToolResponseBlock)]
-            others = [block for block in content.blocks if not isinstance(block, ToolResponseBlock)]
-            if content.speaker == "ai":
-                self._assistant(others, with_reasoning=with_reasoning)
-            for response in responses:
-                self._result(response)
-            if content.speaker == "human":
-                self._message(self._user(others))
-            elif content.speaker == "system":
-                self._message(self._system(others))
-            elif content.speaker == "tool":
-                for block in others:
-                    if isinstance(block, (ImageBlock, FileBlock)):
-                        self.beside.append(block)
-                    else:
-                        self._left_out(block, "a tool message holds results alone")
-        self._flush()
-        return self.rendered
+    def render(self, contents: Sequence[Content]) -> RenderedMessages:
+        """Return the conversation as messages."""
+        self._replayed = self._reasoning_wanted(contents)
+        return super().render(contents)
 
     def _reasoning_wanted(self, contents: Sequence[Content]) -> list[bool]:
         """For each content, whether its reasoning goes back. A turn is what stands between two messages of a person."""
-        replay = self.facts.reasoning_replay
+        replay = self.traits.reasoning_replay
         if replay != "tool_turns":
             return [replay == "always"] * len(contents)
         turn, with_calls = 0, {0}  # whether a turn whose beginning is not shown had calls is not known
@@ -186,40 +160,30 @@ class MessageRenderer:
 
     # ------------------------------------------------------------ messages
 
-    def _message(self, message: dict[str, Any] | None) -> None:
-        if message is None:
-            return
-        self._flush()
-        messages = self.rendered.messages
-        if self.facts.separator_text and message["role"] == "user" and messages and messages[-1]["role"] == "tool":
-            messages.append({"role": "assistant", "content": self.facts.separator_text})
-            self.rendered.changes.append("added an assistant message between a tool's result and a person's message")
-        messages.append(message)
+    def push(self, message: Json) -> None:
+        """Append a message; between a tool's result and a person's message, the dialect's separator first."""
+        self.flush_results()
+        separator, messages = self.traits.separator_text, self.messages
+        if separator and message["role"] == "user" and messages and messages[-1]["role"] == "tool":
+            self.append({"role": "assistant", "content": separator})
+            self.changes.append("added an assistant message between a tool's result and a person's message")
+        self.append(message)
 
-    def _flush(self) -> None:
-        """The results of a round, in call order; those that belong to no call of it stay behind them as they came."""
-        results, beside = sorted(self.results, key=lambda result: result[0]), self._fitting(self.beside)
-        self.results, self.beside, self.order = [], [], {}
-        self.rendered.messages += [message for _, message, _ in results]
-        if told := followup_user_blocks([blocks for _, _, blocks in results], beside, self.rendered.changes):
-            self._message(self._user(told))
+    def results_flushed(self) -> None:
+        """See ``RoleRenderer``."""
+        self._order = {}
 
-    def _left_out(self, block: Block, why: str) -> None:
-        origin = block.metadata.get("provider")
-        whose = f" of {origin}" if isinstance(origin, str) else ""
-        self.rendered.changes.append(f"left out a block of type {block.type!r}{whose}: {why}")
-
-    def is_same_origin(self, block: Block) -> bool:
-        return block.metadata.get("provider") == self.facts.name
-
-    def _system(self, blocks: Sequence[Block]) -> dict[str, Any] | None:
+    def add_system(self, blocks: Sequence[Block]) -> None:
+        """See ``RoleRenderer``."""
         for block in blocks:
             if not isinstance(block, TextBlock):
-                self._left_out(block, "a system message holds text alone")
+                self.omit(block, "a system message holds text alone")
         text = join_text([block for block in blocks if isinstance(block, TextBlock)])
-        return {"role": "system", "content": text} if text else None
+        if text:
+            self.push({"role": "system", "content": text})
 
-    def _user(self, blocks: Sequence[Block]) -> dict[str, Any] | None:
+    def add_user(self, blocks: Sequence[Block]) -> None:
+        """See ``RoleRenderer``."""
         parts: list[dict[str, Any]] = []
         texts: list[TextBlock] = []
         for block in blocks:
@@ -230,42 +194,45 @@ class MessageRenderer:
             elif isinstance(block, ImageBlock):
                 parts.append(image_part(block.data))
             elif isinstance(block, FileBlock):
-                parts.append(self._file(block))
+                parts.append(convert_media(block, self.traits))
             else:
-                self._left_out(block, "a user message has no place for it")
+                self.omit(block, "a user message has no place for it")
         if len(parts) > len(texts):
-            return {"role": "user", "content": parts}
-        return {"role": "user", "content": join_text(texts)} if texts else None
+            self.push({"role": "user", "content": parts})
+        elif texts:
+            self.push({"role": "user", "content": join_text(texts)})
 
-    def _assistant(self, blocks: Sequence[Block], *, with_reasoning: bool) -> None:
+    def add_assistant(self, blocks: Sequence[Block]) -> None:
+        """See ``RoleRenderer``."""
+        with_reasoning = self._replayed[self.content_number]
         said: list[Block] = []  # what the content is made of
         reasoning: list[ReasoningBlock] = []
         refusals: list[TextBlock] = []
         calls: list[ToolCallBlock] = []
         beside: dict[str, Any] = {}
         for block in blocks:
-            ours = self.is_same_origin(block)
+            ours = self.is_own(block)
             if isinstance(block, TextBlock):
                 audio = audio_id(block) if ours else None
                 if audio is not None:
                     beside["audio"] = {"id": audio}
                 else:
                     (refusals if ours and block.metadata.get("refusal") is True else said).append(block)
-                if ours and self.facts.file_annotations and (files := file_annotations(block)):
+                if ours and self.traits.file_annotations and (files := file_annotations(block)):
                     beside["annotations"] = [*beside.get("annotations", []), *files]
             elif isinstance(block, ToolCallBlock):
                 calls.append(block)
             elif isinstance(block, ReasoningBlock) and ours and self._takes_reasoning(block):
                 if with_reasoning:
-                    (said if self.facts.thinking_parts else reasoning).append(block)
+                    (said if self.traits.thinking_parts else reasoning).append(block)
                 else:
-                    self._left_out(block, f"{self.facts.name} does not want it back here")
+                    self.omit(block, f"{self.traits.name} does not want it back here")
             elif isinstance(block, OpaqueBlock) and ours and is_part(block.raw):
                 said.append(block)
-            elif isinstance(block, FileBlock) and ours and self.facts.image_replay and (image := image_of(block)):
+            elif isinstance(block, FileBlock) and ours and self.traits.image_replay and (image := image_of(block)):
                 beside["images"] = [*beside.get("images", []), image]
             elif not (isinstance(block, FileBlock) and ours and "audio" in beside):  # what was spoken goes by its id
-                self._left_out(block, f"an assistant message to {self.facts.name} has no place for it")
+                self.omit(block, f"an assistant message to {self.traits.name} has no place for it")
         message: dict[str, Any] = {"role": "assistant", "content": content_of(said)}
         refusal = join_text(refusals)
         if refusal and message["content"] is None and not calls:
@@ -275,45 +242,46 @@ class MessageRenderer:
             message["refusal"] = refusal
         if message["content"] is None and not calls and not beside.keys() & {"audio", "images"}:
             if blocks:
-                self.rendered.changes.append("left out an assistant message: it has neither text nor calls")
+                self.changes.append("left out an assistant message: it has neither text nor calls")
             return
         thought = "".join([block.text for block in reasoning])
-        if self.facts.reasoning_field and thought:
-            message[self.facts.reasoning_field] = thought
+        if self.traits.reasoning_field and thought:
+            message[self.traits.reasoning_field] = thought
         if details := [detail for block in reasoning for detail in reasoning_details(block)]:
             message["reasoning_details"] = merge_reasoning_details(details)
-        self._message(message | beside)
+        self.push(message | beside)
         if calls:
-            self.rendered.messages[-1]["tool_calls"] = made = [self._call(call) for call in calls]
-            self.order = {call["id"]: place for place, call in enumerate(made)}
+            self.ids.start_round()
+            self.messages[-1]["tool_calls"] = made = [self._call(call) for call in calls]
+            self._order = {call["id"]: place for place, call in enumerate(made)}
 
     def _takes_reasoning(self, block: ReasoningBlock) -> bool:
-        if self.facts.thinking_parts:
+        if self.traits.thinking_parts:
             return bool(block.text or block.signature)
-        return bool(reasoning_details(block)) or bool(self.facts.reasoning_field and block.text)
+        return bool(reasoning_details(block)) or bool(self.traits.reasoning_field and block.text)
 
     # ------------------------------------------------------------ calls and results
 
     def _call(self, block: ToolCallBlock) -> dict[str, Any]:
-        ours = self.is_same_origin(block)
-        origin = block.metadata.get("raw_id") if ours and self.origin else None
-        call: dict[str, Any] = {"id": self.ids.call(block.id, block.name, origin=origin)}
-        self.names[block.id] = block.name
+        ours = self.is_own(block)
+        call: Json = {"id": self.ids.call_id(block)}
+        self._names[block.id] = block.name
         given = block.parameters if isinstance(block.parameters, str) else compact_json(block.parameters)
-        if block.kind == "custom" and self.facts.custom_calls:
+        if block.kind == "custom" and self.traits.custom_calls:
             call |= {"type": "custom", "custom": {"name": block.name, "input": given}}
         else:
             if block.kind == "custom":
-                self.rendered.changes.append(f"the free text of a call of {block.name!r} was put into an object")
+                self.changes.append(f"the free text of a call of {block.name!r} was put into an object")
                 given = compact_json({"input": given})
             call |= {"type": "function", "function": {"name": block.name, "arguments": given}}
         if ours and "extra_content" in block.metadata:  # a thought signature behind Gemini's compatible endpoint
             call["extra_content"] = block.metadata["extra_content"]
         return call
 
-    def _result(self, block: ToolResponseBlock) -> None:
-        call_id = self.ids.result(block.call_id, block.name or "")
-        name = block.name or self.names.get(block.call_id)
+    def add_result(self, block: ToolResponseBlock) -> None:
+        """See ``RoleRenderer``."""
+        call_id = self.ids.result_id(block)
+        name = block.name or self._names.get(block.call_id)
         parts = result_parts(block)
         media: list[Media] = []
         content: str | list[dict[str, Any]]
@@ -321,15 +289,15 @@ class MessageRenderer:
             value = block.result if block.error is None else block.error
             content = "" if value is None else value if isinstance(value, str) else compact_json(value)
         else:
-            content, media = self._shown_result(self._fitting(parts))
+            content, media = self._shown_result(self.tool_media(parts))
         message = {"role": "tool", "tool_call_id": call_id, "content": content}
-        if self.facts.result_names and name:
+        if self.traits.result_names and name:
             message["name"] = name
-        self.results.append((self.order.get(call_id, len(self.order)), message, caption(media, name)))
+        self.buffer_result(self._order.get(call_id, len(self._order)), message, caption(media, name))
 
     def _shown_result(self, parts: Sequence[ResultPart]) -> tuple[str | list[dict[str, Any]], list[Media]]:
         """The content of a tool's message, and what the user shows of it."""
-        if not self.facts.result_images or not any(isinstance(part, ImageBlock) for part in parts):
+        if not self.traits.result_images or not any(isinstance(part, ImageBlock) for part in parts):
             return split_text_and_media(parts)
         files: list[Media] = [part for part in parts if isinstance(part, FileBlock)]
         inside = [part for part in parts if not isinstance(part, FileBlock)]
@@ -339,18 +307,27 @@ class MessageRenderer:
             if isinstance(part, ImageBlock) or part.text
         ], files
 
-    def _fitting(self, parts: Sequence[ResultPart]) -> list[ResultPart]:
-        return convert_parts(parts, self._shown_part, self.rendered.changes, self.facts.name)
+    def tool_media(self, parts: Sequence[ResultPart]) -> list[ResultPart]:
+        """See ``RoleRenderer``."""
+        return convert_parts(parts, self._shown_part, self.changes, self.traits.name)
 
     def _shown_part(self, block: Media) -> dict[str, Any]:
         if isinstance(block, ImageBlock):
             return image_part(block.data)
-        part = self._file(block)
+        part = convert_media(block, self.traits)
         kind = (block.media_type or "application/pdf").lower()
         if part["type"] in ("file", "document_url") and kind != "application/pdf":
             # https://platform.openai.com/docs/guides/pdf-files; what a file of text says needs no file
             raise UnsupportedContent(f"few servers of this wire take files that are no PDF, such as {kind}")
         return part
 
-    def _file(self, block: FileBlock) -> dict[str, Any]:
-        return file_part(block, by_address=self.facts.file_addresses, document=self.facts.document_parts)
+
+def convert_media(block: Media, traits: ChatDialect) -> Json:
+    """Return an image or a file as a part.
+
+    Raises:
+        UnsupportedContent: a chat message does not take it in this form.
+    """
+    if isinstance(block, ImageBlock):
+        return image_part(block.data)
+    return file_part(block, by_address=traits.file_addresses, document=traits.document_parts)

@@ -31,12 +31,17 @@ from streamkit.providers.decoding import (
 from streamkit.providers.openai_chat.content_reader import read_content_parts, read_reasoning
 from streamkit.providers.openai_chat.extras import ExtrasReader, blocking_filters
 from streamkit.providers.openai_chat.schema import FINISH_REASONS, Choice, Chunk, Delta, ToolCall
-from streamkit.providers.provider import ChoiceSink, Sink
+from streamkit.providers.provider import ChoiceSink, Sink, Traits
 
-__all__ = ["ChatParser"]
+__all__ = ["ChatParser", "create_parser"]
 
 _decoder = msgspec.json.Decoder(Chunk)
 _decode = _decoder.decode
+
+
+def create_parser(sink: Sink, traits: Traits) -> ChatParser:
+    """Return a parser for one turn that reports to ``sink``."""
+    return ChatParser(sink)
 
 
 class ChatParser:

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from streamkit.errors import UsageError
 from streamkit.providers.strict import OPENAI
-from streamkit.tools.strict_rules import StrictProfile
+from streamkit.tools import StrictProfile
 
 __all__ = ["MODES", "mode"]
 

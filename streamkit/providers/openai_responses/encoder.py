@@ -22,10 +22,11 @@ from streamkit.history.content import (
     TextBlock,
     ToolCallBlock,
 )
-from streamkit.ids import TargetIds
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.openai_responses.media import reasoning_item
 from streamkit.providers.openai_responses.schema import FINISH_REASON_NAMES, Json
+from streamkit.providers.provider import Traits
+from streamkit.target_ids import TargetIds
 
 __all__ = ["emit", "error_body"]
 
@@ -42,8 +43,8 @@ _NON_ITEM_METADATA = frozenset({"provider", "model", "raw_id", "raw_arguments", 
 
 def emit(
     content: Content,
+    traits: Traits,
     *,
-    family: frozenset[str],
     response_id: str,
     model: str,
     finish: FinishReason | None = None,
@@ -54,7 +55,7 @@ def emit(
 
     Args:
         content: the assistant's content. Blocks that only another provider can read are left out.
-        family: the providers whose own blocks this wire can represent.
+        traits: the provider's traits.
         response_id: the response's id.
         model: the model's name.
         finish: the finish reason. ``length`` and ``content_filter`` give an ``incomplete`` response, ``error`` a
@@ -67,7 +68,7 @@ def emit(
     """
     if delta_size < 1:
         raise UsageError(f"delta_size is a number of characters, at least 1, not {delta_size!r}")
-    return _ResponseEncoder(family, response_id, model, delta_size).encode(content.blocks, finish, usage)
+    return _ResponseEncoder(traits, response_id, model, delta_size).encode(content.blocks, finish, usage)
 
 
 def error_body(status: int, message: str) -> Json:
@@ -79,12 +80,12 @@ def error_body(status: int, message: str) -> Json:
 class _ResponseEncoder:
     """An encoder of one response: it numbers the events and collects the output."""
 
-    def __init__(self, family: frozenset[str], response_id: str, model: str, delta_size: int) -> None:
-        self._family = family
+    def __init__(self, traits: Traits, response_id: str, model: str, delta_size: int) -> None:
+        self._traits = traits
         self._response_id = response_id
         self._model = model
         self._delta_size = delta_size
-        self._ids = TargetIds("openai_responses")
+        self._ids = TargetIds(traits.id_rule)
         self._event_count = 0
         self._output: list[Json] = []
 
@@ -178,7 +179,7 @@ class _ResponseEncoder:
         return isinstance(block, ReasoningBlock) and is_later_part and reasoning_item(first) is not None
 
     def _is_own(self, block: Block) -> bool:
-        return block.metadata.get("provider") in self._family
+        return self._traits.accepts_state(block.metadata)
 
     def _block(self, block: Block) -> Iterator[bytes]:
         is_own = self._is_own(block)

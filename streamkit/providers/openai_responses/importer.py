@@ -27,6 +27,7 @@ from streamkit.providers.openai_responses.schema import (
     Json,
 )
 from streamkit.providers.openai_responses.server_tools import runs_on_server
+from streamkit.providers.provider import Traits
 
 __all__ = ["parse_messages"]
 
@@ -35,9 +36,9 @@ _SPEAKERS = {"user": "human", "assistant": "ai", "system": "system", "developer"
 _TEXT_PARTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 
 
-def parse_messages(messages: Sequence[Json], provider: str, *, system: Any = None) -> list[Content]:
+def parse_messages(messages: Sequence[Json], traits: Traits, *, system: Any = None) -> list[Content]:
     """Return items as history, with the instructions first. No content of an item raises."""
-    builder = ContentBuilder(provider)
+    builder = ContentBuilder(traits.name)
     for text in as_list(system):
         if not builder.text("system", text):
             builder.opaque("system", text)

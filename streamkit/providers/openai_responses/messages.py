@@ -28,7 +28,7 @@ from streamkit.history.content import (
     ToolResponseBlock,
 )
 from streamkit.providers.decoding import compact_json
-from streamkit.providers.message_ids import MessageIds
+from streamkit.providers.message_renderer import MessageRenderer
 from streamkit.providers.openai_responses.media import (
     input_file,
     input_image,
@@ -40,52 +40,44 @@ from streamkit.providers.openai_responses.media import (
     strip_output_only_fields,
 )
 from streamkit.providers.openai_responses.schema import Json
-from streamkit.providers.provider import IdPolicy, ToolChoice
-from streamkit.providers.rendered import RenderedMessages
+from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
 from streamkit.providers.strict import OPENAI
 from streamkit.tools import Tool, strict_parameters
 
-__all__ = ["render", "render_request"]
+__all__ = ["build_request", "convert_media", "render_messages"]
 
-_ILLEGAL_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _CHOICES = ("auto", "none", "required")
 
 
-def render(contents: Sequence[Content], *, family: frozenset[str], ids: IdPolicy | None = None) -> RenderedMessages:
+def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
     """The thread as input items.
 
     Args:
         contents: the conversation.
-        family: the providers whose own items this target takes back.
+        traits: the target's.
         ids: ``origin`` gives a call of the family its own ``call_id`` back; else every id is made from the canonical
             one.
 
     Raises:
         UnsupportedContent: a person's image or file is in a form that the API does not take.
     """
-    thread = MessageRenderer(family, ids)
-    for content in contents:
-        thread.add(content)
-    thread.flush_results()
-    return RenderedMessages(thread.items, changes=thread.changes)
+    return ResponsesRenderer(traits, ids).render(contents)
 
 
-def render_request(
-    contents: Sequence[Content],
+def build_request(
+    rendered: RenderedMessages,
+    traits: Traits,
     *,
-    family: frozenset[str],
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
-    ids: IdPolicy | None = None,
 ) -> Json:
     """The body's fields that the conversation decides; ``model`` and settings are the caller's.
 
     Raises:
         UsageError: a strict tool's schema cannot be had.
-        UnsupportedContent: as ``render``.
     """
-    body: Json = {"input": render(contents, family=family, ids=ids).messages}
+    body: Json = {traits.messages_field: rendered.messages}
     if tools:
         strict = strict_parameters(tools, OPENAI)
         body["tools"] = [
@@ -107,17 +99,16 @@ def render_request(
     return body
 
 
-class MessageRenderer:
-    """The items as they grow."""
+class ResponsesRenderer(MessageRenderer[Traits]):
+    """Renders history as input items."""
 
-    def __init__(self, family: frozenset[str], ids: IdPolicy | None) -> None:
-        self.items: list[Json] = []
-        self.changes: list[str] = []
-        self._family = family
-        self._ids = MessageIds("openai_responses", family, ids)
+    illegal_in_name = re.compile(r"[^a-zA-Z0-9_-]")
+
+    def __init__(self, traits: Traits, ids: IdPolicy | None = None) -> None:
+        super().__init__(traits, ids)
         self._kinds: dict[str, str] = {}  # of the calls, by their id in history
         self._places: dict[str, int] = {}  # of the calls since the last results, by their id on the wire
-        self._results: list[Json] = []
+        self._results: list[tuple[Json, int]] = []  # with the number of their content
         self._reasoning: list[Json] = []  # waits for the item that it led to
         self._led = False  # reasoning was sent, and only items of the same answer since
         self._continues = False  # the block before was reasoning whose item has been taken
@@ -134,7 +125,7 @@ class MessageRenderer:
             self._end_answer()
             return
         if content.speaker not in ("human", "tool", "system"):
-            self._change(f"a message of the unknown speaker {content.speaker!r} was left out")
+            self.report(f"a message of the unknown speaker {content.speaker!r} was left out")
             return
         parts: list[Json] = []
         for block in content.blocks:
@@ -148,22 +139,20 @@ class MessageRenderer:
         if parts:
             self.flush_results()
             role = "system" if content.speaker == "system" else "user"
-            self.items.append({"role": role, "content": parts[0]["text"] if _is_plain(parts) else parts})
+            self.append({"role": role, "content": parts[0]["text"] if _is_plain(parts) else parts})
 
     def flush_results(self) -> None:
         """The results of a round, in call order; those that belong to no call of it stay behind them as they came."""
         if not self._results:
             return
         last = len(self._places)
-        self.items += sorted(self._results, key=lambda item: self._places.get(item["call_id"], last))
+        for item, content in sorted(self._results, key=lambda result: self._places.get(result[0]["call_id"], last)):
+            self.append(item, [content])
         self._results, self._places = [], {}
 
-    def _change(self, sentence: str) -> None:
-        if sentence not in self.changes:
-            self.changes.append(sentence)
-
-    def _is_own(self, block: Block) -> bool:
-        return block.metadata.get("provider") in self._family
+    def finish(self) -> None:
+        """Write the last results."""
+        self.flush_results()
 
     # ------------------------------------------------------------ what people and tools say
 
@@ -174,27 +163,27 @@ class MessageRenderer:
             return [input_image(block.data)]
         if isinstance(block, FileBlock) and speaker != "system":
             return [input_file(block)]
-        self._change(f"a block of type {block.type!r} in a message of the speaker {speaker!r} was left out")
+        self.report(f"a block of type {block.type!r} in a message of the speaker {speaker!r} was left out")
         return []
 
     def _result(self, block: ToolResponseBlock) -> None:
         custom = self._kinds.get(block.call_id) == "custom"
         kind = "custom_tool_call_output" if custom else "function_call_output"
-        item: Json = {"type": kind, "call_id": self._ids.result_id(block), "output": output_of(block, self.changes)}
+        item: Json = {"type": kind, "call_id": self.ids.result_id(block), "output": output_of(block, self.changes)}
         if block.call_id in self._callers:
             item["caller"] = self._callers[block.call_id]
-        self._results.append(item)
+        self._results.append((item, self.content_number))
 
     # ------------------------------------------------------------ what the model said
 
     def _answered(self, block: Block) -> None:
-        item = reasoning_item(block) if self._is_own(block) else None
+        item = reasoning_item(block) if self.is_own(block) else None
         if item is not None:
             self._reasoning.append(strip_output_only_fields(item))
             self._continues, self._texts = True, None
             return
         parts = {"summary_index", "content_index"} & block.metadata.keys()
-        if self._continues and parts and isinstance(block, ReasoningBlock) and self._is_own(block):
+        if self._continues and parts and isinstance(block, ReasoningBlock) and self.is_own(block):
             return  # a further part of the item that was taken with its first
         self._continues = False
         if isinstance(block, TextBlock):
@@ -206,11 +195,11 @@ class MessageRenderer:
             self._result(block)
         elif isinstance(block, (ServerToolBlock, OpaqueBlock)):
             self._raw(block)
-        elif isinstance(block, FileBlock) and self._is_own(block) and "item_id" in block.metadata:
+        elif isinstance(block, FileBlock) and self.is_own(block) and "item_id" in block.metadata:
             pass  # it stands in the item of the tool that made it
         elif isinstance(block, ReasoningBlock):
-            why = "it has no item to send back" if self._is_own(block) else "it is another provider's"
-            self._change(f"reasoning was left out: {why}")
+            why = "it has no item to send back" if self.is_own(block) else "it is another provider's"
+            self.report(f"reasoning was left out: {why}")
         else:
             self._leave(f"a block of type {block.type!r} in an assistant message was left out")
 
@@ -218,20 +207,21 @@ class MessageRenderer:
         """An item of an answer; reasoning goes before it where it is the one that the reasoning led to."""
         self.flush_results()
         if own and self._reasoning:
-            self.items += self._reasoning
+            for reasoning in self._reasoning:
+                self.append(reasoning)
             self._reasoning, self._led = [], True
         elif not own:
             self._drop_reasoning()
         self._texts = None
-        self.items.append(item)
+        self.append(item)
 
     def _leave(self, sentence: str) -> None:
-        self._change(sentence)
+        self.report(sentence)
         self._drop_reasoning()
 
     def _drop_reasoning(self) -> None:
         if self._reasoning:
-            self._change("reasoning was left out: the item that it led to is gone")
+            self.report("reasoning was left out: the item that it led to is gone")
         self._reasoning, self._led = [], False
 
     def _end_answer(self) -> None:
@@ -241,17 +231,17 @@ class MessageRenderer:
     def _item_id(self, block: Block, prefix: str) -> str | None:
         """The block's item id where it may be sent: its reasoning is sent before it, too."""
         given = block.metadata.get("item_id")
-        led = self._is_own(block) and (self._led or bool(self._reasoning))
+        led = self.is_own(block) and (self._led or bool(self._reasoning))
         return given if led and isinstance(given, str) and given.startswith(prefix) else None
 
     def _text(self, block: TextBlock) -> None:
         if not block.text:
             return
-        own = self._is_own(block)
+        own = self.is_own(block)
         item_id = self._item_id(block, "msg_")
         refusal = bool(block.metadata.get("refusal"))
         if refusal and item_id is None:
-            self._change("a refusal was sent back as text: without its item's id there is no other form")
+            self.report("a refusal was sent back as text: without its item's id there is no other form")
         whose = (own, block.metadata.get("item_id")) if own else (own, block.metadata.get("provider"))
         if self._texts is not None and self._texts[0] == whose:
             _append_text(self._texts[1], block, apart=not own and "provider" not in block.metadata)
@@ -268,40 +258,37 @@ class MessageRenderer:
         self._texts = (whose, message)
 
     def _call(self, block: ToolCallBlock) -> None:
-        name = _ILLEGAL_IN_NAME.sub("_", block.name)[:64] or "unnamed"
-        if name != block.name:
-            self._change(f"the tool name {block.name!r} was written {name!r}: it has characters that are refused")
         custom = block.kind == "custom"
         given = block.parameters if isinstance(block.parameters, str) else compact_json(block.parameters)
         item: Json = {
             "type": "custom_tool_call" if custom else "function_call",
-            "call_id": self._ids.call_id(block),
-            "name": name,
+            "call_id": self.ids.call_id(block),
+            "name": self.tool_name(block.name),
             "input" if custom else "arguments": given,
         }
         item_id = self._item_id(block, "ctc_" if custom else "fc_")
         if item_id is not None:
             item["id"] = item_id
-        if self._is_own(block):
+        if self.is_own(block):
             caller = block.metadata.get("caller")
             item |= {field: block.metadata[field] for field in ("namespace", "caller") if block.metadata.get(field)}
             if isinstance(caller, dict) and caller.get("type") == "program":
                 self._callers[block.id] = caller  # its output has a field for it, too
         self._kinds[block.id] = block.kind
-        self._push(item, own=self._is_own(block))
+        self._push(item, own=self.is_own(block))
         self._places.setdefault(item["call_id"], len(self._places))
 
     def _raw(self, block: ServerToolBlock | OpaqueBlock) -> None:
         raw = block.raw if isinstance(block, ServerToolBlock) else [block.raw]
         items = [item for item in raw if isinstance(item, dict) and isinstance(item.get("type"), str)]
-        if self._is_own(block) and items:
+        if self.is_own(block) and items:
             for item in items:
                 self._push(item, own=True)
             return
-        if self._is_own(block) and isinstance(block, ServerToolBlock) and block.id in self._kept:
+        if self.is_own(block) and isinstance(block, ServerToolBlock) and block.id in self._kept:
             return  # its item ended after others, and stands where it ended
         what = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else "a provider's item"
-        why = "it was cut" if self._is_own(block) else "it can go back only to the provider that made it"
+        why = "it was cut" if self.is_own(block) else "it can go back only to the provider that made it"
         self._leave(f"{what} was left out: {why}")
 
 
@@ -315,3 +302,12 @@ def _append_text(message: Json, block: TextBlock, *, apart: bool) -> None:
         message["content"].append(output_part(block))
     else:
         message["content"] += f"\n{block.text}" if apart else block.text
+
+
+def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
+    """Return an image or a file as a part.
+
+    Raises:
+        UnsupportedContent: the API does not accept it in this form.
+    """
+    return input_image(block.data) if isinstance(block, ImageBlock) else input_file(block)

@@ -27,9 +27,9 @@ from streamkit.providers.openai_responses.schema import (
     Json,
     ResponseStreamEvent,
 )
-from streamkit.providers.provider import Sink
+from streamkit.providers.provider import Sink, Traits
 
-__all__ = ["ResponsesParser"]
+__all__ = ["ResponsesParser", "create_parser"]
 
 _decode = DECODER.decode
 _CALL_DELTA_EVENTS = frozenset({"response.function_call_arguments.delta", "response.custom_tool_call_input.delta"})
@@ -44,6 +44,11 @@ _SERVER_ARGUMENT_EVENTS = {
 }
 _ANNOTATION_EVENTS = ("response.output_text.annotation.added", "response.output_text_annotation.added")
 _HEARTBEAT_EVENTS = PROGRESS_EVENTS | {"keepalive", "ping", "response.keepalive"}
+
+
+def create_parser(sink: Sink, traits: Traits) -> ResponsesParser:
+    """Return a parser for one turn that reports to ``sink``."""
+    return ResponsesParser(sink)
 
 
 class ResponsesParser:

@@ -1,4 +1,4 @@
-"""An emitted answer is a stream of this wire, and read again it is the same answer."""
+"""The Anthropic encoder: its stream is one of this wire, and the parser reads the same content from it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamkit import providers
 from streamkit.calls import Usage
 from streamkit.history import (
     Content,
@@ -19,14 +20,14 @@ from streamkit.history import (
     TextBlock,
     ToolCallBlock,
 )
-from streamkit.providers.anthropic import Anthropic
 from streamkit.turn import Turn
 
+PROVIDER = providers.get("anthropic")
 OWN = {"provider": "anthropic", "model": "m"}
 
 
-def emitted(content: Content, **options: Any) -> bytes:
-    return b"".join(Anthropic("anthropic").emit(content, response_id="msg_1", model="m", **options))
+def encode(content: Content, **options: Any) -> bytes:
+    return b"".join(PROVIDER.emit(content, response_id="msg_1", model="m", **options))
 
 
 def read(data: bytes, turn_key: str = "turn-1") -> Turn:
@@ -37,18 +38,18 @@ def read(data: bytes, turn_key: str = "turn-1") -> Turn:
 
 
 def events(data: bytes) -> list[dict[str, Any]]:
-    found = []
+    result = []
     for event in data.decode().split("\n\n")[:-1]:
         name, payload = event.split("\n")
-        found.append(json.loads(payload.removeprefix("data: ")))
-        assert name == f"event: {found[-1]['type']}"
-    return found
+        result.append(json.loads(payload.removeprefix("data: ")))
+        assert name == f"event: {result[-1]['type']}"
+    return result
 
 
-def test_call_is_streamed_as_the_api_streams_it() -> None:
+def test_call_is_encoded_as_the_api_streams_it() -> None:
     call = ToolCallBlock(id="x", name="w", parameters={"city": "Paris"}, metadata={"raw_id": "toolu_1"})
-    found = events(emitted(Content.ai("Hi", call), delta_size=8, usage=Usage(30, 7, 3, 4, 1)))
-    assert [event["type"] for event in found] == [
+    sent = events(encode(Content.ai("Hi", call), delta_size=8, usage=Usage(30, 7, 3, 4, 1)))
+    assert [event["type"] for event in sent] == [
         "message_start",
         "content_block_start",
         "ping",
@@ -62,30 +63,34 @@ def test_call_is_streamed_as_the_api_streams_it() -> None:
         "message_delta",
         "message_stop",
     ]
-    assert found[0]["message"]["usage"] == {
+    assert sent[0]["message"]["usage"] == {
         "input_tokens": 25,
         "cache_creation_input_tokens": 1,
         "cache_read_input_tokens": 4,
         "output_tokens": 1,
     }
-    assert found[5]["content_block"] == {"type": "tool_use", "id": "toolu_1", "name": "w", "input": {}}
-    pieces = [event["delta"]["partial_json"] for event in found[6:9]]
-    assert pieces[0] == ""
-    assert json.loads("".join(pieces)) == {"city": "Paris"}
-    assert found[-2]["delta"]["stop_reason"] == "tool_use"
-    assert found[-2]["usage"]["output_tokens_details"] == {"thinking_tokens": 3}
+    assert sent[5]["content_block"] == {"type": "tool_use", "id": "toolu_1", "name": "w", "input": {}}
+    deltas = [event["delta"]["partial_json"] for event in sent[6:9]]
+    assert deltas[0] == ""
+    assert json.loads("".join(deltas)) == {"city": "Paris"}
+    assert sent[-2]["delta"]["stop_reason"] == "tool_use"
+    assert sent[-2]["usage"]["output_tokens_details"] == {"thinking_tokens": 3}
 
 
-def test_call_without_arguments_has_only_the_empty_piece() -> None:
-    found = events(emitted(Content.ai("", ToolCallBlock(id="t", name="now"))))
-    assert [event["delta"] for event in found if event["type"] == "content_block_delta"] == [
+def test_call_without_arguments_has_one_empty_delta() -> None:
+    sent = events(encode(Content.ai("", ToolCallBlock(id="t", name="now"))))
+    assert [event["delta"] for event in sent if event["type"] == "content_block_delta"] == [
         {"type": "input_json_delta", "partial_json": ""}
     ]
 
 
-def test_whole_answer_comes_back_the_same() -> None:
+def test_content_with_every_block_is_parsed_unchanged() -> None:
     use = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
-    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"encrypted_content": "E"}]}
+    server_result = {
+        "type": "web_search_tool_result",
+        "tool_use_id": "srvtoolu_1",
+        "content": [{"encrypted_content": "E"}],
+    }
     content = Content.ai(
         "",
         ReasoningBlock(text="thinking about it", signature="SIGNATURE", metadata=OWN),
@@ -95,7 +100,7 @@ def test_whole_answer_comes_back_the_same() -> None:
             name="web_search",
             arguments={"query": "x"},
             result=[{"encrypted_content": "E"}],
-            raw=[use, found],
+            raw=[use, server_result],
             metadata=OWN,
         ),
         TextBlock(text="It is so. ☃", metadata={**OWN, "citations": [{"type": "x", "url": "u"}]}),
@@ -105,13 +110,13 @@ def test_whole_answer_comes_back_the_same() -> None:
         ),
     )
     usage = Usage(12, 9, 4, 3, 2)
-    turn = read(emitted(content, usage=usage))
+    turn = read(encode(content, usage=usage))
     assert turn.error is None
     assert turn.warnings == []
-    got = [block.model_dump() for block in turn.content.blocks]
-    want = [block.model_dump() for block in content.blocks]
-    assert got[:-1] == want[:-1]
-    assert got[-1] == {**want[-1], "id": turn.calls[0].id}
+    parsed = [block.model_dump() for block in turn.content.blocks]
+    expected = [block.model_dump() for block in content.blocks]
+    assert parsed[:-1] == expected[:-1]
+    assert parsed[-1] == {**expected[-1], "id": turn.calls[0].id}
     assert turn.finish is not None
     assert (turn.finish.reason, turn.finish.raw) == ("tool_calls", "tool_use")
     assert turn.usage is not None
@@ -119,7 +124,7 @@ def test_whole_answer_comes_back_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("finish", "word"),
+    ("finish", "stop_reason"),
     [
         ("stop", "end_turn"),
         ("length", "max_tokens"),
@@ -130,21 +135,21 @@ def test_whole_answer_comes_back_the_same() -> None:
         (None, "end_turn"),
     ],
 )
-def test_finish(finish: Any, word: str) -> None:
-    turn = read(emitted(Content.ai("x"), finish=finish))
+def test_every_finish_reason_has_a_stop_reason(finish: Any, stop_reason: str) -> None:
+    turn = read(encode(Content.ai("x"), finish=finish))
     assert turn.finish is not None
-    assert turn.finish.raw == word
+    assert turn.finish.raw == stop_reason
 
 
-def test_finish_in_error_is_an_error_event() -> None:
-    turn = read(emitted(Content.ai("x"), finish="error"))
+def test_error_as_finish_reason_is_an_error_event() -> None:
+    turn = read(encode(Content.ai("x"), finish="error"))
     assert turn.error is not None
     assert turn.error.kind == "provider_error"
     assert turn.text == "x"
 
 
-def test_refusal_comes_back_as_one() -> None:
-    turn = read(emitted(Content.ai("", TextBlock(text="No.", metadata={"refusal": True}))))
+def test_refusal_is_parsed_as_a_refusal() -> None:
+    turn = read(encode(Content.ai("", TextBlock(text="No.", metadata={"refusal": True}))))
     assert turn.refusal == "No."
     assert turn.text == ""
     assert turn.finish is not None
@@ -152,13 +157,13 @@ def test_refusal_comes_back_as_one() -> None:
     assert [warning.code for warning in turn.warnings] == ["stop_details"]
 
 
-def test_cut_arguments_come_back_cut() -> None:
-    cut = ToolCallBlock(id="t", name="w", metadata={"raw_arguments": '{"a":"b'})
-    turn = read(emitted(Content.ai("", cut), finish="length"))
-    assert [(call.state, call.arguments_text) for call in turn.calls] == [("incomplete", '{"a":"b')]
+def test_truncated_arguments_stay_truncated() -> None:
+    call = ToolCallBlock(id="t", name="w", metadata={"raw_arguments": '{"a":"b'})
+    turn = read(encode(Content.ai("", call), finish="length"))
+    assert [(parsed.state, parsed.arguments_text) for parsed in turn.calls] == [("incomplete", '{"a":"b')]
 
 
-def test_answers_of_other_providers_are_emitted_in_this_ones_form() -> None:
+def test_blocks_of_other_providers_are_encoded_in_the_form_of_this_wire() -> None:
     content = Content.ai(
         "",
         ReasoningBlock(text="plan", kind="summary", metadata={"provider": "x"}),
@@ -168,7 +173,7 @@ def test_answers_of_other_providers_are_emitted_in_this_ones_form() -> None:
         ToolCallBlock(id="t", name="w", parameters="free", kind="custom"),
         ImageBlock(data="https://e.org/a.png"),
     )
-    turn = read(emitted(content))
+    turn = read(encode(content))
     assert turn.error is None
     assert turn.reasoning == "plan"
     assert [(call.name, call.arguments, call.result) for call in turn.server_calls] == [
@@ -193,8 +198,8 @@ def test_answers_of_other_providers_are_emitted_in_this_ones_form() -> None:
         (529, "overloaded_error"),
     ],
 )
-def test_error_bodies(status: int, kind: str) -> None:
-    assert Anthropic("anthropic").error_body(status, "m") == {"type": "error", "error": {"type": kind, "message": "m"}}
+def test_every_status_has_an_error_type(status: int, kind: str) -> None:
+    assert PROVIDER.error_body(status, "m") == {"type": "error", "error": {"type": kind, "message": "m"}}
 
 
 _json_values = st.recursive(
@@ -227,13 +232,13 @@ _blocks = st.one_of(
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(_blocks, min_size=1, max_size=5), st.integers(1, 20))
-def test_parse_of_emit_is_the_same_turn(blocks: list[Any], piece: int) -> None:
+def test_encoded_content_is_parsed_as_the_same_turn(blocks: list[Any], delta_size: int) -> None:
     for number, block in enumerate(blocks):
         if isinstance(block, ToolCallBlock):
             block.metadata = {**OWN, "raw_id": f"toolu_{number}"}
-    turn = read(emitted(Content.ai("", *blocks), delta_size=piece))
+    turn = read(encode(Content.ai("", *blocks), delta_size=delta_size))
     assert turn.error is None
-    got = [block.model_dump(exclude={"id"}) for block in turn.content.blocks]
-    assert got == [block.model_dump(exclude={"id"}) for block in blocks]
-    again = read(emitted(turn.content, delta_size=piece))
+    parsed = [block.model_dump(exclude={"id"}) for block in turn.content.blocks]
+    assert parsed == [block.model_dump(exclude={"id"}) for block in blocks]
+    again = read(encode(turn.content, delta_size=delta_size))
     assert again.content == turn.content

@@ -1,4 +1,4 @@
-"""History as Anthropic messages: what the API refuses never leaves, and nothing is changed in silence."""
+"""History as Anthropic messages: they contain nothing that the API refuses, and every change is reported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 import request_validators
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rendering import request_of
 
+from streamkit import providers
 from streamkit.errors import UnsupportedContent
 from streamkit.history import (
     Content,
@@ -24,10 +26,10 @@ from streamkit.history import (
     ToolResponseBlock,
     UnknownBlock,
 )
-from streamkit.providers.anthropic import Anthropic
-from streamkit.providers.rendered import RenderedMessages
+from streamkit.providers.provider import RenderedMessages
 from streamkit.tools import Tool
 
+PROVIDER = providers.get("anthropic")
 OWN = {"provider": "anthropic"}
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -40,168 +42,171 @@ def result(call_id: str, value: Any = "ok", **fields: Any) -> Content:
     return Content(speaker="tool", blocks=[ToolResponseBlock(call_id=call_id, name="w", result=value, **fields)])
 
 
-def rendered(*contents: Content, ids: Any = None, name: str = "anthropic") -> RenderedMessages:
-    thread = Anthropic(name).render(contents, ids=ids)
-    request_validators.anthropic_messages(thread.messages)
-    return thread
+def render(*contents: Content, ids: Any = None, name: str = "anthropic") -> RenderedMessages:
+    rendered = providers.dialect(name, PROVIDER).render(contents, ids=ids)
+    request_validators.anthropic_messages(rendered.messages)
+    return rendered
 
 
-def shape(thread: RenderedMessages) -> list[tuple[str, list[str]]]:
-    return [(message["role"], [part["type"] for part in message["content"]]) for message in thread.messages]
+def shape(rendered: RenderedMessages) -> list[tuple[str, list[str]]]:
+    return [(message["role"], [part["type"] for part in message["content"]]) for message in rendered.messages]
 
 
-def parts(thread: RenderedMessages, role: str) -> list[Any]:
-    return [part for message in thread.messages if message["role"] == role for part in message["content"]]
+def parts(rendered: RenderedMessages, role: str) -> list[Any]:
+    return [part for message in rendered.messages if message["role"] == role for part in message["content"]]
 
 
 # ---------------------------------------------------------------- messages
 
 
-def test_text_of_both_sides() -> None:
-    thread = rendered(Content.human("Hi"), Content.ai("Hello"), Content.human("Bye"))
-    assert thread.messages == [
+def test_texts_of_user_and_assistant() -> None:
+    rendered = render(Content.human("Hi"), Content.ai("Hello"), Content.human("Bye"))
+    assert rendered.messages == [
         {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
         {"role": "assistant", "content": [{"type": "text", "text": "Hello"}]},
         {"role": "user", "content": [{"type": "text", "text": "Bye"}]},
     ]
-    assert thread.changes == []
+    assert rendered.changes == []
 
 
 def test_messages_of_one_role_are_merged() -> None:
-    thread = rendered(Content.human("a"), Content.human("b"), Content.ai("c"), Content.ai("d"))
-    assert shape(thread) == [("user", ["text", "text"]), ("assistant", ["text", "text"])]
+    rendered = render(Content.human("a"), Content.human("b"), Content.ai("c"), Content.ai("d"))
+    assert shape(rendered) == [("user", ["text", "text"]), ("assistant", ["text", "text"])]
 
 
-def test_system_text_stands_apart() -> None:
-    thread = rendered(Content.system("Be brief."), Content.system("Be kind."), Content.system(" "), Content.human("Hi"))
-    assert thread.system == "Be brief.\n\nBe kind."
-    assert shape(thread) == [("user", ["text"])]
-    assert thread.changes == []
+def test_system_text_is_separate_from_the_messages() -> None:
+    rendered = render(Content.system("Be brief."), Content.system("Be kind."), Content.system(" "), Content.human("Hi"))
+    assert rendered.system == "Be brief.\n\nBe kind."
+    assert shape(rendered) == [("user", ["text"])]
+    assert rendered.changes == []
 
 
-def test_system_text_within_the_conversation_is_moved_and_said() -> None:
-    thread = rendered(Content.human("Hi"), Content.system("Be brief.", ImageBlock(data=PIXEL)))
-    assert thread.system == "Be brief."
-    assert len(thread.changes) == 2
+def test_system_text_within_the_conversation_is_moved_and_reported() -> None:
+    rendered = render(Content.human("Hi"), Content.system("Be brief.", ImageBlock(data=PIXEL)))
+    assert rendered.system == "Be brief."
+    assert len(rendered.changes) == 2
 
 
-def test_blank_text_is_left_out() -> None:
-    thread = rendered(Content.human("Hi", TextBlock(text=" \n"), TextBlock(text="")))
-    assert shape(thread) == [("user", ["text"])]
-    assert thread.changes == ["a text of nothing but white space was left out"]
+def test_blank_text_is_omitted() -> None:
+    rendered = render(Content.human("Hi", TextBlock(text=" \n"), TextBlock(text="")))
+    assert shape(rendered) == [("user", ["text"])]
+    assert rendered.changes == ["a text of nothing but white space was left out"]
 
 
-def test_white_space_is_cut_off_only_behind_the_last_assistant_text() -> None:
-    thread = rendered(Content.human("Hi"), Content.ai("one \n"), Content.human("go on"), Content.ai("two \n"))
-    assert [part["text"] for part in parts(thread, "assistant")] == ["one \n", "two"]
-    assert len(thread.changes) == 1
+def test_trailing_white_space_is_removed_only_from_the_last_assistant_text() -> None:
+    rendered = render(Content.human("Hi"), Content.ai("one \n"), Content.human("go on"), Content.ai("two \n"))
+    assert [part["text"] for part in parts(rendered, "assistant")] == ["one \n", "two"]
+    assert len(rendered.changes) == 1
 
 
-def test_first_message_is_a_users() -> None:
-    thread = rendered(Content.ai("Hello"), Content.human("Hi"))
-    assert shape(thread) == [("user", ["text"]), ("assistant", ["text"]), ("user", ["text"])]
-    assert thread.changes == ["a user message '(continued)' was put in front: the first message must be a user's"]
+def test_first_message_is_of_the_user() -> None:
+    rendered = render(Content.ai("Hello"), Content.human("Hi"))
+    assert shape(rendered) == [("user", ["text"]), ("assistant", ["text"]), ("user", ["text"])]
+    assert rendered.changes == ["a user message '(continued)' was put in front: the first message must be a user's"]
 
 
-def test_nothing_renders_as_nothing() -> None:
-    assert rendered() == RenderedMessages()
-    assert rendered(Content.human(""), Content.ai("")).messages == []
+def test_empty_history_has_no_messages() -> None:
+    assert render() == RenderedMessages()
+    assert render(Content.human(""), Content.ai("")).messages == []
 
 
-def test_unknown_speakers_and_blocks_are_left_out_and_said() -> None:
+def test_unknown_speakers_and_blocks_are_omitted_and_reported() -> None:
     odd = UnknownBlock(type="hologram")
-    thread = rendered(Content(speaker="oracle", blocks=[]), Content.human("Hi", odd), Content.ai("a", odd))
-    assert shape(thread) == [("user", ["text"]), ("assistant", ["text"])]
-    assert len(thread.changes) == 3
+    rendered = render(Content(speaker="oracle", blocks=[]), Content.human("Hi", odd), Content.ai("a", odd))
+    assert shape(rendered) == [("user", ["text"]), ("assistant", ["text"])]
+    assert len(rendered.changes) == 3
 
 
 # ---------------------------------------------------------------- calls and results
 
 
-def test_results_of_a_batch_stand_first_and_in_call_order() -> None:
-    thread = rendered(
+def test_results_of_a_batch_are_first_and_in_call_order() -> None:
+    rendered = render(
         Content.human("?"),
         Content.ai("", call("t1"), call("t2")),
         result("t2", "2"),
         result("t1", "1"),
         Content.human("and?"),
     )
-    assert shape(thread)[1:] == [
+    assert shape(rendered)[1:] == [
         ("assistant", ["tool_use", "tool_use"]),
         ("user", ["tool_result", "tool_result", "text"]),
     ]
-    assert [part.get("content") for part in parts(thread, "user")[1:3]] == ["1", "2"]
+    assert [part.get("content") for part in parts(rendered, "user")[1:3]] == ["1", "2"]
 
 
-def test_text_said_before_the_results_comes_behind_them() -> None:
-    thread = rendered(Content.human("?"), Content.ai("", call("t1")), Content.human("wait"), result("t1"))
-    assert shape(thread)[-1] == ("user", ["tool_result", "text"])
+def test_text_before_the_results_is_moved_after_them() -> None:
+    rendered = render(Content.human("?"), Content.ai("", call("t1")), Content.human("wait"), result("t1"))
+    assert shape(rendered)[-1] == ("user", ["tool_result", "text"])
 
 
-def test_result_inside_an_assistant_content_is_a_users() -> None:
-    thread = rendered(Content.human("?"), Content.ai("", call("t1"), ToolResponseBlock(call_id="t1", result="x")))
-    assert shape(thread)[1:] == [("assistant", ["tool_use"]), ("user", ["tool_result"])]
+def test_result_in_an_assistant_content_is_in_a_user_message() -> None:
+    rendered = render(Content.human("?"), Content.ai("", call("t1"), ToolResponseBlock(call_id="t1", result="x")))
+    assert shape(rendered)[1:] == [("assistant", ["tool_use"]), ("user", ["tool_result"])]
 
 
 def test_call_and_result_share_a_legal_id() -> None:
-    thread = rendered(Content.human("?"), Content.ai("", call("functions.Bash:0")), result("functions.Bash:0"))
-    used, answered = parts(thread, "assistant")[0]["id"], parts(thread, "user")[1]["tool_use_id"]
-    assert used == answered
-    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", used)
+    rendered = render(Content.human("?"), Content.ai("", call("functions.Bash:0")), result("functions.Bash:0"))
+    call_id, result_id = parts(rendered, "assistant")[0]["id"], parts(rendered, "user")[1]["tool_use_id"]
+    assert call_id == result_id
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", call_id)
 
 
 def test_canonical_ids_get_the_vendors_prefix() -> None:
-    thread = rendered(Content.human("?"), Content.ai("", call("hist_tool_" + "a" * 24)))
-    assert parts(thread, "assistant")[0]["id"] == "toolu_" + "a" * 24
+    rendered = render(Content.human("?"), Content.ai("", call("hist_tool_" + "a" * 24)))
+    assert parts(rendered, "assistant")[0]["id"] == "toolu_" + "a" * 24
 
 
-def test_ids_that_differ_only_in_illegal_characters_stay_two() -> None:
-    thread = rendered(Content.human("?"), Content.ai("", call("a.b"), call("a:b")))
-    first, second = parts(thread, "assistant")
+def test_ids_that_differ_only_in_illegal_characters_stay_different() -> None:
+    rendered = render(Content.human("?"), Content.ai("", call("a.b"), call("a:b")))
+    first, second = parts(rendered, "assistant")
     assert first["id"] != second["id"]
 
 
-def test_one_id_in_two_turns_is_two_ids_and_results_pair_by_order() -> None:
-    thread = rendered(
+def test_equal_ids_of_two_turns_become_two_ids_and_results_pair_by_order() -> None:
+    rendered = render(
         Content.human("?"),
         Content.ai("", call("list_dir:0")),
         result("list_dir:0", "1"),
         Content.ai("", call("list_dir:0")),
         result("list_dir:0", "2"),
     )
-    calls = [part["id"] for part in parts(thread, "assistant")]
-    results = [part for part in parts(thread, "user") if part["type"] == "tool_result"]
+    calls = [part["id"] for part in parts(rendered, "assistant")]
+    results = [part for part in parts(rendered, "user") if part["type"] == "tool_result"]
     assert len(set(calls)) == 2
     assert [part["tool_use_id"] for part in results] == calls
     assert [part["content"] for part in results] == ["1", "2"]
 
 
-def test_origin_gives_a_call_of_the_family_its_own_id_back() -> None:
+def test_origin_restores_the_id_of_a_call_of_the_family() -> None:
     own = call("hist_tool_" + "a" * 24, metadata={**OWN, "raw_id": "toolu_01"})
     foreign = call("hist_tool_" + "b" * 24, metadata={"provider": "openai_chat", "raw_id": "call_1"})
     history = [Content.human("?"), Content.ai("", own, foreign), result(own.id), result(foreign.id)]
-    used = [part["id"] for part in parts(rendered(*history, ids="origin"), "assistant")]
+    used = [part["id"] for part in parts(render(*history, ids="origin"), "assistant")]
     assert used == ["toolu_01", "toolu_" + "b" * 24]
-    assert [part["id"] for part in parts(rendered(*history), "assistant")] == ["toolu_" + "a" * 24, "toolu_" + "b" * 24]
+    assert [part["id"] for part in parts(render(*history), "assistant")] == [
+        "toolu_" + "a" * 24,
+        "toolu_" + "b" * 24,
+    ]
 
 
 def test_input_is_always_an_object() -> None:
-    cut = ToolCallBlock(id="t1", name="w", parameters={}, metadata={"raw_arguments": '{"a":"b'})
+    call_block = ToolCallBlock(id="t1", name="w", parameters={}, metadata={"raw_arguments": '{"a":"b'})
     custom = ToolCallBlock(id="t2", name="w", parameters="free text", kind="custom")
-    thread = rendered(Content.human("?"), Content.ai("", cut, custom))
-    assert [part["input"] for part in parts(thread, "assistant")] == [{}, {"input": "free text"}]
-    assert len(thread.changes) == 1
+    rendered = render(Content.human("?"), Content.ai("", call_block, custom))
+    assert [part["input"] for part in parts(rendered, "assistant")] == [{}, {"input": "free text"}]
+    assert len(rendered.changes) == 1
 
 
-def test_name_that_would_be_refused_is_mended_and_said() -> None:
-    thread = rendered(Content.human("?"), Content.ai("", call("t1", "a.b"), call("t2", "")))
-    assert [part["name"] for part in parts(thread, "assistant")] == ["a_b", "unnamed"]
-    assert len(thread.changes) == 2
+def test_illegal_name_is_corrected_and_reported() -> None:
+    rendered = render(Content.human("?"), Content.ai("", call("t1", "a.b"), call("t2", "")))
+    assert [part["name"] for part in parts(rendered, "assistant")] == ["a_b", "unnamed"]
+    assert len(rendered.changes) == 2
 
 
-def test_caller_goes_back_unless_it_is_the_default() -> None:
+def test_caller_is_sent_back_unless_it_is_the_default() -> None:
     code = {"type": "code_execution_20250825", "tool_id": "srvtoolu_1"}
-    thread = rendered(
+    rendered = render(
         Content.human("?"),
         Content.ai(
             "",
@@ -211,8 +216,8 @@ def test_caller_goes_back_unless_it_is_the_default() -> None:
             call("t4", metadata={**OWN, "toolset_name": "files"}),
         ),
     )
-    assert [part.get("caller") for part in parts(thread, "assistant")] == [code, None, None, None]
-    assert parts(thread, "assistant")[3]["toolset_name"] == "files"
+    assert [part.get("caller") for part in parts(rendered, "assistant")] == [code, None, None, None]
+    assert parts(rendered, "assistant")[3]["toolset_name"] == "files"
 
 
 @pytest.mark.parametrize(
@@ -236,36 +241,36 @@ def test_caller_goes_back_unless_it_is_the_default() -> None:
         ),
     ],
 )
-def test_results(value: Any, content: Any) -> None:
-    thread = rendered(Content.human("?"), Content.ai("", call("t1")), result("t1", value))
-    part = parts(thread, "user")[1]
+def test_results_of_every_type(value: Any, content: Any) -> None:
+    rendered = render(Content.human("?"), Content.ai("", call("t1")), result("t1", value))
+    part = parts(rendered, "user")[1]
     assert part["content"] == content
     assert "is_error" not in part
 
 
-def test_native_image_part_of_a_result_goes_through() -> None:
+def test_native_image_part_of_a_result_is_unchanged() -> None:
     source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
-    thread = rendered(
+    rendered = render(
         Content.human("?"), Content.ai("", call("t1")), result("t1", [{"type": "image", "source": source}])
     )
-    assert parts(thread, "user")[1]["content"] == [{"type": "image", "source": source}]
+    assert parts(rendered, "user")[1]["content"] == [{"type": "image", "source": source}]
 
 
-def test_image_that_is_not_taken_is_named_in_a_result() -> None:
+def test_unsupported_image_is_named_in_a_result() -> None:
     value = [{"type": "image", "data": "x", "mimeType": "image/tiff"}]
-    thread = rendered(Content.human("?"), Content.ai("", call("t1")), result("t1", value))
-    assert parts(thread, "user")[1]["content"] == [{"type": "text", "text": "[image that was attached here]"}]
-    assert len(thread.changes) == 1
+    rendered = render(Content.human("?"), Content.ai("", call("t1")), result("t1", value))
+    assert parts(rendered, "user")[1]["content"] == [{"type": "text", "text": "[image that was attached here]"}]
+    assert len(rendered.changes) == 1
 
 
 def test_an_image_without_data_is_data() -> None:
     value = [{"type": "image", "data": None}]
-    thread = rendered(Content.human("?"), Content.ai("", call("t1")), result("t1", value))
-    assert json.loads(parts(thread, "user")[1]["content"]) == value
+    rendered = render(Content.human("?"), Content.ai("", call("t1")), result("t1", value))
+    assert json.loads(parts(rendered, "user")[1]["content"]) == value
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "text"),
     [
         ({"status": "error", "error": "boom"}, "boom"),
         ({"error": "boom"}, "boom"),
@@ -273,28 +278,28 @@ def test_an_image_without_data_is_data() -> None:
         ({"status": "error", "value": {"a": 1}}, '{"a":1}'),
     ],
 )
-def test_failed_results_are_errors(fields: dict[str, Any], said: str) -> None:
+def test_failed_results_are_errors(fields: dict[str, Any], text: str) -> None:
     value = fields.pop("value", None)
-    part = parts(rendered(Content.human("?"), Content.ai("", call("t1")), result("t1", value, **fields)), "user")[1]
-    assert part["content"] == said
+    part = parts(render(Content.human("?"), Content.ai("", call("t1")), result("t1", value, **fields)), "user")[1]
+    assert part["content"] == text
     assert part["is_error"] is True
 
 
-def test_completed_result_is_no_error() -> None:
-    thread = rendered(Content.human("?"), Content.ai("", call("t1")), result("t1", "x", status="completed"))
-    assert "is_error" not in parts(thread, "user")[1]
+def test_completed_result_is_not_an_error() -> None:
+    rendered = render(Content.human("?"), Content.ai("", call("t1")), result("t1", "x", status="completed"))
+    assert "is_error" not in parts(rendered, "user")[1]
 
 
 def test_orphans_do_not_crash() -> None:
-    thread = rendered(Content.human("?"), result("tX", "x"), Content.ai("", call("t1")), Content.human("next"))
-    assert shape(thread) == [("user", ["tool_result", "text"]), ("assistant", ["tool_use"]), ("user", ["text"])]
+    rendered = render(Content.human("?"), result("tX", "x"), Content.ai("", call("t1")), Content.human("next"))
+    assert shape(rendered) == [("user", ["tool_result", "text"]), ("assistant", ["tool_use"]), ("user", ["text"])]
 
 
 # ---------------------------------------------------------------- what the provider wants back
 
 
-def test_signed_thinking_goes_back_in_its_order() -> None:
-    thread = rendered(
+def test_signed_thinking_is_sent_back_in_order() -> None:
+    rendered = render(
         Content.human("?"),
         Content.ai(
             "",
@@ -304,12 +309,12 @@ def test_signed_thinking_goes_back_in_its_order() -> None:
             call("t1"),
         ),
     )
-    assert parts(thread, "assistant")[:3] == [
+    assert parts(rendered, "assistant")[:3] == [
         {"type": "thinking", "thinking": "a", "signature": "S1"},
         {"type": "text", "text": "b"},
         {"type": "thinking", "thinking": "", "signature": "S2"},
     ]
-    assert thread.changes == []
+    assert rendered.changes == []
 
 
 @pytest.mark.parametrize(
@@ -322,38 +327,38 @@ def test_signed_thinking_goes_back_in_its_order() -> None:
         ReasoningBlock(opaque={"type": "redacted_thinking", "data": "x"}, metadata={"provider": "gemini"}),
     ],
 )
-def test_thinking_that_would_be_refused_is_left_out_and_said(block: ReasoningBlock) -> None:
-    thread = rendered(Content.human("?"), Content.ai("", block, TextBlock(text="b")))
-    assert shape(thread)[1] == ("assistant", ["text"])
-    assert len(thread.changes) == 1
+def test_thinking_that_would_be_refused_is_omitted_and_reported(block: ReasoningBlock) -> None:
+    rendered = render(Content.human("?"), Content.ai("", block, TextBlock(text="b")))
+    assert shape(rendered)[1] == ("assistant", ["text"])
+    assert len(rendered.changes) == 1
 
 
 @pytest.mark.parametrize("source", ["anthropic", "bedrock_invoke"])
 @pytest.mark.parametrize("target", ["anthropic", "bedrock_invoke", "my_relay"])
-def test_opaque_state_goes_back_unchanged_within_the_family(source: str, target: str) -> None:
+def test_opaque_state_is_sent_back_unchanged_within_the_family(source: str, target: str) -> None:
     own = {"provider": source}
     redacted = {"type": "redacted_thinking", "data": "OPAQUE"}
     use = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
-    found = [{"type": "web_search_result", "url": "u", "title": "t", "encrypted_content": "E"}]
-    answer = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": found}
+    sources = [{"type": "web_search_result", "url": "u", "title": "t", "encrypted_content": "E"}]
+    server_result = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": sources}
     upload = {"type": "container_upload", "file_id": "f"}
-    thread = rendered(
+    rendered = render(
         Content.human("?"),
         Content.ai(
             "",
             ReasoningBlock(opaque=redacted, metadata=own),
-            ServerToolBlock(id="srvtoolu_1", name="web_search", raw=[use, answer], metadata=own),
+            ServerToolBlock(id="srvtoolu_1", name="web_search", raw=[use, server_result], metadata=own),
             OpaqueBlock(raw=upload, metadata=own),
         ),
         name=target,
     )
-    assert parts(thread, "assistant") == [redacted, use, answer, upload]
-    assert thread.changes == []
+    assert parts(rendered, "assistant") == [redacted, use, server_result, upload]
+    assert rendered.changes == []
 
 
-def test_server_tools_and_opaque_blocks_of_others_are_left_out_and_said() -> None:
+def test_server_tools_and_opaque_blocks_of_other_providers_are_omitted_and_reported() -> None:
     foreign = {"provider": "openai_responses"}
-    thread = rendered(
+    rendered = render(
         Content.human("?"),
         Content.ai(
             "a",
@@ -362,11 +367,11 @@ def test_server_tools_and_opaque_blocks_of_others_are_left_out_and_said() -> Non
             ServerToolBlock(name="empty", metadata=OWN),
         ),
     )
-    assert shape(thread)[1] == ("assistant", ["text"])
-    assert len(thread.changes) == 3
+    assert shape(rendered)[1] == ("assistant", ["text"])
+    assert len(rendered.changes) == 3
 
 
-def test_citations_go_back_with_their_text() -> None:
+def test_citations_are_sent_back_with_their_text() -> None:
     citation = {
         "type": "web_search_result_location",
         "cited_text": "c",
@@ -376,24 +381,24 @@ def test_citations_go_back_with_their_text() -> None:
     }
     mine = TextBlock(text="a", metadata={**OWN, "citations": [citation]})
     foreign = TextBlock(text="b", metadata={"provider": "perplexity", "citations": [citation]})
-    thread = rendered(Content.human("?"), Content.ai("", mine, foreign))
-    assert parts(thread, "assistant") == [
+    rendered = render(Content.human("?"), Content.ai("", mine, foreign))
+    assert parts(rendered, "assistant") == [
         {"type": "text", "text": "a", "citations": [citation]},
         {"type": "text", "text": "b"},
     ]
 
 
-def test_explanation_of_a_refusal_is_not_the_models_text() -> None:
-    thread = rendered(Content.human("?"), Content.ai("", TextBlock(text="No.", metadata={**OWN, "refusal": True})))
-    assert shape(thread) == [("user", ["text"])]
-    assert len(thread.changes) == 1
+def test_explanation_of_a_refusal_is_not_text_of_the_model() -> None:
+    rendered = render(Content.human("?"), Content.ai("", TextBlock(text="No.", metadata={**OWN, "refusal": True})))
+    assert shape(rendered) == [("user", ["text"])]
+    assert len(rendered.changes) == 1
 
 
 # ---------------------------------------------------------------- images and files
 
 
 def test_images_by_data_and_by_address() -> None:
-    thread = rendered(
+    rendered = render(
         Content.human(
             "look",
             ImageBlock(data=PIXEL),
@@ -401,7 +406,7 @@ def test_images_by_data_and_by_address() -> None:
             ImageBlock(data="data:image/jpg;base64,/9j/"),
         )
     )
-    assert [part["source"] for part in parts(thread, "user")[1:]] == [
+    assert [part["source"] for part in parts(rendered, "user")[1:]] == [
         {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
         {"type": "url", "url": "https://e.org/a.png"},
         {"type": "base64", "media_type": "image/jpeg", "data": "/9j/"},
@@ -409,15 +414,15 @@ def test_images_by_data_and_by_address() -> None:
 
 
 @pytest.mark.parametrize("data", ["/tmp/a.png", "data:image/tiff;base64,AA==", "data:image/png,plain", ""])  # noqa: S108
-def test_image_in_another_form_is_refused(data: str) -> None:
+def test_unsupported_image_raises(data: str) -> None:
     with pytest.raises(UnsupportedContent, match="Anthropic takes images"):
-        Anthropic("anthropic").render([Content.human("look", ImageBlock(data=data))])
+        PROVIDER.render([Content.human("look", ImageBlock(data=data))])
 
 
-def test_images_of_an_assistant_are_left_out_and_said() -> None:
-    thread = rendered(Content.human("draw"), Content.ai("here", ImageBlock(data=PIXEL), FileBlock(data="x")))
-    assert shape(thread)[1] == ("assistant", ["text"])
-    assert len(thread.changes) == 2
+def test_images_of_an_assistant_are_omitted_and_reported() -> None:
+    rendered = render(Content.human("draw"), Content.ai("here", ImageBlock(data=PIXEL), FileBlock(data="x")))
+    assert shape(rendered)[1] == ("assistant", ["text"])
+    assert len(rendered.changes) == 2
 
 
 @pytest.mark.parametrize(
@@ -449,8 +454,8 @@ def test_images_of_an_assistant_are_left_out_and_said() -> None:
         ),
     ],
 )
-def test_files(block: FileBlock, part: dict[str, Any]) -> None:
-    assert parts(rendered(Content.human("read", block)), "user")[1] == part
+def test_files_of_every_type(block: FileBlock, part: dict[str, Any]) -> None:
+    assert parts(render(Content.human("read", block)), "user")[1] == part
 
 
 @pytest.mark.parametrize(
@@ -462,9 +467,9 @@ def test_files(block: FileBlock, part: dict[str, Any]) -> None:
         FileBlock(),
     ],
 )
-def test_files_in_another_form_are_refused(block: FileBlock) -> None:
+def test_unsupported_file_raises(block: FileBlock) -> None:
     with pytest.raises(UnsupportedContent):
-        Anthropic("anthropic").render([Content.human("read", block)])
+        PROVIDER.render([Content.human("read", block)])
 
 
 # ---------------------------------------------------------------- the request
@@ -474,12 +479,12 @@ WEATHER = Tool(name="w", description="The weather.", parameters={"type": "object
 
 
 def request(*contents: Content, **options: Any) -> dict[str, Any]:
-    body = Anthropic("anthropic").render_request(contents, **options)
+    body = request_of(PROVIDER, contents, **options)
     request_validators.anthropic_request(body)
     return body
 
 
-def test_request_leaves_out_what_is_absent() -> None:
+def test_request_omits_absent_fields() -> None:
     assert request(Content.human("Hi"), stream=False) == {
         "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]
     }
@@ -505,15 +510,15 @@ def test_request_has_system_tools_and_stream() -> None:
         ("w", {"type": "tool", "name": "w"}),
     ],
 )
-def test_tool_choice(choice: str, form: dict[str, Any]) -> None:
+def test_every_tool_choice_has_its_form(choice: str, form: dict[str, Any]) -> None:
     assert request(Content.human("Hi"), tools=[WEATHER], tool_choice=choice)["tool_choice"] == form
 
 
-def test_tool_choice_without_tools_is_left_out() -> None:
+def test_tool_choice_without_tools_is_omitted() -> None:
     assert "tool_choice" not in request(Content.human("Hi"), tool_choice="none")
 
 
-def test_request_names_the_container_whose_code_waits() -> None:
+def test_request_names_the_container_of_waiting_code() -> None:
     waiting = {
         **OWN,
         "caller": {"type": "code_execution_20250825", "tool_id": "srvtoolu_1"},
@@ -555,12 +560,12 @@ _histories = st.lists(
 @settings(max_examples=100, deadline=None)
 @given(_histories)
 def test_any_history_renders_legally(history: list[Content]) -> None:
-    thread = rendered(*history)
-    roles = [message["role"] for message in thread.messages]
+    rendered = render(*history)
+    roles = [message["role"] for message in rendered.messages]
     assert roles == ["user" if n % 2 == 0 else "assistant" for n in range(len(roles))]
-    used = [part["id"] for part in parts(thread, "assistant") if part["type"] == "tool_use"]
+    used = [part["id"] for part in parts(rendered, "assistant") if part["type"] == "tool_use"]
     assert len(set(used)) == len(used)
-    for message in thread.messages:
+    for message in rendered.messages:
         kinds = [part["type"] == "tool_result" for part in message["content"]]
         assert kinds == sorted(kinds, reverse=True)
         for part in message["content"]:

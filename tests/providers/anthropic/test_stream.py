@@ -1,4 +1,4 @@
-"""Whole Anthropic streams through ``Turn``: recorded ones through every door and back, and what only a turn shows."""
+"""Complete Anthropic streams through ``Turn``: recorded ones by every input kind, encoded again, and detected."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from shared_data import CAPTURES
 
 from streamkit import providers
 from streamkit.history import Content
-from streamkit.providers.anthropic import Anthropic
 from streamkit.turn import Turn
 
+PROVIDER = providers.get("anthropic")
 RECORDED = sorted((CAPTURES / "anthropic_messages").glob("*.sse"))
 
 
-def read(*pieces: Any, complete: bool = False) -> Turn:
+def read(*chunks: Any, complete: bool = False) -> Turn:
     turn = Turn("anthropic", turn_key="turn-1")
-    for piece in pieces:
-        turn.feed(piece)
+    for chunk in chunks:
+        turn.feed(chunk)
     turn.close(complete=complete)
     return turn
 
@@ -44,32 +44,32 @@ def recorded(request: pytest.FixtureRequest) -> bytes:
     return data
 
 
-def test_every_door_says_the_same(recorded: bytes) -> None:
-    whole = summary(read(recorded))
+def test_every_input_kind_gives_the_same_turn(recorded: bytes) -> None:
+    expected = summary(read(recorded))
     events = payloads(recorded)
-    assert summary(read(*events)) == whole
+    assert summary(read(*events)) == expected
     objects = [construct_type(type_=BetaRawMessageStreamEvent, value=e) for e in events if e["type"] != "ping"]
-    assert summary(read(*objects, complete=True)) == whole
-    assert summary(read(*[recorded[at : at + 7] for at in range(0, len(recorded), 7)])) == whole
+    assert summary(read(*objects, complete=True)) == expected
+    assert summary(read(*[recorded[at : at + 7] for at in range(0, len(recorded), 7)])) == expected
 
 
-def test_recorded_answer_can_be_sent_back(recorded: bytes) -> None:
-    thread = Anthropic("anthropic").render([Content.human("?"), read(recorded).content])
-    judge = request_validators._judge("anthropic.types.beta", "BetaMessageParam", True)
-    judge.validate_python(thread.messages)
-    assert thread.changes == []
+def test_recorded_response_is_rendered_without_changes(recorded: bytes) -> None:
+    rendered = PROVIDER.render([Content.human("?"), read(recorded).content])
+    validator = request_validators._judge("anthropic.types.beta", "BetaMessageParam", True)
+    validator.validate_python(rendered.messages)
+    assert rendered.changes == []
 
 
-def test_recorded_answer_emitted_and_read_again_is_the_same(recorded: bytes) -> None:
+def test_encoded_recorded_response_is_parsed_unchanged(recorded: bytes) -> None:
     turn = read(recorded)
-    emitted = Anthropic("anthropic").emit(
+    encoded = PROVIDER.emit(
         turn.content,
         response_id=turn.response_id or "",
         model=turn.model or "",
         finish=turn.finish.reason if turn.finish else None,
         usage=turn.usage,
     )
-    again = read(b"".join(emitted))
+    again = read(b"".join(encoded))
     assert again.content == turn.content
     assert again.finish == turn.finish
     assert again.usage is not None
@@ -96,7 +96,7 @@ BODY = {
 
 
 @pytest.mark.parametrize("body", [BODY, json.dumps(BODY).encode(), json.dumps(BODY, indent=2).encode()])
-def test_whole_body_is_a_turn_that_arrived_at_once(body: Any) -> None:
+def test_complete_body_is_read_as_a_turn(body: Any) -> None:
     turn = read(body)
     assert turn.error is None
     assert turn.text == "Hi"
@@ -104,16 +104,16 @@ def test_whole_body_is_a_turn_that_arrived_at_once(body: Any) -> None:
     assert turn.done
 
 
-def test_error_body_is_the_providers_error() -> None:
+def test_error_body_is_a_provider_error() -> None:
     body = {"type": "error", "error": {"type": "invalid_request_error", "message": "bad"}}
-    for door in (body, json.dumps(body).encode()):
-        turn = read(door)
+    for data in (body, json.dumps(body).encode()):
+        turn = read(data)
         assert turn.error is not None
         assert (turn.error.kind, turn.error.message) == ("provider_error", "bad")
 
 
 @pytest.mark.parametrize(
-    ("head", "is_ours"),
+    ("head", "expected"),
     [
         (b'event: message_start\ndata: {"message": {}, "type": "message_start"}\n\n', True),
         (b'data: {"type": "message_start", "message": {}}\n\n', True),
@@ -124,12 +124,12 @@ def test_error_body_is_the_providers_error() -> None:
         (b"", False),
     ],
 )
-def test_detection_knows_only_this_wire(head: bytes, is_ours: bool) -> None:
-    assert Anthropic("anthropic").detect(head) is is_ours
+def test_detection_recognizes_only_this_wire(head: bytes, expected: bool) -> None:
+    assert PROVIDER.traits.matches_head(head) is expected
 
 
-def test_class_serves_another_name_and_framing() -> None:
-    other = Anthropic("my_relay", "event_stream")
-    assert (other.name, other.framing) == ("my_relay", "event_stream")
-    assert not other.detect(b'data: {"type": "message_start"}')
+def test_dialect_may_have_another_name_and_framing() -> None:
+    other = providers.dialect("my_relay", "anthropic", framing="event_stream")
+    assert (other.name, other.traits.framing) == ("my_relay", "event_stream")
+    assert not other.traits.matches_head(b'data: {"type": "message_start"}')
     assert repr(other) == "<provider my_relay>"

@@ -1,4 +1,4 @@
-"""History as Converse messages, judged by the service's own model and by what it refuses beyond that."""
+"""History as Converse messages, validated with the service model and with what the service refuses beyond it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 import request_validators
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from rendering import request_of
 
-from streamkit import Turn, providers
-from streamkit.calls import Usage
+from streamkit import providers
 from streamkit.errors import UnsupportedContent
 from streamkit.history import (
     Content,
@@ -45,12 +43,12 @@ def result(id: str = "c1", value: Any = "ok", **fields: Any) -> ToolResponseBloc
 
 
 def render(*contents: Content, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    thread = PROVIDER.render(list(contents), **options)
-    return thread.messages, thread.changes
+    rendered = PROVIDER.render(list(contents), **options)
+    return rendered.messages, rendered.changes
 
 
 def contents_of(*blocks: Any) -> list[dict[str, Any]]:
-    """What becomes of an assistant's blocks."""
+    """Return the rendered content of an assistant's blocks."""
     messages, _ = render(HUMAN, Content(speaker="ai", blocks=list(blocks)))
     return messages[1]["content"] if len(messages) > 1 else []
 
@@ -86,7 +84,7 @@ def test_a_round_of_two_calls() -> None:
     assert changes == []
 
 
-def test_late_text_is_moved_before_the_calls() -> None:
+def test_text_after_the_calls_is_moved_before_them() -> None:
     sent = contents_of(call("c1"), TextBlock(text="late"), call("c2"), TextBlock(text="later"))
     assert [next(iter(part)) for part in sent] == ["text", "text", "toolUse", "toolUse"]
     assert sent[0] == {"text": "late"}
@@ -94,7 +92,7 @@ def test_late_text_is_moved_before_the_calls() -> None:
     assert changes == ["what followed a call in its message was moved before it"]
 
 
-def test_signed_reasoning_between_calls_keeps_its_place_and_behind_them_is_moved() -> None:
+def test_signed_reasoning_between_calls_keeps_its_position_and_after_them_is_moved() -> None:
     def thought(text: str) -> ReasoningBlock:
         return ReasoningBlock(text=text, signature="s", metadata=OWN)
 
@@ -133,7 +131,7 @@ def test_blank_texts_and_empty_results() -> None:
         ([{"type": "audio"}], [{"text": '[{"type":"audio"}]'}]),
     ],
 )
-def test_results(value: Any, content: list[dict[str, Any]]) -> None:
+def test_results_of_every_type(value: Any, content: list[dict[str, Any]]) -> None:
     messages, _ = render(HUMAN, Content.ai("", call()), results(result(value=value)))
     request_validators.bedrock_messages(messages)
     assert messages[2]["content"][0]["toolResult"]["content"] == content
@@ -158,7 +156,7 @@ def test_failed_results(fields: dict[str, Any], text: str) -> None:
     }
 
 
-def test_reasoning_goes_back_only_where_it_came_from() -> None:
+def test_reasoning_is_sent_back_only_to_its_provider() -> None:
     redacted = {"reasoningContent": {"redactedContent": "QUI="}}
     own = [
         ReasoningBlock(text="Hm.", signature="s", metadata=OWN),
@@ -174,12 +172,12 @@ def test_reasoning_goes_back_only_where_it_came_from() -> None:
     foreign = [
         ReasoningBlock(text="Hm.", signature="s", metadata={"provider": "anthropic"}),
         ReasoningBlock(text="unsigned", metadata=OWN),
-        ReasoningBlock(text="nobody's"),
+        ReasoningBlock(text="of an unknown provider"),
     ]
     assert contents_of(*foreign, TextBlock(text="x")) == [{"text": "x"}]
 
 
-def test_an_answer_of_reasoning_alone_is_left_out() -> None:
+def test_an_assistant_message_of_reasoning_alone_is_omitted() -> None:
     messages, changes = render(
         HUMAN, Content.ai("", ReasoningBlock(text="Hm.", signature="s", metadata=OWN)), Content.human("and?")
     )
@@ -187,7 +185,7 @@ def test_an_answer_of_reasoning_alone_is_left_out() -> None:
     assert len(changes) == 1
 
 
-def test_what_the_provider_ran_itself_goes_back_unchanged_and_only_to_it() -> None:
+def test_server_tools_are_sent_back_unchanged_and_only_to_their_provider() -> None:
     raw = [
         {"toolUse": {"toolUseId": "s1", "name": "nova_grounding", "input": {}, "type": "server_tool_use"}},
         {"toolResult": {"toolUseId": "s1", "content": [{"text": "x"}], "type": "nova_grounding_result"}},
@@ -206,7 +204,7 @@ def test_what_the_provider_ran_itself_goes_back_unchanged_and_only_to_it() -> No
     assert len(changes) == 2
 
 
-def test_cited_text_goes_back_with_its_sources() -> None:
+def test_cited_text_is_sent_back_with_its_sources() -> None:
     citation = {"location": {"web": {"url": "https://x.y"}}}
     cited = TextBlock(text="x", metadata={**OWN, "citations": [citation]})
     sent = contents_of(cited, call())
@@ -224,24 +222,24 @@ def test_names_and_arguments_are_made_legal() -> None:
     assert contents_of(call(name=""))[0]["toolUse"]["name"] == "unnamed"
 
 
-def test_ids_are_the_same_for_call_and_result_and_no_other() -> None:
+def test_call_and_result_share_an_id_that_is_unique() -> None:
     canonical = "hist_tool_" + "a" * 24
     messages, _ = render(
         HUMAN,
         Content.ai("", call(canonical), call("functions.w:0"), call("functions.w:0", "v")),
         results(result(canonical), result("functions.w:0", 1), result("functions.w:0", 2)),
-        results(result("functions.w:0", 3), result("nobody")),
+        results(result("functions.w:0", 3), result("unknown")),
     )
     ids = [part["toolUse"]["toolUseId"] for part in messages[1]["content"]]
     assert ids[0] == "tooluse_" + "a" * 24
     assert len(set(ids)) == 3
-    answered = [part["toolResult"]["toolUseId"] for part in messages[2]["content"]]
-    assert answered[0] == ids[0]
-    assert sorted(answered[1:4]) == sorted([ids[1], ids[2], ids[2]])
-    assert answered[4] == "nobody"
+    result_ids = [part["toolResult"]["toolUseId"] for part in messages[2]["content"]]
+    assert result_ids[0] == ids[0]
+    assert sorted(result_ids[1:4]) == sorted([ids[1], ids[2], ids[2]])
+    assert result_ids[4] == "unknown"
 
 
-def test_origin_gives_a_call_of_this_wire_its_own_id_back() -> None:
+def test_origin_restores_the_id_of_a_call_of_this_wire() -> None:
     own = call("hist_tool_" + "a" * 24, raw_id="tooluse_x", **OWN)
     foreign = call("hist_tool_" + "b" * 24, raw_id="call_x", provider="openai")
     for policy, first in (("origin", "tooluse_x"), (None, "tooluse_" + "a" * 24)):
@@ -273,7 +271,7 @@ def test_images_and_files() -> None:
     assert parts[7] == {"image": {"format": "png", "source": {"bytes": "QUJD"}}}
 
 
-def test_a_document_has_a_text_beside_it() -> None:
+def test_a_document_is_accompanied_by_a_text() -> None:
     messages, changes = render(Content.human("", FileBlock(media_type="text/csv", data="QUJD")))
     assert messages[0]["content"][1] == {"text": "(see the document)"}
     assert changes == ["a text was put beside a document: the API wants one"]
@@ -290,12 +288,12 @@ def test_a_document_has_a_text_beside_it() -> None:
         FileBlock(name="x"),
     ],
 )
-def test_what_the_api_does_not_take_raises(block: Any) -> None:
+def test_unsupported_content_raises(block: Any) -> None:
     with pytest.raises(UnsupportedContent, match="Bedrock takes"):
         render(Content.human("look", block))
 
 
-def test_what_has_no_place_is_left_out_and_said() -> None:
+def test_blocks_without_a_form_are_omitted_and_reported() -> None:
     messages, changes = render(
         Content(speaker="narrator", blocks=[TextBlock(text="x")]),
         Content.system("Be brief.", ImageBlock(data=PNG)),
@@ -311,7 +309,7 @@ def test_what_has_no_place_is_left_out_and_said() -> None:
     assert PROVIDER.render([Content.system("a"), Content.system(" "), Content.system("b")]).system == "a\n\nb"
 
 
-def test_a_conversation_begins_with_a_user() -> None:
+def test_a_conversation_starts_with_a_user_message() -> None:
     messages, changes = render(Content.ai("Welcome."), HUMAN)
     request_validators.bedrock_messages(messages)
     assert messages[0] == {"role": "user", "content": [{"text": "(continued)"}]}
@@ -328,8 +326,8 @@ TOOL = Tool(name="w", description="Weather.", parameters={"type": "object", "pro
     ("choice", "sent"),
     [("auto", {"auto": {}}), ("required", {"any": {}}), ("w", {"tool": {"name": "w"}}), ("none", None), (None, None)],
 )
-def test_tool_choice(choice: str | None, sent: dict[str, Any] | None) -> None:
-    body = PROVIDER.render_request([Content.system("Be brief."), HUMAN], tools=[TOOL], tool_choice=choice)
+def test_every_tool_choice_has_its_form(choice: str | None, sent: dict[str, Any] | None) -> None:
+    body = request_of(PROVIDER, [Content.system("Be brief."), HUMAN], tools=[TOOL], tool_choice=choice)
     request_validators.bedrock_request(body)
     assert body["system"] == [{"text": "Be brief."}]
     spec = {"name": "w", "description": "Weather.", "inputSchema": {"json": {"type": "object", "properties": {}}}}
@@ -337,111 +335,22 @@ def test_tool_choice(choice: str | None, sent: dict[str, Any] | None) -> None:
     assert set(body) == {"system", "messages", "toolConfig"}
 
 
-def test_history_with_calls_needs_tools_also_where_none_are_given() -> None:
-    thread = [
+def test_request_declares_the_tools_that_the_history_calls() -> None:
+    history = [
         HUMAN,
         Content.ai("", call("c1", "b"), call("c2", "a"), call("c3", "b")),
         results(result(), result("c2"), result("c3")),
     ]
-    body = PROVIDER.render_request(thread, tool_choice="required")
+    body = request_of(PROVIDER, history, tool_choice="required")
     request_validators.bedrock_request(body)
     assert [tool["toolSpec"]["name"] for tool in body["toolConfig"]["tools"]] == ["b", "a"]
     assert "toolChoice" not in body["toolConfig"]
-    assert set(PROVIDER.render_request([HUMAN], stream=False)) == {"messages"}
-    bare = Tool(name="w", description="", parameters={"type": "object"})
-    request_validators.bedrock_request(PROVIDER.render_request([HUMAN], tools=[bare]))
+    assert set(request_of(PROVIDER, [HUMAN], stream=False)) == {"messages"}
+    tool = Tool(name="w", description="", parameters={"type": "object"})
+    request_validators.bedrock_request(request_of(PROVIDER, [HUMAN], tools=[tool]))
 
 
-# ---------------------------------------------------------------- emit
-
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
-META = st.just(OWN)
-OBJECTS = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3)
-BLOCKS = st.one_of(
-    st.builds(TextBlock, text=TEXTS, metadata=META),
-    st.builds(TextBlock, text=TEXTS, metadata=st.just({**OWN, "citations": [{"title": "x"}]})),
-    st.builds(ReasoningBlock, text=TEXTS, signature=st.none() | TEXTS, metadata=META),
-    st.builds(ReasoningBlock, opaque=st.just({"reasoningContent": {"redactedContent": "QUI="}}), metadata=META),
-    st.builds(lambda raw_id, name, given: call(raw_id, name, given, raw_id=raw_id, **OWN), TEXTS, TEXTS, OBJECTS),
-    st.builds(lambda raw: OpaqueBlock(raw={"hologram": raw}, metadata=OWN), OBJECTS),
-    st.builds(
-        lambda given, text: ServerToolBlock(
-            name="n",
-            arguments=given,
-            result=[{"text": text}],
-            raw=[
-                {"toolUse": {"toolUseId": "s", "name": "n", "type": "server_tool_use", "input": given}},
-                {"toolResult": {"toolUseId": "s", "type": "n_result", "content": [{"text": text}]}},
-            ],
-            metadata=OWN,
-        ),
-        OBJECTS,
-        TEXTS,
-    ),
-    st.just(FileBlock(media_type="image/png", data="QUJD", metadata=OWN)),
-)
-FINISHES = st.sampled_from(["stop", "length", "content_filter", "refusal", "pause", "other"])
-
-
-def emitted(blocks: list[Any], **options: Any) -> Turn:
-    turn = Turn("bedrock_converse", turn_key="k")
-    for frame in PROVIDER.emit(Content(speaker="ai", blocks=blocks), response_id="r", model="m", **options):
-        turn.feed(frame)
-    turn.close()
-    return turn
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.lists(BLOCKS, max_size=6), FINISHES, st.integers(1, 20))
-def test_parse_of_emit_is_the_same_turn(blocks: list[Any], finish: Any, piece: int) -> None:
-    turn = emitted(blocks, finish=finish, delta_size=piece, usage=Usage(10, 5, None, 3, 2))
-    assert turn.error is None
-    assert turn.finish is not None
-    assert turn.usage is not None
-    calls = any(isinstance(block, ToolCallBlock) for block in blocks)
-    assert turn.finish.reason == ("tool_calls" if calls and finish == "stop" else finish)
-    assert (turn.usage.input_tokens, turn.usage.output_tokens, turn.usage.cache_read_tokens) == (10, 5, 3)
-    again = emitted(turn.content.blocks, finish=finish)
-    assert again.content == turn.content
-    if not any(isinstance(block, ServerToolBlock) for block in blocks):  # one id twice is one tool
-        found = turn.content.blocks
-        assert [block.type for block in found] == [block.type for block in blocks]
-        for block, given_block in zip(found, blocks, strict=True):
-            if isinstance(block, (TextBlock, ReasoningBlock, OpaqueBlock)):
-                assert block == given_block
-            elif isinstance(block, ToolCallBlock):
-                assert (block.name, block.parameters) == (given_block.name, given_block.parameters)
-
-
-def test_emit_says_what_happened() -> None:
-    assert emitted([call(raw_id="c1")]).finish.raw == "tool_use"  # type: ignore[union-attr]
-    failed = emitted([TextBlock(text="Hal")], finish="error")
-    assert failed.error is not None
-    assert (failed.text, failed.error.status, failed.usage) == ("Hal", 424, None)
-    assert emitted([TextBlock(text="Hi")]).usage is not None
-
-
-def test_emit_of_another_providers_blocks() -> None:
-    turn = emitted(
-        [
-            ServerToolBlock(id="s1", name="search", arguments={"q": 1}, result=["x"]),
-            ServerToolBlock(name="search", result={"n": 1}),
-            ServerToolBlock(name="search"),
-            ServerToolBlock(raw=["odd"]),
-            ServerToolBlock(raw=[{"toolUse": 5}, {"hologram": {"size": 3}}]),
-            FileBlock(media_type="image/png", url="s3://b/k"),
-            FileBlock(media_type="audio/wav", data="QUJD"),
-            ToolCallBlock(id="c1", name="w", metadata={"raw_arguments": '{"a', "state": "incomplete"}),
-            ToolCallBlock(id="c2", name="v", parameters="text", kind="custom"),
-        ]
-    )
-    assert turn.error is None
-    assert [(call.name, call.arguments_text) for call in turn.calls] == [("w", '{"a'), ("v", '{"input":"text"}')]
-    assert turn.server_calls[0].result == [{"text": '["x"]'}]
-    assert turn.server_calls[1].result == [{"json": {"n": 1}}]
-
-
-def test_a_tool_of_the_provider_that_goes_back_is_named() -> None:
+def test_request_declares_the_system_tools_that_the_history_contains() -> None:
     use = {"toolUse": {"toolUseId": "t-1", "name": "nova_grounding", "input": {}, "type": "server_tool_use"}}
     block = ServerToolBlock(id="t-1", name="nova_grounding", raw=[use, use], metadata={"provider": "bedrock_converse"})
     contents = [Content.human("Hi"), Content(speaker="ai", blocks=[block]), Content.human("And?")]

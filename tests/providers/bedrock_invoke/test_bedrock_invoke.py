@@ -1,4 +1,4 @@
-"""Anthropic's Messages in Amazon's frames: the wrapping, both ways; what is wrapped is tested in Anthropic's room."""
+"""Anthropic's Messages in Amazon's frames: their parser and encoder. The tests of ``anthropic`` have the events."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import json
 from base64 import b64encode
 from typing import Any
 
-import botocore.session
 import pytest
 import request_validators
-from botocore.eventstream import EventStream
-from botocore.parsers import EventStreamJSONParser
+from boto3_streams import read_with_boto3
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rendering import request_of
 from shared_data import CAPTURES
 from wire_streams import amazon_frame, block, converse_frame, dumped, invoke_frame, message_end, message_start
 
@@ -30,10 +29,10 @@ EVENTS = [
 ]
 
 
-def run(*pieces: Any) -> Turn:
+def run(*chunks: Any) -> Turn:
     turn = Turn("bedrock_invoke", turn_key="turn-1")
-    for piece in pieces:
-        turn.feed(piece)
+    for chunk in chunks:
+        turn.feed(chunk)
     turn.close()
     return turn
 
@@ -50,35 +49,17 @@ def recorded(request: pytest.FixtureRequest) -> bytes:
     return data
 
 
-class Raw:
-    """A response's body as botocore reads it."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def stream(self) -> Any:
-        yield from (self.data[at : at + 7] for at in range(0, len(self.data), 7))
-
-    def close(self) -> None: ...
-
-
-def as_boto3_gives(data: bytes) -> list[dict[str, Any]]:
-    model = botocore.session.get_session().get_service_model("bedrock-runtime")
-    shape = model.operation_model("InvokeModelWithResponseStream").output_shape.members["body"]
-    return list(EventStream(Raw(data), shape, EventStreamJSONParser(), "InvokeModelWithResponseStream"))
-
-
-def test_every_door_says_the_same(recorded: bytes) -> None:
-    whole = summary(run(recorded))
-    assert whole["error"] is None
-    assert summary(run(*[recorded[at : at + 11] for at in range(0, len(recorded), 11)])) == whole
-    chunks = as_boto3_gives(recorded)
+def test_every_input_kind_gives_the_same_turn(recorded: bytes) -> None:
+    expected = summary(run(recorded))
+    assert expected["error"] is None
+    assert summary(run(*[recorded[at : at + 11] for at in range(0, len(recorded), 11)])) == expected
+    chunks = read_with_boto3(recorded, "InvokeModelWithResponseStream", "body")
     assert isinstance(chunks[0]["chunk"]["bytes"], bytes)
-    assert summary(run(*chunks)) == whole
-    assert summary(run(*[json.loads(chunk["chunk"]["bytes"]) for chunk in chunks])) == whole
+    assert summary(run(*chunks)) == expected
+    assert summary(run(*[json.loads(chunk["chunk"]["bytes"]) for chunk in chunks])) == expected
 
 
-def test_recorded_answer_is_the_same_after_emit(recorded: bytes) -> None:
+def test_encoded_recorded_response_is_parsed_unchanged(recorded: bytes) -> None:
     turn = run(recorded)
     assert turn.finish is not None
     frames = PROVIDER.emit(
@@ -89,23 +70,26 @@ def test_recorded_answer_is_the_same_after_emit(recorded: bytes) -> None:
     assert again.finish == turn.finish
 
 
-def test_boto3_reads_what_we_emit() -> None:
+def test_boto3_reads_the_encoded_frames() -> None:
     content = Content.ai("Hi")
     data = b"".join(PROVIDER.emit(content, response_id="r", model="m"))
-    kinds = [json.loads(chunk["chunk"]["bytes"])["type"] for chunk in as_boto3_gives(data)]
-    assert kinds == [
+    types = [
+        json.loads(chunk["chunk"]["bytes"])["type"]
+        for chunk in read_with_boto3(data, "InvokeModelWithResponseStream", "body")
+    ]
+    assert types == [
         *("message_start", "content_block_start", "content_block_delta", "content_block_stop"),
         *("message_delta", "message_stop"),
     ]
 
 
-def test_emitted_errors_are_exceptions() -> None:
+def test_encoded_errors_are_exceptions() -> None:
     turn = run(*PROVIDER.emit(Content.ai("Hal"), response_id="r", model="m", finish="error"))
     assert turn.error is not None
     assert (turn.text, turn.error.kind, turn.error.status) == ("Hal", "provider_error", 424)
 
 
-def test_invocation_metrics_do_not_replace_the_messages_own_figures() -> None:
+def test_invocation_metrics_do_not_replace_the_usage_of_the_message() -> None:
     metrics = {"inputTokenCount": 900, "outputTokenCount": 900}
     opened = message_start(usage={"input_tokens": 3, "output_tokens": 1})
     stop = {"type": "message_stop", "amazon-bedrock-invocationMetrics": metrics}
@@ -115,7 +99,7 @@ def test_invocation_metrics_do_not_replace_the_messages_own_figures() -> None:
 
 
 @pytest.mark.parametrize(
-    ("piece", "message", "status"),
+    ("chunk", "message", "status"),
     [
         (converse_frame({"throttlingException": {"message": "slow"}}), "slow", 429),
         ({"modelTimeoutException": {"message": "late"}}, "late", 408),
@@ -124,8 +108,8 @@ def test_invocation_metrics_do_not_replace_the_messages_own_figures() -> None:
         (amazon_frame({":message-type": "error", ":error-code": "Oops", ":error-message": "x"}, b""), "x", None),
     ],
 )
-def test_exceptions(piece: Any, message: str, status: int | None) -> None:
-    error = run(piece).error
+def test_exceptions_are_provider_errors(chunk: Any, message: str, status: int | None) -> None:
+    error = run(chunk).error
     assert error is not None
     assert (error.kind, error.message, error.status) == ("provider_error", message, status)
 
@@ -145,12 +129,12 @@ def test_exceptions(piece: Any, message: str, status: int | None) -> None:
         (amazon_frame({}, b"[1]"), "protocol_error"),
     ],
 )
-def test_frames_that_hold_no_event(frame: bytes, kind: str) -> None:
+def test_frames_without_an_event_are_errors(frame: bytes, kind: str) -> None:
     assert run(frame).error is not None
     assert run(frame).error.kind == kind  # type: ignore[union-attr]
 
 
-def test_a_chunk_without_json_is_no_loss_of_what_came_before() -> None:
+def test_a_frame_without_json_keeps_the_earlier_text() -> None:
     turn = run(*[invoke_frame(event) for event in EVENTS[:3]], amazon_frame({":event-type": "other"}, b"{}"))
     assert turn.text == "Hi"
 
@@ -159,31 +143,37 @@ def test_bytes_in_a_dict_may_be_text_or_bytes() -> None:
     for wrap in (lambda data: b64encode(data).decode(), bytes, bytearray):
         turn = run(*[{"chunk": {"bytes": wrap(dumped(event))}} for event in EVENTS])
         assert (turn.text, turn.error) == ("Hi", None)
-    assert run({"chunk": {"bytes": "a"}}).error == StreamError("protocol_error", "a chunk's bytes are no base64", "a")
+    assert run({"chunk": {"bytes": "a"}}).error == StreamError(
+        "protocol_error", "a chunk's bytes are not valid base64", "a"
+    )
 
 
-def test_requests_are_anthropics_without_model_and_stream() -> None:
+def test_requests_have_the_form_of_anthropic_without_model_and_stream() -> None:
     tool = Tool(name="w", description="Weather.", parameters={"type": "object"})
-    body = PROVIDER.render_request([Content.system("Be brief."), Content.human("hi")], tools=[tool], tool_choice="w")
+    body = request_of(PROVIDER, [Content.system("Be brief."), Content.human("hi")], tools=[tool], tool_choice="w")
     assert body.pop("anthropic_version") == "bedrock-2023-05-31"
     assert "stream" not in body
     request_validators.anthropic_request(body)
-    same = providers.get("anthropic").render_request(
-        [Content.system("Be brief."), Content.human("hi")], tools=[tool], tool_choice="w", stream=False
+    expected = request_of(
+        providers.get("anthropic"),
+        [Content.system("Be brief."), Content.human("hi")],
+        tools=[tool],
+        tool_choice="w",
+        stream=False,
     )
-    assert body == same
+    assert body == expected
 
 
-def test_signed_thinking_of_either_goes_to_the_other() -> None:
+def test_signed_thinking_is_valid_for_both_providers() -> None:
     for origin in ("anthropic", "bedrock_invoke"):
         thought = ReasoningBlock(text="Hm.", signature="s", metadata={"provider": origin})
-        thread = PROVIDER.render([Content.human("hi"), Content(speaker="ai", blocks=[thought, TextBlock(text="4")])])
-        assert thread.messages[1]["content"][0]["signature"] == "s"
+        rendered = PROVIDER.render([Content.human("hi"), Content(speaker="ai", blocks=[thought, TextBlock(text="4")])])
+        assert rendered.messages[1]["content"][0]["signature"] == "s"
 
 
 def test_detection() -> None:
     assert providers.detect(invoke_frame(EVENTS[0])) == "bedrock_invoke"
-    assert not PROVIDER.detect(dumped(EVENTS[0]))
+    assert not PROVIDER.traits.matches_head(dumped(EVENTS[0]))
     assert repr(PROVIDER) == "<provider bedrock_invoke>"
     assert PROVIDER.error_body(400, "x") == {"message": "x"}
 
@@ -199,9 +189,9 @@ BLOCKS = st.lists(
 
 @settings(max_examples=50, deadline=None)
 @given(BLOCKS, st.integers(1, 9))
-def test_parse_of_emit_is_the_same_turn(blocks: list[Any], piece: int) -> None:
+def test_encoded_content_is_parsed_as_the_same_turn(blocks: list[Any], delta_size: int) -> None:
     content = Content(speaker="ai", blocks=blocks)
-    turn = run(*PROVIDER.emit(content, response_id="r", model="m", delta_size=piece))
+    turn = run(*PROVIDER.emit(content, response_id="r", model="m", delta_size=delta_size))
     assert turn.error is None
     again = run(*PROVIDER.emit(turn.content, response_id="r", model="m"))
     assert again.content == turn.content
@@ -213,7 +203,9 @@ def test_parse_of_emit_is_the_same_turn(blocks: list[Any], piece: int) -> None:
     st.lists(st.tuples(st.sampled_from(["chunk", "aException", "b"]), st.binary(max_size=40)), min_size=1, max_size=5),
     st.integers(1, 40),
 )
-def test_random_frames_never_raise_and_no_cut_changes_anything(frames: list[tuple[str, bytes]], size: int) -> None:
+def test_random_frames_never_raise_and_chunk_boundaries_change_nothing(
+    frames: list[tuple[str, bytes]], size: int
+) -> None:
     data = b"".join(
         amazon_frame({":event-type": name, ":exception-type": name, ":message-type": kind}, payload)
         for name, payload in frames

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from pydantic_core import SchemaValidator
+from rendering import request_of
 
 from streamkit import providers
 from streamkit.errors import UnsupportedContent, UsageError
@@ -25,7 +26,7 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.providers.cohere import PROVIDERS
-from streamkit.providers.rendered import RenderedMessages
+from streamkit.providers.provider import RenderedMessages
 from streamkit.tools import Tool
 
 (COHERE,) = PROVIDERS
@@ -336,20 +337,20 @@ def test_request_holds_what_the_conversation_decides() -> None:
     ],
 )
 def test_tool_choice(choice: str | None, names: list[str], word: str | None) -> None:
-    body = COHERE.render_request([], tools=TOOLS, tool_choice=choice)
+    body = request_of(COHERE, [], tools=TOOLS, tool_choice=choice)
     assert [tool["function"]["name"] for tool in body["tools"]] == names
     assert body.get("tool_choice") == word
 
 
 @pytest.mark.parametrize("choice", [None, "auto", "none"])
 def test_choice_without_tools_is_left_out(choice: str | None) -> None:
-    assert COHERE.render_request([], tool_choice=choice) == {"messages": [], "stream": True}
+    assert request_of(COHERE, [], tool_choice=choice) == {"messages": [], "stream": True}
 
 
 @pytest.mark.parametrize(("choice", "tools"), [("h", TOOLS), ("required", []), ("f", [])])
 def test_choice_of_a_tool_that_is_not_there_is_refused(choice: str, tools: list[Tool]) -> None:
     with pytest.raises(UsageError, match=choice):
-        COHERE.render_request([], tools=tools, tool_choice=choice)
+        request_of(COHERE, [], tools=tools, tool_choice=choice)
 
 
 # ---------------------------------------------------------------- property

@@ -392,7 +392,7 @@ def test_no_piece_waits_for_a_later_feed() -> None:
     ],
 )
 def test_detection_knows_only_this_wire(head: bytes, is_ours: bool) -> None:
-    assert COHERE.detect(head) is is_ours
+    assert COHERE.traits.matches_head(head) is is_ours
 
 
 def test_provider_shows_its_name() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
+from rendering import request_of
 
 from streamkit import providers
 from streamkit.errors import UnsupportedContent
@@ -25,10 +26,11 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.providers.gemini import Gemini
 from streamkit.providers.gemini.messages import SKIP_SIGNATURE
-from streamkit.providers.rendered import RenderedMessages
+from streamkit.providers.provider import RenderedMessages
 from streamkit.tools import Tool
+
+GEMINI = providers.get("gemini")
 
 OWN = {"provider": "gemini"}
 FOREIGN = {"provider": "anthropic"}
@@ -37,7 +39,7 @@ CONTENTS = TypeAdapter(list[_types.Content])
 
 
 def rendered(*contents: Content) -> RenderedMessages:
-    thread = Gemini().render(contents)
+    thread = GEMINI.render(contents)
     CONTENTS.validate_python(thread.messages)
     json.dumps(thread.messages)
     return thread
@@ -312,7 +314,7 @@ def test_images_and_files(block: Any, part: dict[str, Any]) -> None:
 )
 def test_what_gemini_cannot_carry_is_refused(block: Any) -> None:
     with pytest.raises(UnsupportedContent):
-        Gemini().render([Content.human("", block)])
+        GEMINI.render([Content.human("", block)])
 
 
 # ---------------------------------------------------------------- the request
@@ -323,9 +325,7 @@ def tool(name: str = "w", description: str = "Weather.") -> Tool:
 
 
 def test_the_request_has_what_the_conversation_decides() -> None:
-    body = Gemini().render_request(
-        [Content.system("Be brief."), Content.human("Hi")], tools=[tool()], tool_choice="auto"
-    )
+    body = request_of(GEMINI, [Content.system("Be brief."), Content.human("Hi")], tools=[tool()], tool_choice="auto")
     assert body == {
         "contents": [{"role": "user", "parts": [{"text": "Hi"}]}],
         "systemInstruction": {"parts": [{"text": "Be brief."}]},
@@ -347,10 +347,10 @@ def test_the_request_has_what_the_conversation_decides() -> None:
 
 
 def test_what_is_absent_is_left_out() -> None:
-    assert Gemini().render_request([Content.human("Hi")], tool_choice="required") == {
+    assert request_of(GEMINI, [Content.human("Hi")], tool_choice="required") == {
         "contents": [{"role": "user", "parts": [{"text": "Hi"}]}]
     }
-    body = Gemini().render_request([Content.human("Hi")], tools=[tool(description="")])
+    body = request_of(GEMINI, [Content.human("Hi")], tools=[tool(description="")])
     assert "toolConfig" not in body
     assert "description" not in body["tools"][0]["functionDeclarations"][0]
 
@@ -364,13 +364,13 @@ def test_what_is_absent_is_left_out() -> None:
     ],
 )
 def test_tool_choices(choice: str, config: dict[str, Any]) -> None:
-    body = Gemini().render_request([Content.human("Hi")], tools=[tool()], tool_choice=choice)
+    body = request_of(GEMINI, [Content.human("Hi")], tools=[tool()], tool_choice=choice)
     assert body["toolConfig"] == {"functionCallingConfig": config}
 
 
 def test_it_is_found_by_its_name() -> None:
     assert providers.render([Content.human("Hi")], "gemini") == [{"role": "user", "parts": [{"text": "Hi"}]}]
-    assert providers.get("gemini").batched_results
+    assert providers.get("gemini").traits.batched_results
 
 
 # ---------------------------------------------------------------- any history

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkit import Turn
+from streamkit import Turn, providers
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers.gemini import Gemini, GeminiParser
+from streamkit.providers.gemini.parser import GeminiParser
 from streamkit.providers.gemini.schema import to_camel_case
+
+GEMINI = providers.get("gemini")
 
 
 class Choice:
@@ -685,13 +687,13 @@ def test_streamed_arguments_of_a_full_dump() -> None:
 
 
 def test_detection() -> None:
-    provider = Gemini()
-    assert provider.detect(b'data: {"candidates": [{"content": {"parts"')
-    assert provider.detect(b'\r\ndata: {"candidates":[]}')
-    assert provider.detect(b'[{\n  "candidates": [\n')
-    assert provider.detect(b'{"usageMetadata":{"promptTokenCount"')
-    assert not provider.detect(b'data: {"id":"x","object":"chat.completion.chunk","choices":[]}')
-    assert not provider.detect(b'data: {"choices":[{"delta":{"content":"\\n{\\"candidates\\": []}"}}]}')
-    assert not provider.detect(b'event: message_start\ndata: {"type":"message_start"}')
-    assert not provider.detect(b"")
-    assert repr(provider) == "<provider gemini>"
+    matches = GEMINI.traits.matches_head
+    assert matches(b'data: {"candidates": [{"content": {"parts"')
+    assert matches(b'\r\ndata: {"candidates":[]}')
+    assert matches(b'[{\n  "candidates": [\n')
+    assert matches(b'{"usageMetadata":{"promptTokenCount"')
+    assert not matches(b'data: {"id":"x","object":"chat.completion.chunk","choices":[]}')
+    assert not matches(b'data: {"choices":[{"delta":{"content":"\\n{\\"candidates\\": []}"}}]}')
+    assert not matches(b'event: message_start\ndata: {"type":"message_start"}')
+    assert not matches(b"")
+    assert repr(GEMINI) == "<provider gemini>"

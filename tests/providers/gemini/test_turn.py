@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared_data import CAPTURES
 
+from streamkit import providers
 from streamkit.calls import Usage
 from streamkit.history import (
     Content,
@@ -25,8 +26,9 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.providers.gemini import Gemini
 from streamkit.turn import Turn
+
+GEMINI = providers.get("gemini")
 
 OWN = {"provider": "gemini", "model": "m"}
 CAPTURES = CAPTURES / "gemini"
@@ -146,7 +148,7 @@ def test_a_signature_of_each_part_is_kept_in_content() -> None:
         ("tool_call", None, "S1"),
         ("text", "", "S2"),
     ]
-    (model,) = Gemini().render([turn.content]).messages
+    (model,) = GEMINI.render([turn.content]).messages
     assert [part.get("thoughtSignature") for part in model["parts"]] == ["S0", None, "S1", "S2"]
 
 
@@ -282,9 +284,15 @@ def test_an_answer_emitted_and_read_is_the_same(
     made: list[Any], usage: Usage | None, piece: int, finish: Any, array: bool
 ) -> None:
     content = Content(speaker="ai", blocks=made)
-    provider = Gemini()
-    emit = provider.emit_array if array else provider.emit
-    frames: Iterator[bytes] = emit(content, response_id="r", model="m", usage=usage, finish=finish, delta_size=piece)
+    frames: Iterator[bytes] = GEMINI.emit(
+        content,
+        response_id="r",
+        model="m",
+        usage=usage,
+        finish=finish,
+        delta_size=piece,
+        framing="json_array" if array else None,
+    )
     turn = turn_of(b"".join(frames))
     assert turn.error is None
 
@@ -308,7 +316,7 @@ def test_an_answer_emitted_and_read_is_the_same(
 
 def test_the_bytes_are_the_wires() -> None:
     content = Content(speaker="ai", blocks=[TextBlock(text="Hello"), ToolCallBlock(id="1", name="w", parameters={})])
-    frames = list(Gemini().emit(content, response_id="r", model="m", usage=Usage(3, 4, 1), delta_size=4))
+    frames = list(GEMINI.emit(content, response_id="r", model="m", usage=Usage(3, 4, 1), delta_size=4))
     assert all(frame.startswith(b"data: {") and frame.endswith(b"}\r\n\r\n") for frame in frames)
     chunks = [json.loads(frame[6:]) for frame in frames]
     kind = importlib.import_module("google.genai.types").GenerateContentResponse
@@ -324,15 +332,15 @@ def test_the_bytes_are_the_wires() -> None:
         "totalTokenCount": 7,
     }
     assert [one["candidates"][0].get("finishReason") for one in chunks] == [None, None, None, "STOP"]
-    assert Gemini().detect(frames[0])
-    array = list(Gemini().emit_array(content, response_id="r", model="m"))
-    assert Gemini().detect(array[0])
+    assert GEMINI.traits.matches_head(frames[0])
+    array = list(GEMINI.emit(content, response_id="r", model="m", framing="json_array"))
+    assert GEMINI.traits.matches_head(array[0])
     assert len(json.loads(b"".join(array))) == 3
 
 
 def test_a_scripted_server_tool_is_spoken_as_google_would() -> None:
     block = ServerToolBlock(id="t", name="GOOGLE_SEARCH", arguments={"queries": ["q"]}, result={"x": 1})
-    turn = turn_of(b"".join(Gemini().emit(Content(speaker="ai", blocks=[block]), response_id="r", model="m")))
+    turn = turn_of(b"".join(GEMINI.emit(Content(speaker="ai", blocks=[block]), response_id="r", model="m")))
     (ran,) = turn.server_calls
     assert (ran.id, ran.name, ran.arguments, ran.result) == ("t", "GOOGLE_SEARCH", {"queries": ["q"]}, {"x": 1})
 
@@ -346,7 +354,7 @@ def test_files_that_no_wire_made_are_spoken_too_and_what_cannot_be_is_not() -> N
         ToolCallBlock(id="1", name="sh", kind="custom", parameters="ls"),
         ServerToolBlock(name="GOOGLE_SEARCH"),
     ]
-    turn = turn_of(b"".join(Gemini().emit(Content(speaker="ai", blocks=blocks), response_id="r", model="m")))
+    turn = turn_of(b"".join(GEMINI.emit(Content(speaker="ai", blocks=blocks), response_id="r", model="m")))
     assert [block.type for block in turn.content.blocks] == ["file", "file", "tool_call", "server_tool"]
     assert turn.calls[0].arguments == {"input": "ls"}
 
@@ -356,7 +364,7 @@ def test_files_that_no_wire_made_are_spoken_too_and_what_cannot_be_is_not() -> N
     [(400, "INVALID_ARGUMENT"), (429, "RESOURCE_EXHAUSTED"), (418, "INVALID_ARGUMENT"), (502, "INTERNAL")],
 )
 def test_error_bodies(status: int, word: str) -> None:
-    assert Gemini().error_body(status, "m") == {"error": {"code": status, "message": "m", "status": word}}
+    assert GEMINI.error_body(status, "m") == {"error": {"code": status, "message": "m", "status": word}}
 
 
 # ---------------------------------------------------------------- recorded streams
@@ -371,10 +379,10 @@ def test_recorded_answers_are_the_same_when_sent_again() -> None:
     for path in recorded():
         turn = turn_of(path.read_bytes())
         assert turn.error is None
-        emitted = Gemini().emit(turn.content, response_id=turn.response_id or "", model=turn.model or "")
+        emitted = GEMINI.emit(turn.content, response_id=turn.response_id or "", model=turn.model or "")
         again = turn_of(b"".join(emitted))
         assert again.text == turn.text
         assert [block.model_dump(exclude={"metadata": {"citations"}}) for block in again.content.blocks] == [
             block.model_dump(exclude={"metadata": {"citations"}}) for block in turn.content.blocks
         ]
-        assert Gemini().detect(path.read_bytes()[:4096])
+        assert GEMINI.traits.matches_head(path.read_bytes()[:4096])

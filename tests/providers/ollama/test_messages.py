@@ -8,6 +8,7 @@ import ollama
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rendering import request_of
 
 from streamkit import providers
 from streamkit.errors import UnsupportedContent, UsageError
@@ -22,7 +23,7 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.providers.ollama import PROVIDERS
-from streamkit.providers.rendered import RenderedMessages
+from streamkit.providers.provider import RenderedMessages
 from streamkit.tools import Tool
 
 (OLLAMA,) = PROVIDERS
@@ -291,7 +292,7 @@ def test_request_holds_what_the_conversation_decides() -> None:
 
 
 def test_not_streaming_is_said_for_streaming_is_the_default() -> None:
-    assert OLLAMA.render_request([], stream=False) == {"messages": [], "stream": False}
+    assert request_of(OLLAMA, [], stream=False) == {"messages": [], "stream": False}
 
 
 @pytest.mark.parametrize(
@@ -299,7 +300,7 @@ def test_not_streaming_is_said_for_streaming_is_the_default() -> None:
     [(None, ["f", "g"]), ("auto", ["f", "g"]), ("required", ["f", "g"]), ("g", ["g"]), ("none", [])],
 )
 def test_tool_choice_is_made_by_what_is_offered(choice: str | None, names: list[str]) -> None:
-    body = OLLAMA.render_request([], tools=TOOLS, tool_choice=choice)
+    body = request_of(OLLAMA, [], tools=TOOLS, tool_choice=choice)
     assert [tool["function"]["name"] for tool in body.get("tools", ())] == names
     assert "tool_choice" not in body
 
@@ -307,7 +308,7 @@ def test_tool_choice_is_made_by_what_is_offered(choice: str | None, names: list[
 @pytest.mark.parametrize(("choice", "tools"), [("h", TOOLS), ("required", []), ("f", [])])
 def test_choice_of_a_tool_that_is_not_there_is_refused(choice: str, tools: list[Tool]) -> None:
     with pytest.raises(UsageError, match=choice):
-        OLLAMA.render_request([], tools=tools, tool_choice=choice)
+        request_of(OLLAMA, [], tools=tools, tool_choice=choice)
 
 
 # ---------------------------------------------------------------- property

@@ -323,7 +323,7 @@ def test_no_piece_waits_for_a_later_feed() -> None:
     ],
 )
 def test_detection_knows_only_this_wire(head: bytes, is_ours: bool) -> None:
-    assert OLLAMA.detect(head) is is_ours
+    assert OLLAMA.traits.matches_head(head) is is_ours
 
 
 def test_provider_shows_its_name() -> None:

@@ -24,6 +24,7 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.providers import registry
 from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
 from streamkit.tools import tool
 
@@ -463,16 +464,16 @@ def test_a_rewrite_that_returns_no_chunk_is_a_usage_error() -> None:
 
 
 def test_invalid_dialects_are_usage_errors() -> None:
-    with pytest.raises(UsageError, match=r"no fact 'reasoning_filed'; there are: id_target, reasoning_field"):
+    with pytest.raises(UsageError, match=r"no trait 'reasoning_filed'; there are: .*reasoning_field"):
         providers.dialect("acme", reasoning_filed="x")
-    with pytest.raises(UsageError, match="'anthropic' has no dialects"):
-        providers.dialect("acme", base="anthropic")
+    with pytest.raises(UsageError, match=r"a dialect of 'anthropic' has no trait 'reasoning_field'"):
+        providers.dialect("acme", base="anthropic", reasoning_field="x")
     with pytest.raises(UnknownProvider):
         providers.dialect("acme", base="nobody")
 
 
 def test_a_dialect_can_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(providers, "_registered", dict(providers._registered))
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
     acme = providers.dialect("acme")
     providers.register(acme)
     assert providers.get("acme") is acme

@@ -23,14 +23,14 @@ from streamkit.history import (
     ToolCallBlock,
     UnknownBlock,
 )
-from streamkit.providers.openai_chat import ChatProvider
 from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
 from streamkit.providers.openai_chat.encoder import emit, error_body
+from streamkit.providers.provider import Provider
 
 BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 OPENAI = BY_NAME["openai_chat"]
 DEEPSEEK = BY_NAME["deepseek"]
-ROUTER = ChatDialect("router", reasoning_field="reasoning")
+ROUTER = ChatDialect(name="router", reasoning_field="reasoning")
 CALL = ToolCallBlock(id="hist_tool_" + "a" * 24, name="weather", parameters={"city": "Zürich"})
 
 
@@ -52,7 +52,7 @@ def _deltas(content: Content, dialect: ChatDialect = OPENAI, **options: Any) -> 
 
 
 def _turn(content: Content, dialect: ChatDialect = OPENAI, **options: Any) -> Turn:
-    turn = Turn(ChatProvider(dialect), turn_key="t")
+    turn = Turn(Provider(dialect, "streamkit.providers.openai_chat"), turn_key="t")
     for frame in _frames(content, dialect, **options):
         turn.feed(frame)
     turn.close()

@@ -9,6 +9,7 @@ import pytest
 import request_validators
 from hypothesis import given
 from hypothesis import strategies as st
+from rendering import request_of
 
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.history import (
@@ -24,12 +25,14 @@ from streamkit.history import (
     UnknownBlock,
 )
 from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
-from streamkit.providers.openai_chat.messages import render, render_request
-from streamkit.providers.rendered import RenderedMessages
+from streamkit.providers.openai_chat.messages import render_messages as render
+from streamkit.providers.provider import Provider, RenderedMessages
 from streamkit.tools import Tool, tool
 
 BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 OPENAI, DEEPSEEK, OPENROUTER, MISTRAL = (BY_NAME[name] for name in ("openai_chat", "deepseek", "openrouter", "mistral"))
+
+PROVIDER = Provider(OPENAI, "streamkit.providers.openai_chat")
 
 CALL = ToolCallBlock(id="hist_tool_" + "a" * 24, name="weather", parameters={"city": "Zürich"})
 OTHER = ToolCallBlock(id="hist_tool_" + "b" * 24, name="time")
@@ -318,7 +321,7 @@ def look(city: str) -> str:
 
 
 def test_a_request_has_the_fields_that_the_conversation_decides() -> None:
-    body = render_request([Content.human("hi")], OPENAI, tools=[tool(look)], tool_choice="auto")
+    body = request_of(PROVIDER, [Content.human("hi")], tools=[tool(look)], tool_choice="auto")
     request_validators.openai_chat_request(body)
     assert body == {
         "messages": [{"role": "user", "content": "hi"}],
@@ -344,10 +347,10 @@ def test_a_request_has_the_fields_that_the_conversation_decides() -> None:
 
 
 def test_unneeded_fields_are_absent_from_a_request() -> None:
-    assert render_request([Content.human("hi")], OPENAI, stream=False) == {
+    assert request_of(PROVIDER, [Content.human("hi")], stream=False) == {
         "messages": [{"role": "user", "content": "hi"}]
     }
-    body = render_request([Content.human("hi")], OPENAI, tools=[Tool(name="x")], stream=False)
+    body = request_of(PROVIDER, [Content.human("hi")], tools=[Tool(name="x")], stream=False)
     request_validators.openai_chat_request(body)
     assert set(body) == {"messages", "tools"}
     assert "description" not in body["tools"][0]["function"]
@@ -362,19 +365,19 @@ def test_unneeded_fields_are_absent_from_a_request() -> None:
     ],
 )
 def test_the_tool_choice_of_a_request(choice: str, expected: Any) -> None:
-    body = render_request([Content.human("hi")], OPENAI, tools=[tool(look)], tool_choice=choice)
+    body = request_of(PROVIDER, [Content.human("hi")], tools=[tool(look)], tool_choice=choice)
     request_validators.openai_chat_request(body)
     assert body["tool_choice"] == expected
 
 
 def test_an_impossible_tool_choice_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match=r"tool_choice 'lok' is not .* nor one of the tools: look"):
-        render_request([], OPENAI, tools=[tool(look)], tool_choice="lok")
+        request_of(PROVIDER, [], tools=[tool(look)], tool_choice="lok")
     for choice in ("required", "look"):
         with pytest.raises(UsageError, match="there are no tools"):
-            render_request([], OPENAI, tool_choice=choice)
+            request_of(PROVIDER, [], tool_choice=choice)
     for choice in ("auto", "none"):
-        assert "tool_choice" not in render_request([], OPENAI, tool_choice=choice)
+        assert "tool_choice" not in request_of(PROVIDER, [], tool_choice=choice)
 
 
 # ---------------------------------------------------------------- random histories
@@ -447,7 +450,7 @@ def test_an_image_of_a_tool_follows_all_results_in_a_user_message() -> None:
             ],
         ),
     ]
-    rendered = render(contents, ChatDialect("openai_chat"))
+    rendered = render(contents, ChatDialect(name="openai_chat"))
     assert [message["role"] for message in rendered.messages] == ["user", "assistant", "tool", "tool", "user"]
     parts = rendered.messages[-1]["content"]
     assert [part["type"] for part in parts] == ["text", "image_url"]
@@ -457,6 +460,6 @@ def test_an_image_of_a_tool_follows_all_results_in_a_user_message() -> None:
 
 def test_a_message_of_an_unknown_speaker_is_left_out() -> None:
     contents = [Content(speaker="robot", blocks=[ToolResponseBlock(call_id="call_a", name="see", result="x")])]
-    rendered = render(contents, ChatDialect("openai_chat"))
+    rendered = render(contents, ChatDialect(name="openai_chat"))
     assert rendered.messages == []
     assert len(rendered.changes) == 1

@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_streams import Chunk, chat, chat_call, run
 
-from streamkit import Turn
+from streamkit import Turn, providers
 from streamkit.calls import FinishReason
 from streamkit.events import Citation, Event, File, ServerTool, Text, Unknown
 from streamkit.history import FileBlock, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
-from streamkit.providers.openai_chat import ChatProvider
 from streamkit.providers.openai_chat.dialects import DIALECTS
-from streamkit.providers.openai_chat.messages import render
+from streamkit.providers.openai_chat.messages import render_messages as render
 from streamkit.providers.openai_chat.schema import FINISH_REASON_NAMES, FINISH_REASONS, REASONING_TEXT_FIELDS, Delta
 
 
@@ -427,6 +426,6 @@ def test_rare_fields_of_any_type_never_raise(provider: str, deltas: list[Any], l
     turn, _ = run(provider, [*chunks, chat({}, "content_filter", content_filter_results=sources)], complete=True)
     assert turn.content is not None
     assert turn.finish is not None
-    provider_object = ChatProvider(next(dialect for dialect in DIALECTS if dialect.name == provider))
+    provider_object = providers.get(provider)
     provider_object.render([turn.content])
     list(provider_object.emit(turn.content, response_id="r", model="m"))

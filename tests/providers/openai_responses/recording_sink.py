@@ -6,10 +6,9 @@ import json
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from streamkit import Turn
+from streamkit import Turn, providers
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers.openai_responses import OpenAIResponses
 
 
 class RecordingSink:
@@ -85,7 +84,7 @@ class RecordingSink:
         self.records.append(("unknown", raw))
 
 
-PROVIDER = OpenAIResponses("openai_responses")
+PROVIDER = providers.get("openai_responses")
 
 
 def record(*events: Any) -> list[tuple[Any, ...]]:

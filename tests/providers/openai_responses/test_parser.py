@@ -126,12 +126,12 @@ def test_an_item_that_is_not_an_object_is_unknown(item: Any) -> None:
 
 
 def test_detect_recognizes_only_the_stream_and_the_body() -> None:
-    assert PROVIDER.detect(b'event: response.created\ndata: {"type":"response.created"}\n\n')
-    assert PROVIDER.detect(b'data: {"type": "response.output_text.delta"}\n\n')
-    assert PROVIDER.detect(b'{"id":"resp_1","object":"response","status":"completed"}')
-    assert not PROVIDER.detect(b'data: {"object":"chat.completion.chunk"}\n\n')
-    assert not PROVIDER.detect(b'{"object":"chat.completion"}')
-    assert not PROVIDER.detect(b'data: {"text":"say \\"type\\":\\"response.created\\""}\n\n')
+    assert PROVIDER.traits.matches_head(b'event: response.created\ndata: {"type":"response.created"}\n\n')
+    assert PROVIDER.traits.matches_head(b'data: {"type": "response.output_text.delta"}\n\n')
+    assert PROVIDER.traits.matches_head(b'{"id":"resp_1","object":"response","status":"completed"}')
+    assert not PROVIDER.traits.matches_head(b'data: {"object":"chat.completion.chunk"}\n\n')
+    assert not PROVIDER.traits.matches_head(b'{"object":"chat.completion"}')
+    assert not PROVIDER.traits.matches_head(b'data: {"text":"say \\"type\\":\\"response.created\\""}\n\n')
     assert repr(providers.get("openai_responses")) == "<provider openai_responses>"
 
 

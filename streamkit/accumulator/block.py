@@ -1,0 +1,37 @@
+"""A block of a choice: a run of text or reasoning, a tool call, a file, a block of the provider's own."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Literal
+
+from streamkit.accumulator.tool_call import ToolCallBuilder
+from streamkit.json_text import join_surrogates
+
+__all__ = ["Block", "BlockKind"]
+
+BlockKind = Literal["text", "reasoning", "refusal", "call", "server_tool", "file", "opaque"]
+
+
+class Block:
+    """A block under construction. Its parts are joined when its text is read."""
+
+    __slots__ = ("call", "citations", "detail", "key", "kind", "metadata", "parts", "raw")
+
+    def __init__(self, kind: BlockKind, key: Hashable, detail: Any = None) -> None:
+        self.kind: BlockKind = kind
+        self.key = key
+        self.detail = detail  # the kind of reasoning, the ServerCall, or a file's (media_type, data, url)
+        self.parts: list[str] = []
+        self.metadata: dict[str, Any] = {}
+        self.citations: list[Any] = []
+        self.raw: list[Any] = []  # the provider's own blocks, sent back to it on replay
+        self.call: ToolCallBuilder | None = None
+
+    @property
+    def text(self) -> str:
+        """The block's text so far."""
+        if len(self.parts) > 1:
+            self.parts = ["".join(self.parts)]
+        # Surrogates are joined at each access and not stored so: the second half of a pair may still arrive.
+        return join_surrogates(self.parts[0]) if self.parts else ""

@@ -1,0 +1,161 @@
+"""The state that all choices of a turn share: identity, limits, events, warnings and the first error.
+
+A ``TurnState`` is what the inner objects of the accumulator (choices, trackers) get instead of the accumulator itself.
+It must not depend on choices or calls.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from streamkit.calls import StreamError, StreamWarning, TurnWarningCode, WireTraits
+from streamkit.events import Event, Failed, Warned
+from streamkit.json_text import nests_deeper
+
+__all__ = ["Limits", "TurnState"]
+
+MAX_WARNINGS = 256  # a stream that is irregular in every chunk must not grow memory; people read the first few
+STORED_NESTING = 200  # pydantic writes JSON of at most 255 levels, of which a Content takes a few
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Upper bounds of a turn. Exceeding one ends the turn with ``limit_exceeded`` before memory grows."""
+
+    arguments: int = 8 * 1024 * 1024  #: characters of one call's arguments
+    text: int = 64 * 1024 * 1024  #: characters of text, reasoning and files together
+    calls: int = 1024  #: calls of a turn
+    frame: int = 16 * 1024 * 1024  #: bytes of one frame
+    nesting: int = 256  #: nested brackets in a call's arguments (in a block of the provider's own at most 200)
+
+
+class TurnState:
+    """The values that the accumulator, its choices and their trackers read and change together.
+
+    Args:
+        provider_name: the provider's registered name, a part of every canonical id.
+        traits: the facts about the wire.
+        turn_key: the stable name of the turn; None until ``resolve_turn_key`` decides.
+        limits: upper bounds of the turn.
+        recover_trailing_junk: whether a call whose complete arguments are followed by other text counts as complete.
+    """
+
+    __slots__ = (
+        "_call_count",
+        "_reserved_ids",
+        "_text_size",
+        "done",
+        "error",
+        "events",
+        "input_ended",
+        "limits",
+        "model",
+        "provider_name",
+        "recover_trailing_junk",
+        "response_id",
+        "status",
+        "traits",
+        "turn_key",
+        "warnings",
+    )
+
+    def __init__(
+        self,
+        provider_name: str,
+        traits: WireTraits,
+        *,
+        turn_key: str | None,
+        limits: Limits,
+        recover_trailing_junk: bool,
+    ) -> None:
+        self.provider_name = provider_name
+        self.traits = traits
+        self.turn_key = turn_key
+        self.limits = limits
+        self.recover_trailing_junk = recover_trailing_junk
+        self.events: list[Event] = []  # emptied by the caller of the accumulator
+        self.warnings: list[StreamWarning] = []
+        self.error: StreamError | None = None
+        self.response_id: str | None = None
+        self.model: str | None = None
+        self.done = False  # after the terminator, or an error other than the provider's own: nothing more is read
+        self.input_ended = False  # no bytes follow: a frame that is not JSON was truncated
+        self.status: tuple[int, float | None] = (0, None)  # the HTTP status, and the seconds to wait
+        self._call_count = 0
+        self._text_size = 0
+        self._reserved_ids: set[str] = set()
+
+    def fail(self, error: StreamError) -> None:
+        """Record an error. The first one is the turn's; a later one becomes a warning."""
+        if error.kind == "provider_error" and self.status[0] >= 400 and error.status is None:
+            error = StreamError(error.kind, error.message, error.raw, *self.status)
+        if self.input_ended and error.kind == "protocol_error":
+            error = StreamError("stream_truncated", "the stream ended inside a frame", error.raw)
+        self.done = self.done or error.kind != "provider_error"
+        if self.error is not None:
+            self.warn("another_error", f"{error.kind}: {error.message}")
+            return
+        self.error = error
+        self.events.append(Failed(error))
+
+    def warn(self, code: TurnWarningCode, message: str) -> None:
+        """Record a warning that concerns no particular call."""
+        self.record_warning(StreamWarning(code, message))
+
+    def record_warning(self, warning: StreamWarning, choice: int = 0) -> None:
+        """Keep a warning and emit its event; beyond ``MAX_WARNINGS``, record once that there are more."""
+        if len(self.warnings) > MAX_WARNINGS:
+            return
+        if len(self.warnings) == MAX_WARNINGS:
+            more: TurnWarningCode = "more_warnings"
+            warning = StreamWarning(more, f"more than {MAX_WARNINGS} warnings; the rest is not kept")
+        self.warnings.append(warning)
+        self.events.append(Warned(warning.code, warning.message, choice))
+
+    def report_limit(self, message: str) -> None:
+        """End the turn with ``limit_exceeded``, unless it has ended that way already."""
+        if self.error is None or self.error.kind != "limit_exceeded":
+            self.fail(StreamError("limit_exceeded", message))
+
+    def check_nesting(self, value: object) -> bool:
+        """Return True, and end the turn, if a provider's own block is nested more deeply than history can be stored."""
+        limit = min(self.limits.nesting, STORED_NESTING)
+        if not nests_deeper(value, limit):
+            return False
+        self.report_limit(f"a block of the provider's own is nested more than {limit} levels deep")
+        return True
+
+    def add_text_size(self, size: int) -> None:
+        """Count characters that are kept, against ``Limits.text``."""
+        self._text_size += size
+        if self._text_size > self.limits.text:
+            self.report_limit(f"text and reasoning exceed {self.limits.text} characters")
+
+    def add_call(self) -> bool:
+        """Count a call, against ``Limits.calls``; return False if it is one too many."""
+        self._call_count += 1
+        if self._call_count > self.limits.calls:
+            self.report_limit(f"more than {self.limits.calls} calls")
+            return False
+        return True
+
+    def resolve_turn_key(self) -> str:
+        """Return the stable name of the turn: the caller's, else the response id, else ``turn`` with a warning.
+
+        From the first use on it does not change, because the ids of calls contain it.
+        """
+        if self.turn_key is None:
+            self.turn_key = self.response_id
+            if self.turn_key is None:
+                self.turn_key = "turn"
+                self.warn(
+                    "no_turn_key",
+                    "no turn_key was passed and the wire sent no response id: the ids of calls repeat in the next turn",
+                )
+        return self.turn_key
+
+    def reserve_id(self, canonical_id: str) -> bool:
+        """Reserve a canonical id in this turn; return False if a call already has it."""
+        if canonical_id in self._reserved_ids:
+            return False
+        self._reserved_ids.add(canonical_id)
+        return True

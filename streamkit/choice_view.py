@@ -1,0 +1,97 @@
+"""The public view of one choice of a turn.
+
+A view reads the accumulator and contains no data of its own. ``Turn`` extends it: the result of a turn is that of its
+choice. The module must not depend on input or providers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamkit.accumulator.choice import Choice
+from streamkit.accumulator.turn_state import TurnState
+from streamkit.calls import Finish, ServerCall, ToolCall
+from streamkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from streamkit.history import Content
+
+__all__ = ["ChoiceView"]
+
+
+class ChoiceView:
+    """One choice of a turn, for requests with several (``n`` > 1); ``Turn.choices`` has them."""
+
+    __slots__ = ("_choice", "_state")
+
+    def __init__(self, choice: Choice, state: TurnState) -> None:
+        self._choice = choice
+        self._state = state
+
+    @property
+    def index(self) -> int:
+        """The choice's number."""
+        return self._choice.index
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return self._choice.joined_text("text")
+
+    @property
+    def reasoning(self) -> str:
+        """The reasoning so far, of every kind."""
+        return self._choice.joined_text("reasoning")
+
+    @property
+    def refusal(self) -> str | None:
+        """The text of the model's refusal; None if it did not refuse."""
+        return self._choice.joined_text("refusal") or None
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The client's tool calls, in order of first appearance, in every state."""
+        return self._choice.calls
+
+    @property
+    def executable(self) -> list[ToolCall]:
+        """The calls that may run: complete ones of a confirmed turn without error. Empty until the turn is closed."""
+        return [call.snapshot() for call in self._choice.executable]
+
+    @property
+    def server_calls(self) -> list[ServerCall]:
+        """The calls that the provider ran itself, with their results."""
+        return self._choice.server_calls
+
+    @property
+    def finish(self) -> Finish | None:
+        """The reason why the model stopped; None until the turn is closed, and if the end was not confirmed."""
+        return self._choice.effective_finish
+
+    @property
+    def content(self) -> Content:
+        """The assistant's content for history: blocks in order, opaque state kept."""
+        from streamkit.accumulator.to_content import choice_to_content
+
+        state = self._state
+        return choice_to_content(
+            self._choice,
+            provider=state.provider_name,
+            model=state.model,
+            response_id=state.response_id,
+            turn_key=state.turn_key or state.response_id,
+        )
+
+    def call(self, id: str) -> ToolCall:
+        """Return the call of a canonical id.
+
+        Args:
+            id: the canonical id.
+
+        Raises:
+            UsageError: there is no such call in the choice.
+        """
+        for call in self._choice.tracker.calls:
+            if call.ref is not None and call.ref.id == id:
+                return call.snapshot()
+        raise UsageError(f"this turn has no call {id!r}")

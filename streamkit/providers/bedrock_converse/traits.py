@@ -1,0 +1,54 @@
+"""Declared facts of Amazon Bedrock's Converse API."""
+
+from __future__ import annotations
+
+import re
+
+from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.provider import Traits
+from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
+
+__all__ = ["TRAITS"]
+
+_STREAM = re.compile(rb":event-type\x07..(?:messageStart|contentBlock|messageStop|metadata)", re.DOTALL)
+_EVENT = re.compile(rb'\{\s*"(?:messageStart|contentBlock(?:Start|Delta|Stop)|messageStop)"\s*:')
+_BODY = re.compile(rb'"output"\s*:\s*\{\s*"message".*"stopReason"|"stopReason".*"output"\s*:', re.DOTALL)
+
+
+def _matches_head(head: bytes) -> bool:
+    if head[:1] == b"{":
+        return _EVENT.match(head) is not None or _BODY.search(head) is not None
+    return head[:1] == b"\0" and _STREAM.search(head) is not None
+
+
+# No other compatible provider: a Claude's signature is valid on Anthropic's own wires too, but this service also serves
+# models of other vendors that refuse it, and which model reads a conversation is not known here.
+TRAITS = Traits(
+    name="bedrock_converse",
+    framing="event_stream",
+    matches_head=_matches_head,
+    compatible=frozenset({"bedrock_converse"}),
+    id_rule=IdRule(
+        "bedrock",
+        safe_up_to(64),
+        prefixed_ids("tooluse_", 64),
+        "ToolUseBlock.toolUseId: 1 to 64 of [a-zA-Z0-9_-] (Amazon Bedrock API reference)",
+    ),
+    batched_results=True,
+    # With a key of Bedrock's own; requests signed by an AWS identity are botocore's to make. The address is a region's:
+    # https://bedrock-runtime.{region}.amazonaws.com (https://docs.aws.amazon.com/general/latest/gr/bedrock.html).
+    endpoint=Endpoint(
+        base_url="https://bedrock-runtime.us-east-1.amazonaws.com",
+        base_url_variable="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+        path="/model/{model}/converse-stream",
+        key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
+        model_in_body=False,
+        limit_field=("inferenceConfig", "maxTokens"),
+        sdk_base_path="",
+        route=r"/model/(?P<model>.+)/(?P<verb>converse(?:-stream)?)",
+        route_example="/model/{modelId}/converse-stream",
+        response_id=("", 0),
+        call_id=("tooluse_", 22),
+    ),
+    has_importer=False,
+)

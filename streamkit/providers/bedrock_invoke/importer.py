@@ -1,0 +1,7 @@
+"""Messages to history; they are Anthropic's."""
+
+from __future__ import annotations
+
+from streamkit.providers.anthropic.importer import parse_messages
+
+__all__ = ["parse_messages"]

@@ -1,0 +1,33 @@
+"""History as messages, as Anthropic's, and the request that carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from streamkit.providers.anthropic import messages as anthropic
+from streamkit.providers.anthropic.messages import convert_media, render_messages
+from streamkit.providers.provider import RenderedMessages, ToolChoice, Traits
+from streamkit.tools import Tool
+
+__all__ = ["build_request", "convert_media", "render_messages"]
+
+#: Replaces the header ``anthropic-version``; the only value that the service accepts.
+_VERSION = "bedrock-2023-05-31"
+
+
+def build_request(
+    rendered: RenderedMessages,
+    traits: Traits,
+    *,
+    tools: Sequence[Tool] = (),
+    tool_choice: ToolChoice | None = None,
+    stream: bool = True,
+) -> dict[str, Any]:
+    """Return the body's fields that the conversation decides. The request's path names the model and asks for a stream.
+
+    Raises:
+        UsageError: the schema of a strict tool cannot be converted.
+    """
+    body = anthropic.build_request(rendered, traits, tools=tools, tool_choice=tool_choice, stream=False)
+    return {"anthropic_version": _VERSION, **body}

@@ -1,0 +1,89 @@
+"""What the encoders of several providers share: text in deltas, JSON as bytes, and the facts of a content or a call.
+
+The counterpart of ``decoding``. It depends on no provider, nor on the embedded server, which uses the encoders.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from streamkit.calls import FinishReason, Usage
+from streamkit.providers.decoding import compact_json
+
+if TYPE_CHECKING:  # parsers use encode_json, and load without pydantic
+    from streamkit.history.content import Content, ToolCallBlock
+
+__all__ = [
+    "arguments_text",
+    "default_finish_reason",
+    "encode_json",
+    "encode_sse_event",
+    "raw_call_id",
+    "split_text",
+    "text_or_json",
+    "uncached_input_tokens",
+]
+
+
+def split_text(text: str, size: int) -> list[str]:
+    """Return a text in parts of ``size`` characters, the last one shorter; no part for an empty text."""
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def text_or_json(value: Any) -> str:
+    """Return a value as text: a text unchanged, None as ``""``, any other value as compact JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else compact_json(value)
+
+
+def encode_json(value: Any) -> bytes:
+    """Return a value as compact JSON in UTF-8.
+
+    A text with half a surrogate pair is escaped: JSON can express it, UTF-8 cannot.
+    """
+    try:
+        return compact_json(value).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), default=str).encode()
+
+
+def encode_sse_event(name: str, payload: Mapping[str, Any]) -> bytes:
+    """Return a server-sent event with a name and a JSON payload."""
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), encode_json(payload))
+
+
+def default_finish_reason(content: Content) -> FinishReason:
+    """Return the reason that a content ends with if none is stated: ``tool_calls`` if it has calls, else ``stop``."""
+    has_calls = any(block.type == "tool_call" for block in content.blocks)
+    return "tool_calls" if has_calls else "stop"
+
+
+def raw_call_id(block: ToolCallBlock) -> str | None:
+    """Return the id that a call had on the wire it came from; None if it had none."""
+    raw_id = block.metadata.get("raw_id")
+    return raw_id if isinstance(raw_id, str) and raw_id else None
+
+
+def arguments_text(block: ToolCallBlock) -> str:
+    """Return a call's arguments as the text that a wire streams, ``""`` for a call without arguments.
+
+    Arguments that never were an object are kept as text in ``metadata["raw_arguments"]`` and are returned unchanged.
+    Parameters that are no object go under the name ``input``, for wires whose calls take objects only.
+    """
+    raw_arguments = block.metadata.get("raw_arguments")
+    if isinstance(raw_arguments, str):
+        return raw_arguments
+    arguments = block.parameters if isinstance(block.parameters, dict) else {"input": block.parameters}
+    return compact_json(arguments) if arguments else ""
+
+
+def uncached_input_tokens(usage: Usage) -> int:
+    """Return the input tokens that were neither read from the provider's cache nor written to it.
+
+    Some wires count these three apart; ``Usage.input_tokens`` is their sum.
+    """
+    cached = (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
+    return max(0, (usage.input_tokens or 0) - cached)

@@ -1,0 +1,65 @@
+"""Declared facts of Google's Gemini API."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from hashlib import sha256
+from typing import Any
+
+from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.provider import Traits
+from streamkit.target_ids import IdRule, unchanged_ids
+
+__all__ = ["TRAITS"]
+
+# The beginning of a chunk that no other wire has, in either framing or as the one body of a request without streaming.
+_CHUNK = re.compile(
+    rb"""(?:\A|\n|\r)(?:data:)?\s*\[?\s*\{\s*"(?:candidates"\s*:\s*\[|(?:usageMetadata|promptFeedback)"\s*:\s*\{)"""
+)
+
+
+def _matches_head(head: bytes) -> bool:
+    return _CHUNK.search(head) is not None
+
+
+def _sign_call(model: str, seed: str) -> dict[str, Any]:
+    # Gemini 3 signs the first call of each step, and refuses it unsigned
+    # (https://ai.google.dev/gemini-api/docs/thought-signatures).
+    if "gemini-3" not in model.lower():
+        return {}
+    return {"thoughtSignature": b64encode(sha256(f"signature|{seed}".encode()).digest()).decode()}
+
+
+TRAITS = Traits(
+    name="gemini",
+    matches_head=_matches_head,
+    whole_calls=True,
+    compatible=frozenset({"gemini"}),
+    id_rule=IdRule(
+        "gemini",
+        bool,
+        unchanged_ids,
+        "calls and results pair by the function's name and equal counts; an id is an optional echo",
+    ),
+    messages_field="contents",
+    line_end="\r\n",
+    endpoint=Endpoint(
+        base_url="https://generativelanguage.googleapis.com",
+        path="/v1beta/models/{model}:streamGenerateContent?alt=sse",
+        key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        key_header=("x-goog-api-key", "{}"),
+        model_in_body=False,
+        limit_field=("generationConfig", "maxOutputTokens"),
+        sdk_base_path="",
+        route=r"/v\d\w*/(?:.+/)?models/(?P<model>[^/:]+):(?P<verb>(?:streamGenerate|generate)Content)",
+        route_example="/v1beta/models/{model}:streamGenerateContent",
+        response_id=("", 22),
+        call_id=None,  # its calls mostly have none
+        answers_arrays=True,
+    ),
+    batched_results=True,
+    media_speakers=frozenset({"human", "tool", "ai"}),
+    sign_call=_sign_call,
+    signature_fields=("thoughtSignature",),  # https://ai.google.dev/gemini-api/docs/thought-signatures
+)

@@ -1,0 +1,71 @@
+"""Functions for JSON of any shape, which never raise an exception for the contents of a wire.
+
+``decoding`` fits a chunk to a declared type. These functions serve the values that a parser reads as plain data: a
+frame that cannot be decoded, arguments that came as an object, an index that is no number. This module depends on no
+provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from streamkit.calls import StreamError
+from streamkit.providers.decoding import compact_json, excerpt, read_json
+from streamkit.providers.provider import Sink
+
+__all__ = ["arguments_as_text", "frame_error", "index_key", "json_or_placeholder", "parse_json_or_text"]
+
+_NOT_JSON = (RecursionError, TypeError, ValueError)
+
+
+def frame_error(error: Exception, data: bytes) -> StreamError:
+    """Return the error of a frame that ``read_json`` could not decode.
+
+    Args:
+        error: What it raised: ``RecursionError`` for too deep nesting, ``ValueError`` for anything but JSON.
+        data: The frame's payload, of which the error keeps an excerpt.
+    """
+    if isinstance(error, RecursionError):
+        return StreamError("limit_exceeded", "a frame's JSON is nested too deeply", raw=excerpt(data))
+    return StreamError("protocol_error", f"a frame is no JSON ({error})", raw=excerpt(data))
+
+
+def parse_json_or_text(text: str) -> Any:
+    """Return the value of a JSON text; the text itself if it is truncated or otherwise not JSON."""
+    try:
+        return read_json(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def arguments_as_text(value: Any, sink: Sink) -> str:
+    """Return a call's arguments as text: a text unchanged, None as ``""``, any other value as compact JSON.
+
+    Arguments that are nested too deeply to be written end the turn with ``limit_exceeded``; their text is ``""``.
+    """
+    if isinstance(value, str) or value is None:
+        return value or ""
+    try:
+        return compact_json(value)
+    except _NOT_JSON:
+        sink.fail(StreamError("limit_exceeded", "a call's arguments are nested too deeply"))
+        return ""
+
+
+def json_or_placeholder(value: Any) -> str:
+    """Return a value as compact JSON for a message, or a placeholder if it cannot be written."""
+    try:
+        return compact_json(value)
+    except _NOT_JSON:
+        return "something nested too deeply"
+
+
+def index_key(index: Any) -> Hashable:
+    """Return a block's index as the key of a dict: an integer or None unchanged, any other value as JSON text."""
+    if index is None or index.__class__ is int:
+        return index
+    try:
+        return compact_json(index)
+    except _NOT_JSON:
+        return "?"

@@ -1,0 +1,311 @@
+"""The base of every provider's renderer: history to messages, with ids, changes and spans.
+
+Two forms cover most wires. `AlternatingRenderer`: messages of two roles alternate, each a list of parts, system text is
+apart (Anthropic, Bedrock, Gemini). `RoleRenderer`: a message has one role, tool results are one message each, directly
+after the calls (Chat Completions, Cohere, Ollama). A provider's subclass converts blocks; the order of messages, merging,
+buffered results and the record of which content made which message are here. This module depends on no provider.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+from streamkit.history import (
+    Block,
+    Content,
+    FileBlock,
+    ImageBlock,
+    TextBlock,
+    ToolResponseBlock,
+)
+from streamkit.history.tool_results import ResultPart
+from streamkit.providers.decoding import compact_json
+from streamkit.providers.message_ids import MessageIds
+from streamkit.providers.provider import IdPolicy, RenderedMessages, Traits
+from streamkit.providers.tool_result_media import Media, followup_user_blocks
+
+__all__ = ["AlternatingRenderer", "Json", "MessageRenderer", "RoleRenderer", "result_text"]
+
+Json = dict[str, Any]
+AnyTraits = TypeVar("AnyTraits", bound=Traits)
+
+
+class MessageRenderer(Generic[AnyTraits]):
+    """One rendering of a conversation: the messages so far, the ids in use, what was changed.
+
+    Args:
+        traits: the target's.
+        ids: the id policy.
+    """
+
+    #: characters that a tool's name may not have, and its longest length; None where the wire takes any name
+    illegal_in_name: ClassVar[re.Pattern[str] | None] = None
+    longest_name: ClassVar[int] = 64
+
+    def __init__(self, traits: AnyTraits, ids: IdPolicy | None = None) -> None:
+        self.traits = traits
+        self.messages: list[Json] = []
+        self.system: list[str] = []
+        self.changes: list[str] = []
+        self.request_fields: Json = {}
+        self.ids = MessageIds(traits, ids)
+        self._content = 0  # the number of the content that is being rendered
+        self._contents_of: dict[int, tuple[Json, set[int]]] = {}  # by id() of a message, which contents are in it
+
+    def render(self, contents: Sequence[Content]) -> RenderedMessages:
+        """Return the conversation as messages."""
+        for self._content, content in enumerate(contents):
+            self.add(content)
+        self.finish()
+        system = "\n\n".join(self.system) or None
+        return RenderedMessages(self.messages, system, self._spans(len(contents)), self.request_fields, self.changes)
+
+    def add(self, content: Content) -> None:
+        """Render the next content of the conversation."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Apply what concerns the messages as a whole, after the last content."""
+
+    # ---------------------------------------------------------------- for subclasses
+
+    def report(self, sentence: str) -> None:
+        """Record a change; one that was reported already is not repeated."""
+        if sentence not in self.changes:
+            self.changes.append(sentence)
+
+    def is_own(self, block: Block) -> bool:
+        """Return True if the target accepts the opaque state of this block."""
+        return self.traits.accepts_state(block.metadata)
+
+    def tool_name(self, name: str) -> str:
+        """Return a tool's name as the target accepts it."""
+        if self.illegal_in_name is None:
+            return name
+        legal = self.illegal_in_name.sub("_", name)[: self.longest_name] or "unnamed"
+        if legal != name:
+            self.report(f"the tool name {name!r} was changed to {legal!r}: it has characters that are refused")
+        return legal
+
+    def arguments_object(self, parameters: Any, name: str) -> Json:
+        """Return a call's arguments as an object; the free text of a custom call goes into its field ``input``."""
+        if isinstance(parameters, dict):
+            return parameters
+        self.report(f"the free text of a call of {name!r} was put into an object")
+        return {"input": parameters}
+
+    def append(self, message: Json, contents: Sequence[int] | None = None) -> None:
+        """Append a message, made by the content that is being rendered or by those named."""
+        self.messages.append(message)
+        self.mark(message, contents)
+
+    def mark(self, message: Json, contents: Sequence[int] | None = None) -> None:
+        """Record which contents a message contains, in addition to those recorded before."""
+        _, members = self._contents_of.setdefault(id(message), (message, set()))
+        members.update((self._content,) if contents is None else contents)
+
+    def contents_of(self, message: Json) -> list[int]:
+        """Return the numbers of the contents that a message contains."""
+        return sorted(self._contents_of[id(message)][1]) if id(message) in self._contents_of else []
+
+    @property
+    def content_number(self) -> int:
+        """The number of the content that is being rendered."""
+        return self._content
+
+    def _spans(self, count: int) -> list[tuple[int, int]]:
+        spans: list[tuple[int, int] | None] = [None] * count
+        for number, message in enumerate(self.messages):
+            for content in self.contents_of(message):
+                before = spans[content]
+                spans[content] = (number if before is None else before[0], number + 1)
+        stop = 0
+        filled: list[tuple[int, int]] = []
+        for span in spans:
+            filled.append((stop, stop) if span is None else span)
+            stop = filled[-1][1]
+        return filled
+
+
+def result_text(block: ToolResponseBlock) -> str:
+    """Return the result of a call as text, for wires whose results are text alone."""
+    if block.error is not None:
+        return block.error
+    if block.result is None:
+        return "" if block.status in (None, "completed") else f"The call did not complete: {block.status}."
+    return block.result if isinstance(block.result, str) else compact_json(block.result)
+
+
+class AlternatingRenderer(MessageRenderer[AnyTraits]):
+    """Messages of two roles that alternate, each with a list of parts; system text is outside of them."""
+
+    assistant_role: ClassVar[str] = "assistant"
+    parts_field: ClassVar[str] = "content"
+
+    def add(self, content: Content) -> None:
+        """Render the next content: as parts of the last message if the role is the same, else as a new message."""
+        if content.speaker == "system":
+            self._add_system(content)
+            return
+        if content.speaker not in ("human", "tool", "ai"):
+            self.report(f"a message of the unknown speaker {content.speaker!r} was left out")
+            return
+        self.begin_content(content)
+        for block in content.blocks:
+            if isinstance(block, ToolResponseBlock):
+                self.push("user", self.result_parts(block))
+            elif content.speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
+                self.push("user", [self.tool_media_part(block)])
+            elif content.speaker == "ai":
+                self.push(self.assistant_role, self.assistant_parts(block))
+            else:
+                self.push("user", self.user_parts(block))
+
+    def begin_content(self, content: Content) -> None:
+        """Prepare for the blocks of a content."""
+
+    def result_parts(self, block: ToolResponseBlock) -> list[Any]:
+        """Return the parts for the result of a call."""
+        raise NotImplementedError
+
+    def tool_media_part(self, block: Media) -> Any:
+        """Return the part for an image or file that a tool made; text if the target cannot carry it."""
+        raise NotImplementedError
+
+    def user_parts(self, block: Block) -> list[Any]:
+        """Return the parts for a block of a person's message."""
+        raise NotImplementedError
+
+    def assistant_parts(self, block: Block) -> list[Any]:
+        """Return the parts for a block of the model's message."""
+        raise NotImplementedError
+
+    def push(self, role: str, parts: list[Any], contents: Sequence[int] | None = None) -> None:
+        """Add parts to the last message if it has this role, else to a new one."""
+        if not parts:
+            return
+        last = self.messages[-1] if self.messages else None
+        if last is not None and last["role"] == role:
+            last[self.parts_field].extend(parts)
+            self.mark(last, contents)
+        else:
+            self.append({"role": role, self.parts_field: list(parts)}, contents)
+
+    def begin_with_user(self, part: Any) -> None:
+        """Insert a user message with this part in front if the first message is the model's."""
+        if self.messages and self.messages[0]["role"] != "user":
+            self.messages.insert(0, {"role": "user", self.parts_field: [part]})
+            self.report("a user message '(continued)' was put in front: the first message must be a user's")
+
+    def _add_system(self, content: Content) -> None:
+        if self.messages:
+            self.report("a system message from within the conversation was moved to the system text")
+        for block in content.blocks:
+            if not isinstance(block, TextBlock):
+                self.report(f"a block of type {block.type!r} in a system message was left out")
+            elif block.text.strip():
+                self.system.append(block.text)
+
+
+class RoleRenderer(MessageRenderer[AnyTraits]):
+    """Messages of one role each; results follow their calls, one message each, in the order of the calls.
+
+    Results are buffered until another message follows, so that they can be put into the order of their calls. Images
+    and files of results that a tool's message cannot hold are shown by a user message after them.
+    """
+
+    def __init__(self, traits: AnyTraits, ids: IdPolicy | None = None) -> None:
+        super().__init__(traits, ids)
+        # Of each buffered result: the place of its call, the message, what the user message shows of it, its content.
+        self._results: list[tuple[int, Json, list[Block], int]] = []
+        self._tool_media: list[Media] = []  # images and files next to the results
+        self._result_contents: set[int] = set()
+
+    def add(self, content: Content) -> None:
+        """Render the next content as messages of its role."""
+        if content.speaker not in ("human", "ai", "tool", "system"):
+            self.changes.append(f"left out a message: its speaker {content.speaker!r} is not known")
+            return
+        responses = [block for block in content.blocks if isinstance(block, ToolResponseBlock)]
+        others = [block for block in content.blocks if not isinstance(block, ToolResponseBlock)]
+        if content.speaker == "ai":
+            self.add_assistant(others)
+        for response in responses:
+            self.add_result(response)
+        if content.speaker == "human":
+            self.add_user(others)
+        elif content.speaker == "system":
+            self.add_system(others)
+        elif content.speaker == "tool":
+            for block in others:
+                if isinstance(block, (ImageBlock, FileBlock)):
+                    self._tool_media.append(block)
+                    self._result_contents.add(self.content_number)
+                else:
+                    self.omit(block, "a tool message holds results alone")
+
+    def finish(self) -> None:
+        """Write the last results."""
+        self.flush_results()
+
+    def add_assistant(self, blocks: Sequence[Block]) -> None:
+        """Render the model's blocks, results left out."""
+        raise NotImplementedError
+
+    def add_user(self, blocks: Sequence[Block]) -> None:
+        """Render a person's blocks."""
+        raise NotImplementedError
+
+    def add_system(self, blocks: Sequence[Block]) -> None:
+        """Render system text."""
+        raise NotImplementedError
+
+    def add_result(self, block: ToolResponseBlock) -> None:
+        """Render the result of a call and buffer it with `buffer_result`."""
+        raise NotImplementedError
+
+    def tool_media(self, parts: Sequence[ResultPart]) -> list[ResultPart]:
+        """Return images and files of tools as the target's user message can show them; text for the others."""
+        raise NotImplementedError
+
+    def omit(self, block: Block, reason: str) -> None:
+        """Report that a block was left out."""
+        origin = block.metadata.get("provider")
+        suffix = f" of {origin}" if isinstance(origin, str) else ""
+        self.changes.append(f"left out a block of type {block.type!r}{suffix}: {reason}")
+
+    def push(self, message: Json) -> None:
+        """Append a message after the buffered results."""
+        self.flush_results()
+        self.append(message)
+
+    def buffer_result(self, place: int, message: Json, shown: list[Block]) -> None:
+        """Buffer the message of a result.
+
+        Args:
+            place: the place of its call in the assistant message; a result without a call goes to the end.
+            message: the message.
+            shown: what a user message after the results shows of it.
+        """
+        self._results.append((place, message, shown, self.content_number))
+        self._result_contents.add(self.content_number)
+
+    def flush_results(self) -> None:
+        """Write the buffered results in the order of their calls, and the user message that shows their media."""
+        results = sorted(self._results, key=lambda result: result[0])
+        media = self.tool_media(self._tool_media)
+        contents = sorted(self._result_contents)
+        self._results, self._tool_media, self._result_contents = [], [], set()
+        self.results_flushed()
+        for _, message, _, content in results:
+            self.append(message, [content])
+        shown = followup_user_blocks([blocks for _, _, blocks, _ in results], media, self.changes)
+        if shown:
+            number, self._content = self._content, contents[-1]
+            self.add_user(shown)
+            self._content = number
+
+    def results_flushed(self) -> None:
+        """Forget the calls that the flushed results belonged to."""

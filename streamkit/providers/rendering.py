@@ -1,0 +1,144 @@
+"""History to a provider's messages and requests, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from streamkit.errors import UsageError
+from streamkit.providers.media_policy import MediaPolicy, apply_media_policy
+from streamkit.providers.provider import IdPolicy, Provider, RenderedMessages, ToolChoice
+from streamkit.providers.registry import get
+
+if TYPE_CHECKING:
+    from streamkit.history import Content
+
+__all__ = ["parse_messages", "render", "render_messages", "render_request"]
+
+
+def render(
+    contents: Sequence[Content],
+    provider: str | Provider,
+    *,
+    ids: IdPolicy | None = None,
+    repair: bool = True,
+    unsupported: MediaPolicy = "raise",
+    changes: list[str] | None = None,
+) -> list[dict[str, Any]]:
+    """Return history as a provider's own messages.
+
+    Args:
+        contents: the conversation.
+        provider: the target.
+        ids: ``canonical`` (every id made from the canonical one) or ``origin`` (a call that goes back to the provider
+            that made it keeps that provider's own id); None is the target's own default.
+        repair: make the history legal first (``history.repair``). Without it a part of a conversation can be rendered,
+            such as the results alone for a provider that keeps the rest itself (``previous_response_id``).
+        unsupported: what becomes of an image or a file that the target cannot carry: ``raise``, ``text`` (a line of
+            text that names it replaces it) or ``drop``. What a tool returned never raises; there ``raise`` is ``text``.
+        changes: receives a sentence for each thing that was changed or left out.
+
+    Raises:
+        UnsupportedContent: the target cannot carry an image or a file in this form, and ``unsupported`` is ``raise``.
+    """
+    rendered = render_messages(contents, provider, ids=ids, repair=repair, unsupported=unsupported)
+    if changes is not None:
+        changes += rendered.changes
+    return rendered.messages
+
+
+def render_messages(
+    contents: Sequence[Content],
+    provider: str | Provider,
+    *,
+    ids: IdPolicy | None = None,
+    repair: bool = True,
+    unsupported: MediaPolicy = "raise",
+) -> RenderedMessages:
+    """Return history as a provider's messages, with system text, changes and what else a request needs of it.
+
+    The arguments and errors are those of `render`. `Provider.build_request` makes a request of the result.
+    """
+    target = get(provider)
+    changes: list[str] = []
+    legal = _repair(contents, changes) if repair else contents
+    rendered = target.render(apply_media_policy(legal, target, unsupported, changes), ids=ids)
+    rendered.changes = changes + rendered.changes
+    return rendered
+
+
+def render_request(
+    contents: Sequence[Content],
+    provider: str | Provider,
+    *,
+    tools: Sequence[Any] = (),
+    tool_choice: ToolChoice | None = None,
+    stream: bool = True,
+    ids: IdPolicy | None = None,
+    repair: bool = True,
+    unsupported: MediaPolicy = "raise",
+    changes: list[str] | None = None,
+) -> dict[str, Any]:
+    """Return every field of a request's body that the conversation decides, by the provider's own names.
+
+    Args:
+        contents: the conversation.
+        provider: the target.
+        tools: functions or ``Tool`` objects.
+        tool_choice: ``auto``, ``none``, ``required`` or a tool's name; None leaves it to the provider.
+        stream: whether the response is to be streamed, with usage.
+        ids: as in `render`.
+        repair: as in `render`.
+        unsupported: as in `render`.
+        changes: as in `render`.
+
+    Raises:
+        UsageError: ``tool_choice`` names no tool, or a strict tool's schema cannot be converted.
+        UnsupportedContent: as in `render`.
+    """
+    from streamkit.tools import to_tools
+
+    target = get(provider)
+    rendered = render_messages(contents, target, ids=ids, repair=repair, unsupported=unsupported)
+    if changes is not None:
+        changes += rendered.changes
+    offered = list(to_tools(tools).values())
+    return target.build_request(rendered, tools=offered, tool_choice=tool_choice, stream=stream)
+
+
+def _repair(contents: Sequence[Content], changes: list[str]) -> Sequence[Content]:
+    from streamkit.history import repair
+
+    repaired = repair(contents)
+    changes += repaired.changes
+    return repaired.contents
+
+
+def parse_messages(
+    messages: Sequence[dict[str, Any]], provider: str | Provider, *, system: Any = None
+) -> list[Content]:
+    """Return a provider's own messages as history: the inverse of `render`.
+
+    Calls and results get canonical ids that depend on their content, not on their position; the raw id is in a block's
+    metadata, and ``render(..., ids="origin")`` gives it back to its provider. What only the provider understands is
+    kept unchanged, for that provider alone.
+
+    Args:
+        messages: its messages (of Responses: items; of Gemini: contents), as dicts.
+        provider: the provider that they belong to; or ``"vercel"``, for the messages of Vercel's AI SDK.
+        system: system text that the wire has outside of the messages, in the provider's own form.
+
+    Raises:
+        UsageError: the messages are no list of dicts, they are nested too deeply to be stored, or messages of this
+            provider cannot be read. Nothing else that a message contains raises: an unknown part becomes an opaque
+            block.
+    """
+    from streamkit.history import parse_vercel_messages
+    from streamkit.history.builder import check_messages
+
+    try:
+        if provider == "vercel":
+            return parse_vercel_messages(messages, system=system)
+        return get(provider).parse_messages(check_messages(messages), system=system)
+    except RecursionError:
+        raise UsageError("the messages are nested too deeply") from None

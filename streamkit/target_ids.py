@@ -1,0 +1,108 @@
+"""Ids of calls in the form that a target accepts: what a rule is, the rules' building blocks, and their assignment.
+
+The rule of a provider is in its package (``traits.py``), with its source. Canonical ids become target ids when a
+conversation is rendered, for each rendering anew. Pure; nothing is random, so rendering twice gives the same ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from streamkit.ids import HISTORY_PREFIX, is_canonical, is_safe_id, mark_id
+
+__all__ = ["DEFAULT_ID_RULE", "IdRule", "TargetIds", "prefixed_ids", "safe_up_to", "unchanged_ids"]
+
+
+@dataclass(frozen=True, slots=True)
+class IdRule:
+    """What one target accepts as the id of a call.
+
+    Attributes:
+        name: the name of the rule.
+        accepts: returns True if the target accepts this id unchanged; asked for a provider's own id that goes back.
+        make: returns the candidates for (canonical or foreign id, tool's name, running number of the call in the
+            conversation), best first and without end; the first one that no other call has is used.
+        source: where the rule is from.
+    """
+
+    name: str
+    accepts: Callable[[str], bool]
+    make: Callable[[str, str, int], Iterator[str]]
+    source: str
+
+
+def safe_up_to(longest: int) -> Callable[[str], bool]:
+    """Return a predicate: at most so many characters, all of ``[A-Za-z0-9_-]``."""
+    return lambda text: is_safe_id(text, longest)
+
+
+def prefixed_ids(
+    prefix: str, longest: int, plain: Callable[[str], str] = str
+) -> Callable[[str, str, int], Iterator[str]]:
+    """Return candidates with a prefix: canonical ids get it, others what *plain* makes of them.
+
+    All are within the safe alphabet and the length; an id that is not gets a hash of the original.
+    """
+
+    def make(id: str, name: str, number: int) -> Iterator[str]:
+        form = prefix + id[len(HISTORY_PREFIX) :] if is_canonical(id) else plain(id)
+        yield form if is_safe_id(form, longest) else mark_id(form, id, longest)
+        yield from (mark_id(form, f"{id}|{salt}", longest) for salt in count(1))
+
+    return make
+
+
+def unchanged_ids(id: str, name: str, number: int) -> Iterator[str]:
+    """Return the id unchanged, then with a number after it."""
+    yield id
+    yield from (f"{id}_{salt}" for salt in count(1))
+
+
+#: The form of most wires, for a provider that states none.
+DEFAULT_ID_RULE = IdRule("default", safe_up_to(40), prefixed_ids("call_", 40), "a short id of the common form")
+
+
+class TargetIds:
+    """Assigns the ids of one rendered conversation in the form that one target accepts.
+
+    The same id gives the same target id for the call and for its result; two ids never share one. If two would, the
+    first one keeps the plain form and the later one is hashed again, so call it in the order of the conversation. Make
+    a new object for each rendering.
+
+    Args:
+        rule: the target's rule.
+    """
+
+    __slots__ = ("_rule", "_table", "_taken")
+
+    def __init__(self, rule: IdRule) -> None:
+        self._rule = rule
+        self._table: dict[str, str] = {}
+        self._taken: set[str] = set()
+
+    def call(self, id: str, name: str = "", *, origin: Any = None) -> str:
+        """Return the target id of a call.
+
+        Args:
+            id: the call's id in history.
+            name: its tool's name, which some rules put into the id.
+            origin: the provider's own id of the call if it goes back to that provider; it is used if the target
+                accepts it and no other call has it.
+        """
+        known = self._table.get(id)
+        if known is not None:
+            return known
+        if isinstance(origin, str) and origin not in self._taken and self._rule.accepts(origin):
+            target_id = origin
+        else:
+            target_id = next(form for form in self._rule.make(id, name, len(self._table)) if form not in self._taken)
+        self._table[id] = target_id
+        self._taken.add(target_id)
+        return target_id
+
+    def result(self, id: str, name: str = "") -> str:
+        """Return the target id of the call that a result belongs to; a result without a call gets an id of its own."""
+        return self.call(id, name)

@@ -1,0 +1,93 @@
+"""The context of a request: what is rendered, how often, and what a request made from given messages contains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamkit import Content, RoundContext, providers, render, tool
+from streamkit.history import ImageBlock, ToolCallBlock, ToolResponseBlock
+from streamkit.providers.provider import Provider
+
+
+def look(at: str) -> str:
+    """Look at something."""
+    return at
+
+
+def context(provider: str, messages: list[dict[str, Any]] | None, *contents: Content, **fields: Any) -> RoundContext:
+    fields = {"tools": [], "tool_choice": None} | fields
+    return RoundContext(list(contents), provider=providers.get(provider), messages=messages, **fields)
+
+
+def test_a_bedrock_request_from_given_messages_declares_the_tools_that_they_call() -> None:
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": [{"text": "Look."}]},
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t1", "name": "look", "input": {}}}]},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "t1", "content": [{"text": "sea"}]}}]},
+    ]
+    request = context("bedrock_converse", messages).request
+    assert request["messages"] == messages
+    assert [spec["toolSpec"]["name"] for spec in request["toolConfig"]["tools"]] == ["look"]
+
+
+def test_a_mistral_request_from_given_messages_that_end_with_the_assistant_continues_its_text() -> None:
+    messages = [{"role": "user", "content": "Count."}, {"role": "assistant", "content": "One, two,"}]
+    request = context("mistral", messages).request
+    assert request["messages"][-1] == {"role": "assistant", "content": "One, two,", "prefix": True}
+    assert "prefix" not in messages[-1], "the caller's own messages are not changed"
+
+
+def test_an_anthropic_request_from_given_messages_names_the_container_of_the_last_code() -> None:
+    call = ToolCallBlock(
+        id="c",
+        name="look",
+        parameters={},
+        metadata={
+            "provider": "anthropic",
+            "raw_id": "toolu_1",
+            "caller": {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"},
+            "container": {"id": "container_1"},
+        },
+    )
+    added = [Content.ai("", call), Content(speaker="tool", blocks=[ToolResponseBlock(call_id="c", result="sea")])]
+    request = context("anthropic", [{"role": "user", "content": "Look."}], *added).request
+    assert request["container"] == "container_1"
+    assert request["messages"] == [{"role": "user", "content": "Look."}]
+
+
+def test_given_messages_of_any_form_make_a_request() -> None:
+    for name in providers.names():
+        for messages in ([], [{}], [{"role": "assistant"}], [{"content": None, "parts": None}]):
+            request = context(name, list(messages)).request
+            assert len(request[providers.get(name).traits.messages_field]) == len(messages)
+
+
+@pytest.fixture
+def renders(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of contents of every call of ``Provider.render``."""
+    counted: list[int] = []
+    original = Provider.render
+
+    def count(self: Provider, contents: Any, **options: Any) -> Any:
+        counted.append(len(contents))
+        return original(self, contents, **options)
+
+    monkeypatch.setattr(Provider, "render", count)
+    return counted
+
+
+def test_thread_and_request_of_a_round_are_rendered_once(renders: list[int]) -> None:
+    round_context = context("openai_chat", None, Content.human("Hi"), tools=[tool(look)])
+    assert round_context.request["messages"] == round_context.thread
+    assert renders == [1]
+
+
+@pytest.mark.parametrize("policy", ["text", "drop"])
+def test_images_that_a_target_cannot_carry_are_found_without_rendering(renders: list[int], policy: Any) -> None:
+    images = [ImageBlock(data=f"https://example.org/{number}.png") for number in range(20)]
+    changes: list[str] = []
+    render([Content.human("Look.", *images)], "ollama", unsupported=policy, changes=changes)
+    assert renders == [1]
+    assert len(changes) == 20
