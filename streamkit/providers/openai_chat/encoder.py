@@ -10,7 +10,6 @@ describes where the streams of a dialect differ. The module must not read a cloc
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,13 +26,17 @@ from streamkit.history import (
     TextBlock,
     ToolCallBlock,
 )
-from streamkit.providers.decoding import compact_json
+from streamkit.media import is_url, normalize_data_url, to_data_url
+from streamkit.providers.encoding import default_finish_reason, encode_json, raw_call_id, split_text, text_or_json
+from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.openai_chat.content_reader import reasoning_detail_text
-from streamkit.providers.openai_chat.dialects import ChatDialect
-from streamkit.providers.openai_chat.schema import FINISH_REASON_NAMES
+from streamkit.providers.openai_chat.dialects import FINISH_REASONS, ChatDialect
+from streamkit.providers.openai_errors import error_body
 from streamkit.target_ids import TargetIds
 
 __all__ = ["emit", "error_body"]
+
+_FINISH_REASON_NAMES = invert_finish_reasons(FINISH_REASONS)
 
 
 def emit(
@@ -65,20 +68,6 @@ def emit(
     return _StreamEncoder(traits, response_id, model).encode(content, finish, usage, delta_size)
 
 
-# What OpenAI sends: https://platform.openai.com/docs/guides/error-codes
-_ERRORS: dict[int, tuple[str, str | None]] = {
-    401: ("invalid_request_error", "invalid_api_key"),
-    404: ("invalid_request_error", "model_not_found"),
-    429: ("requests", "rate_limit_exceeded"),
-}
-
-
-def error_body(status: int, message: str) -> dict[str, Any]:
-    """Return the JSON body of the response to a rejected request."""
-    kind, code = _ERRORS.get(status, ("server_error" if status >= 500 else "invalid_request_error", None))
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
-
-
 @dataclass(frozen=True, slots=True)
 class _ChunkDelta:
     """The content of one chunk: its delta, further fields of its choice and of the chunk itself."""
@@ -103,10 +92,10 @@ class _StreamEncoder:
         self, content: Content, finish: FinishReason | None, usage: Usage | None, delta_size: int
     ) -> Iterator[bytes]:
         """Yield the SSE events of the stream."""
-        has_calls = any(isinstance(block, ToolCallBlock) for block in content.blocks)
+        default_reason = default_finish_reason(content)
         has_text = any(isinstance(block, TextBlock) for block in content.blocks)
         yield from self._first_chunk()
-        empty_content = None if has_calls and not has_text else ""
+        empty_content = None if default_reason == "tool_calls" and not has_text else ""
         yield self._chunk(_ChunkDelta({"role": "assistant", "content": empty_content, "refusal": None}))
         last: _ChunkDelta | None = None
         for delta in _DeltaEncoder(self._traits, delta_size).encode(content):
@@ -116,10 +105,10 @@ class _StreamEncoder:
         if last is not None and not self._traits.finish_in_last_delta:
             yield self._chunk(last)
             last = None
-        reason = FINISH_REASON_NAMES[finish or ("tool_calls" if has_calls else "stop")]
+        reason = _FINISH_REASON_NAMES[finish or default_reason]
         yield from self._last_chunks(last or _ChunkDelta({}), reason, usage)
         if self._traits.end_marker:
-            yield self._event(self._traits.end_marker)
+            yield self._sse_event(self._traits.end_marker.encode())
 
     def _first_chunk(self) -> Iterator[bytes]:
         if self._traits.first_chunk == "comment":
@@ -127,7 +116,7 @@ class _StreamEncoder:
         elif self._traits.first_chunk == "prompt_filter":
             result = {"prompt_index": 0, "content_filter_results": {"hate": {"filtered": False, "severity": "safe"}}}
             chunk = {"choices": [], "created": 0, "id": "", "model": "", "object": ""}
-            yield self._event(compact_json({**chunk, "prompt_filter_results": [result]}))
+            yield self._json_event({**chunk, "prompt_filter_results": [result]})
 
     def _last_chunks(self, last: _ChunkDelta, reason: str, usage: Usage | None) -> Iterator[bytes]:
         position = self._traits.usage_position
@@ -144,7 +133,7 @@ class _StreamEncoder:
                 top["x_groq"] = {"id": self._response_id, "usage": counts}
         yield self._chunk(_ChunkDelta(last.delta, choice, top), reason)
         if counts is not None and position == "own":
-            yield self._event(self._chunk_json({"choices": [], "usage": counts}))
+            yield self._chunk_event({"choices": [], "usage": counts})
         elif counts is not None and position == "again":
             yield self._chunk(_ChunkDelta({"role": "assistant", "content": ""}, top={"usage": counts}), reason)
 
@@ -164,17 +153,17 @@ class _StreamEncoder:
 
     def _chunk(self, part: _ChunkDelta, finish_reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": part.delta, "logprobs": None, "finish_reason": finish_reason, **part.choice}
-        return self._event(self._chunk_json({"choices": [choice], "usage": None, **part.top}))
+        return self._chunk_event({"choices": [choice], "usage": None, **part.top})
 
-    def _chunk_json(self, fields: dict[str, Any]) -> str:
-        return compact_json({**self._common_fields, "service_tier": "default", "system_fingerprint": None, **fields})
+    def _chunk_event(self, fields: dict[str, Any]) -> bytes:
+        defaults = {"service_tier": "default", "system_fingerprint": None}
+        return self._json_event({**self._common_fields, **defaults, **fields})
 
-    def _event(self, payload: str) -> bytes:
-        end = self._traits.line_end * 2
-        try:
-            return f"data: {payload}{end}".encode()
-        except UnicodeEncodeError:  # half a surrogate pair: UTF-8 cannot encode it, a JSON escape can
-            return f"data: {json.dumps(json.loads(payload), separators=(',', ':'))}{end}".encode()
+    def _json_event(self, chunk: dict[str, Any]) -> bytes:
+        return self._sse_event(encode_json(chunk))
+
+    def _sse_event(self, payload: bytes) -> bytes:
+        return b"data: %b%b" % (payload, 2 * self._traits.line_end.encode())
 
 
 # ---------------------------------------------------------------- deltas
@@ -213,15 +202,11 @@ class _DeltaEncoder:
         elif isinstance(block, OpaqueBlock) and is_own and isinstance(block.raw, dict):
             yield _ChunkDelta({"content": [block.raw]})
 
-    def _split(self, text: str) -> Iterator[str]:
-        for start in range(0, len(text), self._delta_size):
-            yield text[start : start + self._delta_size]
-
     def _text(self, block: TextBlock, *, is_own: bool) -> Iterator[_ChunkDelta]:
         name = "refusal" if block.metadata.get("refusal") is True else "content"
         logprobs = block.metadata.get("logprobs") if is_own else None
         choice = {"logprobs": {name: logprobs}} if logprobs else {}
-        for text in self._split(block.text):
+        for text in split_text(block.text, self._delta_size):
             yield _ChunkDelta({name: text}, choice)
             choice = {}
 
@@ -229,7 +214,7 @@ class _DeltaEncoder:
         """Yield the transcript of an audio response. Its audio data is another block."""
         if "id" in audio:
             yield _ChunkDelta({"audio": {"id": audio["id"], "transcript": ""}})
-        for text in self._split(block.text):
+        for text in split_text(block.text, self._delta_size):
             yield _ChunkDelta({"audio": {"transcript": text}})
         if "expires_at" in audio:
             yield _ChunkDelta({"audio": {"expires_at": audio["expires_at"]}})
@@ -250,7 +235,7 @@ class _DeltaEncoder:
     def _reasoning(self, block: ReasoningBlock, *, is_own: bool) -> Iterator[_ChunkDelta]:
         field_name = self._traits.reasoning_field
         if self._traits.thinking_parts:
-            for text in self._split(block.text):
+            for text in split_text(block.text, self._delta_size):
                 yield _ChunkDelta({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]})
             if is_own and block.signature is not None:
                 yield _ChunkDelta({"content": [{"type": "thinking", "thinking": [], "signature": block.signature}]})
@@ -258,7 +243,8 @@ class _DeltaEncoder:
         details = block.metadata.get("reasoning_details") if is_own else None
         if not isinstance(details, list) and self._traits.reasoning_details:
             kind = "summary" if block.kind == "summary" else "text"
-            details = [{"type": f"reasoning.{kind}", kind: text, "index": 0} for text in self._split(block.text)]
+            texts = split_text(block.text, self._delta_size)
+            details = [{"type": f"reasoning.{kind}", kind: text, "index": 0} for text in texts]
         if isinstance(details, list):
             # OpenRouter sends each detail twice, as a typed entry and as text; the parser counts it once.
             for detail in details:
@@ -266,28 +252,27 @@ class _DeltaEncoder:
                 text_field = {field_name: detail_text} if field_name and detail_text else {}
                 yield _ChunkDelta({**text_field, "reasoning_details": [detail]})
         elif field_name:
-            for text in self._split(block.text):
+            for text in split_text(block.text, self._delta_size):
                 yield _ChunkDelta({field_name: text})
 
     def _call(self, block: ToolCallBlock, *, is_own: bool) -> Iterator[_ChunkDelta]:
-        raw_id = block.metadata.get("raw_id") if is_own else None
+        raw_id = raw_call_id(block) if is_own else None
         target_id = self._ids.call(block.id, block.name, origin=raw_id)
         index, self._call_count = self._call_count, self._call_count + 1
         raw_arguments = block.metadata.get("raw_arguments")
-        arguments = raw_arguments if isinstance(raw_arguments, str) else block.parameters
-        text = arguments if isinstance(arguments, str) else compact_json(arguments)
+        text = text_or_json(raw_arguments if isinstance(raw_arguments, str) else block.parameters)
         kind, text_field = ("custom", "input") if block.kind == "custom" else ("function", "arguments")
         is_complete = self._traits.one_chunk_calls
         first: dict[str, Any] = {
             "index": index,
-            "id": raw_id if isinstance(raw_id, str) else target_id,
+            "id": raw_id or target_id,
             "type": kind,
             kind: {"name": block.name, text_field: text if is_complete else ""},
         }
         if is_own and "extra_content" in block.metadata:
             first["extra_content"] = block.metadata["extra_content"]
         yield _ChunkDelta({"tool_calls": [first]})
-        for delta in () if is_complete else self._split(text):
+        for delta in () if is_complete else split_text(text, self._delta_size):
             yield _ChunkDelta({"tool_calls": [{"index": index, kind: {text_field: delta}}]})
 
     def _file(self, block: FileBlock) -> Iterator[_ChunkDelta]:
@@ -297,10 +282,9 @@ class _DeltaEncoder:
         if isinstance(block.metadata.get("raw"), dict):
             yield _ChunkDelta({"images": [block.metadata["raw"]]})
         elif media_type.startswith("audio/") and block.data:
-            size = max(4, self._delta_size // 4 * 4)  # each delta is complete base64
-            for start in range(0, len(block.data), size):
-                yield _ChunkDelta({"audio": {"data": block.data[start : start + size]}})
+            for part in split_text(block.data, max(4, self._delta_size // 4 * 4)):  # each part is complete base64
+                yield _ChunkDelta({"audio": {"data": part}})
         elif url and media_type.startswith("image/"):
-            if not url.startswith(("data:", "http:", "https:")):
-                url = f"data:{media_type};base64,{url}"
+            if not is_url(url):
+                url = normalize_data_url(url) or to_data_url(url, media_type)
             yield _ChunkDelta({"images": [{"type": "image_url", "image_url": {"url": url}}]})

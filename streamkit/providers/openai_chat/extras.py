@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamkit.providers.decoding import as_text, compact_json, read_json
+from streamkit.media import parse_data_url
+from streamkit.providers.decoding import as_text, compact_json
+from streamkit.providers.lenient_json import parse_json_or_text
 from streamkit.providers.openai_chat.schema import Delta
 from streamkit.providers.provider import ChoiceSink, Sink
 
@@ -85,7 +87,8 @@ class ExtrasReader:
         }
         changes: list[tuple[Any, Any]] = []
         if arguments not in (None, "") and arguments != previous.get("arguments"):
-            changes.append(("arguments", _parse_arguments(arguments)))
+            is_text = isinstance(arguments, str)
+            changes.append(("arguments", parse_json_or_text(arguments) if is_text else arguments))
         if result and result != previous.get("result"):
             changes.append(("result", result))
         if not changes and not previous:
@@ -130,14 +133,6 @@ def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _parse_arguments(text: Any) -> Any:
-    """Return the parsed arguments if they are JSON text, else the value unchanged."""
-    try:
-        return read_json(text) if isinstance(text, str) else text
-    except (ValueError, RecursionError):
-        return text
-
-
 def _read_image(choice: ChoiceSink, image: Any) -> None:
     """Emit an image that is an address or a data URL.
 
@@ -148,9 +143,9 @@ def _read_image(choice: ChoiceSink, image: Any) -> None:
     if not isinstance(url, str):
         choice.provider_block(image)
         return
-    head, comma, data = url.partition(",")
-    if comma and head.startswith("data:") and head.endswith(";base64"):
-        choice.file(head[5:-7].partition(";")[0] or "image/*", data, raw=image)
+    data_url = parse_data_url(url)
+    if data_url is not None and data_url.was_base64:
+        choice.file(data_url.media_type or "image/*", data_url.data, raw=image)
     else:
         choice.file("image/*", url=url, raw=image)
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from streamkit.history import Content, FileBlock, ReasoningBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list
-from streamkit.history.tool_results import result_parts, to_stored_part
+from streamkit.history.tool_results import parse_result
 from streamkit.providers.openai_chat.content_reader import reasoning_detail_text
 from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import image_address, parse_media_part
@@ -43,11 +43,11 @@ def parse_messages(messages: Sequence[dict[str, Any]], traits: ChatDialect, *, s
         elif role == "tool":
             if builder.speaker != "tool":
                 builder.end()
-            result = _parse_result(message.get("content"))
+            result = parse_result(message.get("content"))
             builder.result(message.get("tool_call_id"), result, name=message.get("name"))
             continue  # the results of one round are one content
         elif role == "function":
-            builder.result(None, _parse_result(message.get("content")), name=message.get("name"))
+            builder.result(None, parse_result(message.get("content")), name=message.get("name"))
             continue
         else:
             builder.add_unknown_role(message)
@@ -74,16 +74,6 @@ def _read_user(builder: ContentBuilder, message: dict[str, Any]) -> None:
             builder.add_block("human", block)
         if not blocks:
             builder.opaque("human", part)
-
-
-def _parse_result(content: Any) -> Any:
-    """Return the result in a tool message: its text, its parts if it has images or files, else the value unchanged."""
-    parts = result_parts(content, texts_alone=True)
-    if parts is None:
-        return content
-    if all(isinstance(part, TextBlock) for part in parts):
-        return "\n".join(part.text for part in parts if isinstance(part, TextBlock))
-    return [to_stored_part(part) for part in parts]
 
 
 class _AssistantMessage:

@@ -1,6 +1,6 @@
-"""Images, audio and files of a user message, to Chat Completions' parts and back.
+"""Conversion of a user message's images, audio and files to Chat Completions' parts and back.
 
-Stateless. Which dialect accepts what is decided in ``messages``.
+Stateless. ``messages`` decides which dialect accepts what.
 """
 
 from __future__ import annotations
@@ -10,39 +10,9 @@ from typing import Any
 from streamkit.errors import UnsupportedContent
 from streamkit.history import FileBlock, ImageBlock
 from streamkit.history.tool_results import ResultPart, result_parts
+from streamkit.media import is_image_source, is_url, normalize_data_url, parse_data_url, to_data_url
 
-# For messages.py, which still imports these from here under their former names.
-from streamkit.providers.openai_chat.message_parts import (
-    assistant_content as content_of,
-)
-from streamkit.providers.openai_chat.message_parts import (
-    audio_id,
-    file_annotations,
-    join_text,
-    merge_reasoning_details,
-    reasoning_details,
-)
-from streamkit.providers.openai_chat.message_parts import (
-    generated_image as image_of,
-)
-from streamkit.providers.openai_chat.message_parts import (
-    is_content_part as is_part,
-)
-
-__all__ = [
-    "audio_id",
-    "content_of",
-    "file_annotations",
-    "file_part",
-    "image_address",
-    "image_of",
-    "image_part",
-    "is_part",
-    "join_text",
-    "merge_reasoning_details",
-    "parse_media_part",
-    "reasoning_details",
-]
+__all__ = ["file_part", "image_address", "image_part", "parse_media_part"]
 
 # The media types that OpenAI accepts as ``input_audio``; every other file is a ``file`` part.
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
@@ -55,9 +25,7 @@ def image_part(data: str) -> dict[str, Any]:
     Raises:
         UnsupportedContent: the image is neither a base64 data URL nor an http(s) address.
     """
-    if not data.startswith(("data:image/", "http://", "https://")) or (
-        data.startswith("data:") and ";base64," not in data
-    ):
+    if not is_image_source(data):
         raise UnsupportedContent(
             f"a chat message takes an image as a base64 data URL or an http(s) address, not {data[:40]!r}"
         )
@@ -68,33 +36,29 @@ def file_part(block: FileBlock, *, by_address: bool, document: bool = False) -> 
     """Return the part of a file.
 
     Args:
-        block: the file.
+        block: the file. If its data is a data URL, the media type of the URL takes precedence.
         by_address: the dialect fetches files from their address itself.
         document: the part is a ``document_url``.
 
     Raises:
         UnsupportedContent: the dialect needs the file's data, and the block has none.
     """
-    media_type = block.media_type or "application/octet-stream"
-    data = block.data or ""
-    if data.startswith("data:"):
-        media_type = data[5:].partition(";")[0] or media_type
-    elif data:
-        data = f"data:{media_type};base64,{data}"
+    data, address = block.data or "", block.url or ""
+    url = parse_data_url(data)
+    media_type = (url.media_type if url is not None else "") or block.media_type or "application/octet-stream"
+    data_url = normalize_data_url(data) or (to_data_url(data, media_type) if data else "")
     if media_type.startswith("image/"):
-        return image_part(data or block.url or "")
-    has_address = by_address and (block.url or "").startswith(("http://", "https://"))
+        return image_part(data_url or address)
+    has_address = by_address and is_url(address)
     if document and media_type not in _AUDIO_FORMATS and (data or has_address):
-        part = {"type": "document_url", "document_url": data or block.url}
+        part = {"type": "document_url", "document_url": data_url or address}
         return part | ({"document_name": block.name} if block.name else {})
-    if not data and has_address:
-        return {"type": "file", "file": {"filename": block.name or "file", "file_data": block.url}}
-    if not data:
+    if not data and not has_address:
         raise UnsupportedContent(f"a chat message takes a file's data, not its address: {block.url or block.name!r}")
-    if media_type in _AUDIO_FORMATS:
-        audio = {"data": data.partition(",")[2], "format": _AUDIO_FORMATS[media_type]}
+    if data and media_type in _AUDIO_FORMATS:
+        audio = {"data": data if url is None else url.data, "format": _AUDIO_FORMATS[media_type]}
         return {"type": "input_audio", "input_audio": audio}
-    return {"type": "file", "file": {"filename": block.name or "file", "file_data": data}}
+    return {"type": "file", "file": {"filename": block.name or "file", "file_data": data_url or address}}
 
 
 def image_address(part: dict[str, Any]) -> str | None:
@@ -122,7 +86,7 @@ def parse_media_part(part: dict[str, Any]) -> list[ResultPart]:
     if kind != "file" or not isinstance(data, str):  # a file_id refers to OpenAI's own store
         return []
     name = filename if isinstance(filename, str) else None
-    if data.startswith(("http://", "https://")):
+    if is_url(data):
         return [FileBlock(url=data, name=name)]
-    media_type = data[5:].partition(";")[0].partition(",")[0] if data.startswith("data:") else ""
-    return [FileBlock(media_type=media_type or None, data=data, name=name)]
+    url = parse_data_url(data)
+    return [FileBlock(media_type=(url.media_type if url is not None else "") or None, data=data, name=name)]

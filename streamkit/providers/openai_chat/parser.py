@@ -29,8 +29,10 @@ from streamkit.providers.decoding import (
     read_json,
 )
 from streamkit.providers.openai_chat.content_reader import read_content_parts, read_reasoning
+from streamkit.providers.openai_chat.dialects import FINISH_REASONS
 from streamkit.providers.openai_chat.extras import ExtrasReader, blocking_filters
-from streamkit.providers.openai_chat.schema import FINISH_REASONS, Choice, Chunk, Delta, ToolCall
+from streamkit.providers.openai_chat.schema import Choice, Chunk, Delta, ToolCall
+from streamkit.providers.openai_errors import to_stream_error
 from streamkit.providers.provider import ChoiceSink, Sink, Traits
 
 __all__ = ["ChatParser", "create_parser"]
@@ -129,7 +131,7 @@ class ChatParser:
                     self._read_choice(choice, raw)
         elif choices is None and chunk.usage is None and chunk.error is None and chunk.x_groq is None:
             if chunk.object == "error":  # vLLM and Mistral: {"object": "error", "message": ...}
-                self._fail(_to_plain(raw))
+                self._sink.fail(to_stream_error(_to_plain(raw)))
                 return
             if not isinstance(chunk.object, str) or not chunk.object.startswith("chat.completion"):
                 self._sink.unknown(_to_plain(raw))
@@ -158,17 +160,9 @@ class ChatParser:
             if x_groq.get("usage") is not None:
                 self._emit_usage(x_groq["usage"])
             if x_groq.get("error"):
-                self._fail(x_groq["error"])
+                self._sink.fail(to_stream_error(x_groq["error"]))
         if chunk.error:
-            self._fail(chunk.error)
-
-    def _fail(self, error: Any) -> None:
-        message = error_message({"error": error}) or "the provider reported an error"
-        code = error.get("code") if isinstance(error, dict) else None
-        status = as_integer(code)
-        self._sink.fail(
-            StreamError("provider_error", message, error, status if status and 400 <= status < 600 else None)
-        )
+            self._sink.fail(to_stream_error(chunk.error))
 
     def _emit_usage(self, raw: Any) -> None:
         usage = _parse_usage(raw)

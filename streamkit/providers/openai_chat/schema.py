@@ -17,11 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamkit.calls import FinishReason
-
 __all__ = [
-    "FINISH_REASONS",
-    "FINISH_REASON_NAMES",
     "REASONING_DETAIL_FIELDS",
     "REASONING_TEXT_FIELDS",
     "Choice",
@@ -31,40 +27,6 @@ __all__ = [
     "Function",
     "ToolCall",
 ]
-
-#: Values of ``finish_reason`` and their meaning. Any other value means ``other``.
-FINISH_REASONS: dict[str, FinishReason] = {
-    "stop": "stop",
-    "eos": "stop",  # Together
-    "end_turn": "stop",  # Anthropic behind gateways
-    "stop_sequence": "stop",
-    "COMPLETE": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "tool_use": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",  # Mistral: the context is full
-    "content_filter": "content_filter",
-    "sensitive": "content_filter",  # Z.AI
-    "refusal": "refusal",
-    "pause_turn": "pause",
-    "error": "error",
-    "insufficient_system_resource": "error",  # DeepSeek
-    "network_error": "error",  # Z.AI
-}
-
-#: The value of ``finish_reason`` that the encoder writes for each meaning.
-FINISH_REASON_NAMES: dict[FinishReason, str] = {
-    "stop": "stop",
-    "tool_calls": "tool_calls",
-    "length": "length",
-    "content_filter": "content_filter",
-    "refusal": "refusal",
-    "pause": "pause_turn",
-    "error": "error",
-    "other": "other",
-}
 
 #: The fields of a delta, and of a message, that contain reasoning as text. Servers that send several of them repeat the
 #: same text (vLLM), so the first one with text counts. Each is a field of ``Delta`` and in the condition of the

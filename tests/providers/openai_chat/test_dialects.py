@@ -123,7 +123,7 @@ def test_deepseek_reasoning_is_replayed_in_turns_with_tool_calls() -> None:
         True,
         True,
     ]
-    assert rendered.changes == ["left out a block of type 'reasoning' of deepseek: deepseek does not want it back here"]
+    assert rendered.changes == ["left out a block of type 'reasoning' of deepseek: deepseek does not accept it here"]
     # Results in a user message do not end the turn. A turn counts although its start is missing.
     again = _messages([plain[0], called[0], results_in_a_user_message, called[2]], "deepseek")
     assert [("reasoning_content" in message) for message in again] == [False, True, False, True]

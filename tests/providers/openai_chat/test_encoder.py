@@ -118,9 +118,18 @@ def test_every_chunk_is_valid_for_the_openai_sdk_and_usage_comes_last_without_ch
 
 @pytest.mark.parametrize(
     ("finish", "raw"),
-    [(None, "stop"), ("length", "length"), ("content_filter", "content_filter"), ("pause", "pause_turn")],
+    [
+        (None, "stop"),
+        ("stop", "stop"),
+        ("length", "length"),
+        ("content_filter", "content_filter"),
+        ("refusal", "refusal"),
+        ("pause", "pause_turn"),
+        ("error", "error"),
+        ("other", "other"),
+    ],
 )
-def test_finish_reasons(finish: Any, raw: str) -> None:
+def test_every_finish_reason_is_parsed_as_itself(finish: Any, raw: str) -> None:
     chunks = _chunks(Content.ai("Hi"), finish=finish)
     assert chunks[-1]["choices"] == [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": raw}]
     turn = _turn(Content.ai("Hi"), finish=finish)

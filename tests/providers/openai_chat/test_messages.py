@@ -207,17 +207,17 @@ def test_blocks_without_a_field_are_left_out_and_reported() -> None:
         {"role": "system", "content": "hi"},
         {"role": "assistant", "content": "yes"},
     ]
-    no_place = "an assistant message to openai_chat has no place for it"
+    no_field = "an assistant message to openai_chat has no field for it"
     assert rendered.changes == [
-        "left out a block of type 'widget': a user message has no place for it",
-        "left out a block of type 'image': a system message holds text alone",
-        f"left out a block of type 'reasoning' of anthropic: {no_place}",
-        f"left out a block of type 'server_tool' of anthropic: {no_place}",
-        f"left out a block of type 'opaque' of gemini: {no_place}",
-        f"left out a block of type 'file': {no_place}",
+        "left out a block of type 'widget': a user message has no field for it",
+        "left out a block of type 'image': a system message takes text alone",
+        f"left out a block of type 'reasoning' of anthropic: {no_field}",
+        f"left out a block of type 'server_tool' of anthropic: {no_field}",
+        f"left out a block of type 'opaque' of gemini: {no_field}",
+        f"left out a block of type 'file': {no_field}",
         "left out a block of type 'text': a tool message holds results alone",
         "left out a message: its speaker 'narrator' is not known",
-        f"left out a block of type 'reasoning': {no_place}",
+        f"left out a block of type 'reasoning': {no_field}",
         "left out an assistant message: it has neither text nor calls",
     ]
 
