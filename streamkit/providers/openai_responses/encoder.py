@@ -6,7 +6,6 @@ not read a clock (``created_at`` is 0), and must not depend on requests or socke
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
@@ -22,20 +21,20 @@ from streamkit.history.content import (
     TextBlock,
     ToolCallBlock,
 )
+from streamkit.media import normalize_data
 from streamkit.providers.decoding import compact_json
+from streamkit.providers.encoding import encode_sse_event, raw_call_id, split_text, text_or_json
+from streamkit.providers.finish_reasons import invert_finish_reasons
+from streamkit.providers.openai_errors import error_body
 from streamkit.providers.openai_responses.media import reasoning_item
-from streamkit.providers.openai_responses.schema import FINISH_REASON_NAMES, Json
+from streamkit.providers.openai_responses.schema import Json
+from streamkit.providers.openai_responses.traits import FINISH_REASONS
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import TargetIds
 
 __all__ = ["emit", "error_body"]
 
-#: https://platform.openai.com/docs/guides/error-codes
-_ERRORS: dict[int, tuple[str, str | None]] = {
-    401: ("invalid_request_error", "invalid_api_key"),
-    404: ("invalid_request_error", "model_not_found"),
-    429: ("requests", "rate_limit_exceeded"),
-}
+_FINISH_REASON_NAMES = invert_finish_reasons(FINISH_REASONS, default="completed")
 
 #: The metadata of a call block that is not a field of the call's item.
 _NON_ITEM_METADATA = frozenset({"provider", "model", "raw_id", "raw_arguments", "state", "item_id", "status"})
@@ -71,12 +70,6 @@ def emit(
     return _ResponseEncoder(traits, response_id, model, delta_size).encode(content.blocks, finish, usage)
 
 
-def error_body(status: int, message: str) -> Json:
-    """Return the JSON body of the response to a rejected request."""
-    kind, code = _ERRORS.get(status, ("server_error" if status >= 500 else "invalid_request_error", None))
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
-
-
 class _ResponseEncoder:
     """An encoder of one response: it numbers the events and collects the output."""
 
@@ -103,7 +96,7 @@ class _ResponseEncoder:
         yield self._last_event(finish, usage)
 
     def _last_event(self, finish: FinishReason | None, usage: Usage | None) -> bytes:
-        status, _, reason = FINISH_REASON_NAMES[finish or "stop"].partition(":")
+        status, _, reason = _FINISH_REASON_NAMES[finish or "stop"].partition(":")
         fields: Json = {"output": self._output, "usage": None if usage is None else _usage(usage)}
         if status == "incomplete":
             fields["incomplete_details"] = {"reason": reason}
@@ -140,11 +133,7 @@ class _ResponseEncoder:
     def _event(self, type: str, **fields: Any) -> bytes:
         event = {"type": type, "sequence_number": self._event_count, **fields}
         self._event_count += 1
-        try:
-            data = compact_json(event).encode()
-        except UnicodeEncodeError:  # half a surrogate pair: UTF-8 cannot encode it, a JSON escape can
-            data = json.dumps(event, separators=(",", ":"), default=str).encode()
-        return f"event: {type}\ndata: ".encode() + data + b"\n\n"
+        return encode_sse_event(type, event)
 
     # ------------------------------------------------------------ items
 
@@ -201,8 +190,7 @@ class _ResponseEncoder:
     def _text_events(self, position: Json, name: str, field: str, text: str) -> Iterator[bytes]:
         """Yield a text in deltas and then complete."""
         logprobs: Json = {"logprobs": []} if name == "output_text" else {}
-        for start in range(0, len(text), self._delta_size):
-            delta = text[start : start + self._delta_size]
+        for delta in split_text(text, self._delta_size):
             yield self._event(f"response.{name}.delta", **position, delta=delta, **logprobs)
         yield self._event(f"response.{name}.done", **position, **{field: text}, **logprobs)
 
@@ -269,10 +257,10 @@ class _ResponseEncoder:
     def _call(self, block: ToolCallBlock) -> Iterator[bytes]:
         is_own, is_custom = self._is_own(block), block.kind == "custom"
         field, name = ("input", "custom_tool_call_input") if is_custom else ("arguments", "function_call_arguments")
-        raw_id, item_id, raw_arguments = (block.metadata.get(key) for key in ("raw_id", "item_id", "raw_arguments"))
+        raw_id, item_id = raw_call_id(block), block.metadata.get("item_id")
+        raw_arguments = block.metadata.get("raw_arguments")
         target_id = self._ids.call(block.id, block.name, origin=raw_id)
-        arguments = raw_arguments if isinstance(raw_arguments, str) else block.parameters
-        text = arguments if isinstance(arguments, str) else compact_json(arguments)
+        text = text_or_json(raw_arguments if isinstance(raw_arguments, str) else block.parameters)
         status = block.metadata.get("status", "completed") if is_own else "completed"
         if block.metadata.get("state") == "incomplete" and status != "in_progress":
             status = "incomplete"
@@ -281,7 +269,7 @@ class _ResponseEncoder:
             "type": "custom_tool_call" if is_custom else "function_call",
             "status": status,
             field: text,
-            "call_id": raw_id if isinstance(raw_id, str) and raw_id else target_id,
+            "call_id": raw_id or target_id,
             "name": block.name,
         }
         if is_own:
@@ -298,7 +286,7 @@ class _ResponseEncoder:
                 "type": "image_generation_call",
                 "status": "completed",
                 "output_format": media_type.removeprefix("image/").partition("+")[0],
-                "result": data.partition(",")[2] if data.startswith("data:") else data,
+                "result": normalize_data(data).data,
             }
             yield from self._complete_item(item, status="in_progress", result=None)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from streamkit.history import Content, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list
-from streamkit.history.tool_results import result_parts, to_stored_part
+from streamkit.history.tool_results import parse_result
 from streamkit.providers.decoding import as_text
 from streamkit.providers.openai_responses.media import parse_media_part
 from streamkit.providers.openai_responses.output_items import item_type
@@ -50,7 +50,7 @@ def parse_messages(messages: Sequence[Json], traits: Traits, *, system: Any = No
         elif kind in CALL_ARGUMENT_FIELDS:
             _read_call(builder, item, kind)
         elif kind in _CALL_OUTPUT_ITEMS:
-            builder.result(item.get("call_id"), _parse_output(item.get("output")))
+            builder.result(item.get("call_id"), parse_result(item.get("output")))
         elif kind == "reasoning":
             builder.add_block("ai", _reasoning_block(builder, item))
         elif runs_on_server(item):
@@ -128,16 +128,6 @@ def _read_call(builder: ContentBuilder, item: Json, kind: str) -> None:
         kind="custom" if kind == "custom_tool_call" else "function",
         beside={**extras, "item_id": as_text(item.get("id"))},
     )
-
-
-def _parse_output(output: Any) -> Any:
-    """Return the result in a call's output: its text, its parts if it has images or files, else the value unchanged."""
-    parts = result_parts(output, texts_alone=True)
-    if parts is None:
-        return output
-    if all(isinstance(part, TextBlock) for part in parts):
-        return "\n".join(part.text for part in parts if isinstance(part, TextBlock))
-    return [to_stored_part(part) for part in parts]
 
 
 def _reasoning_block(builder: ContentBuilder, item: Json) -> ReasoningBlock:

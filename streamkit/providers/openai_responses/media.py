@@ -1,6 +1,6 @@
-"""Images, files, results and the provider's own state, in the form that the Responses API accepts, and back.
+"""Conversion of images, files, results and the provider's own state to the form that Responses accepts, and back.
 
-It converts single values. Where one goes, and whether it may, is decided in ``messages``.
+Stateless. ``messages`` decides which value goes where.
 Sources: https://platform.openai.com/docs/guides/images-vision, .../file-inputs and, for the output of a call,
 https://platform.openai.com/docs/guides/function-calling#formatting-results.
 """
@@ -20,7 +20,9 @@ from streamkit.history.content import (
     TextBlock,
     ToolResponseBlock,
 )
-from streamkit.providers.decoding import as_text, compact_json
+from streamkit.media import is_image_source, normalize_data, normalize_data_url, to_data_url
+from streamkit.providers.decoding import as_text
+from streamkit.providers.encoding import text_or_json
 from streamkit.providers.openai_responses.schema import Json
 from streamkit.providers.tool_result_media import convert_or_describe, result_parts
 
@@ -46,9 +48,8 @@ def input_image(data: str) -> Json:
     Raises:
         UnsupportedContent: the image is neither a base64 data URL nor an http(s) address.
     """
-    is_address = data.startswith(("http://", "https://"))
-    if not is_address and not (data.startswith("data:image/") and ";base64," in data):
-        raise UnsupportedContent(f"OpenAI takes images as base64 data URLs or as web addresses, not {data[:40]!r}")
+    if not is_image_source(data):
+        raise UnsupportedContent(f"OpenAI takes images as base64 data URLs or http(s) addresses, not {data[:40]!r}")
     return {"type": "input_image", "image_url": data, "detail": "auto"}
 
 
@@ -58,15 +59,13 @@ def input_file(block: FileBlock) -> Json:
     Raises:
         UnsupportedContent: the file has neither data nor an address.
     """
-    media_type, data = (block.media_type or "").lower(), block.data or ""
-    if data.startswith("data:"):
-        media_type = media_type or data[5:].partition(";")[0].lower()
-    elif data:
-        data = f"data:{media_type or 'application/octet-stream'};base64,{data}"
+    data = block.data or ""
+    media_type = normalize_data(data, block.media_type).media_type
+    data_url = normalize_data_url(data) or (to_data_url(data, media_type or "application/octet-stream") if data else "")
     if media_type.startswith("image/"):
-        return input_image(data or block.url or "")
-    if data:
-        return {"type": "input_file", "filename": block.name or "file", "file_data": data}
+        return input_image(data_url or block.url or "")
+    if data_url:
+        return {"type": "input_file", "filename": block.name or "file", "file_data": data_url}
     if block.url:
         return {"type": "input_file", "file_url": block.url}
     raise UnsupportedContent(f"the file {block.name!r} has neither data nor an address")
@@ -82,8 +81,7 @@ def parse_media_part(part: Any) -> ImageBlock | FileBlock | None:
         return None
     data, address, name = part.get("file_data"), part.get("file_url"), as_text(part.get("filename"))
     if isinstance(data, str):
-        media_type = data[5:].partition(";")[0].partition(",")[0] if data.startswith("data:") else None
-        return FileBlock(media_type=media_type or None, data=data, name=name)
+        return FileBlock(media_type=normalize_data(data).media_type or None, data=data, name=name)
     return FileBlock(url=address, name=name) if isinstance(address, str) else None
 
 
@@ -97,10 +95,10 @@ def output_of(block: ToolResponseBlock, changes: list[str]) -> str | list[Json]:
         changes: gets a sentence for each image or file that is replaced by text.
     """
     if block.error is not None or block.status not in (None, "completed"):
-        return block.error or _value_text(block.result) or f"The call did not complete: {block.status}."
+        return block.error or text_or_json(block.result) or f"The call did not complete: {block.status}."
     parts = result_parts(block)
     if parts is None:
-        return _value_text(block.result)
+        return text_or_json(block.result)
     values = [part.text if isinstance(part, TextBlock) else media_part(part, changes) for part in parts]
     return [{"type": "input_text", "text": value} if isinstance(value, str) else value for value in values]
 
@@ -117,12 +115,6 @@ def _tool_media_part(part: ImageBlock | FileBlock) -> Json:
     if media_type.startswith(("audio/", "video/")) or media_type in _REJECTED_FILE_TYPES:
         raise UnsupportedContent(f"OpenAI takes documents as files, not {media_type!r}")
     return input_file(part)
-
-
-def _value_text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else compact_json(value)
 
 
 def reasoning_item(block: Block) -> Json | None:

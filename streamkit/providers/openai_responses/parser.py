@@ -13,20 +13,22 @@ from typing import Any
 
 import msgspec
 
-from streamkit.calls import StreamError, Usage
+from streamkit.calls import Usage
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers.decoding import as_integer, as_text, convert, error_message, excerpt, read_json
+from streamkit.providers.decoding import as_integer, as_text, convert, excerpt, read_json
+from streamkit.providers.lenient_json import frame_error
+from streamkit.providers.openai_errors import to_stream_error
 from streamkit.providers.openai_responses.item_reader import ItemReader
 from streamkit.providers.openai_responses.schema import (
     DECODER,
     END_STATUSES,
-    FINISH_REASONS,
     PROGRESS_EVENTS,
     TEXT_DELTA_EVENTS,
     TEXT_DONE_EVENTS,
     Json,
     ResponseStreamEvent,
 )
+from streamkit.providers.openai_responses.traits import FINISH_REASONS
 from streamkit.providers.provider import Sink, Traits
 
 __all__ = ["ResponsesParser", "create_parser"]
@@ -148,10 +150,8 @@ class ResponsesParser:
             elif data.strip() == b"[DONE]":  # servers that implement Chat Completions as well end every stream so
                 self._items.read_final_output(None, is_completed=True)
                 self._sink.terminate()
-            elif isinstance(error, RecursionError):
-                self._sink.fail(StreamError("limit_exceeded", "a frame's JSON is nested too deeply", excerpt(data)))
             else:
-                self._sink.fail(StreamError("protocol_error", f"a frame is not JSON ({error})", excerpt(data)))
+                self._sink.fail(frame_error(error, data))
             return
         if not isinstance(raw, dict):
             self._sink.unknown(raw)
@@ -247,16 +247,10 @@ class ResponsesParser:
 
     def _fail(self, error: Any) -> None:
         """Report an error of the provider. OpenAI sends the same one in ``error`` and in ``response.failed``."""
-        message = error_message({"error": error}) if error else None
-        code = error.get("code") if isinstance(error, dict) else None
-        message = message or as_text(code) or "the provider reported an error"
-        if message == self._error_message:
-            return
-        self._error_message = message
-        status = as_integer(code)
-        self._sink.fail(
-            StreamError("provider_error", message, error, status if status and 400 <= status < 600 else None)
-        )
+        reported = to_stream_error(error)
+        if reported.message != self._error_message:
+            self._error_message = reported.message
+            self._sink.fail(reported)
 
     def _emit_usage(self, usage: Any) -> None:
         if not isinstance(usage, dict):

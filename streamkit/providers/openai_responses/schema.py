@@ -28,16 +28,11 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from streamkit.calls import FinishReason
-
 __all__ = [
     "CALL_ARGUMENT_FIELDS",
     "CLIENT_ITEMS",
     "DECODER",
     "END_STATUSES",
-    "FAMILY",
-    "FINISH_REASONS",
-    "FINISH_REASON_NAMES",
     "PROGRESS_EVENTS",
     "SERVER_RESULT_ITEMS",
     "SERVER_TOOL_ITEMS",
@@ -52,34 +47,6 @@ Json: TypeAlias = dict[str, Any]
 
 #: The kind of text that a part of an item contains.
 PartKind: TypeAlias = Literal["text", "refusal", "summary", "reasoning"]
-
-#: Providers that accept each other's items.
-FAMILY = frozenset({"openai_responses"})
-
-#: How a response can end: its ``status``, and for ``incomplete`` a colon and the ``reason`` in ``incomplete_details``.
-#: An unknown status means ``other``, an unknown reason ``length``: whatever stopped the response, it is truncated.
-FINISH_REASONS: dict[str, FinishReason] = {
-    "completed": "stop",
-    "incomplete:max_output_tokens": "length",
-    "incomplete:max_tokens": "length",
-    "incomplete:length": "length",
-    "incomplete:content_filter": "content_filter",
-    "incomplete": "length",
-    "failed": "error",
-    "cancelled": "error",
-}
-
-#: The end of the response that the encoder writes for each finish reason.
-FINISH_REASON_NAMES: dict[FinishReason, str] = {
-    "stop": "completed",
-    "tool_calls": "completed",
-    "length": "incomplete:max_output_tokens",
-    "content_filter": "incomplete:content_filter",
-    "refusal": "completed",
-    "pause": "completed",
-    "error": "failed",
-    "other": "completed",
-}
 
 #: The events with a text delta of a part. The shorter names of reasoning are those of an earlier reference
 #: (https://community.openai.com/t/two-different-responses-events-for-reasoning-summary/1285333).

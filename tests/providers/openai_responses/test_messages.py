@@ -234,7 +234,7 @@ def test_an_item_id_without_its_reasoning_is_not_sent() -> None:
 def test_reasoning_without_its_following_item_is_left_out_and_reported() -> None:
     items, changes = render_valid(ai(reasoning()), Content.human("Go on"))
     assert items == [{"role": "user", "content": "Go on"}]
-    assert changes == ["reasoning was left out: the item that it led to is gone"]
+    assert changes == ["reasoning was left out: the item that it led to is not sent"]
     edited = ToolCallBlock(id="c", name="look")  # without the provider's metadata
     assert [item["type"] for item in render_valid(ai(reasoning(), edited))[0]] == ["function_call"]
     assert [
@@ -348,7 +348,7 @@ def test_an_item_that_ended_after_others_is_replayed_at_its_end() -> None:
     items, changes = render_valid(ai(started, call(), ServerToolBlock(raw=[SEARCH], metadata=OWN)))
     assert [item["type"] for item in items] == ["function_call", "web_search_call"]
     assert changes == []
-    assert render_valid(ai(started))[1] == ["the provider's tool 'web_search' was left out: it was cut"]
+    assert render_valid(ai(started))[1] == ["the provider's tool 'web_search' was left out: it is incomplete"]
 
 
 def test_an_image_of_a_server_tool_is_replayed_with_its_item() -> None:
