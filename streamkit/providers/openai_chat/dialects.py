@@ -1,4 +1,4 @@
-"""The dialects of Chat Completions as data: what each server expects in a request, and how its streams look.
+"""The dialects of Chat Completions as data: the requests that each server expects, and the form of its streams.
 
 A dialect is a row of ``DIALECTS``. Its fields are for requests and for ``emit`` only: one parser reads the streams of
 every dialect. A field that differs from the default has its source next to it: a documented page, a recorded stream,
