@@ -1,1 +1,1 @@
-"""What a chunk costs. ``python -m benchmarks`` runs every subject; each file is one and runs alone."""
+"""Benchmarks: CPU time for each chunk. ``python -m benchmarks`` runs all subjects; each module is one subject."""

@@ -1,7 +1,7 @@
-"""Every benchmark, one after the other."""
+"""Run every benchmark, one after the other."""
 
-from benchmarks import partial, per_chunk
+from benchmarks import partial_arguments, per_chunk
 
 if __name__ == "__main__":
     per_chunk.main()
-    partial.main([])
+    partial_arguments.main([])

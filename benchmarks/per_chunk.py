@@ -1,9 +1,9 @@
-"""Bytes to completed calls, against what a loop written by hand pays only to see dicts.
+"""CPU time from bytes to completed calls, compared with a loop that only decodes the JSON of each event.
 
-The floor splits the same bytes into events by hand and decodes each with ``orjson.loads``: no events, no calls, no
-text kept. streamkit does all of its work, with every limit and warning on, through the public ``Turn``. Both read one
-event at a time, alternate in one process, and are measured in process CPU time; the ratio of medians is what counts,
-since absolute times on a shared machine do not repeat.
+The floor splits the same bytes into events and decodes each with ``orjson.loads``. It makes no events and no calls, and
+keeps no text. streamkit does all its work through the public ``Turn``, with every limit and warning on. Both read one
+event at a time, alternate in one process, and are measured in process CPU time. Compare the ratios of medians: absolute
+times on a shared machine are not reproducible.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from benchmarks.streams import STREAMS
 from streamkit import Turn
 
 
-def by_hand(reads: list[bytes]) -> int:
-    """Split SSE and decode: the loop that people write first."""
-    seen, tail = 0, b""
+def decode_only(reads: list[bytes]) -> int:
+    """Split SSE and decode: the first loop that people write."""
+    count, tail = 0, b""
     for read in reads:
         tail += read
         if b"\r" in tail:
@@ -34,12 +34,12 @@ def by_hand(reads: list[bytes]) -> int:
                     payload = line[6:]
                     if payload != b"[DONE]":
                         orjson.loads(payload)
-                        seen += 1
-    return seen
+                        count += 1
+    return count
 
 
-def by_streamkit(provider: str, reads: list[bytes]) -> Turn:
-    """The same bytes through ``Turn``."""
+def run_turn(provider: str, reads: list[bytes]) -> Turn:
+    """Feed the same bytes to a ``Turn``."""
     turn = Turn(provider, turn_key="benchmark")
     for read in reads:
         turn.feed(read)
@@ -48,11 +48,11 @@ def by_streamkit(provider: str, reads: list[bytes]) -> Turn:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """CPU time of one run, the collector having been run before."""
+    """Return the CPU time of one run, after a garbage collection."""
     gc.collect()
-    began = time.process_time()
+    start = time.process_time()
     work()
-    return time.process_time() - began
+    return time.process_time() - start
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -60,22 +60,22 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--only", choices=sorted(STREAMS))
     options = parser.parse_args(argv)
-    print(f"us a chunk, medians of {options.rounds} rounds")
-    print(f"{'wire':<18}{'chunks':>8}{'by hand':>12}{'streamkit':>12}{'ratio':>8}")
+    print(f"microseconds for a chunk, medians of {options.rounds} rounds")
+    print(f"{'wire':<18}{'chunks':>8}{'floor':>12}{'streamkit':>12}{'ratio':>8}")
     for provider, make in STREAMS.items():
         if options.only not in (None, provider):
             continue
         reads = make()
-        turn = by_streamkit(provider, reads)
+        turn = run_turn(provider, reads)
         if turn.error is not None or len(turn.executable) != 2:
-            raise SystemExit(f"{provider}: the stream was not read as it should be: {turn.error} {turn.calls}")
-        by_hand(reads)
-        floor, ours = [], []
+            raise SystemExit(f"{provider}: the stream was not read correctly: {turn.error} {turn.calls}")
+        decode_only(reads)
+        floor_times, turn_times = [], []
         for _ in range(options.rounds):
-            floor.append(seconds(lambda reads=reads: by_hand(reads)))
-            ours.append(seconds(lambda reads=reads, provider=provider: by_streamkit(provider, reads)))
-        hand, kit = (statistics.median(times) / len(reads) * 1e6 for times in (floor, ours))
-        print(f"{provider:<18}{len(reads):>8}{hand:>12.2f}{kit:>12.2f}{kit / hand:>8.2f}")
+            floor_times.append(seconds(lambda reads=reads: decode_only(reads)))
+            turn_times.append(seconds(lambda reads=reads, provider=provider: run_turn(provider, reads)))
+        floor, streamkit = (statistics.median(times) / len(reads) * 1e6 for times in (floor_times, turn_times))
+        print(f"{provider:<18}{len(reads):>8}{floor:>12.2f}{streamkit:>12.2f}{streamkit / floor:>8.2f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The streams that are measured: synthetic ones by each vendor's published shapes, cut one event a read."""
+"""Synthetic streams for the benchmarks, in each vendor's documented format, one event in each read."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 TEXTS, DELTAS = 500, 1000  # text deltas, and argument deltas of each of two parallel calls
 
 
-def _pieces(call: int) -> list[str]:
-    """The argument text of one call, as DELTAS pieces of about 16 characters."""
-    body = [f"word{number:04} of {call}. " for number in range(DELTAS - 2)]
-    return ['{"text":"', *body, '"}']
+def _argument_deltas(call: int) -> list[str]:
+    """Return the arguments of one call, as DELTAS deltas of about 16 characters."""
+    middle = [f"word{number:04} of {call}. " for number in range(DELTAS - 2)]
+    return ['{"text":"', *middle, '"}']
 
 
 def _data(chunk: object, end: bytes = b"\n\n") -> bytes:
@@ -38,9 +38,11 @@ def openai_chat() -> list[bytes]:
     events += [chunk({"content": f" token{n}"}) for n in range(TEXTS)]
     for call in (0, 1):
         function = {"name": "write_file", "arguments": ""}
-        opener = {"index": call, "id": f"call_{call}abcdefghijklmnop", "type": "function", "function": function}
-        events.append(chunk({"tool_calls": [opener]}))
-        events += [chunk({"tool_calls": [{"index": call, "function": {"arguments": p}}]}) for p in _pieces(call)]
+        start = {"index": call, "id": f"call_{call}abcdefghijklmnop", "type": "function", "function": function}
+        events.append(chunk({"tool_calls": [start]}))
+        events += [
+            chunk({"tool_calls": [{"index": call, "function": {"arguments": p}}]}) for p in _argument_deltas(call)
+        ]
     events.append(chunk({}, "tool_calls"))
     return [*events, b"data: [DONE]\n\n"]
 
@@ -59,8 +61,8 @@ def anthropic() -> list[bytes]:
     for call in (1, 2):
         block = {"type": "tool_use", "id": f"toolu_{call}abcdefghijklmnop", "name": "write_file", "input": {}}
         events.append(event("content_block_start", index=call, content_block=block))
-        for piece in _pieces(call):
-            delta = {"type": "input_json_delta", "partial_json": piece}
+        for delta_text in _argument_deltas(call):
+            delta = {"type": "input_json_delta", "partial_json": delta_text}
             events.append(event("content_block_delta", index=call, delta=delta))
         events.append(event("content_block_stop", index=call))
     events.append(event("message_delta", delta={"stop_reason": "tool_use"}, usage={"output_tokens": 2500}))
@@ -86,7 +88,7 @@ def gemini() -> list[bytes]:
 
     events = [chunk([{"text": f" token{n} and more"}], n) for n in range(TEXTS + 2 * DELTAS)]
     for call in (0, 1):
-        part = {"functionCall": {"name": "write_file", "args": {"text": "".join(_pieces(call))[9:-2]}}}
+        part = {"functionCall": {"name": "write_file", "args": {"text": "".join(_argument_deltas(call))[9:-2]}}}
         events.append(chunk([part], 2600 + call))
     return [*events, chunk([{"text": ""}], 2602, finishReason="STOP")]
 
@@ -111,13 +113,13 @@ def openai_responses() -> list[bytes]:
         item = {"id": f"fc_{call}", "type": "function_call", "call_id": f"call_{call}", "name": "write_file"}
         events.append(event("response.output_item.added", output_index=call, item={**item, "arguments": ""}))
         name, place = "response.function_call_arguments.delta", {"item_id": f"fc_{call}", "output_index": call}
-        events += [event(name, **place, delta=piece, obfuscation="Kd2x9") for piece in _pieces(call)]
-        done = {**item, "arguments": "".join(_pieces(call)), "status": "completed"}
+        events += [event(name, **place, delta=delta_text, obfuscation="Kd2x9") for delta_text in _argument_deltas(call)]
+        done = {**item, "arguments": "".join(_argument_deltas(call)), "status": "completed"}
         output.append(done)
         events.append(event("response.output_item.done", output_index=call, item=done))
     usage = {"input_tokens": 25, "output_tokens": 2500, "total_tokens": 2525}
-    whole = {**response, "status": "completed", "output": output, "usage": usage}
-    return [*events, event("response.completed", response=whole)]
+    final = {**response, "status": "completed", "output": output, "usage": usage}
+    return [*events, event("response.completed", response=final)]
 
 
 STREAMS: dict[str, Callable[[], list[bytes]]] = {

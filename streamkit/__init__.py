@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         run_loop,
     )
     from streamkit.execution.context import CreateStream
-    from streamkit.execution.run_tool import Approve
+    from streamkit.execution.options import Approve
     from streamkit.history import (
         Block,
         Content,
@@ -178,7 +178,7 @@ _LAZY_IMPORTS = {  # the modules that load pydantic or anyio
         "run_loop",
     ),
     "streamkit.execution.context": ("CreateStream",),
-    "streamkit.execution.run_tool": ("Approve",),
+    "streamkit.execution.options": ("Approve",),
     "streamkit.history": (
         "Block",
         "Content",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from streamkit.ids import HISTORY_PREFIX, is_canonical, is_safe_id, mark_id
+from streamkit.ids import HISTORY_PREFIX, is_canonical, is_safe_id, mark_id, normalize_to_openai_tool_id
 
 __all__ = ["DEFAULT_ID_RULE", "IdRule", "TargetIds", "prefixed_ids", "safe_up_to", "unchanged_ids"]
 
@@ -62,7 +62,9 @@ def unchanged_ids(id: str, name: str, number: int) -> Iterator[str]:
 
 
 #: The form of most wires, for a provider that states none.
-DEFAULT_ID_RULE = IdRule("default", safe_up_to(40), prefixed_ids("call_", 40), "a short id of the common form")
+DEFAULT_ID_RULE = IdRule(
+    "default", safe_up_to(40), prefixed_ids("call_", 40, normalize_to_openai_tool_id), "a short id of the common form"
+)
 
 
 class TargetIds:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import request_validators
-from shared_data import CAPTURES, CONFORMANCE_CASES
+from shared_data import CONFORMANCE_CASES, recorded_streams
 
 from streamkit import Content, Turn, providers, render_request
 from streamkit.history import ToolResponseBlock
@@ -21,13 +21,6 @@ from streamkit.testing import Violation, cases_in, validate_request
 from streamkit.testing.conformance import Case
 
 CASES = CONFORMANCE_CASES
-FOLDERS = {  # of recorded streams, where they are not called as their provider
-    "anthropic_messages": "anthropic",
-    "cohere_v2": "cohere",
-    "groq_chat": "groq",
-    "mistral_chat": "mistral",
-    "other_openai_compat": "openai_compatible",
-}
 STRICT: dict[str, Callable[[dict[str, Any]], None]] = {
     "openai_chat": request_validators.openai_chat_request,
     "azure_openai": request_validators.openai_chat_request,
@@ -95,31 +88,30 @@ def judge(contents: list[Content], where: str) -> None:
 CASES_WITH_CALLS = list(own_turns())
 
 
-@pytest.mark.parametrize("case", CASES_WITH_CALLS, ids=lambda case: f"{case.provider.name}/{case.folder.name}")
-def test_a_turn_of_any_wire_goes_on_with_any_provider(case: Case) -> None:
+@pytest.mark.parametrize("case", CASES_WITH_CALLS, ids=lambda case: f"{case.provider.name}/{case.path.stem}")
+def test_a_turn_of_any_wire_continues_on_any_provider(case: Case) -> None:
     pieces = next(iter(case.inputs().values()))[0]
     turn, _ = case.run(pieces)
     if not turn.content.blocks:
         pytest.skip("the turn said nothing that could be continued")
-    judge(conversation(turn), str(case.folder))
+    judge(conversation(turn), str(case.path))
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CAPTURES.is_dir(), reason="the recorded streams are not beside this checkout")
-def test_every_recorded_turn_goes_on_with_any_provider() -> None:
-    entries = json.loads((CAPTURES / "manifest.json").read_text(encoding="utf-8"))["files"]
+def test_every_recorded_turn_continues_on_any_provider() -> None:
+    streams = recorded_streams()
     judged = 0
-    for entry in entries:
-        turn = Turn(FOLDERS.get(entry["wire"], entry["wire"]), turn_key="turn-1")
-        turn.feed((CAPTURES / entry["file"]).read_bytes())
+    for stream in streams:
+        turn = Turn(stream.provider, turn_key="turn-1")
+        turn.feed(stream.data)
         turn.close()
         if turn.content.blocks:
-            judge(conversation(turn), entry["file"])
+            judge(conversation(turn), str(stream))
             judged += 1
-    assert judged > len(entries) // 2
+    assert judged > len(streams) // 2
 
 
-def test_one_history_of_all_wires_goes_on_with_any_provider() -> None:
+def test_one_history_of_all_wires_continues_on_any_provider() -> None:
     contents: list[Content] = []
     for name in providers.names():
         case = next((case for case in CASES_WITH_CALLS if case.provider.name == name), None)

@@ -20,22 +20,6 @@ CONTRACTS: dict[str, dict[str, Any]] = {
     for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 }
 
-#: The circles that remain. Remove an entry when its circle is gone; add none.
-KNOWN_CIRCLES = {
-    frozenset(
-        {
-            "streamkit.framing",
-            "streamkit.framing.event_stream",
-            "streamkit.framing.json_array",
-            "streamkit.framing.ndjson",
-            "streamkit.framing.sse",
-        }
-    ),
-    frozenset({"streamkit.leaked_markup.choice", "streamkit.leaked_markup.sink"}),
-    frozenset({"streamkit.providers.decoding", "streamkit.providers.provider", "streamkit.providers.rewriting"}),
-    frozenset({"streamkit.tools.strict", "streamkit.tools.tool"}),
-}
-
 
 def top_level_modules() -> set[str]:
     return {
@@ -106,7 +90,7 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
     """Imports under TYPE_CHECKING count: an inner object must not depend on the object that contains it."""
     graph = grimp.build_graph("streamkit", include_external_packages=False)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
-    assert import_circles(imports) == KNOWN_CIRCLES
+    assert import_circles(imports) == set()
 
 
 @pytest.mark.parametrize("name", ["utils", "helpers", "common", "manager"])

@@ -18,7 +18,7 @@ def _chat_call(**function: Any) -> dict[str, Any]:
     }
 
 
-def test_openai_chat_judge_accepts_a_round() -> None:
+def test_the_openai_chat_validator_accepts_a_round() -> None:
     result = {"role": "tool", "tool_call_id": "call_1", "content": "21"}
     messages = [USER, _chat_call(name="w", arguments="{}"), result]
     request_validators.openai_chat_messages(messages)
@@ -39,12 +39,12 @@ def test_openai_chat_judge_accepts_a_round() -> None:
         {"role": "user", "content": [{"type": "image", "image": "x"}]},
     ],
 )
-def test_openai_chat_judge_refuses(message: dict[str, Any]) -> None:
+def test_the_openai_chat_validator_rejects(message: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"."):
         request_validators.openai_chat_messages([USER, message])
 
 
-def test_openai_responses_judge() -> None:
+def test_the_openai_responses_validator() -> None:
     call = {"type": "function_call", "call_id": "call_1", "name": "w", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "call_1", "output": "21"}
     request_validators.openai_responses_input([USER, call, output])
@@ -52,7 +52,7 @@ def test_openai_responses_judge() -> None:
         request_validators.openai_responses_input([{"type": "function_call_output", "output": "21"}])
 
 
-def test_anthropic_judge() -> None:
+def test_the_anthropic_validator() -> None:
     use = {"type": "tool_use", "id": "toolu_1", "name": "w", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "21"}
     messages = [USER, {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
@@ -68,7 +68,7 @@ def test_anthropic_judge() -> None:
             request_validators.anthropic_messages([USER, wrong])
 
 
-def test_gemini_judge() -> None:
+def test_the_gemini_validator() -> None:
     call = {"functionCall": {"id": "1", "name": "w", "args": {"a": 1}}, "thoughtSignature": "AAAA"}
     result = {"functionResponse": {"id": "1", "name": "w", "response": {"output": 21}}}
     request_validators.gemini_contents([{"role": "model", "parts": [call]}, {"role": "user", "parts": [result]}])
@@ -81,7 +81,7 @@ def test_gemini_judge() -> None:
             request_validators.gemini_contents([{"role": "model", "parts": [wrong]}])
 
 
-def test_bedrock_judge() -> None:
+def test_the_bedrock_validator() -> None:
     user = {"role": "user", "content": [{"text": "hi"}]}
     use = {"toolUse": {"toolUseId": "t1", "name": "w", "input": {"a": 1}}}
     result = {"toolResult": {"toolUseId": "t1", "content": [{"json": {"t": 21}}]}}

@@ -1,7 +1,7 @@
-"""The data that lies beside the checkout, where it does: recorded streams, cases of quirks, vectors of ids.
+"""The larger collection next to the checkout: recorded streams, quirk cases, vectors of ids.
 
-It is run through the public contract by the checker that comes with the data, one test for each stream, case and set of
-vectors. Where the data is not there, or a wire has no room yet, the tests are skipped and say so.
+The checker that is part of the collection runs them through the public contract, one test for each stream, case and set
+of vectors. The tests are skipped if the collection does not exist, and say which path is missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streamkit import providers
 CHECKER = SHARED / "conformance" / "check.py"
 SLOW_FROM = 24 * 1024  # bytes of a stream from which on reading it byte by byte is left to the slow tests
 
-pytestmark = pytest.mark.skipif(not CHECKER.exists(), reason=f"the shared data is not there: {CHECKER}")
+pytestmark = pytest.mark.skipif(not CHECKER.exists(), reason=f"the shared data does not exist: {CHECKER}")
 
 
 def load() -> ModuleType | None:
@@ -99,7 +99,7 @@ def test_large_recorded_stream_byte_by_byte(entry: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry["file"])
-def test_a_recorded_stream_that_ends_in_order_runs_every_whole_call(entry: dict[str, Any]) -> None:
+def test_every_complete_call_of_a_recorded_stream_that_ends_in_order_is_executable(entry: dict[str, Any]) -> None:
     provider = check.provider_name(entry["wire"])
     needs(provider)
     turn = check.run(provider, [stream_of(entry)])
@@ -110,7 +110,7 @@ def test_a_recorded_stream_that_ends_in_order_runs_every_whole_call(entry: dict[
 
 
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry["file"])
-def test_the_wire_of_a_recorded_stream_is_detected_or_not_but_never_wrongly(entry: dict[str, Any]) -> None:
+def test_the_wire_of_a_recorded_stream_is_never_detected_wrongly(entry: dict[str, Any]) -> None:
     provider = check.provider_name(entry["wire"])
     needs(provider)
     found = providers.detect(stream_of(entry)[:512])

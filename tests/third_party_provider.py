@@ -1,8 +1,8 @@
-"""A third party's provider, as one would write it: a wire of its own, one room in one file.
+"""A third-party provider with its own wire, in one module.
 
-The wire, lines of JSON: ``{"by": model, "ref": id}``, ``{"say": text}``, ``{"think": text}``, ``{"use": name, "no": n,
-"as": id}``, ``{"more": text, "no": n}`` (a piece of the arguments), ``{"bye": why, "cost": [in, out]}``, ``{"oops":
-text}``.
+The wire is lines of JSON: ``{"by": model, "ref": id}``, ``{"say": text}``, ``{"think": text}``, ``{"use": name,
+"no": n, "as": id}``, ``{"more": text, "no": n}`` (a delta of the arguments), ``{"bye": why, "cost": [in, out]}``,
+``{"oops": text}``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streamkit.providers.provider import Provider, RenderedMessages, Sink, Trait
 
 
 class Parser:
-    """Chunks to what they say."""
+    """The parser of the wire."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink

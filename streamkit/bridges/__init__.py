@@ -1,1 +1,1 @@
-"""Bridges to other protocols and libraries, one a file; each is imported by name, and brings its extra with it."""
+"""Bridges to other protocols and libraries, one in each module. Each is imported by name and needs its extra."""

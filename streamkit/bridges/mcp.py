@@ -1,16 +1,16 @@
 """The tools of an MCP server as streamkit tools.
 
-``mcp_tools`` lists what a connected server offers, and each tool of the list calls the server. Connecting, the wire and
-the server's process are the ``mcp`` package's: nothing is opened or closed here. The tools run where the session runs,
-in its event loop, and for as long as it is open.
+``mcp_tools`` lists the tools of a connected server; each of them calls the server. The ``mcp`` package is responsible
+for the connection, the wire and the server's process: this module opens and closes nothing. The tools run in the event
+loop of the session, and only while it is open.
 
-A server that goes away makes errors of its calls. Where it does so over HTTP before it began to answer, the mcp package
+If the server disconnects, its calls become errors. If it does so over HTTP before the response began, the mcp package
 (2.3.0) instead cancels the block in which the connection was opened, with the run inside it, and that block raises.
 
-Needs mcp 2: only since then does a call that was given up reach the server as ``notifications/cancelled``; with 1.x the
-server goes on working for nobody (github.com/modelcontextprotocol/python-sdk/issues/2507; 1.30.0 read).
+mcp 2 is required. With 1.x a canceled call does not reach the server as ``notifications/cancelled``, and the server
+continues to work (github.com/modelcontextprotocol/python-sdk/issues/2507; checked with 1.30.0).
 
-It must not know of providers, nor of how calls are run beside each other.
+This module must not depend on providers or on the execution of calls.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["mcp_tools"]
 _Session: TypeAlias = "Client | ClientSession"
 _Block: TypeAlias = "TextBlock | ImageBlock | FileBlock"
 
-# A listing of more pages has no end: the mcp package itself gives up at 100 where it looks for one tool.
+# A longer listing is considered endless. The mcp package itself stops after 100 pages when it looks for one tool.
 _MAX_PAGES = 1000
 
 
@@ -53,7 +53,7 @@ async def mcp_tools(
     *,
     prefix: str = "",
     approval: ApprovalPolicy = "allow",
-    timeout: float | None = None,  # noqa: ASYNC109 - it is the tools', not this call's
+    timeout: float | None = None,  # noqa: ASYNC109 - of the tools, not of this call
     exclusive: bool = False,
     eager: bool = False,
     limit: int | None = None,
@@ -62,57 +62,60 @@ async def mcp_tools(
     describe: Describe | None = None,
     options: Mapping[str, ToolOptions] | Callable[[types.Tool], ToolOptions | None] | None = None,
 ) -> list[Tool]:
-    """The tools that an MCP server offers now, in its order.
+    """Return the tools that an MCP server has now, in the server's order.
 
-    The list is not kept up to date: where the server says ``tools/list_changed``, call this again, and give the next
-    run the new list. A run keeps the tools that it began with, as its model was told of them.
+    The list is not updated. If the server sends ``tools/list_changed``, call this function again and pass the new list
+    to the next run. A run keeps its first tools, because its model has their definitions.
 
-    A tool has the server's name behind the *prefix*. What providers refuse in a name (all but 64 of ``[a-zA-Z0-9_-]``)
-    becomes ``_``; where that makes two names one, or a name is too long, it ends in 8 digits of its hash. So a name
-    depends on nothing but the names that there are, and the call goes to the server's own. Arguments go to the server
-    as they are; only missing and surplus ones are refused here. Each progress notification is reported as
-    ``{"progress": float, "total": float, "message": str}``, the latter two where the server gave them.
+    A tool's name is the *prefix* and the server's name. Providers accept up to 64 characters of ``[a-zA-Z0-9_-]``;
+    others become ``_``. If that makes two names equal, or if a name is too long, it ends in 8 digits of its hash. A
+    name therefore depends only on the server's names; the call uses the server's own. Arguments are passed to the
+    server unchanged; only missing and surplus ones are rejected here. Each progress notification is reported as
+    ``{"progress": float, "total": float, "message": str}``, the latter two if the server sent them.
 
-    A tool's value is the server's text (str), its structured content (JSON data), None for an empty answer, or else a
-    list of ``TextBlock``, ``ImageBlock`` and ``FileBlock``: the content in its order, and the structured content behind
-    it as JSON text, unless one repeats the other. A link to a resource is text that names it; nothing is fetched. What
-    the server reports as an error, and the end of its connection, are the call's error.
+    A tool's value is the server's text (str), its structured content (JSON data), None for an empty result, or a list
+    of ``TextBlock``, ``ImageBlock`` and ``FileBlock``: the content in its order, then the structured content as JSON
+    text, unless one repeats the other. A link to a resource becomes text that names it; nothing is fetched. An error
+    that the server reports, and the end of its connection, are the call's error.
 
     Args:
-        session: a ``ClientSession`` that is initialized, or a ``Client`` that was entered. With a ``Client``, a server
-            that asks for input during a call is answered by its callbacks; a bare session's call fails.
-        prefix: goes before every name, to tell the tools of several servers apart.
-        approval: as of ``Tool``, for all of them; so are the next. No hint of the server's (``readOnlyHint``, ...)
-            changes any: the specification has them untrusted.
+        session: an initialized ``ClientSession``, or a ``Client`` that was entered. If the server asks for input during
+            a call, the callbacks of the ``Client`` respond; with a ``ClientSession`` the call fails.
+        prefix: the beginning of every name; it distinguishes the tools of several servers.
+        approval: as for ``Tool``, for all tools of the list, like the following. The server's hints
+            (``readOnlyHint``, ...) change none of them: they are untrusted according to the specification.
         timeout: seconds; None means the run's.
-        exclusive: no other call runs beside one of theirs.
-        eager: they may start before the turn has ended.
-        limit: how many calls of each may run at once.
-        conflicts_with: names of tools, as they are here, whose calls do not run beside theirs.
-        strict: the provider shall hold the model to the schemas, where it can.
-        describe: what a call of one is doing, in words.
-        options: other options for some tools, ``name`` and ``description`` among them: by the server's own name for a
-            tool, or a function that is given each ``mcp.types.Tool``. Where the server's hints are trusted:
+        exclusive: whether no other call may run at the same time.
+        eager: whether calls may start before the turn has ended.
+        limit: the number of calls of each tool that may run at once.
+        conflicts_with: names of tools, with the prefix, whose calls may not run at the same time.
+        strict: whether the provider shall enforce the schemas, if it can.
+        describe: returns a description of a call for people.
+        options: other options for some tools, including ``name`` and ``description``: a mapping by the server's name of
+            the tool, or a function of the ``mcp.types.Tool``. If you trust the server's hints:
             ``lambda tool: {"approval": "allow"} if tool.annotations and tool.annotations.read_only_hint else None``.
 
+    Returns:
+        One ``Tool`` for each tool of the server.
+
     Raises:
-        UsageError: there is no connected session, the prefix is not legal, *options* names a tool that there is not,
-            or an option makes no sense.
+        UsageError: the session is not connected, the prefix is not legal, *options* names an unknown tool, or an option
+            is invalid.
         StreamkitError: the server's listing does not end.
-        mcp.MCPError: the listing failed, as the server or the connection says.
+        mcp.MCPError: the server or the connection failed during the listing.
     """
-    _check(session, prefix)
-    listed = await _listed(session)
+    _check_arguments(session, prefix)
+    listed = await _list_tools(session)
     if isinstance(options, Mapping):
         unknown = [name for name in options if name not in listed]
-        if unknown:  # a misspelt name would leave a tool without the approval that it was to have
-            raise UsageError(f"options for {unknown!r}, which the server does not have; it has {list(listed)!r}")
+        if unknown:  # with a misspelt name, a tool would run without its approval
+            raise UsageError(f"options for unknown tools {unknown!r}; the server has {list(listed)!r}")
     names = _legal_names(prefix, listed)
-    made: list[Tool] = []
+    tools: list[Tool] = []
     for name, listing in listed.items():
-        chosen: ToolOptions = {
+        common: ToolOptions = {
             "name": names[name],
-            "description": _described(listing),
+            "description": _description(listing),
             "approval": approval,
             "timeout": timeout,
             "exclusive": exclusive,
@@ -123,13 +126,14 @@ async def mcp_tools(
             "describe": describe,
         }
         own = options.get(name) if isinstance(options, Mapping) else options(listing) if options is not None else None
-        made.append(_tool(session, listing, {**chosen, **(own or {})}))
-    return made
+        tools.append(_make_tool(session, listing, {**common, **(own or {})}))
+    return tools
 
 
-def _check(session: Any, prefix: str) -> None:
+def _check_arguments(session: Any, prefix: str) -> None:
+    """Raise UsageError for a session that is not connected or a prefix that is not legal."""
     if not isinstance(session, (Client, ClientSession)):
-        raise UsageError(f"mcp_tools takes a connected mcp.ClientSession or mcp.Client, not {session!r}")
+        raise UsageError(f"mcp_tools needs a connected mcp.ClientSession or mcp.Client, not {session!r}")
     if isinstance(session, Client):
         try:
             session = session.session
@@ -138,18 +142,18 @@ def _check(session: Any, prefix: str) -> None:
     if session.protocol_version is None:
         raise UsageError("the session is not initialized: await session.initialize() first")
     if not re.fullmatch(r"[a-zA-Z0-9_-]{0,32}", prefix):
-        raise UsageError(f"{prefix!r} cannot be a prefix: it is at most 32 letters, digits, _ and -")
+        raise UsageError(f"{prefix!r} is not a legal prefix: use at most 32 letters, digits, _ and -")
 
 
 # ---------------------------------------------------------------- listing
 
 
-async def _listed(session: _Session) -> dict[str, types.Tool]:
-    """All tools by the server's name for them, each once."""
-    found: dict[str, types.Tool] = {}
+async def _list_tools(session: _Session) -> dict[str, types.Tool]:
+    """Return all tools by the server's name for them, each once."""
+    listed: dict[str, types.Tool] = {}
     cursor: str | None = None
     seen: set[str | None] = set()
-    while cursor not in seen:  # no cursor is the end; one that comes again leads round in a circle
+    while cursor not in seen:  # None ends the list; a repeated cursor is a cycle
         seen.add(cursor)
         if len(seen) > _MAX_PAGES:
             raise StreamkitError(f"the MCP server's list of tools did not end within {_MAX_PAGES} pages")
@@ -158,37 +162,39 @@ async def _listed(session: _Session) -> dict[str, types.Tool]:
         except MCPError as error:
             if cursor is None and error.code == types.METHOD_NOT_FOUND:
                 break  # a server that has only prompts or resources
-            # An empty cursor is one, says the revision of 2026-07-28 (github.com/MCPJam/inspector/pull/4462), but older
-            # servers mean the end by it (github.com/langchain-ai/langchain-mcp-adapters/pull/250). Those begin again,
-            # or refuse it.
+            # An empty cursor is a cursor in the revision of 2026-07-28 (github.com/MCPJam/inspector/pull/4462), but the
+            # end of the list for older servers (github.com/langchain-ai/langchain-mcp-adapters/pull/250). Those start
+            # the list again, or reject the cursor.
             if cursor == "" and error.code == types.INVALID_PARAMS:
                 break
             raise
         for listing in page.tools:
-            found.setdefault(listing.name, listing)
+            listed.setdefault(listing.name, listing)
         cursor = page.next_cursor
-    return found
+    return listed
 
 
 async def _page(session: _Session, cursor: str | None) -> types.ListToolsResult:
-    if isinstance(session, Client):  # which would answer from its cache
+    """Request one page of the list."""
+    if isinstance(session, Client):  # by default it uses its cache
         return await session.list_tools(cursor=cursor, cache_mode="refresh")
     return await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
 
 
 def _legal_names(prefix: str, names: Collection[str]) -> dict[str, str]:
-    """A legal name for each of the server's, no two the same."""
-    wished = {name: re.sub(r"[^a-zA-Z0-9_-]", "_", prefix + name) for name in names}
-    times = Counter(wished.values())
+    """Return a legal and unique name for each of the server's names."""
+    candidates = {name: re.sub(r"[^a-zA-Z0-9_-]", "_", prefix + name) for name in names}
+    counts = Counter(candidates.values())
     return {
-        name: wish
-        if 0 < len(wish) <= 64 and (wish == prefix + name or times[wish] == 1)
-        else f"{wish[:55]}_{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-        for name, wish in wished.items()
+        name: candidate
+        if 0 < len(candidate) <= 64 and (candidate == prefix + name or counts[candidate] == 1)
+        else f"{candidate[:55]}_{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+        for name, candidate in candidates.items()
     }
 
 
-def _described(listing: types.Tool) -> str:
+def _description(listing: types.Tool) -> str:
+    """Return the description, or else the title."""
     title = listing.title or (listing.annotations.title if listing.annotations is not None else None)
     return listing.description or title or ""
 
@@ -196,90 +202,92 @@ def _described(listing: types.Tool) -> str:
 # ---------------------------------------------------------------- calling
 
 
-def _tool(session: _Session, listing: types.Tool, options: ToolOptions) -> Tool:
-    home = threading.get_ident()
+def _make_tool(session: _Session, listing: types.Tool, options: ToolOptions) -> Tool:
+    """Return a tool that calls the server."""
+    session_thread = threading.get_ident()
 
-    # The name of the context's parameter is one that no server has for an argument of its own.
+    # The parameter of the context has a name that no server uses for an argument.
     async def call(_streamkit_context: ToolContext | None = None, **arguments: Any) -> Any:
-        if threading.get_ident() != home:  # it would wait in vain, and on trio take the session down with it
-            raise UsageError("an MCP tool runs in the event loop of its session, and this is another thread's")
-        # Its name for the model: Tool.replace() may have given it another.
+        if threading.get_ident() != session_thread:  # it would wait for ever, and on trio end the session
+            raise UsageError("an MCP tool must run in the event loop of its session, not in another thread")
+        # The name that the model uses: Tool.replace() may have changed it.
         shown_name = tool.name if _streamkit_context is None else _streamkit_context.call.name
-        return await _called(session, listing.name, shown_name, arguments, _streamkit_context)
+        return await _call_server(session, listing.name, shown_name, arguments, _streamkit_context)
 
     tool = Tool(call, parameters=listing.input_schema, **options)
     return tool
 
 
-async def _called(
+async def _call_server(
     session: _Session, name: str, shown_name: str, arguments: dict[str, Any], context: ToolContext | None
 ) -> Any:
-    """One call on the server. Cancelling it tells the server so; the mcp package sees to that."""
+    """Call a tool of the server. If this is cancelled, the mcp package notifies the server."""
 
-    async def reported(progress: float, total: float | None, message: str | None) -> None:
-        report = {"progress": progress, "total": total, "message": message}
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        fields = {"progress": progress, "total": total, "message": message}
         if context is not None:
-            context.progress({word: value for word, value in report.items() if value is not None})
+            context.progress({field: value for field, value in fields.items() if value is not None})
 
     result: Any
     try:
         if isinstance(session, Client):
-            result = await session.call_tool(name, arguments, progress_callback=reported)
+            result = await session.call_tool(name, arguments, progress_callback=report)
         else:
-            result = await session.call_tool(name, arguments, progress_callback=reported, allow_input_required=True)
+            result = await session.call_tool(name, arguments, progress_callback=report, allow_input_required=True)
     except MCPError as error:
-        raise ToolFailed(_refused(shown_name, error)) from error
+        raise ToolFailed(_describe_error(shown_name, error)) from error
     except ValidationError as error:
         raise ToolFailed(
-            f"{shown_name} failed: what its MCP server answered is not valid ({_first(error)})."
+            f"{shown_name} failed: the response of its MCP server is not valid ({_first(error)})."
         ) from error
-    except RuntimeError as error:  # structured content that is not what the server's own schema says, among others
+    except RuntimeError as error:  # for example structured content that does not fit the server's own schema
         raise ToolFailed(f"{shown_name} failed: {_first_line(error)}") from error
     if not isinstance(result, types.CallToolResult):
-        raise ToolFailed(f"{shown_name} failed: its MCP server asks for input that nobody can give here.")
+        raise ToolFailed(f"{shown_name} failed: its MCP server asks for input, which is not available here.")
     if result.is_error:
-        raise ToolFailed(_said_as_error(result) or f"{shown_name} failed and did not say why.")
+        raise ToolFailed(_error_text(result) or f"{shown_name} failed without a reason.")
     return _value(result)
 
 
-def _refused(name: str, error: MCPError) -> str:
-    # -32000 alone says nothing: it is what many servers send for any fault of theirs.
+def _describe_error(name: str, error: MCPError) -> str:
+    """Return the message of a failed call."""
+    # The code CONNECTION_CLOSED (-32000) alone is not enough: many servers send it for any error.
     if error.code == types.CONNECTION_CLOSED and error.message == "Connection closed":
         return (
-            f"{name} gave no answer: the connection to its MCP server is closed. Whether the call had an effect is not "
-            f"known. Go on without {name}."
+            f"{name} failed: the connection to its MCP server is closed. Whether the call had an effect is not known. "
+            f"Continue without {name}."
         )
-    return f"{name} failed: {error.message or f'its MCP server answered with error {error.code}'}"
+    return f"{name} failed: {error.message or f'its MCP server reported error {error.code}'}"
 
 
-def _said_as_error(result: types.CallToolResult) -> str:
-    """What the server says went wrong, as text."""
+def _error_text(result: types.CallToolResult) -> str:
+    """Return the server's error as text."""
     blocks = [_block(item) for item in result.content]
-    said = [block.text for block in blocks if isinstance(block, TextBlock) and block.text.strip()]
-    if not said and result.structured_content is not None:
+    texts = [block.text for block in blocks if isinstance(block, TextBlock) and block.text.strip()]
+    if not texts and result.structured_content is not None:
         return _json(result.structured_content)
-    return "\n".join(said)
+    return "\n".join(texts)
 
 
 def _first(error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def _first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
 
 
-# ---------------------------------------------------------------- what an answer says
+# ---------------------------------------------------------------- results
 
 
 def _value(result: types.CallToolResult) -> Any:
-    """What the call gives to the model.
+    """Return the value of a call for the model.
 
-    Structured content is to be repeated as text, for clients that do not know it. But some servers have the answer in
-    the text and facts about it in the data (github.com/NousResearch/hermes-agent/pull/7118: a file's text, and its
-    path), others the answer in the data and its length in the text (github.com/anomalyco/opencode/issues/38923). So one
-    is left out only where it can be seen to repeat the other.
+    By the specification, servers repeat structured content as text, for clients that do not support it. But some have
+    the result in the text and facts about it in the data (github.com/NousResearch/hermes-agent/pull/7118: a file's
+    text, and its path), others the result in the data and its length in the text
+    (github.com/anomalyco/opencode/issues/38923). One is therefore left out only if it repeats the other.
     """
     data = result.structured_content
     blocks = [_block(item) for item in result.content]
@@ -295,22 +303,23 @@ def _value(result: types.CallToolResult) -> Any:
 
 
 def _repeats(texts: list[str], data: Any) -> bool:
-    """Whether texts are the data, as a whole or item by item.
+    """Return True if the texts are the data, complete or item by item.
 
-    Servers made with the mcp package have a function's value that is no object as ``{"result": value}`` in the data,
-    and as such in the texts.
+    If a function's value is not an object, servers made with the mcp package send ``{"result": value}`` in the data,
+    and the value itself in the texts.
     """
-    read = [_read(text) for text in texts]
+    parsed = [_parse(text) for text in texts]
     values = [data, data["result"]] if isinstance(data, dict) and data.keys() == {"result"} else [data]
     for value in values:
-        if read == [value] or texts == [value]:
+        if parsed == [value] or texts == [value]:
             return True
-        if isinstance(value, list) and value in (read, texts):
+        if isinstance(value, list) and value in (parsed, texts):
             return True
     return False
 
 
-def _read(text: str) -> Any:
+def _parse(text: str) -> Any:
+    """Return the value of a JSON text, or any other text unchanged."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -322,25 +331,26 @@ def _json(value: Any) -> str:
 
 
 def _block(item: types.ContentBlock) -> _Block:
+    """Convert a content block of MCP."""
     if isinstance(item, types.TextContent):
         return TextBlock(text=item.text)
     if isinstance(item, types.ResourceLink):
         kind = f" ({item.mime_type})" if item.mime_type else ""
         about = f"\n{item.description}" if item.description else ""
         text = f"{item.title or item.name}{kind}: {item.uri}{about}"
-        return TextBlock(text=text, metadata=_from(item.uri))
+        return TextBlock(text=text, metadata=_uri_metadata(item.uri))
     if isinstance(item, types.EmbeddedResource):
-        held = item.resource
-        if isinstance(held, types.TextResourceContents):
-            return TextBlock(text=held.text, metadata=_from(held.uri))
-        return _media(held.blob, held.mime_type, held.uri)
+        resource = item.resource
+        if isinstance(resource, types.TextResourceContents):
+            return TextBlock(text=resource.text, metadata=_uri_metadata(resource.uri))
+        return _media(resource.blob, resource.mime_type, resource.uri)
     return _media(item.data, item.mime_type)
 
 
 def _media(data: str, media_type: str | None, uri: str | None = None) -> _Block:
-    """An image or a file. Data that is no base64 would have every later request of the conversation refused."""
+    """Return an image or a file; text for data that is not base64, which providers reject in every later request."""
     data = "".join(data.split())  # some encoders wrap lines
-    metadata = _from(uri) if uri is not None else {}
+    metadata = _uri_metadata(uri) if uri is not None else {}
     if not _is_base64(data):
         return TextBlock(text=f"[{media_type or 'a file'} left out: its data is not base64]", metadata=metadata)
     if media_type is not None and re.fullmatch(r"image/[a-zA-Z0-9.+-]+", media_type):
@@ -356,11 +366,12 @@ def _is_base64(data: str) -> bool:
 
 
 def _file_name(uri: str | None) -> str | None:
+    """Return the last part of the path of a URI."""
     try:
         return PurePosixPath(unquote(urlsplit(uri or "").path)).name or None
-    except ValueError:  # "http://[": servers may write what they like
+    except ValueError:  # not a URL, such as "http://["
         return None
 
 
-def _from(uri: str) -> dict[str, Any]:
+def _uri_metadata(uri: str) -> dict[str, Any]:
     return {"mcp": {"uri": uri}}

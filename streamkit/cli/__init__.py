@@ -1,8 +1,8 @@
 """The command line: ``streamkit demo``, ``normalize``, ``convert`` and ``chat``. One command a file.
 
-A command is a module with ``configure`` (its arguments) and ``run`` (which returns the exit code): 0, 1 where what it
-did did not come out well, 2 where it was asked for something that cannot be done, 130 after Ctrl-C. What a command
-needs beyond the base install it imports when it runs, so that ``--help`` and ``normalize`` work without the extra.
+A command is a module with ``configure`` (its arguments) and ``run``, which returns the exit code: 0; 1 if the command
+failed; 2 if its arguments or input are wrong; 130 after Ctrl-C. A command imports what the base install does not have
+when it runs, so that ``--help`` and ``normalize`` work without the extra.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COMMANDS: dict[str, ModuleType] = {"demo": demo, "normalize": normalize, "conve
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit code."""
+    """Run the command line; return the exit code."""
     options = _parser().parse_args(argv)
     try:
         code: int = _COMMANDS[options.command].run(options)
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader of our output has seen enough (`| head`). What is still in the buffer must not raise at exit.
+        # The reader of the output has closed it (`| head`). What is still in the buffer must not raise at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except UsageError as error:
@@ -53,20 +53,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="streamkit",
         description="Streaming tool calls from any LLM provider.",
         formatter_class=_Help,
-        epilog=_wrapped("`streamkit COMMAND --help` says more. Begin with `streamkit demo`: no key, no network."),
+        epilog=_wrap(
+            "Run `streamkit COMMAND --help` for details. Start with `streamkit demo`: it needs no key and no network."
+        ),
     )
     parser.add_argument("--version", action="version", version=f"streamkit {_version()}")
     commands = parser.add_subparsers(title="commands", dest="command", required=True)
     for name, module in _COMMANDS.items():
-        said = module.__doc__ or ""
+        description = module.__doc__ or ""
         command = commands.add_parser(
             name,
-            help=said.splitlines()[0],
-            description=_wrapped(said),
+            help=description.splitlines()[0],
+            description=_wrap(description),
             formatter_class=_Help,
         )
         module.configure(command)
@@ -74,20 +77,21 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help with room for the names of commands and options beside what they do."""
+    """Help with a wide column for the names of commands and options."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28)
 
 
-def _wrapped(text: str) -> str:
-    """Paragraphs in lines that fit a terminal; indented ones stay as they are."""
+def _wrap(text: str) -> str:
+    """Wrap paragraphs to the width of the terminal; keep indented ones unchanged."""
     width = min(shutil.get_terminal_size().columns - 2, 100)
     paragraphs = text.strip().split("\n\n")
     return "\n\n".join(part if part.startswith(" ") else textwrap.fill(part, width) for part in paragraphs)
 
 
 def _version() -> str:
+    """Return the installed version."""
     try:
         return version("streamkit")
     except PackageNotFoundError:  # run from a checkout

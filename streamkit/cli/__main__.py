@@ -1,4 +1,4 @@
-"""``python -m streamkit.cli``."""
+"""The entry point of ``python -m streamkit.cli``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Ask whoever sits at the terminal whether a tool may run.
+"""A question to the user at the terminal: may this tool call run?
 
-At the terminal itself, as ``sudo`` asks: standard input may hold the prompt, and standard output goes where the answer
-is wanted. Nobody there is a no. It knows calls and a terminal; not runs, nor what else is written.
+The question is written to the terminal itself, like that of ``sudo``: standard input may contain the prompt, and
+standard output may be a file. Without a terminal the call is denied. This module must not depend on runs.
 """
 
 from __future__ import annotations
@@ -17,59 +17,60 @@ from streamkit.tools import Approval
 
 __all__ = ["QUESTION", "ask", "format_question"]
 
-#: How a question ends.
+#: The end of each question.
 QUESTION = "run it? [y/N, or say why not] "
 
 _TERMINAL = "/dev/tty"
 _YES = ("y", "yes")
 _NO = ("", "n", "no")
-_NOBODY = "nobody could be asked, since there is no terminal"
+_NO_TERMINAL = "there is no terminal at which to ask for approval"
 
 
 async def ask(call: ToolCall) -> Approval:
-    """Ask, and wait for a line. ``y`` and ``yes`` agree; any words but ``n`` and ``no`` are the reason for a no.
+    """Ask whether a call may run, and wait for a line.
 
-    Cancelled, it leaves a thread behind that waits for the line, and that ends with the program.
+    ``y`` and ``yes`` approve the call. Any other text denies it, and is the reason, except for ``n`` and ``no``.
+    If this is cancelled, the thread that waits for the line remains until the program ends.
     """
-    line = await WorkerThread(lambda: _answer(format_question(call))).result()
+    line = await WorkerThread(lambda: _read_reply(format_question(call))).result()
     if line is None:
-        return Approval(allow=False, reason=_NOBODY)
-    said = line.strip()
-    if said.lower() in _YES:
+        return Approval(allow=False, reason=_NO_TERMINAL)
+    reply = line.strip()
+    if reply.lower() in _YES:
         return Approval(allow=True)
-    return Approval(allow=False, reason=None if said.lower() in _NO else said.rstrip("."))
+    return Approval(allow=False, reason=None if reply.lower() in _NO else reply.rstrip("."))
 
 
 def format_question(call: ToolCall) -> str:
-    """What is asked: all of the arguments, since what is not shown cannot be agreed to.
+    """Return the question, with all arguments, since a user must see what they approve.
 
-    What no terminal shows as a letter (escape sequences, line ends, marks that turn the direction of writing) is
-    written as JSON escapes it: the model must not be able to draw another question than the one that is asked.
+    Characters that a terminal does not show as such (escape sequences, line ends, direction marks) are escaped as in
+    JSON: the model must not be able to draw another question than the real one.
     """
     text = json.dumps(call.arguments, ensure_ascii=False, default=str)
-    shown = "".join([letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text])
-    return f"? {call.name} {shown}\n  {QUESTION}"
+    escaped = "".join([letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text])
+    return f"? {call.name} {escaped}\n  {QUESTION}"
 
 
-def _answer(asked: str) -> str | None:
-    """One line of the terminal, None where there is none. It blocks.
+def _read_reply(question: str) -> str | None:
+    """Write the question and read one line; return None without a terminal. This function blocks.
 
-    By file descriptor, never by ``sys.stdin``: a thread that still reads there when the interpreter ends holds its
-    lock, and that is a fatal error (clustershell/clustershell#461).
+    It reads the file descriptor, never ``sys.stdin``: a thread that still reads ``sys.stdin`` when the interpreter ends
+    has its lock, which is a fatal error (clustershell/clustershell#461).
     """
     opened = None
     try:
         try:
-            reading = writing = opened = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY)
-        except (OSError, AttributeError):  # no terminal is the process's own; Windows has none of that name
+            input_fd = output_fd = opened = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY)
+        except (OSError, AttributeError):  # the process has no terminal; Windows has no such path and flag
             if sys.stdin is None or not sys.stdin.isatty():
                 return None
-            reading, writing = sys.stdin.fileno(), 2
-        _forget_what_was_typed(reading)
-        os.write(writing, asked.encode("utf-8", "backslashreplace"))
-        line = os.read(reading, 4096)
+            input_fd, output_fd = sys.stdin.fileno(), 2
+        _discard_typed_input(input_fd)
+        os.write(output_fd, question.encode("utf-8", "backslashreplace"))
+        line = os.read(input_fd, 4096)
         if not line.endswith(b"\n"):
-            os.write(writing, b"\n")  # Ctrl-D
+            os.write(output_fd, b"\n")  # Ctrl-D
     except (OSError, ValueError):
         return None
     finally:
@@ -78,8 +79,8 @@ def _answer(asked: str) -> str | None:
     return line.decode("utf-8", "replace")
 
 
-def _forget_what_was_typed(terminal: int) -> None:
-    """A line that was typed before the question was there does not answer it."""
+def _discard_typed_input(terminal: int) -> None:
+    """Discard the input from before the question, which is no reply to it."""
     with suppress(ImportError, OSError):  # no termios on Windows
         import termios
 

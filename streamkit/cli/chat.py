@@ -1,12 +1,12 @@
-"""Ask a real provider, with tools of your own.
+"""Send a prompt to a real provider, with your own tools.
 
-The answer goes to standard output as it comes, tools and warnings to standard error. The key is taken from the
+The response is written to standard output as it arrives, tools and warnings to standard error. The key is read from the
 provider's usual environment variable. For example:
 
   streamkit chat --provider anthropic --model claude-sonnet-4-5 --tool mytools:get_weather "Weather in Oslo?"
 
-where mytools.py is in this folder and get_weather is a function with type annotations and a docstring. Before a tool
-with approval="ask" runs, you are asked at the terminal.
+where mytools.py is in the current folder and get_weather is a function with type annotations and a docstring. Before a
+tool with approval="ask" runs, the command asks you at the terminal.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "run"]
 
-_SHOWN = 300  # characters of a tool's arguments or result that are shown
+_MAX_SHOWN = 300  # characters of a tool's arguments or result that are printed
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("--provider", required=True, metavar="NAME", help=", ".join(providers.names()))
+    parser.add_argument("--provider", required=True, metavar="NAME", help=f"one of {', '.join(providers.names())}")
     parser.add_argument("--model", required=True, metavar="MODEL", help="the provider's name of the model")
-    parser.add_argument("--base-url", metavar="URL", help="another address, as the provider's own SDK takes it")
+    parser.add_argument("--base-url", metavar="URL", help="another base URL, as the provider's own SDK takes it")
     parser.add_argument(
         "--tool",
         action="append",
         default=[],
         metavar="MODULE:FUNCTION",
-        help="a tool for the model: a typed function, or a streamkit Tool; may be given again",
+        help="a tool for the model: a typed function or a streamkit Tool; repeat it for more tools",
     )
-    parser.add_argument("--system", metavar="TEXT", help="an instruction to the model")
-    parser.add_argument("--max-tokens", type=_positive, metavar="N", help="the most tokens of an answer")
-    parser.add_argument("prompt", metavar="PROMPT", help="what to ask; - reads it from standard input")
+    parser.add_argument("--system", metavar="TEXT", help="the system prompt")
+    parser.add_argument("--max-tokens", type=_positive, metavar="N", help="the maximum number of tokens of a response")
+    parser.add_argument("prompt", metavar="PROMPT", help="the prompt; - reads it from standard input")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Hold the conversation; 1 where it did not end with an answer."""
+    """Run the conversation; return 1 if it did not end with a response."""
     import anyio
     import httpx
     from rich.console import Console
@@ -72,11 +72,11 @@ def run(options: argparse.Namespace) -> int:
     url = request_url(endpoint, options.model, options.base_url)
     key = find_key(endpoint)
     if key is None and endpoint.key_required and options.base_url is None:
-        raise UsageError(f"no key: set {' or '.join(endpoint.key_variables)}")
+        raise UsageError(f"there is no key: set the environment variable {' or '.join(endpoint.key_variables)}")
     tools = [_load(spec) for spec in options.tool]
     prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
     if not prompt.strip():
-        raise UsageError("the prompt is empty")
+        raise UsageError("the prompt is empty: pass a text, or - and a text on standard input")
     body = request_settings(endpoint, options.model, options.max_tokens)
     notes = Console(stderr=True, highlight=False)
     try:
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
             lambda: _converse(name, url, request_headers(endpoint, key), body, tools, prompt, options.system, notes)
         )
     except StreamInterrupted as error:
-        notes.print(f"streamkit chat: {_sentence(error, url)}", style="red", markup=False, soft_wrap=True)
+        notes.print(f"streamkit chat: {_describe_error(error, url)}", style="red", markup=False, soft_wrap=True)
     except httpx.HTTPError as error:
         notes.print(
             f"streamkit chat: {url}: {error or type(error).__name__}", style="red", markup=False, soft_wrap=True
@@ -102,6 +102,7 @@ async def _converse(
     system: str | None,
     notes: Console,
 ) -> int:
+    """Run the conversation and print it; return the exit code."""
     import anyio
     import httpx
 
@@ -110,167 +111,171 @@ async def _converse(
     from streamkit.history import Content
 
     history = [*([Content.system(system)] if system else []), Content.human(prompt)]
-    # A model may think for minutes before its first byte; who waits too long presses Ctrl-C.
+    # A model may think for minutes before the first byte; the user can press Ctrl-C.
     async with httpx.AsyncClient(timeout=httpx.Timeout(30.0, read=600.0), headers=headers) as http:
 
-        async def ask(context: Any) -> Any:
-            return http.stream("POST", url, json=_merged(settings, context.request))
+        async def create_new_stream(context: Any) -> Any:
+            return http.stream("POST", url, json=_merge(settings, context.request))
 
         printer = _Printer(notes, tools)
-        floor = anyio.Lock()  # who has it writes: nothing stands between a question and its answer
+        terminal = anyio.Lock()  # nothing may be printed between a question and its reply
 
         async def approve(call: ToolCall, _: Any) -> Approval:
-            async with floor:
+            async with terminal:
                 printer.end_line()
                 return await approval.ask(call)
 
-        conversation = run_loop(ask, provider=provider, tools=tools, history=history, approve=approve)
+        chat_run = run_loop(create_new_stream, provider=provider, tools=tools, history=history, approve=approve)
         try:
-            async with conversation:
-                async for event in conversation:
-                    async with floor:
+            async with chat_run:
+                async for event in chat_run:
+                    async with terminal:
                         printer.show(event)
         finally:
-            printer.close(conversation)
-    if conversation.ended != "answered":
-        why = {
-            "max_rounds": "the model still called tools in the last round that was allowed",
-            "length": "the answer was cut at its greatest length (--max-tokens)",
-            "filtered": "the provider's filter stopped the answer",
-            "refusal": "the model refused",
+            printer.close(chat_run)
+    if chat_run.ended != "answered":
+        reason = {
+            "max_rounds": "the model still called tools in the last allowed round",
+            "length": "the response was truncated at the maximum number of tokens; raise --max-tokens",
+            "filtered": "the provider's content filter stopped the response",
+            "refusal": "the model refused to respond",
             "breaker": "the model repeated calls that fail",
-        }.get(str(conversation.ended), str(conversation.ended))
-        notes.print(f"streamkit chat: {why}", style="red", markup=False, soft_wrap=True)
+        }.get(str(chat_run.ended), str(chat_run.ended))
+        notes.print(f"streamkit chat: {reason}", style="red", markup=False, soft_wrap=True)
         return 1
     return 0
 
 
 class _Printer:
-    """Text to standard output, all else to standard error, each line begun on a line of its own."""
+    """Prints text to standard output, all else to standard error, each message on its own line."""
 
     def __init__(self, notes: Console, tools: list[Tool]) -> None:
         from streamkit.execution.notifications import Notifier
 
         self._notes = notes
         self._notifier = Notifier(tools)
-        self._open = False  # text stands on the line and no newline behind it
-        self._thinking = False
-        self._asked: dict[str, str] = {}  # each call as the model wrote it, by its id
+        self._is_line_open = False  # the last text did not end with a newline
+        self._is_reasoning = False
+        self._call_texts: dict[str, str] = {}  # name and arguments text of each call, by its id
         self._running: set[str] = set()  # ids
 
     def show(self, event: Event) -> None:
+        """Print an event."""
         match event:
             case Text(text) | Refusal(text):
-                self._note_ends()
+                self._end_reasoning()
                 sys.stdout.write(text)
                 sys.stdout.flush()
-                self._open = not text.endswith("\n") if text else self._open
+                self._is_line_open = not text.endswith("\n") if text else self._is_line_open
             case Reasoning(text):
-                self.end_line(keep_thinking=True)
+                self.end_line(keep_reasoning=True)
                 self._notes.print(text, end="", style="dim italic", markup=False, soft_wrap=True)
-                self._thinking = True
+                self._is_reasoning = True
             case ToolCallStart(call):
                 self.end_line()
-                self._asked[call.id] = call.name + " "
+                self._call_texts[call.id] = call.name + " "
             case ToolCallDelta(call, arguments_delta):
-                self._asked[call.id] = self._call(call) + arguments_delta
+                self._call_texts[call.id] = self._call_text(call) + arguments_delta
             case ArgumentsRestated(call, arguments_text):
-                self._asked[call.id] = f"{call.name} {arguments_text}"
+                self._call_texts[call.id] = f"{call.name} {arguments_text}"
             case Warned(code, message):
                 self._note(f"warning: {code}: {message}", "yellow")
             case _:
                 pass
         for notification in self._notifier.handle(event):
-            self._tell(notification)
+            self._print_notification(notification)
 
-    def close(self, conversation: Run) -> None:
-        """The run was left, perhaps in the middle: say what became of the tools that ran."""
+    def close(self, run: Run) -> None:
+        """Print the outcome of the tools that were running when the run was closed."""
         from streamkit.history import ToolResponseBlock
 
         self.end_line()
-        blocks = [block for content in conversation.contents for block in content.blocks]
+        blocks = [block for content in run.contents for block in content.blocks]
         results = {block.call_id: block for block in blocks if isinstance(block, ToolResponseBlock)}
         lines = []
-        for left in self._notifier.close():
-            result, label = results.get(left.id), self._label(left)
-            if result is not None and result.status == "completed":  # it ended, and nobody had heard of it yet
+        for notification in self._notifier.close():
+            result, label = results.get(notification.id), self._label(notification)
+            if result is not None and result.status == "completed":  # its result was not yet reported
                 lines.append((f"= {label}: {_brief(result.result)}", "green"))
             elif result is not None:
                 lines.append((f"! {label}: {result.error}", "yellow"))
-            elif left.id in self._running:  # begun early, in an answer that is not in the history
-                lines.append(
-                    (f"! {label}: Canceled before it had finished; nothing is known of its effects.", "yellow")
-                )
+            elif notification.id in self._running:  # started early, in a response that is not in the history
+                lines.append((f"! {label}: Canceled before it finished; its effects are not known.", "yellow"))
         if lines and self._notes.is_terminal:
-            self._notes.print()  # the terminal's own ^C stands on the line
+            self._notes.print()  # the terminal has written ^C on the line
         for line, style in lines:
             self._note(line, style)
 
-    def _tell(self, told: ToolNotification) -> None:
-        label, result = self._label(told), told.result
-        if told.progress is not None:
-            self._note(f"~ {label}: {_brief(told.progress)}", "dim")
-        elif told.state == "running":
-            self._running.add(told.id)
+    def _print_notification(self, notification: ToolNotification) -> None:
+        """Print the start, progress or result of a call."""
+        label, result = self._label(notification), notification.result
+        if notification.progress is not None:
+            self._note(f"~ {label}: {_brief(notification.progress)}", "dim")
+        elif notification.state == "running":
+            self._running.add(notification.id)
             self._note(f"> {label}", "cyan")
         elif result is not None:
-            self._running.discard(told.id)
-            if told.state == "completed":
+            self._running.discard(notification.id)
+            if notification.state == "completed":
                 self._note(f"= {label}: {_brief(result.value)}", "green")
             else:
                 # The line names the tool already.
-                why = str(result.error).removeprefix(f"{told.name} failed with ")
-                self._note(f"! {label}: {why}", "yellow")
+                reason = str(result.error).removeprefix(f"{notification.name} failed with ")
+                self._note(f"! {label}: {reason}", "yellow")
 
-    def _label(self, told: ToolNotification) -> str:
-        return _brief(told.description or self._asked.get(told.id, f"{told.name} "))
+    def _label(self, notification: ToolNotification) -> str:
+        call_text = self._call_texts.get(notification.id, f"{notification.name} ")
+        return _brief(notification.description or call_text)
 
-    def _call(self, call: CallRef) -> str:
-        return self._asked.get(call.id, f"{call.name} ")
+    def _call_text(self, call: CallRef) -> str:
+        return self._call_texts.get(call.id, f"{call.name} ")
 
-    def end_line(self, *, keep_thinking: bool = False) -> None:
-        if not keep_thinking:
-            self._note_ends()
-        if self._open:
+    def end_line(self, *, keep_reasoning: bool = False) -> None:
+        """End the open line, so that the next text starts a new one."""
+        if not keep_reasoning:
+            self._end_reasoning()
+        if self._is_line_open:
             print(flush=True)
-            self._open = False
+            self._is_line_open = False
 
-    def _note_ends(self) -> None:
-        if self._thinking:
+    def _end_reasoning(self) -> None:
+        """End the line of reasoning, if one is open."""
+        if self._is_reasoning:
             self._notes.print()
-            self._thinking = False
+            self._is_reasoning = False
 
     def _note(self, line: str, style: str) -> None:
+        """Print a line to standard error."""
         self.end_line()
         self._notes.print(line, style=style, markup=False, soft_wrap=True)
 
 
 def _load(spec: str) -> Tool:
-    """The tool that ``module:function`` names; modules of the working directory are found too."""
+    """Return the tool that ``module:function`` names; the working directory is searched for modules too."""
     from streamkit.tools import to_tools
 
     module_name, _, attributes = spec.partition(":")
     if not module_name or not attributes:
-        raise UsageError(f"--tool takes module:function, not {spec!r}")
+        raise UsageError(f"--tool must be module:function, such as mytools:get_weather, not {spec!r}")
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        found: Any = importlib.import_module(module_name)
+        value: Any = importlib.import_module(module_name)
     except ImportError as error:
         raise UsageError(f"--tool {spec}: {error}") from None
     for attribute in attributes.split("."):
-        if not hasattr(found, attribute):
-            raise UsageError(f"--tool {spec}: there is no {attribute} in {module_name}")
-        found = getattr(found, attribute)
+        if not hasattr(value, attribute):
+            raise UsageError(f"--tool {spec}: the module {module_name} has no {attribute}")
+        value = getattr(value, attribute)
     try:
-        (made,) = to_tools([found]).values()
+        (loaded,) = to_tools([value]).values()
     except UsageError as error:
         raise UsageError(f"--tool {spec}: {error}") from None
-    return made
+    return loaded
 
 
-def _merged(settings: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
-    """The two as one body; objects under the same name are joined."""
+def _merge(settings: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
+    """Return the two as one body; objects under the same name are merged."""
     merged = dict(settings)
     for name, value in request.items():
         before = merged.get(name)
@@ -279,24 +284,27 @@ def _merged(settings: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]
 
 
 def _brief(value: Any) -> str:
+    """Return a value as one short line."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     text = " ".join(text.split())
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "..."
 
 
-def _sentence(error: StreamInterrupted, url: str) -> str:
-    said = error.error
-    text = f"{said.kind.replace('_', ' ')}: {said.message}"
-    if said.kind == "transport_error":
+def _describe_error(error: StreamInterrupted, url: str) -> str:
+    """Return the error as one line."""
+    stream_error = error.error
+    text = f"{stream_error.kind.replace('_', ' ')}: {stream_error.message}"
+    if stream_error.kind == "transport_error":
         text += f" ({url})"
-    if said.status is not None and str(said.status) not in text:
-        text += f" (HTTP status {said.status})"
-    if said.retry_after is not None:
-        text += f"; it asks to wait {said.retry_after:g} seconds"
+    if stream_error.status is not None and str(stream_error.status) not in text:
+        text += f" (HTTP status {stream_error.status})"
+    if stream_error.retry_after is not None:
+        text += f"; retry after {stream_error.retry_after:g} seconds"
     return text
 
 
 def _positive(text: str) -> int:
+    """Parse a positive integer."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a number from 1 is wanted, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
     return int(text)

@@ -1,8 +1,8 @@
-"""A conversation in one provider's form, in another's.
+"""Convert a conversation from one provider's format to another's.
 
-The file holds a thread as JSON: a list of the provider's messages, or the body of a request that has them. What is
-printed is what the conversation is in a request's body of the other provider; what had to be changed or left out for
-it goes to stderr, one sentence a line.
+The file contains a conversation as JSON: a list of the provider's messages, or the body of a request with them. The
+command prints the fields of the other provider's request body that the conversation decides. Changes and omissions are
+written to standard error, one sentence a line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streamkit.errors import UsageError
 __all__ = ["configure", "run"]
 
 _VERCEL = "vercel"
-_MESSAGES = ("messages", "contents", "input")  # by what names request bodies hold a thread
+_MESSAGES = ("messages", "contents", "input")  # the fields of request bodies with the messages
 _SYSTEM = ("system", "systemInstruction", "system_instruction", "instructions")
 _NOT_THE_CONVERSATION = ("stream", "stream_options")
 
@@ -27,53 +27,53 @@ _NOT_THE_CONVERSATION = ("stream", "stream_options")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     names = ", ".join([*providers.names(), _VERCEL])
-    parser.add_argument("file", metavar="FILE", help="a thread as JSON, or a request's body; - for stdin")
-    parser.add_argument("--from", dest="source", required=True, metavar="P", help=f"whose form it has: {names}")
-    parser.add_argument("--to", dest="target", required=True, metavar="P", help="whose form it shall have")
+    parser.add_argument("file", metavar="FILE", help="the messages or a request body, as JSON; - for standard input")
+    parser.add_argument("--from", dest="source", required=True, metavar="P", help=f"the format of the file: {names}")
+    parser.add_argument("--to", dest="target", required=True, metavar="P", help="the format to convert to")
     parser.add_argument(
         "--unsupported",
         choices=("raise", "text", "drop"),
         default="raise",
-        help="what becomes of images and files that the target cannot carry (default: raise, exit code 2)",
+        help="images and files that the target does not support: fail (default, exit code 2), describe or leave out",
     )
     parser.add_argument(
-        "--version", type=int, choices=(4, 5), default=5, help=f"of the messages of {_VERCEL} (default: 5)"
+        "--version", type=int, choices=(4, 5), default=5, help=f"the version of the {_VERCEL} messages (default: 5)"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Convert the thread; 2 where there is none in the file, or the target cannot carry it."""
-    messages, system = _thread(options.file)
+    """Convert the conversation; return 2 if the file has none, or the target does not support it."""
+    messages, system = _read_messages(options.file)
     contents = providers.parse_messages(messages, options.source, system=system)
     changes: list[str] = []
-    made: Any
+    converted: Any
     if options.target == _VERCEL:
         from streamkit.history import convert_to_vercel_messages, repair
 
         repaired = repair(contents)
         changes = repaired.changes
-        made = convert_to_vercel_messages(repaired.contents, version=options.version)
+        converted = convert_to_vercel_messages(repaired.contents, version=options.version)
     else:
         providers.render(contents, options.target, unsupported=options.unsupported, changes=changes)
         body = providers.render_request(contents, options.target, unsupported=options.unsupported)
-        made = {name: value for name, value in body.items() if name not in _NOT_THE_CONVERSATION}
-    print(json.dumps(made, ensure_ascii=False, indent=2))
+        converted = {name: value for name, value in body.items() if name not in _NOT_THE_CONVERSATION}
+    print(json.dumps(converted, ensure_ascii=False, indent=2))
     for change in changes:
         print(change, file=sys.stderr)
     return 0
 
 
-def _thread(name: str) -> tuple[list[dict[str, Any]], Any]:
-    """The messages in a file, and the system text that stands beside them."""
+def _read_messages(name: str) -> tuple[list[dict[str, Any]], Any]:
+    """Return the messages in a file, and the system text of the request body."""
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-        held = json.loads(text)
+        document = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{name} cannot be read as JSON: {error}") from None
+        raise UsageError(f"{name}: the file cannot be read as JSON: {error}") from None
     system = None
-    if isinstance(held, dict):
-        system = next((held[field] for field in _SYSTEM if field in held), None)
-        held = next((held[field] for field in _MESSAGES if field in held), held)
-    if not isinstance(held, list):
-        raise UsageError(f"{name} holds no thread: neither a list of messages nor a request's body with one")
-    return held, system
+    if isinstance(document, dict):
+        system = next((document[field] for field in _SYSTEM if field in document), None)
+        document = next((document[field] for field in _MESSAGES if field in document), document)
+    if not isinstance(document, list):
+        raise UsageError(f"{name}: the file must contain a list of messages, or a request body with one")
+    return document, system

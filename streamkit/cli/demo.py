@@ -1,189 +1,404 @@
-"""See one conversation on every wire, with no key and no network.
+"""Run one conversation on every wire, without a key and without a network.
 
-An embedded server speaks each provider's own format over real HTTP on this machine: the model calls two tools at once,
-one of them fails, it calls that one again, and answers. Streamkit reads each stream, runs the tools and continues the
-thread in the provider's format. The table shows whether the same came of it on each wire.
+An embedded server on this machine sends each provider's own format over HTTP. The model calls two tools at once, one of
+them fails, and the model calls it again before it responds. Streamkit reads each stream, runs the tools and continues
+the conversation in the provider's format. The table shows that calls, results and text are the same on each wire.
 
-Then one answer with three calls is read twice, with tools that may begin before it is over and without. On a terminal
-the seconds of both are measured; elsewhere the demo is quick, and the order of things shows the gain.
+Then one response with three calls is read twice: with tools that may start before the response is complete
+(eager=True), and without. On a terminal the seconds of both are measured. Elsewhere nothing is timed, and the order of
+events shows the difference.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from streamkit import providers
-from streamkit.cli import eager
-from streamkit.cli.comparison import DemoResult, counted, print_block, print_table, print_verdict, shape
 from streamkit.cli.connection import request_settings, request_url
-from streamkit.cli.tape import cut_into_frames, record_bytes
+from streamkit.framing import framer_for
 from streamkit.turn import Turn
 
 if TYPE_CHECKING:
-    import httpx
     from rich.console import Console
 
+    from streamkit.events import Event
     from streamkit.testing import Server
 
 __all__ = ["configure", "run"]
 
+_CHAT_EXAMPLES = ("azure_openai", "openai_chat", "openai_compatible")  # of the many providers with Chat Completions
+_EAGER_WIRES = ("anthropic", "openai_chat")  # blocks with an end; a call that ends when the next one starts
+_DELTA_SIZE, _DELAY = 6, 0.02  # characters, seconds: about 75 tokens a second
+_LOOP_TURNS = 10  # of the event loop between two frames when nothing is timed; two are enough for a tool without I/O
+
 _QUESTION = "Is it warmer in Oslo or in Bergen?"
-_ANSWER = "Bergen: 9 degrees and rain. Oslo has 4 degrees and snow."
+_RESPONSE = "Bergen: 9 degrees and rain. Oslo has 4 degrees and snow."
 _WEATHER = {"Oslo": "4 degrees, snow", "Bergen": "9 degrees, rain"}
+_FAILURE = "get_weather failed with TimeoutError: the station is silent."
 _CALLS = [("get_weather", {"city": city}) for city in ("Oslo", "Bergen", "Bergen")]
-_SHOWN = ("azure_openai", "openai_chat", "openai_compatible")  # of the many that speak Chat Completions
-_SILENT = "the station is silent"
+_RESULTS = [("completed", _WEATHER["Oslo"]), ("error", _FAILURE), ("completed", _WEATHER["Bergen"])]
+# The letter is so long that, on a terminal, both cities are read before the response is complete.
+_EAGER_CALLS = [*_CALLS[:2], ("send_message", {"to": "Ida", "text": "I come on Friday at eight. Yours, Jo. " * 8})]
+_RESPONSE_COMPLETE = "response complete"
+_SECONDS = {"Oslo": 0.9, "Bergen": 0.5, "message": 0.2}  # the time that each call takes on a terminal
+
+
+@dataclass(slots=True)
+class DemoResult:
+    """The outcome of one conversation with one provider.
+
+    Attributes:
+        provider: the provider's name.
+        events: the number of events of the run.
+        calls: name and arguments of each call, in order.
+        results: status of each call, and its value or error.
+        ids: canonical id of each call.
+        text: the last response's text.
+        messages: the conversation in the provider's format.
+        responses: the bytes of each response.
+        moments: what happened in an eager run, in this order, with the seconds since the request.
+        problem: a sentence on the error, or None.
+    """
+
+    provider: str
+    events: int = 0
+    calls: list[tuple[str, Any]] = field(default_factory=list)
+    results: list[tuple[str, Any]] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    text: str = ""
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    responses: list[bytes] = field(default_factory=list)
+    moments: dict[str, float] = field(default_factory=dict)
+    problem: str | None = None
+
+    def differences(self) -> Iterator[str]:
+        """Return the differences from the script, one sentence each."""
+        actual = {"calls": self.calls, "results": self.results, "text": self.text}
+        for title, value in {"calls": _CALLS, "results": _RESULTS, "text": _RESPONSE}.items():
+            if actual[title] != value and not self.problem:
+                yield f"{self.provider} differs: {title}: {actual[title]!r}, not {value!r}"
+        if len(set(self.ids)) != len(self.calls):
+            yield f"{self.provider} differs: the canonical ids are not unique: {', '.join(self.ids)}"
+        if self.problem:
+            yield f"{self.provider} differs: {self.problem}"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("--provider", metavar="NAME", help=f"this wire alone: {', '.join(providers.names())}")
+    parser.add_argument("--provider", metavar="NAME", help=f"only this provider: {', '.join(providers.names())}")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Hold the conversation on each wire; 1 where they differ."""
+    """Run the demo; return 1 if two wires or two runs differ."""
     import anyio
     from rich.console import Console
 
-    names = [providers.get(options.provider).name] if options.provider else _wires()
+    names = [providers.get(options.provider).name] if options.provider else list_wires()
     console = Console(highlight=False)
-    return anyio.run(lambda: _demo(names, console))
+    # FORCE_COLOR, which CI sets, makes rich report a terminal for a file too.
+    is_live = console.is_terminal and not console.is_dumb_terminal and console.file.isatty()
+    differences = anyio.run(_compare_wires, names, console, is_live)
+    eager_differences = anyio.run(_compare_eager, names if options.provider else _EAGER_WIRES, console, is_live)
+    return 1 if differences or eager_differences else 0
 
 
-def _wires() -> list[str]:
-    """One provider of each wire, and the dialects that are asked for most."""
-    families: dict[tuple[type, str], list[str]] = {}
+def list_wires() -> list[str]:
+    """Return one provider for each wire, and the most common ones of Chat Completions."""
+    by_wire: dict[tuple[str, str], list[str]] = {}
     for name in providers.names():
-        provider = providers.get(name)
-        families.setdefault((type(provider), provider.traits.framing), []).append(name)
-    return [name for family in families.values() for name in [n for n in family if n in _SHOWN] or family[:1]]
-
-
-async def _demo(names: list[str], console: Console) -> int:
-    import httpx
-
-    from streamkit.testing import Call, Reply, serve
-
-    script = [
-        Reply("I ask both weather stations. ", *(Call(name, arguments) for name, arguments in _CALLS[:2])),
-        Reply("Bergen did not answer; I ask there again. ", Call(*_CALLS[2])),
-        Reply(_ANSWER),
-    ]
-    # Not rich's word alone: colours may be forced for a file (FORCE_COLOR, as CI sets it), a moving picture may not.
-    live = console.is_terminal and not console.is_dumb_terminal and console.file.isatty()
-    # For people to follow; all wires in some ten seconds, however many there are.
-    speed = min(1.0, 4 / len(names)) if live else 0.0
-    async with serve(script, delta_size=6, delay=0.02 * speed) as server:
-        console.print(
-            f"One scripted conversation over real HTTP on {server.url}, on {counted(len(names), 'wire')}.",
-            soft_wrap=not live,
-        )
-        # Proxies are for the world outside; this stays on the machine.
-        async with httpx.AsyncClient(timeout=30.0, trust_env=False) as http:
-            outcomes = [await _converse(name, server, http, console, live=live, speed=speed) for name in names]
-    print_table(outcomes, console)
-    code = print_verdict(outcomes, _expected(outcomes[0]), console)
-    return await eager.show(names if len(names) == 1 else eager.WIRES, console, live=live) or code
-
-
-def _expected(first: DemoResult) -> DemoResult:
-    """What the script says must come of it. How the failure is worded is the same everywhere, whatever it is."""
-    failures = [why for status, why in first.results if status == "error" and _SILENT in why]
-    results = [("completed", _WEATHER["Oslo"]), ("error", failures[0] if failures else _SILENT)]
-    return DemoResult("", calls=_CALLS, results=[*results, ("completed", _WEATHER["Bergen"])], answer=_ANSWER)
+        by_wire.setdefault((providers.get(name).package, providers.get(name).traits.framing), []).append(name)
+    return [name for names in by_wire.values() for name in [n for n in names if n in _CHAT_EXAMPLES] or names[:1]]
 
 
 async def _converse(
-    name: str, server: Server, http: httpx.AsyncClient, console: Console, *, live: bool, speed: float
-) -> DemoResult:
-    import anyio
+    result: DemoResult, server: Server, tools: Sequence[Any], show: Callable[[Event], None], *, by_frame: bool = False
+) -> None:
+    """Run the conversation over HTTP and record it in *result*; with *by_frame*, let tools run between two frames."""
+    import anyio.lowlevel
     import httpx
-    from rich.live import Live
 
-    from streamkit.cli.scene import ConversationView
     from streamkit.errors import StreamkitError
     from streamkit.events import RoundFinished
     from streamkit.execution import run_loop
     from streamkit.history import Content
 
-    asked = 0
+    endpoint = providers.get(result.provider).traits.endpoint
+    url = request_url(endpoint, "demo", server.base_url(result.provider))
+
+    async def read_response(context: Any) -> AsyncIterator[bytes]:
+        result.responses.append(b"")
+        async with http.stream("POST", url, json={**request_settings(endpoint, "demo"), **context.request}) as response:
+            async for data in response.aiter_bytes():
+                result.responses[-1] += data
+                if not by_frame:
+                    yield data
+        for frame in _split_frames(result.provider, result.responses[-1]) if by_frame else ():
+            yield frame
+            for _ in range(_LOOP_TURNS):
+                await anyio.lowlevel.checkpoint()
+
+    history = [Content.human(_QUESTION)]
+    try:
+        async with (
+            httpx.AsyncClient(timeout=30.0, trust_env=False) as http,  # no proxy: the server is on this machine
+            run_loop(read_response, provider=result.provider, tools=tools, history=history, run_key="demo") as run,
+        ):
+            async for event in run:
+                result.events += 1
+                if isinstance(event, RoundFinished) and event.update is not None:
+                    for outcome in event.update.results:
+                        result.calls.append((outcome.call.name, outcome.call.arguments))
+                        result.results.append((outcome.status, outcome.value or outcome.error))
+                        result.ids.append(outcome.call.id)
+                show(event)
+        result.text, result.messages = run.text, run.thread
+    except (StreamkitError, httpx.HTTPError) as error:
+        result.problem = f"{type(error).__name__}: {error}"
+
+
+def _split_frames(provider: str, data: bytes) -> list[bytes]:
+    """Split the bytes of a response at the ends of its frames."""
+    framer = framer_for(providers.get(provider).traits.framing)
+    ends = [end for end in range(1, len(data)) if framer.feed(data[end - 1 : end])]
+    return [data[start:end] for start, end in zip([0, *ends], [*ends, len(data)], strict=True) if data]
+
+
+# ---------------------------------------------------------------- one conversation on every wire
+
+
+async def _compare_wires(names: Sequence[str], console: Console, is_live: bool) -> list[str]:
+    """Run the scripted conversation with each provider; return every difference from the script."""
+    import anyio
+
+    from streamkit.testing import Call, Reply, serve
+
+    script = [
+        Reply("I ask both weather stations.", *(Call(*call) for call in _CALLS[:2])),
+        Reply("Bergen did not answer; I ask there again.", Call(*_CALLS[2])),
+        Reply(_RESPONSE),
+    ]
+    speed = min(1.0, 4 / len(names)) if is_live else 0.0  # about ten seconds, however many wires there are
+    results = [DemoResult(name) for name in names]
+    cities: list[str] = []
 
     async def get_weather(city: str) -> str:
-        """The weather in a city, now."""
-        nonlocal asked
-        first, asked = city == "Bergen" and not asked, asked + (city == "Bergen")
-        await anyio.sleep((0.5 if city == "Bergen" else 0.9) * speed)
-        if first:
-            raise TimeoutError(_SILENT)
+        """Return the current weather in a city."""
+        cities.append(city)
+        await anyio.sleep(_SECONDS[city] * speed)
+        if city == "Bergen" and cities.count(city) == 1:
+            raise TimeoutError("the station is silent")
         return _WEATHER[city]
 
-    endpoint = providers.get(name).traits.endpoint
-    url = request_url(endpoint, "demo", server.base_url(name))
-    outcome, tapes, scene = DemoResult(name), list[list[bytes]](), ConversationView(_QUESTION)
+    async with serve(script, delta_size=_DELTA_SIZE, delay=_DELAY * speed) as server:
+        console.print(f"One scripted conversation over HTTP on {server.url}: {len(names)} wire(s).")
+        for result in results:
+            url = request_url(
+                providers.get(result.provider).traits.endpoint, "demo", server.base_url(result.provider)
+            ).partition("?")[0]
+            console.print(f"\n[bold]{result.provider}[/bold]  [dim]POST {url.removeprefix(server.url)}[/dim]")
+            view = ConversationView(console)
+            view.print_line("you", _QUESTION)
+            cities.clear()
+            await _converse(result, server, [get_weather], view.show)
+            view.end_line()
+    _print_table(results, console)
+    differences = [line for result in results for line in result.differences()]
+    where = f"the same on each of the {len(names)} wires" if len(names) > 1 else f"as scripted on {names[0]}"
+    _print_verdict(differences, f"Calls, results and text are {where}.", console)
+    return differences
+
+
+class ConversationView:
+    """A run printed as it arrives: one line for each text and for each call with its result."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._is_line_open = False
+
+    def show(self, event: Event) -> None:
+        """Print an event."""
+        from streamkit import events
+
+        match event:
+            case events.Text(text):
+                if not self._is_line_open:
+                    self._console.print("  model ", style="dim", end="")
+                self._is_line_open = True
+                self._console.print(text, end="", markup=False, soft_wrap=True)
+            case events.ToolCompleted(call, result) | events.ToolError(call, result):
+                outcome = f"= {result.value}" if result.error is None else f"! {result.error}"
+                outcome = outcome.replace(f"{call.name} failed with ", "")  # the line names the tool already
+                arguments = json.dumps(result.call.arguments)
+                self.print_line(
+                    "tool", f"{call.name} {arguments} {outcome}", "green" if result.error is None else "red"
+                )
+            case events.Warned(code, message):
+                self.print_line("warning", f"{code}: {message}", "yellow")
+            case events.Failed(error):
+                self.print_line("error", f"{error.kind}: {error.message}", "red")
+
+    def print_line(self, speaker: str, text: str, style: str = "") -> None:
+        """Print a complete line."""
+        self.end_line()
+        self._console.print(f"{speaker:>7} ", style="dim", end="")
+        self._console.print(text, style=style, markup=False, soft_wrap=True)
+
+    def end_line(self) -> None:
+        """End a line of text that is still open."""
+        if self._is_line_open:
+            self._console.print()
+        self._is_line_open = False
+
+
+def _print_table(results: Sequence[DemoResult], console: Console) -> None:
+    """Print the figures, ids and messages of each wire."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for title in ("wire", "chunks", "events", "us/chunk", "canonical ids", "messages"):
+        is_figure = title in ("chunks", "events", "us/chunk")
+        table.add_column(title, justify="right" if is_figure else "left", overflow="fold", no_wrap=title != "messages")
+    for result in results:
+        chunks, microseconds = _measure(result)
+        roles = [str(message.get("role") or message.get("type")) for message in result.messages]
+        ids = [f"{call_id[:14]}.." for call_id in result.ids]
+        figures = (str(chunks), str(result.events), f"{microseconds:.1f}")
+        table.add_row(result.provider, *figures, "\n".join(ids), " ".join(roles))
     console.print()
-    path = url.removeprefix(server.url).partition("?")[0]
+    console.print(table)
     console.print(
-        f"[bold]{name}[/bold]  [dim]POST {path}[/dim]",
-        no_wrap=True,
-        overflow="ellipsis" if live else "ignore",
-        crop=live,
+        "\n[dim]A chunk is one frame of the wire. Its time is the CPU time of Turn.feed, from bytes to events and "
+        "calls: the median of 30 replays of the recorded bytes.[/dim]"
     )
-    screen = Live(scene, console=console, refresh_per_second=20) if live else None
-
-    async def ask(context: Any) -> AsyncIterator[bytes]:
-        tapes.append([])
-        body = {**request_settings(endpoint, "demo"), **context.request}
-        return record_bytes(http.stream("POST", url, json=body), tapes[-1])
-
-    if screen:
-        screen.start()
-    try:
-        async with run_loop(
-            ask, provider=name, tools=[get_weather], history=[Content.human(_QUESTION)], run_key="demo"
-        ) as conversation:
-            async for event in conversation:
-                outcome.events += 1
-                scene.show(event)
-                if isinstance(event, RoundFinished) and event.update is not None:
-                    for result in event.update.results:
-                        outcome.calls.append((result.call.name, result.call.arguments))
-                        outcome.results.append((result.status, result.value or result.error))
-                        outcome.ids.append(result.call.id)
-        outcome.answer = conversation.text
-        outcome.thread = shape(conversation.thread)
-    except (StreamkitError, httpx.HTTPError) as error:
-        outcome.problem = f"{type(error).__name__}: {error}"
-    finally:
-        if screen:
-            screen.stop()
-        else:
-            print_block(console, scene)
-    _replay(outcome, tapes)
-    return outcome
 
 
-def _replay(outcome: DemoResult, tapes: list[list[bytes]], repeats: int = 30) -> None:
-    """Feed what came over the network again, a frame a feed, to count the chunks and to measure what one costs."""
-    rounds = [list(cut_into_frames(outcome.provider, b"".join(tape))) for tape in tapes]
-    outcome.chunks = sum(map(len, rounds))
-    if not outcome.chunks:
-        return
-    costs = []
+def _measure(result: DemoResult, repeats: int = 30) -> tuple[int, float]:
+    """Replay the responses frame by frame; return the number of chunks and the microseconds of CPU time for each."""
+    rounds = [_split_frames(result.provider, data) for data in result.responses]
+    costs, chunks = [], sum(map(len, rounds))
     for _ in range(repeats):
         spent, ids = 0, []
         for number, frames in enumerate(rounds):
-            turn = Turn(outcome.provider, turn_key=f"demo:{number}")
+            turn = Turn(result.provider, turn_key=f"demo:{number}")
             start = time.thread_time_ns()
             for frame in frames:
                 turn.feed(frame)
             spent += time.thread_time_ns() - start
             turn.close()
             ids += [call.id for call in turn.calls]
-        costs.append(spent / outcome.chunks)
-    outcome.nanoseconds = statistics.median(costs)
-    if not outcome.problem and ids != outcome.ids:
-        outcome.problem = f"the same bytes gave other ids when they were read again: {ids}, not {outcome.ids}"
+        costs.append(spent / max(1, chunks) / 1000)
+        if ids != result.ids and not result.problem:
+            result.problem = f"the same bytes gave other ids when they were read again: {ids}, not {result.ids}"
+    return chunks, statistics.median(costs)
+
+
+def _print_verdict(differences: Sequence[str], success: str, console: Console) -> None:
+    """Print the differences, or the sentence that there are none."""
+    for line in differences:
+        console.print(line, style="red", markup=False)
+    if not differences:
+        console.print(success, style="green")
+
+
+# ---------------------------------------------------------------- eager start
+
+
+async def _compare_eager(names: Sequence[str], console: Console, is_live: bool) -> list[str]:
+    """Read one response with eager start and without; return errors of the two runs and their differences."""
+    import anyio
+
+    from streamkit.testing import Call, Reply, serve
+
+    console.print(
+        "\n[bold]Eager start:[/bold] get_weather only reads. With eager=True it starts as soon as its call is "
+        "complete, while the response still arrives. send_message starts after the response is complete. Each line "
+        "shows when the calls for Oslo, Bergen and the message start."
+    )
+    script = [Reply("I look it up, and write to Ida.", *(Call(*call) for call in _EAGER_CALLS)), Reply(_RESPONSE)]
+    delay = _DELAY if is_live else 0.0
+    differences: list[str] = []
+    for name in names:
+        console.print(f"\n[bold]{name}[/bold]")
+        without, eager = DemoResult(name), DemoResult(name)
+        async with (
+            # Two servers, so that both runs get the same ids. They run at the same time, under the same load.
+            serve(script, delta_size=_DELTA_SIZE, delay=delay) as server,
+            serve(script, delta_size=_DELTA_SIZE, delay=delay) as other,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(_run_eagerly, without, server, False, is_live)
+            tasks.start_soon(_run_eagerly, eager, other, True, is_live)
+        for result, title in ((without, "eager=False"), (eager, "eager=True")):
+            moments = [f"{label} {seconds:.2f} s" if is_live else label for label, seconds in result.moments.items()]
+            console.print(f"  {title:<11}  {', '.join(moments)}", soft_wrap=True)
+            if result.problem:
+                differences.append(f"{name}, {title}: {result.problem}")
+        if not differences:
+            differences += _eager_differences(without, eager)
+        if not differences and not _early_calls(eager):
+            console.print(f"{name} does not report the end of a call before the finish, so no call can start early.")
+    console.print()
+    _print_verdict(differences, "With eager=True and without, calls, results and messages are equal.", console)
+    return differences
+
+
+async def _run_eagerly(result: DemoResult, server: Server, is_eager: bool, is_live: bool) -> None:
+    """Run the conversation with three calls, and record the start of each call and the end of the response."""
+    import anyio
+
+    from streamkit.events import Finished, RoundFinished
+    from streamkit.tools import tool
+
+    start = time.monotonic()
+
+    def record(label: str) -> None:
+        result.moments.setdefault(label, time.monotonic() - start)
+
+    def show(event: Event) -> None:
+        if isinstance(event, Finished):
+            record(_RESPONSE_COMPLETE)
+        elif isinstance(event, RoundFinished) and event.update is not None:
+            record("results complete")
+
+    @tool(eager=is_eager)
+    async def get_weather(city: str) -> str:
+        """Return the current weather in a city."""
+        record(city)
+        await anyio.sleep(_SECONDS[city] if is_live else 0.0)
+        return _WEATHER[city]
+
+    @tool
+    async def send_message(to: str, text: str) -> str:
+        """Send a message to a person."""
+        record("message")
+        await anyio.sleep(_SECONDS["message"] if is_live else 0.0)
+        return f"{len(text)} characters were sent to {to}"
+
+    await _converse(result, server, [get_weather, send_message], show, by_frame=not is_live)
+
+
+def _early_calls(result: DemoResult) -> list[str]:
+    """Return the calls that started before the response was complete."""
+    order = list(result.moments)
+    return order[: order.index(_RESPONSE_COMPLETE)]
+
+
+def _eager_differences(without: DemoResult, eager: DemoResult) -> Iterator[str]:
+    """Return each call that started too early or too late, and each difference between the two runs."""
+    name = without.provider
+    for label in _early_calls(without):
+        yield f"{name}: the call {label} started before the response was complete, without eager=True."
+    if "message" in _early_calls(eager):
+        yield f"{name}: the call message started before the response was complete, which its tool does not allow."
+    if name in _EAGER_WIRES and not _early_calls(eager):
+        yield f"{name}: no call started before the response was complete, with eager=True."
+    for title in ("calls", "results", "ids", "text", "messages"):
+        value, eager_value = getattr(without, title), getattr(eager, title)
+        if value != eager_value:
+            yield f"{name}: {title} with eager=True: {eager_value!r}, without: {value!r}"

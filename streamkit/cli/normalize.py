@@ -1,12 +1,14 @@
-"""Read recorded streams of any provider and print what they say.
+"""Read recorded streams of any provider and print their turns.
 
-One JSON object a file (text, reasoning, calls, finish, usage, error, warnings), or with --events one event a line. The
-provider's wire is recognised from the first bytes. A folder is walked; - reads standard input as it comes.
+The output is one JSON object for each file (text, reasoning, calls, finish, usage, error, warnings), or with --events
+one event a line. The provider is detected from the first bytes. For a folder, all its files are read; - reads standard
+input as it arrives.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -21,12 +23,12 @@ from streamkit.turn import Turn
 
 __all__ = ["configure", "run"]
 
-_READ = 65536  # bytes at once
-_HEAD = 4096  # bytes after which a wire that is not recognised never will be
+_READ_SIZE = 65536  # bytes
+_HEAD_SIZE = 4096  # bytes that must suffice to detect the provider
 
 
-class _ForeignError(Exception):
-    """What is in the file is no stream; the message says what it is."""
+class _NotAStreamError(Exception):
+    """A file that is not a stream of the provider; the message describes it."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -36,13 +38,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--provider",
         default="auto",
         metavar="NAME",
-        help=f"whose stream it is: auto (the default), {', '.join(providers.names())}",
+        help=f"the provider of the streams: auto (the default), {', '.join(providers.names())}",
     )
-    parser.add_argument("--events", action="store_true", help="print one event a line instead")
+    parser.add_argument("--events", action="store_true", help="print the events, one a line")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Normalize each file; 2 where one of them could not be."""
+    """Normalize each file; return 2 if one of them is not a stream."""
     if options.provider != "auto":
         providers.get(options.provider)
     code = 0
@@ -51,12 +53,12 @@ def run(options: argparse.Namespace) -> int:
         files = [path]
         if name != "-" and path.is_dir():
             files = [
-                found
-                for found in sorted(path.rglob("*"))
-                if found.is_file() and not any(part.startswith(".") for part in found.relative_to(path).parts)
+                file
+                for file in sorted(path.rglob("*"))
+                if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts)
             ]
             if not files:
-                print(f"{name}: there is no file in this folder", file=sys.stderr)
+                print(f"{name}: the folder contains no file", file=sys.stderr)
                 code = 2
         for file in files:
             try:
@@ -64,69 +66,69 @@ def run(options: argparse.Namespace) -> int:
             except BrokenPipeError:
                 raise
             except OSError as error:
-                print(f"{file}: cannot be read: {error.strerror or error}", file=sys.stderr)
+                print(f"{file}: the file cannot be read: {error.strerror or error}", file=sys.stderr)
                 code = 2
-            except _ForeignError as error:
+            except _NotAStreamError as error:
                 print(f"{file}: {error}", file=sys.stderr)
                 code = 2
     return code
 
 
 def _normalize(name: str, provider: str, *, events: bool) -> None:
+    """Read one file and print its turn or its events."""
     with nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb") as source:
-        pieces = _pieces(source)
+        parts = _read_parts(source)
         head = b""
         if provider == "auto":
             detected = None
-            for piece in pieces:
-                head += piece
+            for part in parts:
+                head += part
                 detected = providers.detect(head)
-                if detected is not None or len(head) >= _HEAD:
+                if detected is not None or len(head) >= _HEAD_SIZE:
                     break
             if detected is None:
-                raise _ForeignError(_what(head))
+                raise _NotAStreamError(_describe(head))
             provider = detected
         turn = Turn(provider)
-        for piece in _chain(head, pieces):
-            _print_events(name, turn.feed(piece), events)
+        for part in itertools.chain([head] if head else [], parts):
+            _print_events(name, turn.feed(part), events)
         _print_events(name, turn.close(), events)
     error = turn.error
     if error is not None and error.kind == "protocol_error" and not (turn.text or turn.reasoning or turn.calls):
-        raise _ForeignError(f"is no stream of {provider}: {error.message}")
+        raise _NotAStreamError(f"not a stream of {provider}: {error.message}")
     if not events:
         _print_line({"file": name, **turn.to_dict()})
 
 
-def _pieces(source: BinaryIO) -> Iterator[bytes]:
-    # read1 gives what there is, so that the events of a pipe are printed as they come.
+def _read_parts(source: BinaryIO) -> Iterator[bytes]:
+    """Yield the bytes of a file as they arrive."""
+    # read1 returns what is available, so that the events of a pipe are printed as they arrive.
     read = getattr(source, "read1", source.read)
-    while piece := read(_READ):
-        yield piece
+    while part := read(_READ_SIZE):
+        yield part
 
 
-def _chain(head: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    if head:
-        yield head
-    yield from pieces
-
-
-def _what(head: bytes) -> str:
+def _describe(head: bytes) -> str:
+    """Return why no provider was detected from the first bytes."""
     if not head:
-        return "is empty"
-    begins = head[:60].decode("utf-8", "replace").splitlines()[0] if head.strip() else "white space"
-    return f"is no stream of a provider that is known here; it begins with {begins!r} (--provider names one)"
+        return "the file is empty"
+    begin = head[:60].decode("utf-8", "replace").splitlines()[0] if head.strip() else "white space"
+    return f"not a stream of a known provider: it begins with {begin!r}. Name the provider with --provider"
 
 
-def _print_events(name: str, found: list[Event], wanted: bool) -> None:
-    if wanted:
-        for event in found:
+def _print_events(name: str, events: list[Event], is_wanted: bool) -> None:
+    """Print the events, if they are wanted."""
+    if is_wanted:
+        for event in events:
             _write(to_json(event)[:-1] + b',"file":' + msgspec.json.encode(name) + b"}")
 
 
 def _print_line(data: dict[str, Any]) -> None:
+    """Print an object as one line of JSON."""
     _write(msgspec.json.encode(data, enc_hook=str))
 
 
 def _write(line: bytes) -> None:
+    """Write a line to standard output at once."""
     sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()

@@ -1,45 +1,51 @@
-"""The asynchronous shell: read the next piece, run a tool, ask again.
+"""The asynchronous shell: run tools, and make further requests.
 
-Of one turn: ``read`` feeds it; ``rounds`` is where its calls are, ``schedule`` which may begin, ``early`` which of them
-even before the turn is over, ``formatting`` what the thread gains (all pure). ``calling`` runs one tool, ``threads`` a
-synchronous one, ``executing`` all of them, in a task of its own (``background``); ``executors`` are the functions for
-it. ``shared`` hands over the calls of many turns; ``notifications`` says what happens in words for people (pure).
+Pure: ``round`` has the calls of a turn and their results, ``thread_update`` what they add to the conversation,
+``scheduler`` which calls may start, ``policies`` eager start, circuit breaker and retries, ``context`` what a request
+is made from, ``state`` a paused run as data, ``options`` the configuration, ``notifications`` the calls of a run for
+people.
 
-Of a whole run: ``context`` is what a request is made from, ``retrying`` when it is made again, ``breaker`` when
-failures repeat, ``state`` a paused run as data (all pure). ``asking`` makes a request, ``conversation`` is the order of
-things, ``loop`` how a run is begun, watched, left and resumed.
+Shell: ``run_tool`` runs one tool (a synchronous one in a ``worker_thread``), ``executor`` all calls of a round,
+``execution`` is the caller's side of that, in a task of its own (``background``). ``request`` makes one request,
+``loop_state`` the rounds of a run, ``loop`` is the caller's side of it. ``shared`` queues the calls of many turns.
 
-Everything works on asyncio and trio. What decides anything about streams is not here but in the pure rooms below.
+All of it works on asyncio and trio. Whatever decides about streams must be in the pure packages below, not here.
 """
 
 from __future__ import annotations
 
-from streamkit.execution.context import RoundContext, finalize_tool_execution
-from streamkit.execution.execution import Execution
-from streamkit.execution.executor import execute_tool_calls_batched, execute_tool_calls_sequentially
+from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext, finalize_tool_execution
+from streamkit.execution.execution import (
+    Execution,
+    execute_tool_calls_batched,
+    execute_tool_calls_sequentially,
+)
 from streamkit.execution.loop import Run, run_loop
-from streamkit.execution.loop_state import Ended
 from streamkit.execution.notifications import Notifier, ToolNotification
+from streamkit.execution.options import Approve
 from streamkit.execution.round import Round
 from streamkit.execution.run_tool import execute_one_tool
 from streamkit.execution.scheduler import Schedule
 from streamkit.execution.shared import QueuedCall, SharedAccumulator
-from streamkit.execution.state import RunState
+from streamkit.execution.state import Ended, RunState
 from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.stream_reader import StreamReader, read
 
 __all__ = [
+    "Approve",
+    "BeforeFollowUp",
+    "CreateStream",
     "Ended",
     "Execution",
-    "QueuedCall",
     "Notifier",
-    "StreamReader",
+    "QueuedCall",
     "Round",
     "RoundContext",
     "Run",
     "RunState",
     "Schedule",
     "SharedAccumulator",
+    "StreamReader",
     "ThreadUpdate",
     "ToolNotification",
     "execute_one_tool",

@@ -1,10 +1,12 @@
-"""What executors run on: a task of one's own, and what it has to say to a reader who may be slow.
+"""The task that an execution runs in, and the queue of its events.
 
-A task group may not stay open across a ``yield``, and an execution may: people hold one in the generators of their web
-frameworks, which are then closed from another task. So the work runs in a task that belongs to the execution and to no
-scope of the caller's: on asyncio a plain task, on trio a system task (a nursery would be the caller's scope again). The
-scopes of the work are entered and left inside that task; it never ends in an exception, and whoever closes the
-execution, from whichever task, cancels it and waits for its end. It knows nothing of tools.
+People keep executions open across a ``yield`` in generators of web frameworks, which are then closed from another task.
+A task group must not be open across a ``yield``. So the work runs in a task that is in no scope of the caller: a plain
+task on asyncio, a system task on trio (a nursery would be a scope of the caller). All scopes of the work are entered
+and left inside this task. The task never ends in an exception; ``aclose``, from any task, cancels it, waits for its end
+and raises what the work raised.
+
+This module must not depend on tools, rounds or providers.
 """
 
 from __future__ import annotations
@@ -20,14 +22,14 @@ import anyio
 from streamkit.calls import CallRef
 from streamkit.events import Event, ToolProgress
 
-__all__ = ["PROGRESS_BOUND", "EventQueue", "BackgroundTask", "asyncio_task"]
+__all__ = ["PROGRESS_BOUND", "BackgroundTask", "EventQueue", "current_asyncio_task"]
 
 #: Unread progress events of one execution; beyond them a call's newest value replaces its last unread one.
 PROGRESS_BOUND = 256
 
 
-def asyncio_task() -> asyncio.Task[Any] | None:
-    """The task that runs this, where it is one of asyncio's; None on trio."""
+def current_asyncio_task() -> asyncio.Task[Any] | None:
+    """Return the current task of asyncio, or None on trio."""
     try:
         return asyncio.current_task()
     except RuntimeError:
@@ -35,19 +37,19 @@ def asyncio_task() -> asyncio.Task[Any] | None:
 
 
 class BackgroundTask:
-    """A task that runs *work* from now on, until it ends or is closed."""
+    """A task that runs *work* at once, until it ends or is closed."""
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
         self._work = work
         self._scope = anyio.CancelScope()
         self._ended = anyio.Event()
-        self._crash: BaseException | None = None
+        self._error: BaseException | None = None
         self._start()
 
     def _start(self) -> None:
-        if asyncio_task() is not None:
-            self._task = asyncio.create_task(self._run())  # kept, since the loop holds tasks only weakly
-            self._task.add_done_callback(lambda _: self._ended.set())  # also where it is cancelled before it began
+        if current_asyncio_task() is not None:
+            self._task = asyncio.create_task(self._run())  # kept, since the event loop has only a weak reference
+            self._task.add_done_callback(lambda _: self._ended.set())  # also if it is cancelled before it started
         else:
             import trio  # only where it is running already
 
@@ -57,34 +59,34 @@ class BackgroundTask:
         try:
             with self._scope:
                 await self._work()
-        except (Exception, KeyboardInterrupt, SystemExit, BaseExceptionGroup) as crash:
-            self._crash = crash  # a KeyboardInterrupt in a tool, or a fault of ours: it is the owner's
+        except (Exception, KeyboardInterrupt, SystemExit, BaseExceptionGroup) as error:
+            self._error = error  # a KeyboardInterrupt in a tool, or a defect of this package: aclose() raises it
         finally:
             self._ended.set()
 
     async def aclose(self) -> None:
-        """Cancel the work and wait until it has ended, however often the caller is cancelled meanwhile.
+        """Cancel the work and wait for its end, even if the caller is cancelled meanwhile, also repeatedly.
 
         Raises:
-            BaseException: what the work itself ended in, such as a KeyboardInterrupt.
+            BaseException: what the work raised, such as a KeyboardInterrupt.
         """
         self._scope.cancel()
-        interrupted: BaseException | None = None
+        interruption: BaseException | None = None
         while not self._ended.is_set():
             try:
                 with anyio.CancelScope(shield=True):
                     await self._ended.wait()
-            except anyio.get_cancelled_exc_class() as error:  # asyncio's own cancel() knows no shield
-                interrupted = error
-        crash, self._crash = self._crash, None
-        if crash is not None:
-            raise crash
-        if interrupted is not None:
-            raise interrupted
+            except anyio.get_cancelled_exc_class() as error:  # asyncio's own cancel() ignores shields
+                interruption = error
+        work_error, self._error = self._error, None
+        if work_error is not None:
+            raise work_error
+        if interruption is not None:
+            raise interruption
 
 
 class _CoalescedProgress:
-    """An unread report; its value may still be replaced by a newer one."""
+    """An unread progress report. A newer one may replace its value."""
 
     __slots__ = ("call", "value")
 
@@ -94,30 +96,30 @@ class _CoalescedProgress:
 
 
 class EventQueue:
-    """Events on their way to one reader. Writing never waits.
+    """A queue of events for one reader. Writing never waits.
 
-    What it can hold is bounded: each call has a fixed number of events beside its progress, and of progress no more
-    than ``PROGRESS_BOUND`` and one for each call are kept.
+    Its size is bounded: a call has a fixed number of events other than progress, and of progress at most
+    ``PROGRESS_BOUND`` reports and one for each call are kept.
     """
 
     def __init__(self) -> None:
         self._events: deque[Event | _CoalescedProgress] = deque()
-        self._last: dict[CallRef, _CoalescedProgress] = {}  # each call's newest unread report
-        self._reports = 0
+        self._newest: dict[CallRef, _CoalescedProgress] = {}  # the newest unread report of each call
+        self._progress_count = 0
         self._wake: anyio.Event | None = None
         self.closed = False
 
     def put(self, event: Event) -> None:
-        """Add an event; without a reader it is lost."""
+        """Add an event; after ``close`` do nothing."""
         if self.closed:
             return
         if isinstance(event, ToolProgress):
-            last = self._last.get(event.call)
-            if last is not None and self._reports >= PROGRESS_BOUND:
-                last.value = event.value
+            newest = self._newest.get(event.call)
+            if newest is not None and self._progress_count >= PROGRESS_BOUND:
+                newest.value = event.value
                 return
-            self._last[event.call] = report = _CoalescedProgress(event)
-            self._reports += 1
+            self._newest[event.call] = report = _CoalescedProgress(event)
+            self._progress_count += 1
             self._events.append(report)
         else:
             self._events.append(event)
@@ -125,30 +127,30 @@ class EventQueue:
             self._wake.set()
 
     def close(self) -> None:
-        """Nothing more will be added."""
+        """Declare that no event follows."""
         self.closed = True
         if self._wake is not None:
             self._wake.set()
 
     async def get(self) -> Event | None:
-        """The next event, waited for; None where there will be none."""
+        """Return the next event, waiting for it; None if the queue is closed and empty."""
         while not self._events:
             if self.closed:
                 return None
             if self._wake is None or self._wake.is_set():
                 self._wake = anyio.Event()
             await self._wake.wait()
-        return self._next()
+        return self._pop()
 
-    def take(self) -> list[Event]:
-        """All that is there now."""
-        return [self._next() for _ in range(len(self._events))]
+    def drain(self) -> list[Event]:
+        """Remove and return all events."""
+        return [self._pop() for _ in range(len(self._events))]
 
-    def _next(self) -> Event:
+    def _pop(self) -> Event:
         event = self._events.popleft()
         if not isinstance(event, _CoalescedProgress):
             return event
-        self._reports -= 1
-        if self._last.get(event.call) is event:
-            del self._last[event.call]
+        self._progress_count -= 1
+        if self._newest.get(event.call) is event:
+            del self._newest[event.call]
         return ToolProgress(event.call, event.value)

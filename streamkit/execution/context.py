@@ -1,8 +1,11 @@
-"""What a request is made from, and how one round's context follows from the last. Pure."""
+"""What a request is made from, and how one round's context follows from the last. Pure.
+
+This module must not depend on how a stream is opened or read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -13,10 +16,7 @@ from streamkit.providers import rendering
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.tools import Tool
 
-__all__ = ["CreateStream", "RoundContext", "finalize_tool_execution"]
-
-#: Gives the pieces of a stream: an iterable, sync or async, a response, or an awaitable or context manager of one.
-CreateStream: TypeAlias = "Callable[[RoundContext], Any]"
+__all__ = ["BeforeFollowUp", "CreateStream", "RoundContext", "finalize_tool_execution"]
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class RoundContext:
     """What the next stream is made from.
 
     Attributes:
-        contents: the conversation so far, neutral (of a run that was given a ``thread``: what it added).
-        tools: those that may be called.
-        tool_choice: ``auto``, ``none``, ``required``, a tool's name, or None for the provider's own default.
-        provider: whose stream is wanted.
+        contents: the conversation so far, neutral (of a run with a ``thread``: what the run added).
+        tools: those that the model may call.
+        tool_choice: ``auto``, ``none``, ``required``, a tool's name, or None for the provider's default.
+        provider: the provider of the stream.
         round: the number of the round, from 0.
-        deps: what was given to ``run_loop``.
-        native: the thread that was given and what was added to it; None where history was given.
+        deps: the ``deps`` of ``run_loop``.
+        messages: the ``thread`` of ``run_loop`` and what was added to it; None for a run with a history.
     """
 
     contents: list[Content]
@@ -59,26 +59,35 @@ class RoundContext:
         return self.provider.build_request(self.rendered, tools=self.tools, tool_choice=tool_choice, stream=True)
 
     def with_update(self, update: ThreadUpdate) -> RoundContext:
-        """The same round, with an update in the conversation."""
+        """Return the context of the same round, with an update in the conversation."""
         messages = None if self.messages is None else self.messages + update.messages
         return replace(self, contents=self.contents + update.contents, messages=messages)
 
     def next_round(self) -> RoundContext:
-        """The next round. A choice that forced a tool is cleared.
+        """Return the context of the next round. A choice that forced a tool is cleared.
 
-        Kept, it would force one in every round, for ever (openai/openai-agents-python#263, vercel/ai#3944).
+        Kept, it would force a call in every round (openai/openai-agents-python#263, vercel/ai#3944).
         """
         choice = self.tool_choice if self.tool_choice in ("auto", "none") else None
         return replace(self, tool_choice=choice, round=self.round + 1)
 
 
+#: ``create_new_stream(context)``: returns the chunks of a stream (an iterable, sync or async), a response, or an
+#: awaitable or context manager of one.
+CreateStream: TypeAlias = Callable[[RoundContext], Any]
+
+#: ``before_follow_up(context)``: called before each request but the first; what it returns replaces the context.
+BeforeFollowUp: TypeAlias = Callable[[RoundContext], Awaitable[RoundContext | None] | RoundContext | None]
+
+
 def finalize_tool_execution(
     context: RoundContext, update: ThreadUpdate, create_new_stream: CreateStream
 ) -> tuple[RoundContext, Any]:
-    """End a round's tool execution, for loops of one's own: the next round's context, and what its stream is made of.
+    """End a round's tool execution, in a loop of your own.
 
-    The update is in the context, the round is counted, a forced choice of tool is cleared. The second value is what
-    ``create_new_stream`` gave for it.
+    Returns:
+        The next round's context, with the update in the conversation, the round counted and a forced tool choice
+        cleared; and what ``create_new_stream`` returned for it.
     """
-    following = context.with_update(update).next_round()
-    return following, create_new_stream(following)
+    next_context = context.with_update(update).next_round()
+    return next_context, create_new_stream(next_context)

@@ -1,136 +1,81 @@
-"""One execution: the calls of a round, run, watched, and each given its ending.
+"""``Execution``, the caller's side of running a round's calls, and the two functions that create one.
 
-What a call's result is, ``calling`` decides; which may run beside which, ``schedule``; what the round makes of it,
-``rounds``. Here is the task that all of it happens in, and that every call gets its ending, whoever leaves and whatever
-is cancelled.
+An execution is awaited, or entered and iterated; ``executor`` runs the calls, in a task of its own (``background``). No
+cancel scope is open while the caller has control, so an execution may be kept open across a ``yield``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 import anyio
-import anyio.lowlevel
-from anyio.abc import TaskGroup
 
-from streamkit.calls import CallRef, StreamWarning, ToolCall, ToolResult
+from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
-from streamkit.events import Event, ToolEvent, Warned
-from streamkit.execution.background import BackgroundTask, EventQueue
-from streamkit.execution.early import EagerCalls
+from streamkit.events import Event
+from streamkit.execution.background import BackgroundTask
+from streamkit.execution.executor import Executor
+from streamkit.execution.options import Approve, ExecutionOptions
 from streamkit.execution.round import Round
-from streamkit.execution.run_tool import (
-    CANCELED,
-    Approve,
-    PreparedCall,
-    apply_approval,
-    missing_approval_result,
-    prepare,
-    request_approval,
-    run_call,
-    to_result_event,
-)
-from streamkit.execution.scheduler import Schedule
-from streamkit.execution.thread_update import ThreadUpdate
-from streamkit.tools import Approval, Tool
+from streamkit.execution.scheduler import Schedule, to_schedule
+from streamkit.execution.thread_update import FormatCallbacks, Messages, ThreadUpdate
+from streamkit.providers.provider import Provider
+from streamkit.tools import Approval, Tool, to_tools
+from streamkit.turn import Turn
 
-__all__ = ["Execution", "check_callable", "check_seconds"]
-
-_NO_ANSWERS: Mapping[str, Approval | bool] = {}
+__all__ = ["Execution", "execute_tool_calls_batched", "execute_tool_calls_sequentially"]
 
 
 class Execution:
-    """One run of a round's calls. It is used once: awaited, or entered and watched.
+    """The running of a round's calls. It is used once: awaited, or entered and iterated.
 
-    Nothing runs before that. Leaving the block early cancels what still runs and waits for its end; every call has its
-    result then, and ``update`` is legal. It may be held open across a ``yield`` and be left from another task.
+    Nothing runs before that. Leaving the block early cancels what runs and waits for its end; every call has its result
+    then, and ``update`` is legal. It may be kept open across a ``yield`` and be closed from another task.
 
-    Of a turn that is still being read, calls of tools with ``eager=True`` begin as soon as they are known to be whole:
-    enter it, give ``advance`` the events of every ``feed``, and iterate when the turn is closed.
+    Of a turn that is still open, complete calls of tools with ``eager=True`` start early: enter the execution, pass the
+    events of every ``turn.feed`` to ``feed``, and iterate once the turn is closed.
 
     Args:
         round: the calls.
-        tools: by name.
-        limit: how many run at once, or a ``Schedule`` shared with other executions.
-        one_by_one: each call alone, in call order.
-        timeout: seconds for each call.
-        run_timeout: seconds for all of them.
-        deps: what tools find in ``ToolContext.deps``.
-        approve: asked for tools that want it.
-        answers: what was answered already, by the call's id.
-        may_pause: where nobody answers, stop with ``paused`` in place of denying the call.
-
-    Attributes:
-        round: the calls, and where each of them is.
-        warnings: what was odd about running them; at the end a part of the update's.
-        paused: calls wait for somebody's answer, and nothing else is left to do.
+        options: how they are run.
+        approvals: decisions that were made before, by the call's id.
+        pause_for_approval: without a decision, stop with ``paused`` instead of denying the call.
     """
 
     def __init__(
         self,
         round: Round,
-        tools: dict[str, Tool],
+        options: ExecutionOptions,
         *,
-        limit: int | Schedule = 8,
-        sequential: bool = False,
-        timeout: float | None = 30.0,
-        run_timeout: float | None = None,
-        deps: Any = None,
-        approve: Approve | None = None,
-        approvals: Mapping[str, Approval | bool] = _NO_ANSWERS,
+        approvals: Mapping[str, Approval | bool] | None = None,
         pause_for_approval: bool = False,
     ) -> None:
-        check_seconds(timeout=timeout, run_timeout=run_timeout)
-        check_callable(approve=approve)
-        self.round = round
-        self._tools = tools
-        self._schedule = limit if isinstance(limit, Schedule) else Schedule(limit)
-        self._one_by_one = sequential
-        self._timeout = timeout
-        self._run_timeout = run_timeout
-        self._deps = deps
-        self._approve = approve
-        self._answers = approvals
-        self._may_pause = pause_for_approval
-        self._outbox = EventQueue()
-        self._wake = anyio.Event()
-        self._used = False
+        self._executor = Executor(round, options, approvals or {}, pause_for_approval=pause_for_approval)
+        self._is_used = False
         self._task: BackgroundTask | None = None
-        self._scope: anyio.CancelScope | None = None  # of the whole run, while it runs
-        self._ready: dict[int, PreparedCall] = {}  # by position
-        self._scopes: dict[int, anyio.CancelScope] = {}  # of the calls that run, or are about to
-        self._early = EagerCalls(round.turn, tools) if round.turn is not None else None
-        self._begun: set[int] = set()  # positions
-        self._to_ask: list[int] = []
-        self._asking = 0
-        self._opened = False
-        self._concluded = False
-        self.warnings: list[StreamWarning] = []
-        self.paused = False
-        self._update: ThreadUpdate | None = None
 
-    # ---------------------------------------------------------------- how it is used
+    # ---------------------------------------------------------------- public use
 
     def __await__(self) -> Generator[Any, Any, ThreadUpdate]:
-        return self._alone().__await__()
+        return self._run_unwatched().__await__()
 
     def run_sync(self) -> ThreadUpdate:
-        """Run it where there is no event loop.
+        """Run the calls in a new event loop.
 
         Raises:
-            UsageError: there is one; await it instead.
+            UsageError: an event loop is running here; await the execution instead.
         """
         try:
             anyio.get_cancelled_exc_class()
         except RuntimeError:
-            return anyio.run(self._alone)
+            return anyio.run(self._run_unwatched)
         raise UsageError("an event loop is running here: await the execution instead of run_sync()")
 
     async def __aenter__(self) -> Execution:
-        self._begin()
-        self._task = BackgroundTask(self._work)
+        self._use()
+        self._task = BackgroundTask(self._executor.run)
         return self
 
     async def __aexit__(
@@ -139,63 +84,73 @@ class Execution:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Leave it: cancel what runs, and wait for its end. A second time does nothing."""
+        """Cancel the running calls, and wait for their end. Idempotent."""
         if self._task is not None:
             try:
                 await self._task.aclose()
             finally:
-                self._end()  # where the event loop was shut down before the task had begun
+                self._executor.finalize()  # the event loop may have been shut down before the task started
 
     def __aiter__(self) -> Execution:
         if self._task is None:
-            raise UsageError("watch it inside its block: async with ... as execution: async for event in execution")
+            raise UsageError("iterate inside the block: async with ... as execution: async for event in execution")
         return self
 
     async def __anext__(self) -> Event:
-        self._open()
-        event = await self._outbox.get()
+        self._executor.open()
+        event = await self._executor.queue.get()
         if event is None:
             raise StopAsyncIteration
         return event
 
     def feed(self, events: Iterable[Event] = ()) -> list[Event]:
-        """Begin what may begin while the turn is read: calls of eager tools that are known to be whole.
+        """Start complete calls of eager tools while the turn is open.
 
         Args:
-            events: what ``feed`` (or ``close``) returned just now.
+            events: what the turn's ``feed`` (or ``close``) has just returned.
 
         Returns:
-            What happened meanwhile; the endings follow when the turn is closed.
+            The events of running calls so far; the results follow when the turn is closed.
 
         Raises:
-            UsageError: its block was not entered.
+            UsageError: the block was not entered.
         """
         if self._task is None:
-            raise UsageError("calls begin early inside the block of the execution: async with ... as execution")
-        if self._early is not None and not self.round.closed:
-            self._start_eager(self._early.take(events))
-            if self._turn_is_over():
-                self._open()
-        return self._outbox.take()
+            raise UsageError("calls start early only inside the block: async with ... as execution")
+        self._executor.feed(events)
+        return self._executor.queue.drain()
 
     def close_without_running(self) -> ThreadUpdate:
-        """Write the update of a round in which nothing is to be run, with no task for it.
+        """Return the update of a round in which no call may run, without a task.
 
         Raises:
             UsageError: there are calls to run.
         """
-        self._open()
+        self._executor.open()
         if self.round.open_positions:
             raise UsageError("there are calls to run: await the execution, or enter it")
-        self._begin()
-        self._end()
+        self._use()
+        self._executor.finalize()
         return self.update
 
     def cancel_pending(self) -> None:
-        """Of one that is paused, and that nobody goes on with: the calls that wait for an answer are canceled."""
-        if self.paused:
-            self.paused = False
-            self._write()
+        """Cancel the calls that await approval, of a paused execution that is not continued."""
+        self._executor.cancel_pending()
+
+    @property
+    def round(self) -> Round:
+        """The calls and the stage of each."""
+        return self._executor.round
+
+    @property
+    def warnings(self) -> list[StreamWarning]:
+        """Irregularities of running the calls; at the end a part of the update's warnings."""
+        return self._executor.warnings
+
+    @property
+    def paused(self) -> bool:
+        """Calls await approval, and nothing else is left to do."""
+        return self._executor.paused
 
     @property
     def entered(self) -> bool:
@@ -204,245 +159,128 @@ class Execution:
 
     @property
     def ended(self) -> bool:
-        """It has run to its end, or was left, and ``update`` is there."""
-        return self._update is not None
+        """It has run to its end or was left, and ``update`` exists."""
+        return self._executor.update is not None
 
     @property
     def update(self) -> ThreadUpdate:
-        """What the thread gains; also after cancellation.
+        """What the round adds to the conversation; also after cancellation.
 
         Raises:
-            UsageError: it has not run to its end yet, nor been left.
+            UsageError: it has neither run to its end nor been left.
         """
-        if self._update is None:
-            raise UsageError("the execution has not ended yet")
-        return self._update
+        update = self._executor.update
+        if update is None:
+            raise UsageError("the execution has not ended yet: await it, or leave its block")
+        return update
 
     @property
     def pending(self) -> list[ToolCall]:
-        """The calls that wait for somebody's answer."""
-        calls = self.round.calls
-        return [calls[position] for position in self.round.open_positions if self.round.stage(position) == "asking"]
+        """The calls that await approval."""
+        return [
+            self.round.calls[position]
+            for position in self.round.open_positions
+            if self.round.stage(position) == "awaiting_approval"
+        ]
 
     @property
     def started(self) -> list[ToolResult]:
-        """The results of those calls that ran; after the end."""
-        return [result for position, result in enumerate(self.round.results_so_far) if position in self._begun]
+        """The results of the calls that ran; complete after the end."""
+        started = self._executor.started
+        return [result for position, result in enumerate(self.round.results_so_far) if position in started]
 
-    # ---------------------------------------------------------------- how it runs
+    # ---------------------------------------------------------------- internals
 
-    def _begin(self) -> None:
-        if self._used:
-            raise UsageError("an execution is used once: make a new one to run the calls again")
-        self._used = True
+    def _use(self) -> None:
+        if self._is_used:
+            raise UsageError("an execution is used once: create a new one to run the calls again")
+        self._is_used = True
 
-    async def _alone(self) -> ThreadUpdate:
-        """Run it in the caller's own task, with nobody watching."""
-        self._begin()
-        self._outbox.close()
-        self._open()
-        await self._work()
+    async def _run_unwatched(self) -> ThreadUpdate:
+        """Run the calls in the caller's own task, without events."""
+        self._use()
+        self._executor.queue.close()
+        self._executor.open()
+        await self._executor.run()
         return self.update
 
-    def _start_eager(self, found: Iterable[tuple[CallRef, Tool] | ToolCall]) -> None:
-        """What an open turn's events say of its calls: those that it makes, and those of them that may begin."""
-        for each in found:
-            if not isinstance(each, ToolCall):
-                ref, tool = each  # it has its place in the order, and may have to be waited for
-                self._schedule.add(self, ref.index, tool, ready=False, in_turn=self._one_by_one)
-                continue
-            ready = prepare(each, self._tools)
-            if isinstance(ready, PreparedCall):  # what does not fit is told when the turn is over
-                self._ready[each.index] = ready
-                self._schedule.release(self, each.index)
-                self._wake.set()
 
-    def _open(self) -> None:
-        """The turn is over: all calls are known.
+def execute_tool_calls_batched(
+    turn_or_calls: Turn | Iterable[ToolCall],
+    *,
+    tools: Sequence[Callable[..., Any] | Tool],
+    limit: int | Schedule = 8,
+    timeout: float | None = 30.0,
+    run_timeout: float | None = None,
+    provider: str | Provider | None = None,
+    deps: Any = None,
+    approve: Approve | None = None,
+    format_tool_call_for_thread: Callable[[ToolCall, Any], Messages] | None = None,
+    format_tool_result_for_thread: Callable[[ToolResult, ToolCall, Any], Messages] | None = None,
+    format_batch_for_thread: Callable[[list[ToolResult]], Messages] | None = None,
+) -> Execution:
+    """Run all calls concurrently; write one assistant message with all of them, then all results.
 
-        Raises:
-            UsageError: it is not.
-        """
-        if self._opened or self._concluded:
-            return
-        for position in self.round.close():
-            if position in self._scopes:
-                self._scopes[position].cancel()
-        self._opened = True
-        for result in self.round.refused:
-            self._outbox.put(to_result_event(result))
-        for result in self.round.commit_early_results():
-            self._outbox.put(to_result_event(result))
-        for position, call in enumerate(self.round.calls):
-            stage = self.round.stage(position)
-            if stage in ("waiting", "asking"):
-                self._schedule_call(position, call)
-            elif stage != "running":
-                self._schedule.remove(self, position)
-        self._wake.set()
+    Nothing runs yet: ``await`` the execution for the ``ThreadUpdate``, watch it with ``async with`` and ``async for``,
+    or call ``run_sync()`` where there is no event loop. A failure in a tool is that call's result, never an exception.
 
-    def _schedule_call(self, position: int, call: ToolCall) -> None:
-        """A call that may run: find its tool, check its arguments, and give it its place."""
-        ready = prepare(call, self._tools)
-        answer = self._answers.get(call.id)
-        if isinstance(ready, PreparedCall) and answer is not None:
-            ready = apply_approval(ready, answer)
-        if not isinstance(ready, PreparedCall):
-            self._schedule.remove(self, position)
-            self._set_result(position, ready)
-            return
-        self._ready[position] = ready
-        asked = self.round.stage(position) == "asking"  # since before a pause: whatever its tool says now
-        asks = answer is None and (asked or ready.tool.approval == "ask")
-        if self._schedule.contains(self, position):
-            if not asks:
-                self._schedule.release(self, position)
-        else:
-            self._schedule.add(self, position, ready.tool, ready=not asks, in_turn=self._one_by_one)
-        if asks:
-            self._to_ask.append(position)
-        if asks and not asked:
-            self.round.require_approval(position)
-        elif asked and not asks:
-            self.round.approve(position)
-
-    async def _work(self) -> None:
-        self._schedule.subscribe(self, lambda: self._wake.set())
-        try:
-            await anyio.lowlevel.checkpoint()  # nothing begins for a caller who is canceled already
-            with anyio.move_on_after(self._run_timeout) as self._scope:
-                async with anyio.create_task_group() as tasks:
-                    await self._run_all(tasks)
-        finally:
-            self._end()
-
-    async def _run_all(self, tasks: TaskGroup) -> None:
-        if self.round.closed:
-            self._open()
-        while True:
-            # Woken and cancelled at once: nothing more may begin, and questions that were cancelled are no pause.
-            await anyio.lowlevel.checkpoint_if_cancelled()
-            self._wake = anyio.Event()
-            for asked in self._to_ask:  # people are slow: all are asked at once, and asking takes no place
-                self._asking += 1
-                tasks.start_soon(self._ask, asked)
-            self._to_ask.clear()
-            position = self._schedule.start_next(self)
-            if position is not None:
-                self._begun.add(position)
-                if self.round.closed:
-                    self.round.start(position)
-                else:
-                    self.round.start_early(self._ready[position].call)
-                self._scopes[position] = anyio.CancelScope()  # not in its task, which may begin later than this goes on
-                tasks.start_soon(self._run_one, position)
-                await anyio.lowlevel.checkpoint()  # calls begin in their order, on trio as well
-            elif self._opened and not self._asking and not self._scopes and self._is_idle():
-                self.paused = bool(self.round.open_positions)
-                return
-            else:
-                await self._wake.wait()
-
-    def _is_idle(self) -> bool:
-        """Nothing of its own runs: whether all calls have their results, or wait for an answer that nobody gives.
-
-        Not where one waits for the places of other executions: it will have its turn.
-        """
-        stages = {self.round.stage(position) for position in self.round.open_positions}
-        return not stages or ("asking" in stages and not self._schedule.is_blocked_by_others(self))
-
-    async def _ask(self, position: int) -> None:
-        try:
-            answer = await request_approval(self._ready[position], self._approve, self._deps)
-            if answer is None and not self._may_pause:
-                answer = missing_approval_result(self._ready[position])
-            if isinstance(answer, PreparedCall):
-                self._ready[position] = answer
-                self.round.approve(position)
-                self._schedule.release(self, position)
-            elif answer is not None:
-                self._set_result(position, answer)
-                self._schedule.remove(self, position)
-        finally:
-            self._asking -= 1
-            self._wake.set()
-
-    async def _run_one(self, position: int) -> None:
-        ready = self._ready[position]
-        try:
-            with self._scopes[position] as scope:  # cancelled where it began early, and should not have
-                result = await run_call(ready, self._timeout, self._deps, self.round.turn, self._report)
-            if scope.cancelled_caught:
-                result = ToolResult(ready.call, "canceled", error=CANCELED)
-            self._set_result(position, result)
-        finally:
-            del self._scopes[position]
-            self._schedule.remove(self, position)
-            if self._opened and not self._concluded and self.round.stage(position) == "waiting":
-                self._schedule_call(position, self.round.calls[position])
-
-    def _report(self, event: ToolEvent | Warned) -> None:
-        if isinstance(event, Warned):
-            self.warnings.append(StreamWarning(event.code, event.message))
-        self._outbox.put(event)
-
-    def _set_result(self, position: int, result: ToolResult) -> None:
-        settled = self.round.set_result(position, result)
-        if settled is not None:
-            self._outbox.put(to_result_event(settled))
-
-    def _end(self) -> None:
-        """Give what is left its ending, and write the update. A second time does nothing."""
-        if self._concluded:
-            return
-        try:
-            if not self._opened and (self.round.closed or self._turn_is_over()):
-                self._open()
-            self._concluded = True
-            self._schedule.unregister(self)
-            if self._opened and not self.paused:
-                self._write()
-        finally:  # a callback of the caller's may raise, and the reader must not wait for ever
-            self._outbox.close()
-
-    def _write(self) -> None:
-        for position in self.round.open_positions:
-            self._set_result(position, self._stopped(position))
-        written = len(self.warnings)
-        self._update = self.round.update(self.warnings)
-        for warning in self._update.warnings[written:]:
-            self._outbox.put(Warned(warning.code, warning.message))
-
-    def _turn_is_over(self) -> bool:
-        return self.round.turn is not None and self.round.turn.closed
-
-    def _stopped(self, position: int) -> ToolResult:
-        """The result of a call that had none when the whole was stopped."""
-        call, begun = self.round.calls[position], position in self._begun
-        if self._scope is not None and self._scope.cancelled_caught:
-            what = "Not finished" if begun else "Not begun"
-            reason = f"{what} within the {self._run_timeout:g} seconds that all calls had together."
-            return ToolResult(call, "timed_out", error=reason)
-        return ToolResult(call, "canceled", error=CANCELED if begun else "Not run: canceled before it began.")
-
-
-def check_seconds(**given: float | None) -> None:
-    """Refuse times in which nothing could run.
+    Args:
+        turn_or_calls: a turn, or a list of calls (then the messages have these alone, without text or reasoning). A
+            turn must be closed, unless calls shall start while it is read: see ``Execution.feed``.
+        tools: functions and tools. A call of any other name gets an ``error``.
+        limit: how many calls run at once; or a ``Schedule``, shared with other executions together with all its limits,
+            exclusive tools and conflicts. A call that awaits approval is not counted.
+        timeout: seconds for each call; None for no limit. A tool's own timeout takes precedence.
+        run_timeout: seconds for all of them; calls that have not ended by then are ``timed_out``.
+        provider: the provider whose format the messages have; default: the turn's. Calls alone need it, or the
+            callbacks.
+        deps: the tools' ``ToolContext.deps``.
+        approve: ``async (call, deps) -> Approval | bool | None``, for tools with ``approval="ask"``; without it they
+            are ``denied``. Several calls may be asked about at once.
+        format_tool_call_for_thread: ``(call, arguments)`` to the assistant message of one call.
+        format_tool_result_for_thread: ``(result, call, arguments)`` to the message of one ``ToolResult``.
+        format_batch_for_thread: ``(completed)``, the ``ToolResult`` list in call order, to all messages.
 
     Raises:
-        UsageError: with the name and the number.
+        UsageError: calls alone have neither provider nor callbacks, two tools have one name, or a number is out of
+            range. When it runs: the turn is open, or the execution was used before.
     """
-    for name, seconds in given.items():
-        if seconds is not None and not seconds > 0:
-            raise UsageError(f"{name} is a number of seconds above 0, or None, not {seconds!r}")
+    options = ExecutionOptions(to_tools(tools), to_schedule(limit), "batched", timeout, run_timeout, deps, approve)
+    callbacks = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
+    return _create_execution(turn_or_calls, provider, callbacks, options)
 
 
-def check_callable(**given: Any) -> None:
-    """Refuse what should be called and cannot be.
+def execute_tool_calls_sequentially(
+    turn_or_calls: Turn | Iterable[ToolCall],
+    *,
+    tools: Sequence[Callable[..., Any] | Tool],
+    limit: int | Schedule = 8,
+    timeout: float | None = 30.0,
+    run_timeout: float | None = None,
+    provider: str | Provider | None = None,
+    deps: Any = None,
+    approve: Approve | None = None,
+    format_tool_call_for_thread: Callable[[ToolCall, Any], Messages] | None = None,
+    format_tool_result_for_thread: Callable[[ToolResult, ToolCall, Any], Messages] | None = None,
+    format_batch_for_thread: Callable[[list[ToolResult]], Messages] | None = None,
+) -> Execution:
+    """Run the calls one after the other; write one assistant message and one result for each, alternating.
 
-    Raises:
-        UsageError: with the name and the value.
+    The turn's text, reasoning and signatures go into the first assistant message only. If the provider would reject
+    that (signed thinking of Anthropic, thought signatures of Gemini), the layout is that of
+    ``execute_tool_calls_batched``, with the warning ``batched_instead``. Arguments and exceptions are the same as
+    there, so that the two are interchangeable; ``limit`` has no effect among these calls, and
+    ``format_batch_for_thread`` gets one result at a time.
     """
-    for name, function in given.items():
-        if function is not None and not callable(function):
-            raise UsageError(f"{name} is a function, not {function!r}")
+    options = ExecutionOptions(to_tools(tools), to_schedule(limit), "sequential", timeout, run_timeout, deps, approve)
+    callbacks = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
+    return _create_execution(turn_or_calls, provider, callbacks, options)
+
+
+def _create_execution(
+    turn_or_calls: Turn | Iterable[ToolCall],
+    provider: str | Provider | None,
+    callbacks: FormatCallbacks,
+    options: ExecutionOptions,
+) -> Execution:
+    return Execution(Round(turn_or_calls, provider=provider, shape=options.layout, callbacks=callbacks), options)

@@ -1,106 +1,285 @@
-"""The executors: all calls of a turn, run and written back.
+"""The executor: it runs the calls of a round in the current task, and every call gets its result.
 
-Both make an ``Execution``, with another shape of thread: batched runs calls beside each other, sequential one after the
-other.
+``run_tool`` decides what a call's result is, ``scheduler`` which calls may run concurrently, ``round`` what a result
+means for the round. This module connects them: it starts a task for each call that may run, has people asked for their
+approval, and gives a result to every call that is left, whatever is cancelled.
+
+It must not depend on who watches, on streams or on providers; ``execution`` is the caller's side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
 
-from streamkit.calls import ToolCall, ToolResult
-from streamkit.execution.execution import Execution
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+
+from streamkit.calls import StreamWarning, ToolCall, ToolResult
+from streamkit.events import Event, ToolEvent, Warned
+from streamkit.execution.background import EventQueue
+from streamkit.execution.options import ExecutionOptions
+from streamkit.execution.policies import EagerCalls
 from streamkit.execution.round import Round
-from streamkit.execution.run_tool import Approve
-from streamkit.execution.scheduler import Schedule
-from streamkit.execution.thread_update import FormatCallbacks, Messages
-from streamkit.providers.provider import Provider
-from streamkit.tools import Tool, to_tools
-from streamkit.turn import Turn
+from streamkit.execution.run_tool import (
+    CANCELED,
+    PreparedCall,
+    apply_approval,
+    missing_approval_result,
+    prepare_call,
+    request_approval,
+    run_call,
+    to_result_event,
+)
+from streamkit.execution.thread_update import ThreadUpdate
+from streamkit.tools import Approval
 
-__all__ = ["execute_tool_calls_batched", "execute_tool_calls_sequentially"]
+__all__ = ["Executor"]
 
 
-def execute_tool_calls_batched(
-    turn_or_calls: Turn | Iterable[ToolCall],
-    *,
-    tools: Sequence[Callable[..., Any] | Tool],
-    limit: int | Schedule = 8,
-    timeout: float | None = 30.0,
-    run_timeout: float | None = None,
-    provider: str | Provider | None = None,
-    deps: Any = None,
-    approve: Approve | None = None,
-    format_tool_call_for_thread: Callable[[ToolCall, Any], Messages] | None = None,
-    format_tool_result_for_thread: Callable[[ToolResult, ToolCall, Any], Messages] | None = None,
-    format_batch_for_thread: Callable[[list[ToolResult]], Messages] | None = None,
-) -> Execution:
-    """Run all calls beside each other; one assistant message with all of them, then all results.
-
-    Nothing happens yet: ``await`` it for the ``ThreadUpdate``, watch it with ``async with`` and ``async for``, or call
-    ``run_sync()`` where there is no event loop. Whatever fails in a tool is that call's result, never an exception.
+class Executor:
+    """One running of a round's calls, in the task of its caller.
 
     Args:
-        subject: a turn, or a list of calls (then those alone are written, without text or reasoning). A turn must be
-            closed, unless calls are to begin while it is read: see ``Execution.advance``.
-        tools: functions and tools. A call of any other name gets an ``error``.
-        limit: how many run at once; a ``Schedule`` in its place is shared with other executions, and so are the
-            limits, exclusive tools and conflicts. A call that waits for approval is not counted.
-        timeout: seconds for each call; None for no end. A tool's own goes before it.
-        run_timeout: seconds for all of them; calls that have not ended by then are ``timed_out``.
-        provider: whose format the messages have; default: the turn's. Calls alone need it, or the callbacks.
-        deps: what tools find in ``ToolContext.deps``.
-        approve: ``async (call, deps) -> Approval | bool``, for tools with ``approval="ask"``; without it they are
-            ``denied``. Several calls may ask at once.
-        format_tool_call_for_thread: ``(call, arguments)`` to the assistant message of one call.
-        format_tool_result_for_thread: ``(result, call, arguments)`` to the message of one ``ToolResult``.
-        format_batch_for_thread: ``(completed)``, the ``ToolResult`` list in call order, to all messages.
+        round: the calls.
+        options: how they are run.
+        approvals: decisions that were made before, by the call's id.
+        pause_for_approval: without a decision, stop with ``paused`` instead of denying the call.
 
-    Raises:
-        UsageError: the turn is not over, no format is known, two tools have one name, or a number makes no sense.
+    Attributes:
+        round: the calls and the stage of each.
+        queue: the events.
+        warnings: irregularities of running the calls; at the end a part of the update's warnings.
+        paused: calls await approval, and nothing else is left to do.
+        started: the positions of the calls that ran.
+        update: what the round adds to the conversation; None until the end.
     """
-    formatting = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
-    return Execution(
-        Round(turn_or_calls, provider=provider, formatting=formatting),
-        to_tools(tools),
-        limit=limit,
-        timeout=timeout,
-        run_timeout=run_timeout,
-        deps=deps,
-        approve=approve,
-    )
 
+    def __init__(
+        self,
+        round: Round,
+        options: ExecutionOptions,
+        approvals: Mapping[str, Approval | bool],
+        pause_for_approval: bool,
+    ) -> None:
+        self.round = round
+        self.queue = EventQueue()
+        self.warnings: list[StreamWarning] = []
+        self.paused = False
+        self.started: set[int] = set()
+        self.update: ThreadUpdate | None = None
+        self._options = options
+        self._schedule = options.schedule
+        self._in_turn = options.layout == "sequential"
+        self._approvals = approvals
+        self._pause_for_approval = pause_for_approval
+        self._wake = anyio.Event()
+        self._scope: anyio.CancelScope | None = None  # of all calls together, while they run
+        self._eager_calls = EagerCalls(round.turn, options.tools) if round.turn is not None else None
+        self._prepared: dict[int, PreparedCall] = {}  # by position
+        self._scopes: dict[int, anyio.CancelScope] = {}  # of the calls that run, or are about to
+        self._to_approve: list[int] = []  # positions of calls whose approval is to be requested
+        self._open_requests = 0  # requests for approval that have not returned
+        self._is_open = False  # all calls are known and scheduled
+        self._is_over = False  # nothing runs any more
 
-def execute_tool_calls_sequentially(
-    turn_or_calls: Turn | Iterable[ToolCall],
-    *,
-    tools: Sequence[Callable[..., Any] | Tool],
-    limit: int | Schedule = 8,
-    timeout: float | None = 30.0,
-    run_timeout: float | None = None,
-    provider: str | Provider | None = None,
-    deps: Any = None,
-    approve: Approve | None = None,
-    format_tool_call_for_thread: Callable[[ToolCall, Any], Messages] | None = None,
-    format_tool_result_for_thread: Callable[[ToolResult, ToolCall, Any], Messages] | None = None,
-    format_batch_for_thread: Callable[[list[ToolResult]], Messages] | None = None,
-) -> Execution:
-    """Run the calls one after the other; one assistant message and one result for each, in turn.
+    def feed(self, events: Iterable[Event]) -> None:
+        """Start complete calls of eager tools while the turn is open; once it is closed, schedule all calls."""
+        if self._eager_calls is not None and not self.round.closed:
+            self._start_eager(self._eager_calls, events)
+            if self._is_turn_closed():
+                self.open()
 
-    The turn's text, reasoning and signatures go into the first assistant message only. Where the provider would reject
-    that (signed thinking of Anthropic, thought signatures of Gemini) the thread is laid out as by
-    ``execute_tool_calls_batched``, with the warning ``batched_instead``. The arguments are as there, so that either can
-    stand for the other; ``limit`` changes nothing, and ``format_batch_for_thread`` is given one result at a time.
-    """
-    formatting = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
-    return Execution(
-        Round(turn_or_calls, provider=provider, formatting=formatting, shape="sequential"),
-        to_tools(tools),
-        limit=limit,
-        sequential=True,
-        timeout=timeout,
-        run_timeout=run_timeout,
-        deps=deps,
-        approve=approve,
-    )
+    async def run(self) -> None:
+        """Run the calls until all have results, or the executor is paused or cancelled."""
+        self._schedule.subscribe(self, lambda: self._wake.set())
+        try:
+            await anyio.lowlevel.checkpoint()  # nothing starts for a caller who is cancelled already
+            with anyio.move_on_after(self._options.run_timeout) as self._scope:
+                async with anyio.create_task_group() as tasks:
+                    await self._run_all(tasks)
+        finally:
+            self.finalize()
+
+    def open(self) -> None:
+        """Schedule all calls, once the turn is closed.
+
+        Raises:
+            UsageError: the turn is open.
+        """
+        if self._is_open or self._is_over:
+            return
+        for position in self.round.close():
+            if position in self._scopes:
+                self._scopes[position].cancel()
+        self._is_open = True
+        for result in [*self.round.blocked_results, *self.round.commit_early_results()]:
+            self.queue.put(to_result_event(result))
+        for position in range(len(self.round.calls)):
+            stage = self.round.stage(position)
+            if stage in ("waiting", "awaiting_approval"):
+                self._schedule_call(position)
+            elif stage != "running":
+                self._schedule.remove(self, position)
+        self._wake.set()
+
+    def finalize(self) -> None:
+        """Give every open call its result, unless paused, and build the update. Idempotent."""
+        if self._is_over:
+            return
+        try:
+            if not self._is_open and (self.round.closed or self._is_turn_closed()):
+                self.open()
+            self._is_over = True
+            self._schedule.unregister(self)
+            if self._is_open and not self.paused:
+                self._build_update()
+        finally:  # a format callback may raise, and the reader must not wait for ever
+            self.queue.close()
+
+    def cancel_pending(self) -> None:
+        """If paused, cancel the calls that await approval and build the update."""
+        if self.paused:
+            self.paused = False
+            self._build_update()
+
+    def _build_update(self) -> None:
+        for position in self.round.open_positions:
+            self._set_result(position, self._interrupted_result(position))
+        reported = len(self.warnings)
+        self.update = self.round.update(self.warnings)
+        for warning in self.update.warnings[reported:]:
+            self.queue.put(Warned(warning.code, warning.message))
+
+    # ---------------------------------------------------------------- scheduling
+
+    def _is_turn_closed(self) -> bool:
+        return self.round.turn is not None and self.round.turn.closed
+
+    def _start_eager(self, eager_calls: EagerCalls, events: Iterable[Event]) -> None:
+        """Add the calls that an open turn's events start, and release those that may run."""
+        for item in eager_calls.feed(events):
+            if not isinstance(item, ToolCall):
+                ref, tool = item  # it has its position in the order, and others may have to wait for it
+                self._schedule.add(self, ref.index, tool, ready=False, in_turn=self._in_turn)
+                continue
+            prepared = prepare_call(item, self._options.tools)
+            if isinstance(prepared, PreparedCall):  # a call that does not fit gets its result when the turn has ended
+                self._prepared[item.index] = prepared
+                self._schedule.release(self, item.index)
+                self._wake.set()
+
+    def _schedule_call(self, position: int) -> None:
+        """Prepare a call that may run and add it to the schedule; set its result if it does not fit."""
+        call = self.round.calls[position]
+        prepared = prepare_call(call, self._options.tools)
+        approval = self._approvals.get(call.id)
+        if isinstance(prepared, PreparedCall) and approval is not None:
+            prepared = apply_approval(prepared, approval)
+        if not isinstance(prepared, PreparedCall):
+            self._schedule.remove(self, position)
+            self._set_result(position, prepared)
+            return
+        self._prepared[position] = prepared
+        # A call that awaited approval before a pause still does, even if its tool no longer requires it.
+        was_awaiting = self.round.stage(position) == "awaiting_approval"
+        needs_approval = approval is None and (was_awaiting or prepared.tool.approval == "ask")
+        if self._schedule.contains(self, position):
+            if not needs_approval:
+                self._schedule.release(self, position)
+        else:
+            self._schedule.add(self, position, prepared.tool, ready=not needs_approval, in_turn=self._in_turn)
+        if needs_approval:
+            self._to_approve.append(position)
+        if needs_approval and not was_awaiting:
+            self.round.require_approval(position)
+        elif was_awaiting and not needs_approval:
+            self.round.approve(position)
+
+    # ---------------------------------------------------------------- running
+
+    async def _run_all(self, tasks: TaskGroup) -> None:
+        if self.round.closed:
+            self.open()
+        while True:
+            # Woken and cancelled at once: nothing more may start, and cancelled requests for approval are no pause.
+            await anyio.lowlevel.checkpoint_if_cancelled()
+            self._wake = anyio.Event()
+            for position in self._to_approve:  # people are slow: all requests are concurrent and occupy no place
+                self._open_requests += 1
+                tasks.start_soon(self._request_approval, position)
+            self._to_approve.clear()
+            next_position = self._schedule.start_next(self)
+            if next_position is not None:
+                self.started.add(next_position)
+                if self.round.closed:
+                    self.round.start(next_position)
+                else:
+                    self.round.start_early(self._prepared[next_position].call)
+                self._scopes[next_position] = anyio.CancelScope()  # made here: its task may start only later
+                tasks.start_soon(self._run_one, next_position)
+                await anyio.lowlevel.checkpoint()  # calls start in their order, on trio too
+            elif self._is_open and not self._open_requests and not self._scopes and self._is_idle():
+                self.paused = bool(self.round.open_positions)
+                return
+            else:
+                await self._wake.wait()
+
+    def _is_idle(self) -> bool:
+        """Return True if, with no call running, all calls have results or await an approval that does not come.
+
+        Not if a call waits for the places of other executions: it will start when they end.
+        """
+        stages = {self.round.stage(position) for position in self.round.open_positions}
+        return not stages or ("awaiting_approval" in stages and not self._schedule.is_blocked_by_others(self))
+
+    async def _request_approval(self, position: int) -> None:
+        prepared = self._prepared[position]
+        try:
+            decision = await request_approval(prepared, self._options.approve, self._options.deps)
+            if decision is None and not self._pause_for_approval:
+                decision = missing_approval_result(prepared)
+            if isinstance(decision, PreparedCall):
+                self._prepared[position] = decision
+                self.round.approve(position)
+                self._schedule.release(self, position)
+            elif decision is not None:
+                self._set_result(position, decision)
+                self._schedule.remove(self, position)
+        finally:
+            self._open_requests -= 1
+            self._wake.set()
+
+    async def _run_one(self, position: int) -> None:
+        prepared, options = self._prepared[position], self._options
+        try:
+            with self._scopes[position] as scope:  # cancelled if the call started early and does not count
+                result = await run_call(prepared, options.timeout, options.deps, self.round.turn, self._report)
+            if scope.cancelled_caught:
+                result = ToolResult(prepared.call, "canceled", error=CANCELED)
+            self._set_result(position, result)
+        finally:
+            del self._scopes[position]
+            self._schedule.remove(self, position)
+            if self._is_open and not self._is_over and self.round.stage(position) == "waiting":
+                self._schedule_call(position)  # it ran with arguments that changed
+
+    def _report(self, event: ToolEvent | Warned) -> None:
+        if isinstance(event, Warned):
+            self.warnings.append(StreamWarning(event.code, event.message))
+        self.queue.put(event)
+
+    def _set_result(self, position: int, result: ToolResult) -> None:
+        final = self.round.set_result(position, result)
+        if final is not None:
+            self.queue.put(to_result_event(final))
+
+    def _interrupted_result(self, position: int) -> ToolResult:
+        """Return the result of a call that had none when everything was stopped."""
+        call, has_started = self.round.calls[position], position in self.started
+        if self._scope is not None and self._scope.cancelled_caught:
+            verb = "Not finished" if has_started else "Not started"
+            seconds = self._options.run_timeout
+            reason = f"{verb} within the {seconds:g} seconds that all calls had together."
+            return ToolResult(call, "timed_out", error=reason)
+        return ToolResult(call, "canceled", error=CANCELED if has_started else "Not run: canceled before it began.")

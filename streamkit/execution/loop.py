@@ -1,7 +1,7 @@
-"""``run_loop`` and the ``Run`` that it makes: how a conversation is begun, watched, left and resumed.
+"""``run_loop`` and ``Run``: how a run is created, watched, left and resumed.
 
-How it goes is ``conversation``'s. Here is what a caller may get wrong, and that a run can be left at any moment, from
-any task, with everything that was begun ended.
+``loop_state`` makes the rounds. This module checks the caller's arguments, and ensures that a run can be left at any
+moment, from any task, with everything ended that was started. It must not depend on what happens in a round.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from streamkit.accumulator import Limits
 from streamkit.calls import StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import Event
-from streamkit.execution.background import asyncio_task
-from streamkit.execution.context import CreateStream, RoundContext
-from streamkit.execution.execution import check_callable, check_seconds
-from streamkit.execution.loop_state import BeforeFollowUp, Ended, LoopOptions, LoopState
-from streamkit.execution.run_tool import Approve
-from streamkit.execution.scheduler import Schedule
-from streamkit.execution.state import RunState, check_approvals
-from streamkit.execution.thread_update import ThreadLayout, check_layout
+from streamkit.execution.background import current_asyncio_task
+from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext
+from streamkit.execution.loop_state import LoopState
+from streamkit.execution.options import Approve, ExecutionOptions, LoopOptions
+from streamkit.execution.scheduler import Schedule, to_schedule
+from streamkit.execution.state import Ended, RunState, check_approvals
+from streamkit.execution.thread_update import ThreadLayout
 from streamkit.history import Content
 from streamkit.providers.provider import Provider, ToolChoice
 from streamkit.tools import Approval, Tool, to_tools
@@ -62,217 +61,214 @@ def run_loop(
     resume: RunState | None = None,
     approvals: Mapping[str, Approval | bool] | None = None,
 ) -> Run:
-    """Ask a model, run the tools that it calls, and ask again until it has answered.
+    """Request a model's turn, run the tools that it calls, and repeat until it calls none.
 
-    Nothing happens yet: watch it with ``async with run_loop(...) as run`` and ``async for event in run``, or ``await``
-    it, which gives the run when it has ended.
+    Nothing runs yet: watch the run with ``async with run_loop(...) as run`` and ``async for event in run``, or
+    ``await`` it, which returns the run when it has ended.
 
     Args:
-        create_new_stream: called with a ``RoundContext`` for each request. It gives pieces (an iterable, sync or
+        create_new_stream: called with a ``RoundContext`` for each request. It returns chunks (an iterable, sync or
             async), a response, or an awaitable or a context manager of one.
-        provider: whose wire that is; of a resumed run by default the one that it was paused with.
+        provider: the provider of that stream; of a resumed run by default the one that it was paused with.
         tools: functions and tools.
-        history: the conversation so far, rendered anew for each request.
-        thread: instead of history, the provider's own messages, appended to (in a copy).
-        run_key: the stable name of the run; calls get their ids from it. By default random; give it where a run may be
-            done again. It stands in the metadata of what the run adds, in ``turn_key``, before the colon.
-        deps: what tools find in ``ToolContext.deps``, and the context has.
+        history: the conversation so far, rendered for each request.
+        thread: instead of history, the provider's own messages, to which (in a copy) the run appends.
+        run_key: the stable name of the run, from which calls get their ids. Default: random; pass one if the run may be
+            repeated. The metadata of what the run adds contains it, in ``turn_key``, before the colon.
+        deps: the tools' ``ToolContext.deps``, and the ``deps`` of the context.
         tool_choice: of the first round. One that forces a tool is cleared after it.
-        approve: ``async (call, deps) -> Approval | bool | None``, for tools with ``approval="ask"``. Without it, and
-            where it gives None, the other calls run, and the run ends ``awaiting_approval`` with ``run.pending`` and
+        approve: ``async (call, deps) -> Approval | bool | None``, for tools with ``approval="ask"``. Without it, and if
+            it returns None, the other calls run, and the run ends ``awaiting_approval`` with ``run.pending`` and
             ``run.state``.
         max_rounds: requests at most (continued pauses not counted); the last is made with ``tool_choice="none"``.
-        limit: how many tools run at once, over the whole run; or a ``Schedule`` that several runs share.
-        timeout: seconds for each call; None for no end.
-        run_timeout: seconds for the whole run; what is under way then ends as ``timed_out``.
-        shape: how calls and results are laid out in the thread, ``batched`` or ``sequential`` (one call at a time).
-        retries: how often a request that failed before its first event is made again: where it could not connect, was
-            cut off, or the provider said that it is overloaded (408, 409, 425, 429, 5xx). It waits as long as the
-            provider says, else half a second, doubled each time. The SDKs retry by themselves: turn one of the two off.
-        fallbacks: providers to ask next, in order, where a request has failed for good before its first event. The
-            history is rendered for them, and ``context.provider`` says who is asked; the run stays with the one that
-            answered. Not with a ``thread``.
+        limit: how many tools run at once, over the complete run; or a ``Schedule`` that several runs share.
+        timeout: seconds for each call; None for no limit. A tool's own timeout takes precedence.
+        run_timeout: seconds for the complete run; what is under way then ends as ``timed_out``.
+        shape: the layout of calls and results in the conversation, ``batched`` or ``sequential`` (one call at a time).
+        retries: how often a request that failed before its first event is made again: if it could not connect or was
+            interrupted, or the provider reported an overload (408, 409, 425, 429, 5xx). The delay is the provider's, or
+            else half a second, doubled each time. The SDKs retry by themselves: turn one of the two off.
+        fallbacks: providers to try next, in order, when a request has failed for good before its first event. The
+            history is rendered for them, and ``context.provider`` is the one to request; the run continues with the one
+            that succeeded. Not with a ``thread``.
         before_follow_up: one hook or several, called with the ``RoundContext`` before the request of each round but the
             first: ``async (context) -> RoundContext | None``. What it returns (``dataclasses.replace(context, ...)``)
-            takes its place: other tools, a shorter history, another provider.
-        turn_limits: how much a turn may hold, and
-        leaked_markup: what becomes of tool-call markup in its text; both as of ``Turn``.
+            replaces the context: other tools, a shorter history, another provider.
+        turn_limits: the ``limits`` of each ``Turn``.
+        leaked_markup: what each ``Turn`` does with tool-call markup in its text.
         resume: the ``state`` of a run that ended ``awaiting_approval``, also in another process. Tools, ``deps`` and
-            limits are given again; the conversation, its rounds and ``run_key`` are the state's.
-        approvals: for each call in ``state.pending``, by its id: True, False, or an ``Approval``. A run whose calls are
-            not all answered ends ``awaiting_approval`` again, when what was allowed has run.
+            limits are passed again; the conversation, its rounds and ``run_key`` are the state's.
+        approvals: for each call in ``state.pending``, by its id: True, False, or an ``Approval``. Without a decision
+            for every call the run ends ``awaiting_approval`` again, when the approved ones have run.
 
     Raises:
-        UsageError: neither or both of history and thread are given; the choice names no tool; a number makes no sense;
-            an answer is of no call that waits.
-        StreamInterrupted: while it runs: a turn ended in an error. It carries the turn, of which nothing is appended.
+        UsageError: neither or both of history and thread are passed; the choice is no tool's name; a number is out of
+            range; an approval is of a call that does not await one.
+        StreamInterrupted: when it runs: a turn ended in an error. The exception carries the turn, of which nothing is
+            appended.
     """
-    known = to_tools(tools)
-    if max_rounds < 1:
-        raise UsageError(f"max_rounds is at least 1, not {max_rounds!r}")
-    if retries < 0:
-        raise UsageError(f"retries is how often a request is made again, at least 0, not {retries!r}")
-    check_layout(shape)
-    check_seconds(timeout=timeout, run_timeout=run_timeout)
-    hooks = (before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up)
-    check_callable(
-        create_new_stream=create_new_stream, approve=approve, **{f"hook {n}": hook for n, hook in enumerate(hooks)}
-    )
     if isinstance(fallbacks, str):
-        raise UsageError(f"fallbacks is a list of providers, not {fallbacks!r}")
-    how = LoopOptions(
+        raise UsageError(f"fallbacks must be a list of providers, not {fallbacks!r}")
+    tools_by_name = to_tools(tools)
+    options = LoopOptions(
         create_new_stream,
-        approve,
-        max_rounds,
-        limit if isinstance(limit, Schedule) else Schedule(limit),
-        timeout,
-        run_timeout,
-        shape,
-        retries,
-        tuple(providers.get(each) for each in fallbacks),
-        hooks,
-        turn_limits,
-        leaked_markup,
+        ExecutionOptions(tools_by_name, to_schedule(limit), shape, timeout, run_timeout, deps, approve),
+        max_rounds=max_rounds,
+        retries=retries,
+        fallbacks=tuple(providers.get(each) for each in fallbacks),
+        before_follow_up=(before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up),
+        turn_limits=turn_limits,
+        leaked_markup=leaked_markup,
     )
     if resume is not None:
         if history is not None or thread is not None or run_key is not None or tool_choice is not None:
             raise UsageError("a resumed run has its history, thread, run_key and tool_choice from its state")
-        if not isinstance(resume, RunState):
-            raise UsageError(f"resume takes a RunState (RunState.model_validate_json), not {type(resume).__name__}")
-        answers = check_approvals(resume, approvals or {})
-        found = providers.get(resume.provider if provider is None else provider)
-        if resume.thread is not None and found.name != resume.provider:
-            raise UsageError(f"the run was paused with a thread of {resume.provider}, which {found.name} cannot read")
-        conversation = _conversation(
-            resume.history, known, resume.tool_choice, found, deps, resume.thread, how, resume.run_key, resume.round
-        )
-        conversation.resume(resume, answers)
-        return Run(conversation)
+        return _resume(resume, provider, options, approvals or {})
     if approvals is not None:
-        raise UsageError("approvals are answers to a paused run's questions: give its state with resume=")
+        raise UsageError("approvals are for the calls of a paused run: pass its state with resume=")
     if provider is None:
-        raise UsageError("run_loop needs provider=, the name of the wire that create_new_stream gives")
+        raise UsageError("run_loop needs provider=, the name of the provider whose stream create_new_stream returns")
     if (history is None) == (thread is None):
-        raise UsageError("give run_loop either history (Contents) or thread (the provider's own messages)")
-    if tool_choice not in (None, "auto", "none", "required", *known):
-        raise UsageError(f"tool_choice is 'auto', 'none', 'required' or a tool's name, not {tool_choice!r}")
-    key = run_key if run_key is not None else secrets.token_urlsafe(12)
-    return Run(_conversation(history or (), known, tool_choice, providers.get(provider), deps, thread, how, key))
+        raise UsageError("pass run_loop either history (Contents) or thread (the provider's own messages)")
+    if tool_choice not in (None, "auto", "none", "required", *tools_by_name):
+        raise UsageError(f"tool_choice must be 'auto', 'none', 'required' or a tool's name, not {tool_choice!r}")
+    context = RoundContext(
+        list(history or ()),
+        list(tools_by_name.values()),
+        tool_choice,
+        providers.get(provider),
+        deps=deps,
+        messages=None if thread is None else list(thread),
+    )
+    return Run(_create_state(context, options, run_key if run_key is not None else secrets.token_urlsafe(12)))
 
 
-def _conversation(
-    contents: Sequence[Content],
-    tools: dict[str, Tool],
-    tool_choice: ToolChoice | None,
-    provider: Provider,
-    deps: Any,
-    thread: Sequence[dict[str, Any]] | None,
-    options: LoopOptions,
-    run_key: str,
-    round: int = 0,
-) -> LoopState:
-    if thread is not None and options.fallbacks:
-        raise UsageError("a thread of one provider's own messages cannot go on with another: give history")
-    Turn(
-        provider, limits=options.turn_limits, leaked_markup=options.leaked_markup
-    )  # refuses now what it would refuse later
-    native = None if thread is None else list(thread)
-    context = RoundContext(list(contents), list(tools.values()), tool_choice, provider, round, deps, native)
+def _resume(
+    state: RunState, provider: str | Provider | None, options: LoopOptions, approvals: Mapping[str, Approval | bool]
+) -> Run:
+    if not isinstance(state, RunState):
+        raise UsageError(f"resume must be a RunState (RunState.model_validate_json), not {type(state).__name__}")
+    decisions = check_approvals(state, approvals)
+    target = providers.get(state.provider if provider is None else provider)
+    if state.thread is not None and target.name != state.provider:
+        raise UsageError(
+            f"the run was paused with messages of {state.provider}, which {target.name} cannot read: resume it with"
+            f" provider={state.provider!r}"
+        )
+    context = RoundContext(
+        list(state.history),
+        list(options.execution.tools.values()),
+        state.tool_choice,
+        target,
+        state.round,
+        options.execution.deps,
+        None if state.thread is None else list(state.thread),
+    )
+    loop_state = _create_state(context, options, state.run_key)
+    loop_state.resume(state, decisions)
+    return Run(loop_state)
+
+
+def _create_state(context: RoundContext, options: LoopOptions, run_key: str) -> LoopState:
+    if context.messages is not None and options.fallbacks:
+        raise UsageError("the messages of thread= cannot be sent to another provider: pass history= instead")
+    # A turn rejects wrong limits and leaked_markup; this one makes run_loop reject them at once.
+    Turn(context.provider, limits=options.turn_limits, leaked_markup=options.leaked_markup)
     return LoopState(context, options, run_key)
 
 
 class Run:
-    """One run of the loop. It is used once: awaited, or entered and watched.
+    """One run of the loop. It is used once: awaited, or entered and iterated.
 
-    Leaving the block early closes the stream and cancels the tools that run, and waits for both.
+    Leaving the block early closes the stream, cancels the running tools, and waits for both.
     """
 
-    def __init__(self, conversation: LoopState) -> None:
-        self._conversation = conversation
+    def __init__(self, state: LoopState) -> None:
+        self._state = state
         self._events: AsyncGenerator[Event, None] | None = None
-        self._used = False
-        self._left = False
-        self._reader: asyncio.Task[Any] | None = None  # who waits for an event just now, on asyncio
-        self._idle: anyio.Event | None = None  # set when that one has stopped, where somebody else leaves the run
+        self._is_used = False
+        self._is_closed = False
+        self._reader: asyncio.Task[Any] | None = None  # the task that waits for an event, on asyncio
+        self._reader_stopped: anyio.Event | None = None  # set when it has stopped, if another task closes the run
 
-    # ---------------------------------------------------------------- what it has
+    # ---------------------------------------------------------------- results
 
     @property
     def run_key(self) -> str:
         """The stable name of the run."""
-        return self._conversation.run_key
+        return self._state.run_key
 
     @property
     def ended(self) -> Ended | None:
-        """Why it ended; None while it has not."""
-        return self._conversation.ended
+        """Why it ended; None before."""
+        return self._state.ended
 
     @property
     def rounds(self) -> int:
-        """How many rounds were begun."""
-        return self._conversation.rounds
+        """How many rounds were started."""
+        return self._state.rounds
 
     @property
     def turn(self) -> Turn | None:
-        """The turn that is read, or was read last; also what it holds of a half answer."""
-        return self._conversation.turn
+        """The turn that is read, or was read last; after a failure, all that was received."""
+        return self._state.turn
 
     @property
     def text(self) -> str:
-        """The text of the last round's answer, as far as it is there."""
-        return self._conversation.text
+        """The text of the last round so far."""
+        return self._state.text
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens of all requests, added up; None where no provider gave any. ``raw`` is the list of reports."""
-        return Usage.sum(self._conversation.reports)
+        """The sum of the tokens of all requests; None if no provider reported any. ``raw`` is the list of reports."""
+        return Usage.sum(self._state.usage_reports)
 
     @property
     def contents(self) -> list[Content]:
-        """What the run added, neutral; every call in it has its result, at any moment. Append it to your store."""
-        return list(self._conversation.contents)
+        """The contents that the run added; every call in it has its result, at any moment. Append it to your store."""
+        return list(self._state.contents)
 
     @property
     def history(self) -> list[Content]:
-        """The history that was given (none where it was a thread), and what the run added."""
-        return list(self._conversation.context.contents)
+        """The ``history`` argument (nothing for a run with a ``thread``), and the contents that the run added."""
+        return list(self._state.context.contents)
 
     @property
     def thread(self) -> list[dict[str, Any]]:
-        """The whole conversation as the provider's own messages."""
-        return list(self._conversation.context.thread)
+        """The complete conversation as the provider's own messages."""
+        return list(self._state.context.thread)
 
     @property
     def pending(self) -> list[ToolCall]:
-        """The calls that wait for somebody's answer, where it ended ``awaiting_approval``."""
-        return list(self._conversation.pending)
+        """The calls that await approval, of a run that ended ``awaiting_approval``."""
+        return list(self._state.pending)
 
     @property
     def state(self) -> RunState | None:
         """What a run that ended ``awaiting_approval`` is resumed from; else None."""
-        return self._conversation.state
+        return self._state.state
 
     @property
     def warnings(self) -> list[StreamWarning]:
-        """What was odd outside of the turns, which have their own: abandoned tools, the breaker, changed content."""
-        return list(self._conversation.warnings)
+        """Irregularities outside the turns, which have their own: abandoned tools, the breaker, changed content."""
+        return list(self._state.warnings)
 
-    # ---------------------------------------------------------------- how it is used
+    # ---------------------------------------------------------------- use
 
     def __await__(self) -> Generator[Any, Any, Run]:
-        return self._alone().__await__()
+        return self._run_unwatched().__await__()
 
-    async def _alone(self) -> Run:
+    async def _run_unwatched(self) -> Run:
         async with self:
             async for _ in self:
                 pass
         return self
 
     async def __aenter__(self) -> Run:
-        if self._used:
-            raise UsageError("a run is used once: make a new one")
-        self._used = True
-        self._events = self._conversation.events()
+        if self._is_used:
+            raise UsageError("a run is used once: create a new one")
+        self._is_used = True
+        self._events = self._state.events()
         return self
 
     async def __aexit__(
@@ -281,34 +277,34 @@ class Run:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Leave the run: close the stream and cancel the tools, and wait for that. A second time does nothing."""
-        self._left = True
+        """Close the stream and cancel the tools, and wait for the end of both. Idempotent."""
+        self._is_closed = True
         reader = self._reader
-        if reader is not None and reader is not asyncio_task():
-            self._idle = anyio.Event()
-            reader.cancel()  # it waits inside of the run, and is told that there are no more events
+        if reader is not None and reader is not current_asyncio_task():
+            self._reader_stopped = anyio.Event()
+            reader.cancel()  # it waits inside the run; its iteration ends without an exception
             with anyio.CancelScope(shield=True):
-                await self._idle.wait()
+                await self._reader_stopped.wait()
         if self._events is not None:
             await self._events.aclose()
-        self._conversation.ended = self.ended or "canceled"
+        self._state.ended = self.ended or "canceled"
 
     def __aiter__(self) -> Run:
         if self._events is None:
-            raise UsageError("watch a run inside its block: async with run_loop(...) as run: async for event in run")
+            raise UsageError("iterate inside the block: async with run_loop(...) as run: async for event in run")
         return self
 
     async def __anext__(self) -> Event:
-        if self._events is None or self._left:
+        if self._events is None or self._is_closed:
             raise StopAsyncIteration
-        self._reader = reader = asyncio_task()
+        self._reader = reader = current_asyncio_task()
         try:
             return await self._events.__anext__()
         except asyncio.CancelledError:
-            if self._idle is None or reader is None or reader.uncancel() > 0:
+            if self._reader_stopped is None or reader is None or reader.uncancel() > 0:
                 raise
             raise StopAsyncIteration from None
         finally:
             self._reader = None
-            if self._idle is not None:
-                self._idle.set()
+            if self._reader_stopped is not None:
+                self._reader_stopped.set()

@@ -1,94 +1,69 @@
-"""How a run of the loop goes: ask, read, run the tools, write back, ask again. And when to stop.
+"""The rounds of a run: request, read, run the tools, append, and request again, until the run ends.
 
-Everything hard is elsewhere: requests in ``asking``, running in ``executing``, what the thread gains in ``rounds``.
-Here is the order of things. The stream is read in the task of whoever asks for the next event, so a slow reader slows
-the stream and nothing piles up; only tools run in tasks of their own. No scope of ours is open while the reader has
-control, so a run may be held open over a ``yield`` and be left from another task (``loop.Run`` sees to that).
+This module has the order of these steps and the reasons to end (``docs/rules.md``, "Rounds"); ``request`` makes the
+requests, ``execution`` runs the tools, ``round`` builds what is appended. The stream is read in the task of the caller
+who asks for the next event, so a slow reader slows the stream and nothing piles up; only tools run in tasks of their
+own. No cancel scope is open while the reader has control, so a run may be kept open across a ``yield`` and be closed
+from another task (``loop.Run`` ensures that).
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import anyio
 
-from streamkit.accumulator import Limits
 from streamkit.calls import StreamError, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Event, RoundFinished, RoundStarted, Warned
-from streamkit.execution.breaker import FAILURES, CircuitBreaker
-from streamkit.execution.context import CreateStream, RoundContext
-from streamkit.execution.early import can_start_eagerly
+from streamkit.execution.context import RoundContext
 from streamkit.execution.execution import Execution
+from streamkit.execution.options import LoopOptions
+from streamkit.execution.policies import (
+    MAX_FAILURES,
+    CircuitBreaker,
+    can_start_eagerly,
+    is_paused_by_provider,
+    reason_to_end,
+    turn_error,
+)
 from streamkit.execution.request import StreamRequest
 from streamkit.execution.round import Round
-from streamkit.execution.run_tool import Approve, to_result_event
-from streamkit.execution.scheduler import Schedule
-from streamkit.execution.state import RunState
-from streamkit.execution.thread_update import ThreadLayout, ThreadUpdate
+from streamkit.execution.run_tool import to_result_event
+from streamkit.execution.state import Ended, RunState
+from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.history import Content
-from streamkit.providers.provider import Provider
+from streamkit.history.content import TextBlock
 from streamkit.tools import Approval, Tool, to_tools
 from streamkit.turn import Turn
 
-if TYPE_CHECKING:
-    from streamkit.leaked_markup import LeakedMarkup
+__all__ = ["LoopState"]
 
-__all__ = ["BeforeFollowUp", "LoopState", "Ended", "LoopOptions"]
+MAX_PAUSES = 8  #: how often in a row a paused turn is continued
 
-#: Why a run ended.
-Ended: TypeAlias = Literal[
-    "answered",  # the model answered
-    "max_rounds",  # it still called tools in the last round, which was asked without
-    "breaker",  # it made the same failing call again and again
-    "refusal",
-    "filtered",  # by the provider's content filter
-    "length",  # the answer was cut at its length limit, and no call of it was whole
-    "awaiting_approval",  # calls wait for somebody's answer: ``pending`` says which, ``state`` is what to go on from
-    "canceled",  # the reader left, or was cancelled
-    "timed_out",  # after run_timeout
-    "error",  # of the stream, or of what should have brought it
-]
-
-#: ``before_follow_up(context)``: called before each request but the first; what it returns replaces the context.
-BeforeFollowUp: TypeAlias = Callable[[RoundContext], "Awaitable[RoundContext | None] | RoundContext | None"]
-
-PAUSES = 8  #: how often in a row a paused turn is continued
-
-
-@dataclass(frozen=True, slots=True)
-class LoopOptions:
-    """What ``run_loop`` was told; its docstring describes each."""
-
-    create_new_stream: CreateStream
-    approve: Approve | None
-    max_rounds: int
-    schedule: Schedule
-    timeout: float | None
-    run_timeout: float | None
-    shape: ThreadLayout
-    retries: int
-    fallbacks: tuple[Provider, ...]
-    before_follow_up: tuple[BeforeFollowUp, ...]
-    turn_limits: Limits | None
-    leaked_markup: LeakedMarkup
+_LAST_ROUND = "Not run: this was the last round, in which no tools can be called."
+_NOT_STARTED = "Not run: canceled before it began."
 
 
 class LoopState:
-    """One run: what it has so far, and the events of what it does next.
+    """One run: its state so far, and the events of its further rounds.
+
+    Args:
+        context: what the first request is made from.
+        options: how rounds are made.
+        run_key: the stable name of the run.
 
     Attributes:
         context: what the next request is made from.
         contents: what the run added.
         turn: the turn that is read, or was read last.
-        warnings: what was odd outside of the turns.
-        ended: why it ended; None while it has not.
-        rounds: how many rounds were begun.
-        pending: calls that wait for somebody's answer.
+        warnings: irregularities outside the turns.
+        ended: why it ended; None before.
+        rounds: how many rounds were started.
+        pending: the calls that await approval.
         state: what a paused run is resumed from.
     """
 
@@ -102,49 +77,50 @@ class LoopState:
         self.pending: list[ToolCall] = []
         self.state: RunState | None = None
         self.run_key = run_key
-        self._how = options
+        self._options = options
+        self._layout = options.execution.layout
         self._fallbacks = list(options.fallbacks)
-        self._answer = ""  # the text of the round's turns that are over: more than one where the provider paused
-        self._usage: list[Usage] = []  # of the turns that are over
+        self._previous_text = ""  # of the round's closed turns: more than one if the provider paused
+        self._previous_usage: list[Usage] = []  # of all closed turns
         self._breaker = CircuitBreaker()
         self._deadline: float | None = None
-        self._paused: tuple[Round, Mapping[str, Approval | bool]] | None = None
+        self._resumed: tuple[Round, Mapping[str, Approval | bool]] | None = None
 
     def resume(self, state: RunState, approvals: Mapping[str, Approval | bool]) -> None:
-        """Begin where that one was paused."""
+        """Start from a paused run."""
         self.contents = list(state.contents)
         self.rounds = state.round + 1
-        self._usage = list(state.usage)
+        self._previous_usage = list(state.usage)
         self._breaker = CircuitBreaker(state.failures)
-        self._answer = "".join([block.text for block in state.assistant.blocks if block.type == "text"])  # type: ignore[union-attr]
-        self._paused = state.to_round(self.context.provider, self._how.shape), approvals
+        self._previous_text = "".join([block.text for block in state.assistant.blocks if isinstance(block, TextBlock)])
+        self._resumed = state.to_round(self.context.provider, self._layout), approvals
 
     @property
     def text(self) -> str:
-        """The text of the last round's answer, as far as it is there."""
-        return self._answer + (self.turn.text if self.turn is not None else "")
+        """The text of the last round so far."""
+        return self._previous_text + (self.turn.text if self.turn is not None else "")
 
     @property
-    def reports(self) -> list[Usage]:
-        """The usage of each turn that told any."""
-        now = self.turn.usage if self.turn is not None else None
-        return [*self._usage, now] if now is not None else list(self._usage)
+    def usage_reports(self) -> list[Usage]:
+        """The usage of each turn that reported any."""
+        current = self.turn.usage if self.turn is not None else None
+        return [*self._previous_usage, current] if current is not None else list(self._previous_usage)
 
     # ---------------------------------------------------------------- the rounds
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """All that happens, to its end."""
+        """Yield all events of the run, to its end."""
         try:
-            if self._how.run_timeout is not None:
-                self._deadline = anyio.current_time() + self._how.run_timeout
-            if self._paused is not None:
-                async with aclosing(self._finish_paused(*self._paused)) as events:
+            if self._options.execution.run_timeout is not None:
+                self._deadline = anyio.current_time() + self._options.execution.run_timeout
+            if self._resumed is not None:
+                async with aclosing(self._finish_resumed_round(*self._resumed)) as events:
                     async for event in events:
                         yield event
             while self.ended is None:
                 if self.context.round > 0:
                     await self._call_hooks()
-                async with aclosing(self._round(last=self._is_last())) as events:
+                async with aclosing(self._run_round(is_last=self._is_last_round())) as events:
                     async for event in events:
                         yield event
         except Exception:
@@ -153,211 +129,206 @@ class LoopState:
         finally:
             self.ended = self.ended or "canceled"
 
-    def _is_last(self) -> bool:
-        return self.context.round >= self._how.max_rounds - 1
+    def _is_last_round(self) -> bool:
+        return self.context.round >= self._options.max_rounds - 1
 
     async def _call_hooks(self) -> None:
-        for hook in self._how.before_follow_up:
-            changed = hook(self.context)
-            if isawaitable(changed):
-                changed = await changed
-            if changed is None:
+        for hook in self._options.before_follow_up:
+            context = hook(self.context)
+            if isawaitable(context):
+                context = await context
+            if context is None:
                 continue
-            if not isinstance(changed, RoundContext):
-                raise UsageError(f"before_follow_up returns a RoundContext or None, not {type(changed).__name__}")
-            if changed.messages is not None and changed.provider is not self.context.provider:
-                raise UsageError("a thread of one provider's own messages cannot go on with another: give history")
-            self.context = changed
+            if not isinstance(context, RoundContext):
+                raise UsageError(f"before_follow_up must return a RoundContext or None, not {type(context).__name__}")
+            if context.messages is not None and context.provider is not self.context.provider:
+                raise UsageError("the messages of thread= cannot be sent to another provider: pass history= instead")
+            self.context = context
 
-    async def _round(self, *, last: bool) -> AsyncGenerator[Event, None]:
+    async def _run_round(self, *, is_last: bool) -> AsyncGenerator[Event, None]:
         number = self.context.round
-        if last and self.context.tools:
+        if is_last and self.context.tools:
             self.context = replace(self.context, tool_choice="none")
         self.rounds = number + 1
-        self._turn_is_over()
-        self._answer = ""
+        self._release_turn()
+        self._previous_text = ""
         yield RoundStarted(number)
-        for pauses in range(PAUSES + 1):
-            async with aclosing(self._take_turn(pauses, last=last)) as events:
+        for pauses in range(MAX_PAUSES + 1):
+            async with aclosing(self._run_turn(pauses, is_last=is_last)) as events:
                 async for event in events:
                     yield event
-            turn = self.turn
-            if self.ended is not None or turn is None or turn.finish is None or turn.finish.reason != "pause":
+            if self.ended is not None or not is_paused_by_provider(self.turn):
                 return
-        yield self._warned("paused_too_often", f"the provider paused {PAUSES + 1} times in a row")
+        yield self._warn("paused_too_often", f"the provider paused {MAX_PAUSES + 1} times in a row")
         self.ended = "max_rounds"
         yield RoundFinished(number)
 
-    async def _take_turn(self, pauses: int, *, last: bool) -> AsyncGenerator[Event, None]:
-        """One answer: read, its calls run, and all of it appended."""
-        asking = self._asking(pauses)
-        early = not last and self._how.shape == "batched" and any(map(can_start_eagerly, self._offered().values()))
+    async def _run_turn(self, pauses: int, *, is_last: bool) -> AsyncGenerator[Event, None]:
+        """Read one turn, run its calls, and append all of it."""
+        request = self._create_request(pauses)
+        is_eager = (
+            not is_last and self._layout == "batched" and any(map(can_start_eagerly, self._offered_tools().values()))
+        )
         execution: Execution | None = None
-        taken = False
+        is_handled = False  # the turn failed, or its calls are run and appended by _run_tools
         try:
-            async with aclosing(asking.batches()) as lists:
-                async for events in lists:
-                    turn = asking.turn
-                    if early and asking.has_events and turn is not None and execution is None:
-                        execution = self._execution(Round(turn, shape=self._how.shape))
+            async with aclosing(request.batches()) as batches:
+                async for events in batches:
+                    turn = request.turn
+                    if is_eager and request.has_events and turn is not None and execution is None:
+                        execution = self._create_execution(Round(turn, shape=self._layout))
                         await execution.__aenter__()
                     for event in events:
                         yield event
-                    if execution is not None and turn is not None and _failure(turn) is None:
+                    if execution is not None and turn is not None and turn_error(turn) is None:
                         for event in execution.feed(events):
                             yield event
-            self.context = asking.context
-            turn = asking.turn
+            self.context = request.context
+            turn = request.turn
             assert turn is not None  # noqa: S101 - there was an attempt
-            failure = _failure(turn)
-            if failure is not None:
+            error = turn_error(turn)
+            if error is not None:
                 if execution is not None:
                     await execution.aclose()
                     for result in execution.started:
                         yield to_result_event(result)
-                self._fail(failure, turn, asking.exception)
+                self._fail(error, turn, request.exception)
                 return
-            taken = True
+            is_handled = True
             if execution is None:
-                withheld = "Not run: this was the last round, and tools were no longer to be called." if last else None
-                execution = self._execution(Round(turn, shape=self._how.shape, withheld=withheld))
+                calls = Round(turn, shape=self._layout, block_reason=_LAST_ROUND if is_last else None)
+                execution = self._create_execution(calls)
                 if turn.calls:
                     await execution.__aenter__()
-            async with aclosing(self._run_tools(execution, turn, last=last)) as tool_events:
+            async with aclosing(self._run_tools(execution, turn, is_last=is_last)) as tool_events:
                 async for event in tool_events:
                     yield event
         finally:
-            self.warnings += asking.warnings
+            self.warnings += request.warnings
             try:
                 if execution is not None:
                     await execution.aclose()
             finally:  # asyncio may cancel that once more
-                turn = asking.turn
-                if not taken and turn is not None and turn.finish is not None and _failure(turn) is None:
-                    # The reader left at the last events of an answer: it was said all the same.
-                    withheld = "Not run: canceled before it began."
-                    left = execution or self._execution(Round(turn, shape=self._how.shape, withheld=withheld))
-                    left.cancel_pending()
-                    self.context = asking.context
-                    self._append(left.update if left.ended else left.close_without_running(), followed=True)
+                turn = request.turn
+                if not is_handled and turn is not None and turn.finish is not None and turn_error(turn) is None:
+                    # The reader left at the last events of a turn: the turn is complete all the same.
+                    if execution is None:
+                        calls = Round(turn, shape=self._layout, block_reason=_NOT_STARTED)
+                        execution = self._create_execution(calls)
+                    execution.cancel_pending()
+                    self.context = request.context
+                    update = execution.update if execution.ended else execution.close_without_running()
+                    self._append(update, is_round_over=True)
 
-    def _asking(self, pauses: int) -> StreamRequest:
-        key = f"{self.run_key}:{self.context.round}"
+    def _create_request(self, pauses: int) -> StreamRequest:
+        turn_key = f"{self.run_key}:{self.context.round}"
+        if pauses:  # a continued turn is another one: without ids from the wire its calls would have the same ids
+            turn_key = f"{turn_key}.{pauses}"
 
-        def new_turn(context: RoundContext) -> Turn:
-            # A continued turn is another one: without ids on the wire its calls would be named as before the pause.
-            self._turn_is_over()
+        def create_turn(context: RoundContext) -> Turn:
+            self._release_turn()
             self.turn = Turn(
                 context.provider,
-                turn_key=f"{key}.{pauses}" if pauses else key,
-                limits=self._how.turn_limits,
-                leaked_markup=self._how.leaked_markup,
+                turn_key=turn_key,
+                limits=self._options.turn_limits,
+                leaked_markup=self._options.leaked_markup,
             )
             return self.turn
 
         return StreamRequest(
-            self._how.create_new_stream,
+            self._options.create_new_stream,
             self.context,
-            new_turn,
-            retries=self._how.retries,
+            create_turn,
+            retries=self._options.retries,
             fallbacks=self._fallbacks,
             deadline=self._deadline,
         )
 
-    def _turn_is_over(self) -> None:
-        """Keep of the last turn what its run needs, and let go of it."""
+    def _release_turn(self) -> None:
+        """Keep the text and usage of the last turn, and release it."""
         if self.turn is not None:
-            self._usage = self.reports
-            self._answer += self.turn.text
+            self._previous_usage = self.usage_reports
+            self._previous_text += self.turn.text
             self.turn = None
 
-    def _fail(self, error: StreamError, turn: Turn, cause: Exception | None) -> None:
-        """End the run where the turn failed; nothing of it is appended."""
-        if isinstance(cause, TimeoutError) and self._out_of_time():
+    def _fail(self, error: StreamError, turn: Turn, exception: Exception | None) -> None:
+        """End the run after a failed turn; nothing of the turn is appended."""
+        if isinstance(exception, TimeoutError) and self._is_out_of_time():
             self.ended = "timed_out"
             return
-        raise StreamInterrupted(error, turn) from cause
+        raise StreamInterrupted(error, turn) from exception
 
-    def _remaining(self) -> float | None:
-        return None if self._deadline is None else max(0.001, self._deadline - anyio.current_time())
-
-    def _out_of_time(self) -> bool:
+    def _is_out_of_time(self) -> bool:
         return self._deadline is not None and anyio.current_time() >= self._deadline
 
     # ---------------------------------------------------------------- the tools of a round
 
-    def _offered(self) -> dict[str, Tool]:
-        """The tools of the request; only those run. A hook may have given others than the run began with."""
+    def _offered_tools(self) -> dict[str, Tool]:
+        """Return the tools of the request; only these run. A hook may have replaced those of the run's start."""
         return to_tools(self.context.tools)
 
-    def _execution(self, calls: Round, approvals: Mapping[str, Approval | bool] | None = None) -> Execution:
-        how = self._how
-        return Execution(
-            calls,
-            self._offered(),
-            limit=how.schedule,
-            sequential=how.shape == "sequential",
-            timeout=how.timeout,
-            run_timeout=self._remaining(),
-            deps=self.context.deps,
-            approve=how.approve,
-            approvals=approvals or {},
-            pause_for_approval=True,
+    def _create_execution(self, calls: Round, approvals: Mapping[str, Approval | bool] | None = None) -> Execution:
+        remaining = None if self._deadline is None else max(0.001, self._deadline - anyio.current_time())
+        options = replace(
+            self._options.execution, tools=self._offered_tools(), run_timeout=remaining, deps=self.context.deps
         )
+        return Execution(calls, options, approvals=approvals, pause_for_approval=True)
 
-    async def _finish_paused(
+    async def _finish_resumed_round(
         self, calls: Round, approvals: Mapping[str, Approval | bool]
     ) -> AsyncGenerator[Event, None]:
-        """The rest of the round in which a run was paused."""
-        execution = self._execution(calls, approvals)
+        """Run the remaining calls of the round in which the run was paused."""
+        execution = self._create_execution(calls, approvals)
         try:
             await execution.__aenter__()
-            async with aclosing(self._run_tools(execution, None, last=self._is_last())) as events:
+            async with aclosing(self._run_tools(execution, None, is_last=self._is_last_round())) as events:
                 async for event in events:
                     yield event
         finally:
             await execution.aclose()
 
-    async def _run_tools(self, execution: Execution, turn: Turn | None, *, last: bool) -> AsyncGenerator[Event, None]:
-        """Run what is left of a round's calls, append the update, and see whether the run ends with it."""
+    async def _run_tools(
+        self, execution: Execution, turn: Turn | None, *, is_last: bool
+    ) -> AsyncGenerator[Event, None]:
+        """Run the remaining calls of a round, append the update, and decide whether the run ends with it."""
         number = self.context.round
-        paused_by_provider = turn is not None and turn.finish is not None and turn.finish.reason == "pause"
-        left = True
+        is_pause = is_paused_by_provider(turn)
+        has_reader_left = True
         try:
             if execution.entered:
                 async for event in execution:
                     yield event
             else:
                 execution.close_without_running()
-            left = False
-        finally:  # also where the reader has left: every call has its result
+            has_reader_left = False
+        finally:  # also if the reader has left: every call has its result
             try:
                 await execution.aclose()
-            finally:  # asyncio may cancel that once more: what has run must be told all the same
-                if left:  # also by a reader to whom it was not told yet that somebody must answer
+            finally:  # asyncio may cancel that once more: what has run must be appended all the same
+                if has_reader_left:  # such a reader has not seen that calls await approval
                     execution.cancel_pending()
                 if execution.ended:
-                    self._append(execution.update, followed=not paused_by_provider)
+                    self._append(execution.update, is_round_over=not is_pause)
         if execution.paused:
             self._pause(execution)
             return
-        if paused_by_provider:
+        if is_pause:
             return
         results = execution.update.results
-        self._end(turn, results, last=last)
+        self.ended = self._reason_to_end(turn, results, is_last=is_last)
         if self.ended == "breaker":
-            yield self._warned("breaker", f"the same call failed in {FAILURES} rounds, and the run was ended")
+            yield self._warn("breaker", f"the same call failed in {MAX_FAILURES} rounds, and the run was ended")
         yield RoundFinished(number, execution.update if results else None)
 
-    def _append(self, update: ThreadUpdate, *, followed: bool) -> None:
+    def _append(self, update: ThreadUpdate, *, is_round_over: bool) -> None:
         self.contents += update.contents
         self.warnings += update.warnings
         self.context = self.context.with_update(update)
-        if followed:
+        if is_round_over:
             self.context = self.context.next_round()
 
     def _pause(self, execution: Execution) -> None:
-        """Somebody must answer first: the round is kept as it is, and nothing of it is appended."""
+        """End the run until calls are approved; nothing of the round is appended."""
         self.warnings += execution.warnings
         self.ended = "awaiting_approval"
         self.pending = execution.pending
@@ -371,36 +342,20 @@ class LoopState:
             history=self.context.contents,
             contents=self.contents,
             thread=self.context.messages,
-            usage=self.reports,
+            usage=self.usage_reports,
             failures=self._breaker.failures,
         )
 
-    def _end(self, turn: Turn | None, results: Sequence[ToolResult], *, last: bool) -> None:
-        """After a round: whether and why the run ends with it. Without a turn: the rest of a paused round."""
-        reason = turn.finish.reason if turn is not None and turn.finish is not None else None
-        if reason == "content_filter":
-            self.ended = "filtered"
-        elif reason == "refusal" or (turn is not None and turn.refusal is not None and not results):
-            self.ended = "refusal"
-        elif reason == "length" and turn is not None and not turn.executable:
-            # To ask again would cut the answer at the same place (lobehub/lobehub#13817: 17 steps, 487k tokens).
-            self.ended = "length"
-        elif not results:
-            self.ended = "answered"
-        elif self._out_of_time():
-            self.ended = "timed_out"
-        elif last:
-            self.ended = "max_rounds"
-        elif self._breaker.trips(results):
-            self.ended = "breaker"
+    def _reason_to_end(self, turn: Turn | None, results: Sequence[ToolResult], *, is_last: bool) -> Ended | None:
+        """Return why the run ends after a round, or None if it continues. *turn* is None for a resumed round."""
+        if ended := reason_to_end(turn, has_results=bool(results)):
+            return ended
+        if self._is_out_of_time():
+            return "timed_out"
+        if is_last:
+            return "max_rounds"
+        return "breaker" if self._breaker.trips(results) else None
 
-    def _warned(self, code: str, message: str) -> Warned:
+    def _warn(self, code: str, message: str) -> Warned:
         self.warnings.append(StreamWarning(code, message))
         return Warned(code, message)
-
-
-def _failure(turn: Turn) -> StreamError | None:
-    """What ended a turn so that nothing of it counts."""
-    if turn.error is None and turn.finish is not None and turn.finish.reason == "error":
-        return StreamError("provider_error", f"the provider ended the answer with {turn.finish.raw!r}")
-    return turn.error

@@ -1,11 +1,13 @@
-"""What to tell people of the calls of a run: being prepared, running, ended, each in words of the tool's own.
+"""Notifications about the calls of a run, for people: prepared, running, ended, with the tool's own description. Pure.
 
-Made from the events alone, so also where they arrive by a network: nothing here knows of turns, threads or event loops.
-The finer events stay as they are; this says of each call only what a list of calls on a screen has to show.
+They are made from the events alone, so also from events that arrive over a network. For each call they contain only
+what a list of calls on a screen has to show.
 
-Every call that was told of is told to have ended. Most endings are events; but calls of an answer that broke off get
-none where nobody executes it, and there a screen would wait for ever (multi-llm-ts does: ``preparing`` is the last word
-of calls whose turn was aborted or whose arguments were no JSON).
+Every call that was notified is notified to have ended. Most ends are events. But the calls of a failed turn have none
+if the turn is not executed, and a screen would wait for ever (as with multi-llm-ts, where ``preparing`` is the last
+notification of calls whose turn was aborted or whose arguments were no JSON).
+
+This module must not depend on turns, threads or event loops.
 """
 
 from __future__ import annotations
@@ -42,19 +44,19 @@ __all__ = ["Notifier", "ToolNotification"]
 
 
 class ToolNotification(Struct, frozen=True, kw_only=True):
-    """How one call stands. The last one of an ``id`` replaces those before it.
+    """The state of one call. A later notification with the same ``id`` replaces the earlier ones.
 
     Attributes:
         id: the call's canonical id.
         name: the tool's name.
-        state: ``preparing`` (its arguments arrive, or it waits), ``running``, or how it ended: ``completed``, ``error``
+        state: ``preparing`` (its arguments arrive, or it waits), ``running``, or its end: ``completed``, ``error``
             (it failed, or took too long), ``canceled`` (it was stopped, not allowed, or will never run).
-        description: what ``Tool.describe`` said of it, None where it said nothing.
+        description: what ``Tool.describe`` returned for it, or None.
         done: it has ended.
-        arguments: as far as they are there while it is prepared, else whole. ``{}`` where they are not known (the
-            events began later), and for calls of kind ``custom``, whose text is in the result's call.
-        result: what came of it; None while it has not ended, and where its answer ended before it could run.
-        progress: what the tool reported just now, None in all other notifications.
+        arguments: while it is prepared those received so far, then all. ``{}`` if they are not known (the events
+            started later), and for calls of kind ``custom``, whose text is in the result's call.
+        result: None until it has ended, and if its turn ended before it could run.
+        progress: the value that the tool has just reported; None in all other notifications.
     """
 
     id: str
@@ -68,13 +70,13 @@ class ToolNotification(Struct, frozen=True, kw_only=True):
 
 
 class Notifier:
-    """Tells of calls, from the events of a run (or of runs one after the other); not of two runs at once.
+    """Notifications from the events of a run (or of runs one after the other); not of two runs at once.
 
-    Calls that have ended are forgotten. Those of a choice other than 0 are not told of, since they are never run.
+    A call that has ended is not kept. Calls of a choice other than 0 are left out, since they are never run.
 
     Args:
-        tools: functions and tools; those with ``describe`` describe their calls. It is asked at the start of a call,
-            at each piece of its arguments, when it runs and when it has ended. Where it raises there is no description.
+        tools: functions and tools; those with ``describe`` describe their calls. It is called at the start of a call,
+            at each delta of its arguments, when it runs and when it has ended. If it raises there is no description.
 
     Raises:
         UsageError: two tools have the same name, or one is neither a function nor a tool.
@@ -85,172 +87,181 @@ class Notifier:
         self._open: dict[str, _OpenCall] = {}  # by canonical id, in order of appearance
 
     def handle(self, event: Event) -> list[ToolNotification]:
-        """What an event means to people: most often nothing, at the end of a broken answer the end of many calls."""
-        take = _HANDLERS.get(event.__class__)
-        return [] if take is None or event.choice else take(self, event)
+        """Return the notifications of an event: most often none, at the end of a failed turn one for each call."""
+        handler = _HANDLERS.get(event.__class__)
+        return [] if handler is None or event.choice else handler(self, event)
 
     def close(self) -> list[ToolNotification]:
-        """No more events come (the run was left, or the connection lost): what had not ended is ``canceled``.
+        """Declare that no event follows (the run was left, or the connection lost): open calls are ``canceled``.
 
         The notifier can be used again.
         """
-        left = list(self._open.values())
+        open_calls = list(self._open.values())
         self._open.clear()
-        return [call.change_state("canceled", done=True) for call in left]
+        return [call.change_state("canceled", done=True) for call in open_calls]
 
-    # ---------------------------------------------------------------- while the answer arrives
+    # ---------------------------------------------------------------- while the turn is open
 
     def _start(self, event: ToolCallStart) -> list[ToolNotification]:
-        return [self._opened(event.call).change_state("preparing")]
+        return [self._add(event.call).change_state("preparing")]
 
     def _delta(self, event: ToolCallDelta) -> list[ToolNotification]:
         call = self._open.get(event.call.id)
         if call is None:
             return []
-        call.parts.append(event.arguments_delta)
-        call.whole = None
-        return [] if call.view is None else call.look(call.view, event.arguments_delta)
+        call.deltas.append(event.arguments_delta)
+        call.final_arguments = None
+        return [] if call.partial is None else call.feed(call.partial, event.arguments_delta)
 
     def _restated(self, event: ArgumentsRestated) -> list[ToolNotification]:
         call = self._open.get(event.call.id)
         if call is None:
             return []
-        call.parts = [event.arguments_text]
-        call.whole = None
-        if call.view is None:
+        call.deltas = [event.arguments_text]
+        call.final_arguments = None
+        if call.partial is None:
             return []
-        call.view = IncrementalJsonObject()
-        return call.look(call.view, event.arguments_text)
+        call.partial = IncrementalJsonObject()
+        return call.feed(call.partial, event.arguments_text)
 
-    def _sealed(self, event: ToolCallEnd) -> list[ToolNotification]:
+    def _call_ended(self, event: ToolCallEnd) -> list[ToolNotification]:
         call = self._open.get(event.call.id)
-        return [] if call is None or call.view is None else call.tell_if_changed(call.arguments)
+        return [] if call is None or call.partial is None else call.notify_if_changed(call.arguments)
 
     # ---------------------------------------------------------------- while tools run
 
     def _running(self, event: ToolRunning) -> list[ToolNotification]:
-        return [self._begun(event.call).change_state("running")]
+        return [self._started(event.call).change_state("running")]
 
     def _progress(self, event: ToolProgress) -> list[ToolNotification]:
-        call = self._begun(event.call)
-        return [call.notification("running", call.shown, progress=event.value)]
+        call = self._started(event.call)
+        return [call.notification("running", call.notified_arguments, progress=event.value)]
 
-    def _ended(self, event: _Ending) -> list[ToolNotification]:
-        call = self._open.pop(event.call.id, None) or self._new(event.call)
-        of = event.result.call
-        call.whole = of.arguments if isinstance(of.arguments, dict) else of.partial
+    def _result(self, event: _ResultEvent) -> list[ToolNotification]:
+        call = self._open.pop(event.call.id, None) or self._create(event.call)
+        arguments = event.result.call.arguments
+        call.final_arguments = arguments if isinstance(arguments, dict) else event.result.call.partial
         return [call.change_state(_STATES[event.__class__], done=True, result=event.result)]
 
-    # ---------------------------------------------------------------- where calls are left over
+    # ---------------------------------------------------------------- calls that get no result
 
     def _failed(self, _: Failed | None = None) -> list[ToolNotification]:
-        # What was being prepared will not run. A call that runs already began early: it is stopped, which may take its
-        # time, and has an ending of its own. Where somebody executes the turn all the same, the endings that this gives
-        # are told too, with their results.
-        left = [call for call in self._open.values() if not call.runs]
-        for call in left:
+        # A call that was being prepared will not run. A running one started early: it is stopped, which may take a
+        # while, and has a result event. If the turn is executed all the same, the results that this makes are notified
+        # too.
+        unstarted = [call for call in self._open.values() if not call.is_running]
+        for call in unstarted:
             del self._open[call.ref.id]
-        return [call.change_state("canceled", done=True) for call in left]
+        return [call.change_state("canceled", done=True) for call in unstarted]
 
     def _finished(self, event: Finished) -> list[ToolNotification]:
-        return self._failed() if event.reason == "error" else []  # no Failed comes, but it ends a run all the same
+        return self._failed() if event.reason == "error" else []  # there is no Failed event, but this ends a run too
 
     def _round(self, _: RoundStarted | RoundFinished) -> list[ToolNotification]:
-        return self.close()  # every call of a round has its ending before its end
+        return self.close()  # every call of a round has its result before the round ends
 
     # ---------------------------------------------------------------- the calls
 
-    def _new(self, ref: CallRef) -> _OpenCall:
+    def _create(self, ref: CallRef) -> _OpenCall:
         return _OpenCall(ref, self._describe.get(ref.name))
 
-    def _opened(self, ref: CallRef) -> _OpenCall:
-        call = self._open[ref.id] = self._new(ref)
+    def _add(self, ref: CallRef) -> _OpenCall:
+        call = self._open[ref.id] = self._create(ref)
         return call
 
-    def _begun(self, ref: CallRef) -> _OpenCall:
-        """A call that runs; its start was not seen where calls are executed alone, or by who came later."""
-        call = self._open.get(ref.id) or self._opened(ref)
-        call.runs = True
+    def _started(self, ref: CallRef) -> _OpenCall:
+        """Return a running call. It is new if calls are executed alone, or the first events were missed."""
+        call = self._open.get(ref.id) or self._add(ref)
+        call.is_running = True
         return call
 
 
 class _OpenCall:
     """What is known of a call that has not ended."""
 
-    __slots__ = ("describe", "description", "parts", "ref", "runs", "shown", "view", "whole")
+    __slots__ = (
+        "deltas",
+        "describe",
+        "description",
+        "final_arguments",
+        "is_running",
+        "notified_arguments",
+        "partial",
+        "ref",
+    )
 
     def __init__(self, ref: CallRef, describe: Describe | None) -> None:
         self.ref = ref
         self.describe = describe
-        self.runs = False
-        self.description: str | None = None  # the last that was told
-        self.shown: dict[str, Any] = {}  # the arguments of the last state that was told
-        self.parts: list[str] = []  # the argument text; nothing reads it before the call runs, unless it is described
-        self.view = IncrementalJsonObject() if describe is not None else None
-        self.whole: dict[str, Any] | None = None  # the arguments, where the text was read as a whole
+        self.is_running = False
+        self.description: str | None = None  # of the last notification
+        self.notified_arguments: dict[str, Any] = {}  # of the last state
+        self.deltas: list[str] = []  # the argument text; parsed when the call runs, or at once if it is described
+        self.partial = IncrementalJsonObject() if describe is not None else None
+        self.final_arguments: dict[str, Any] | None = None  # once the text was parsed as complete
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the text, taken to be whole."""
-        if self.whole is None:
-            text = join_surrogates("".join(self.parts))
-            settled = finalize_arguments(text)
-            self.whole = parse_partial_object(text) if settled.arguments is None else settled.arguments
-        return self.whole
+        """The arguments of the text, parsed as complete."""
+        if self.final_arguments is None:
+            text = join_surrogates("".join(self.deltas))
+            arguments = finalize_arguments(text).arguments
+            self.final_arguments = parse_partial_object(text) if arguments is None else arguments
+        return self.final_arguments
 
-    def look(self, view: IncrementalJsonObject, text: str) -> list[ToolNotification]:
-        """More of the arguments: tell it where the description is another one."""
-        view.feed(text)
-        return self.tell_if_changed(view.value)
+    def feed(self, partial: IncrementalJsonObject, text: str) -> list[ToolNotification]:
+        """Parse more of the arguments and notify if the description changes."""
+        partial.feed(text)
+        return self.notify_if_changed(partial.value)
 
-    def tell_if_changed(self, arguments: dict[str, Any]) -> list[ToolNotification]:
-        """Tell that it is prepared, where the description with these arguments is another one."""
-        description = self._described("preparing", arguments)
+    def notify_if_changed(self, arguments: dict[str, Any]) -> list[ToolNotification]:
+        """Return a notification of the state ``preparing`` if the description with these arguments is a new one."""
+        description = self._describe_state("preparing", arguments)
         if description == self.description:
             return []
         self.description = description
-        return [self.notification("preparing", _copied(arguments))]
+        return [self.notification("preparing", _copy(arguments))]
 
     def change_state(
         self, state: ToolState, *, done: bool = False, result: ToolResult | None = None
     ) -> ToolNotification:
-        """Tell a new state."""
-        self.shown = _copied(self.arguments)  # what is described is a copy: the call itself has these arguments
-        self.description = self._described(state, self.shown)
-        return self.notification(state, self.shown, done=done, result=result)
+        """Return the notification of a new state."""
+        self.notified_arguments = _copy(self.arguments)  # ``describe`` gets a copy: the call itself has these arguments
+        self.description = self._describe_state(state, self.notified_arguments)
+        return self.notification(state, self.notified_arguments, done=done, result=result)
 
-    def notification(self, state: ToolState, arguments: dict[str, Any], **more: Any) -> ToolNotification:
-        """How the call stands."""
+    def notification(self, state: ToolState, arguments: dict[str, Any], **fields: Any) -> ToolNotification:
+        """Return a notification with the current description."""
         return ToolNotification(
             id=self.ref.id,
             name=self.ref.name,
             state=state,
             description=self.description,
             arguments=arguments,
-            **more,
+            **fields,
         )
 
-    def _described(self, state: ToolState, arguments: dict[str, Any]) -> str | None:
+    def _describe_state(self, state: ToolState, arguments: dict[str, Any]) -> str | None:
         if self.describe is None:
             return None
         try:
-            said = self.describe(state, arguments)
-        except Exception:  # of half of its arguments nobody can expect a tool to make sense
+            description = self.describe(state, arguments)
+        except Exception:  # a tool need not handle partial arguments
             return None
-        return said if isinstance(said, str) else None
+        return description if isinstance(description, str) else None
 
 
-def _copied(arguments: dict[str, Any]) -> dict[str, Any]:
+def _copy(arguments: dict[str, Any]) -> dict[str, Any]:
     try:
-        copied: dict[str, Any] = msgspec.to_builtins(arguments, enc_hook=str)
+        copy: dict[str, Any] = msgspec.to_builtins(arguments, enc_hook=str)
     except RecursionError:  # nested too deeply to be shown
         return {}
-    return copied
+    return copy
 
 
-_Ending: TypeAlias = ToolCompleted | ToolError | ToolDenied | ToolTimedOut | ToolCanceled
+_ResultEvent: TypeAlias = ToolCompleted | ToolError | ToolDenied | ToolTimedOut | ToolCanceled
 
-_STATES: dict[type[_Ending], ToolState] = {
+_STATES: dict[type[_ResultEvent], ToolState] = {
     ToolCompleted: "completed",
     ToolError: "error",
     ToolTimedOut: "error",
@@ -262,10 +273,10 @@ _HANDLERS: dict[type[Event], Callable[[Notifier, Any], list[ToolNotification]]] 
     ToolCallStart: Notifier._start,
     ToolCallDelta: Notifier._delta,
     ArgumentsRestated: Notifier._restated,
-    ToolCallEnd: Notifier._sealed,
+    ToolCallEnd: Notifier._call_ended,
     ToolRunning: Notifier._running,
     ToolProgress: Notifier._progress,
-    **dict.fromkeys(_STATES, Notifier._ended),
+    **dict.fromkeys(_STATES, Notifier._result),
     Failed: Notifier._failed,
     Finished: Notifier._finished,
     RoundStarted: Notifier._round,

@@ -1,7 +1,8 @@
-"""One request of the loop: what the caller's ``create_new_stream`` gives, opened, read, and asked for again.
+"""One request of the loop: the stream of ``create_new_stream``, opened and read, with retries and fallbacks.
 
-It decides nothing about the conversation; it knows HTTP only as far as exceptions carry a response. What fails before
-its first event is asked for again, of the same provider and then of others, as ``retrying`` says.
+A request that fails before its first event is made again, to the same provider and then to the fallbacks, as
+``policies`` decides (``docs/rules.md``, "Rounds"). This module must not depend on the conversation; of HTTP it uses
+only the response that exceptions carry.
 """
 
 from __future__ import annotations
@@ -19,48 +20,48 @@ from streamkit.calls import StreamError, StreamWarning
 from streamkit.errors import StreamkitError, UsageError
 from streamkit.events import Event, Failed, Finished, Warned
 from streamkit.execution.context import CreateStream, RoundContext
-from streamkit.execution.retrying import delay, is_programming_error, is_retryable
+from streamkit.execution.policies import delay, is_programming_error, is_retryable
 from streamkit.providers.provider import Provider
 from streamkit.stream_reader import Source, event_batches, is_readable
 from streamkit.turn import Turn
 
 __all__ = ["StreamRequest"]
 
-# Awaitables and context managers around a stream, one in the other; what gives itself when entered has no end.
-_WRAPPINGS = 8
+# Awaitables and context managers around a stream, nested; the limit ends one that returns itself when entered.
+_MAX_WRAPPERS = 8
 
 
 class StreamRequest:
-    """One answer to be had, by as many requests as it takes. To be read once.
+    """One turn, requested in as many attempts as needed. It is read once.
 
     Args:
-        create: the caller's ``create_new_stream``.
+        create_new_stream: the caller's function.
         context: what the request is made from.
-        new_turn: makes the turn of an attempt.
-        retries: how often a request that failed before its first event is made again, of each provider.
-        fallbacks: the providers to ask next; one that was asked is taken off.
+        create_turn: returns the turn of an attempt.
+        retries: how often a request that failed before its first event is made again, for each provider.
+        fallbacks: the providers to try next; those that were tried are removed.
         deadline: on anyio's clock, or None.
 
     Attributes:
-        context: of the attempt that was made last: its provider may be a fallback.
-        turn: of that attempt; None before the first.
-        cause: what was raised instead of a stream, or by the stream; None where nothing was.
-        begun: the first event has come: there will be no other attempt.
+        context: of the last attempt: its provider may be a fallback.
+        turn: of the last attempt; None before the first.
+        exception: what ``create_new_stream`` or the stream raised; None if nothing was.
+        has_events: the first event has arrived, so that no other attempt will follow.
         warnings: of attempts that failed.
     """
 
     def __init__(
         self,
-        create: CreateStream,
+        create_new_stream: CreateStream,
         context: RoundContext,
-        new_turn: Callable[[RoundContext], Turn],
+        create_turn: Callable[[RoundContext], Turn],
         *,
         retries: int = 0,
         fallbacks: list[Provider],
         deadline: float | None = None,
     ) -> None:
-        self._create = create
-        self._new_turn = new_turn
+        self._create_new_stream = create_new_stream
+        self._create_turn = create_turn
         self._retries = retries
         self._fallbacks = fallbacks
         self._deadline = deadline
@@ -71,99 +72,99 @@ class StreamRequest:
         self.warnings: list[StreamWarning] = []
 
     async def batches(self) -> AsyncGenerator[list[Event], None]:
-        """The events, as the turn gave them. An exception of the caller's code or of the stream is the turn's error.
+        """Yield the events in the batches of the turn. An exception of the caller's code or the stream fails the turn.
 
         Raises:
-            UsageError: what ``create_new_stream`` gave cannot be read.
+            UsageError: what ``create_new_stream`` returned cannot be read.
         """
         attempts = 0
         while True:
             attempts += 1
-            self.turn = turn = self._new_turn(self.context)
-            last: list[Event] = []
-            async with aclosing(self._attempt(turn)) as lists:
-                async for events in lists:
-                    if not self.has_events and turn.error is not None and _says_nothing(events):
-                        last += events
+            self.turn = turn = self._create_turn(self.context)
+            failure_events: list[Event] = []  # shown only if no other attempt follows
+            async with aclosing(self._attempt(turn)) as batches:
+                async for events in batches:
+                    if not self.has_events and turn.error is not None and _has_no_content(events):
+                        failure_events += events
                         continue
-                    if last:
-                        events, last = last + events, []
+                    if failure_events:
+                        events, failure_events = failure_events + events, []
                     self.has_events = True
                     yield events
             error = turn.error
             if self.has_events or error is None:
                 return
-            wait = delay(error, attempts, random.random()) if self._again(error, attempts) else None  # noqa: S311
-            if wait is not None and self._in_time(wait):
-                message = f"{error.kind}: {error.message}; asked again in {wait:.1f} seconds"
-                yield [self._warned("request_retried", message)]
+            wait = delay(error, attempts, random.random()) if self._can_retry(error, attempts) else None  # noqa: S311
+            if wait is not None and self._is_in_time(wait):
+                message = f"{error.kind}: {error.message}; the request is made again in {wait:.1f} seconds"
+                yield [self._warn("request_retried", message)]
                 await anyio.sleep(wait)
-            elif self._fallbacks and self._in_time(0) and not is_programming_error(self.exception):
+            elif self._fallbacks and self._is_in_time(0) and not is_programming_error(self.exception):
                 attempts = 0
-                following = self._fallbacks.pop(0)
+                provider = self._fallbacks.pop(0)
                 message = f"{self.context.provider.name} failed with {error.kind}: {error.message}"
-                yield [self._warned("provider_fallback", f"{message}; asking {following.name}")]
-                self.context = replace(self.context, provider=following)
+                yield [self._warn("provider_fallback", f"{message}; the next provider is {provider.name}")]
+                self.context = replace(self.context, provider=provider)
             else:
-                yield last
+                yield failure_events
                 return
             self.exception = None
 
-    def _warned(self, code: str, message: str) -> Warned:
+    def _warn(self, code: str, message: str) -> Warned:
         self.warnings.append(StreamWarning(code, message))
         return Warned(code, message)
 
-    def _again(self, error: StreamError, attempts: int) -> bool:
+    def _can_retry(self, error: StreamError, attempts: int) -> bool:
         return attempts <= self._retries and is_retryable(error, self.exception)
 
-    def _in_time(self, seconds: float) -> bool:
+    def _is_in_time(self, seconds: float) -> bool:
         return self._deadline is None or anyio.current_time() + seconds < self._deadline
 
     async def _attempt(self, turn: Turn) -> AsyncGenerator[list[Event], None]:
         async with AsyncExitStack() as stack:
             try:
                 if self._deadline is None:
-                    given = await self._opened(stack)
+                    stream = await self._open(stack)
                 else:
                     with anyio.fail_after(max(0.0, self._deadline - anyio.current_time())):
-                        given = await self._opened(stack)
+                        stream = await self._open(stack)
             except StreamkitError:
                 raise
-            except Exception as error:  # no connection, a refused request: the stream failed before it began
+            except Exception as error:  # no connection, a rejected request: the stream failed before it started
                 self.exception = error
-                yield _never_began(turn, error)
+                yield _close_unopened(turn, error)
                 return
-            source = Source(turn, given, deadline=self._deadline)
-            async with aclosing(event_batches(turn, source)) as lists:
-                async for events in lists:
+            source = Source(turn, stream, deadline=self._deadline)
+            async with aclosing(event_batches(turn, source)) as batches:
+                async for events in batches:
                     self.exception = source.exception
                     yield events
             self.exception = source.exception
 
-    async def _opened(self, stack: AsyncExitStack) -> Any:
-        """What ``create_new_stream`` gave, down to something that can be read."""
-        given = self._create(self.context)
-        for _ in range(_WRAPPINGS):
-            if is_readable(given):
-                return given
-            if hasattr(given, "__aenter__"):
-                given = await stack.enter_async_context(given)
-            elif isawaitable(given):
-                given = await given
-            elif hasattr(given, "__enter__"):
-                given = stack.enter_context(given)
+    async def _open(self, stack: AsyncExitStack) -> Any:
+        """Call ``create_new_stream``; return its value, awaited and entered until it can be read."""
+        stream = self._create_new_stream(self.context)
+        for _ in range(_MAX_WRAPPERS):
+            if is_readable(stream):
+                return stream
+            if hasattr(stream, "__aenter__"):
+                stream = await stack.enter_async_context(stream)
+            elif isawaitable(stream):
+                stream = await stream
+            elif hasattr(stream, "__enter__"):
+                stream = stack.enter_context(stream)
             else:
                 break
-        raise UsageError(f"create_new_stream gave {type(given).__name__}, which cannot be read as a stream")
+        raise UsageError(f"create_new_stream returned {type(stream).__name__}, which cannot be read as a stream")
 
 
-def _says_nothing(events: list[Event]) -> bool:
-    """Whether these events of a failed turn tell the reader nothing but that it failed, and is over."""
+def _has_no_content(events: list[Event]) -> bool:
+    """Return True if these events of a failed turn contain nothing but its failure and end."""
     return all(isinstance(event, (Failed, Finished, Warned)) for event in events)
 
 
-def _never_began(turn: Turn, error: Exception) -> list[Event]:
-    """Close a turn whose stream could not be had. HTTP clients put the refusing response on their exceptions."""
+def _close_unopened(turn: Turn, error: Exception) -> list[Event]:
+    """Close a turn without a stream. Exceptions of HTTP clients carry the response that rejected it."""
     response: Any = getattr(error, "response", None)
     status = getattr(response, "status_code", None)
     if not isinstance(status, int) or status < 400:

@@ -1,9 +1,10 @@
-"""The round: the calls of one turn, from what the model asked for to exactly one result each. Pure.
+"""The round: the calls of one turn, from the model's request to exactly one result each. Pure.
 
-A state machine. Each call is in one stage, ``TRANSITIONS`` says which may follow which, and an ending is followed by
-nothing. Whoever runs the tools (an executor, a loop of one's own, a durable workflow) tells the round what happens and
-is told what that means; what the thread gains is written by ``formatting``. Nothing here runs, nor waits: no event
-loop, clock or thread.
+A state machine. Each call is in one stage; ``TRANSITIONS`` lists which stage may follow which, and no stage follows a
+result (``docs/rules.md``, "Running calls"). Its caller (an executor, a loop of your own, a durable workflow) runs the
+tools and reports to the round what happens. ``thread_update`` writes what the round adds to the conversation.
+
+This module must not depend on an event loop, a clock or threads: it runs nothing and waits for nothing.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ from streamkit.turn import Turn
 
 __all__ = ["TRANSITIONS", "CallStage", "Round", "blocked_result"]
 
-#: Where a call is between being made and having its result.
-CallStage: TypeAlias = Literal["waiting", "asking", "running", "held"] | ResultStatus
+#: Where a call is between its request and its result.
+CallStage: TypeAlias = Literal["waiting", "awaiting_approval", "running", "early_result"] | ResultStatus
 
-#: What may follow what.
+#: The stages that may follow each stage.
 TRANSITIONS: Mapping[CallStage, frozenset[CallStage]] = {
-    # It may run as soon as there is room; or it may not run at all.
-    "waiting": frozenset({"asking", "running", "error", "denied", "timed_out", "canceled"}),
-    # Somebody must agree first.
-    "asking": frozenset({"waiting", "error", "denied", "timed_out", "canceled"}),
-    # Its tool was called. Back to waiting: it began early, with arguments that were not the last.
-    "running": frozenset({"held", "waiting", "completed", "error", "timed_out", "canceled"}),
-    # It began early and is done, but its turn is not over: what it came to counts only once the turn is confirmed.
-    "held": frozenset({"waiting", "completed", "error", "timed_out", "canceled"}),
-    # The result is there.
+    # It may start as soon as the limits allow, or gets a result without running.
+    "waiting": frozenset({"awaiting_approval", "running", "error", "denied", "timed_out", "canceled"}),
+    # A person must approve it first.
+    "awaiting_approval": frozenset({"waiting", "error", "denied", "timed_out", "canceled"}),
+    # Its tool was called. Back to waiting: it started eagerly, with arguments that changed afterwards.
+    "running": frozenset({"early_result", "waiting", "completed", "error", "timed_out", "canceled"}),
+    # It started eagerly and has returned, but its turn is open: the result counts once the turn is confirmed.
+    "early_result": frozenset({"waiting", "completed", "error", "timed_out", "canceled"}),
+    # It has its result.
     "completed": frozenset(),
     "error": frozenset(),
     "denied": frozenset(),
@@ -51,28 +52,28 @@ TRANSITIONS: Mapping[CallStage, frozenset[CallStage]] = {
     "canceled": frozenset(),
 }
 
-_TAIL = 60  # how much of an argument text is quoted to the model
-_EFFECTS = {"effects_possible": True}
+_EXCERPT = 60  # characters of an argument text that are quoted to the model
+_EFFECTS_POSSIBLE = {"effects_possible": True}
 
 
 class Round:
     """The calls of one turn, or a list of calls, on their way to their results.
 
     Args:
-        subject: a turn (its text, reasoning and opaque state go into the assistant message), or calls alone. Of a turn
-            that is still open, calls may begin early (``begin_early``); ``close`` says that it is over.
-        provider: whose format the messages have; by default the turn's.
-        shape: how calls and results are laid out.
-        formatting: the caller's callbacks.
-        withheld: a sentence, where no call of this round may run; it is each call's result.
+        turn_or_calls: a turn (its text, reasoning and opaque state go into the assistant message), or calls alone. Of a
+            turn that is still open, calls may start early (``start_early``); ``close`` declares that it has ended.
+        provider: the provider whose format the messages have; default: the turn's.
+        shape: the layout of calls and results in the conversation.
+        callbacks: the caller's format callbacks.
+        block_reason: a sentence, if no call of this round may run; it becomes each call's result.
 
     Attributes:
-        turn: the turn, where there is one.
-        calls: every call, in call order; a call's place in it is its position. Empty while the turn is open.
-        refused: the results of the calls that may not run, known as soon as all calls are.
+        turn: the turn, if there is one.
+        calls: every call, in call order; a call's index here is its position. Empty while the turn is open.
+        blocked_results: the results of the calls that may not run, known as soon as all calls are.
 
     Raises:
-        UsageError: there are calls alone, and neither a provider nor callbacks; there is no such shape.
+        UsageError: there are calls alone, and neither a provider nor callbacks; the layout is unknown.
     """
 
     def __init__(
@@ -81,169 +82,170 @@ class Round:
         *,
         provider: str | Provider | None = None,
         shape: ThreadLayout = "batched",
-        formatting: FormatCallbacks | None = None,
-        withheld: str | None = None,
+        callbacks: FormatCallbacks | None = None,
+        block_reason: str | None = None,
     ) -> None:
         check_layout(shape)
         self.turn = turn_or_calls if isinstance(turn_or_calls, Turn) else None
         self.calls: tuple[ToolCall, ...] = ()
-        self.refused: list[ToolResult] = []
-        self._formatting = formatting or FormatCallbacks()
-        self._shape: ThreadLayout = shape
-        self._withheld = withheld
-        self._asked: Content | None = None  # of a restored round: what the turn was
+        self.blocked_results: list[ToolResult] = []
+        self._callbacks = callbacks or FormatCallbacks()
+        self._layout: ThreadLayout = shape
+        self._block_reason = block_reason
+        self._assistant: Content | None = None  # of a restored round
         self._stages: list[CallStage] = []
         self._results: list[ToolResult | None] = []
-        self._early: dict[int, tuple[ToolCall, ToolResult | None]] = {}  # what began before the turn was over
-        self._retracted: set[int] = set()  # begun early, and not to be counted
-        self._again: set[int] = set()  # begun early with other arguments
+        self._early: dict[int, tuple[ToolCall, ToolResult | None]] = {}  # the calls that started before the turn ended
+        self._retracted: set[int] = set()  # positions of early runs that do not count
+        self._to_run_again: set[int] = set()  # positions of early runs with arguments that changed
         self._closed = False
         if provider is not None:
             self._provider: Provider | None = providers.get(provider)
         else:
             self._provider = self.turn.provider if self.turn is not None else None
-        if self._provider is None and not self._formatting.is_complete:
-            raise UsageError("calls alone do not say whose format the thread has: give provider=, or the callbacks")
+        if self._provider is None and not self._callbacks.is_complete:
+            raise UsageError("calls without a turn have no message format: pass provider=, or the format callbacks")
         if self.turn is None:
-            self._open(turn_or_calls)  # type: ignore[arg-type]  # no turn
+            self._set_calls(turn_or_calls)  # type: ignore[arg-type]  # no turn
         elif self.turn.closed or self.turn.done:
             self.turn.close()
             self.close()
 
     @classmethod
-    def restored(
+    def restore(
         cls,
         assistant: Content,
         calls: Sequence[ToolCall],
         results: Iterable[ToolResult],
-        asking: Iterable[str] = (),
+        pending: Iterable[str] = (),
         *,
         provider: str | Provider,
         shape: ThreadLayout = "batched",
     ) -> Round:
-        """A round that was stored half way.
+        """Return a round that was stored before all its calls had results.
 
         Args:
-            asked: what the model said.
+            assistant: the assistant's content, with every call.
             calls: its calls.
-            results: those that are there.
-            asking: the ids of the calls that somebody was asked about.
-            provider: whose format the messages have.
-            shape: how calls and results are laid out.
+            results: those that exist.
+            pending: the ids of the calls that await approval.
+            provider: the provider whose format the messages have.
+            shape: the layout of calls and results in the conversation.
         """
-        made = cls(calls, provider=provider, shape=shape)
-        made.refused = []  # they were told then
-        made._asked = assistant
-        positions = {call.id: position for position, call in enumerate(made.calls)}
+        restored = cls(calls, provider=provider, shape=shape)
+        restored.blocked_results = []  # their events were sent before the round was stored
+        restored._assistant = assistant
+        positions = {call.id: position for position, call in enumerate(restored.calls)}
         for result in results:
             position = positions[result.call.id]
-            made._stages[position] = result.status
-            made._results[position] = result
-        for call_id in asking:
-            made.require_approval(positions[call_id])
-        return made
+            restored._stages[position] = result.status
+            restored._results[position] = result
+        for call_id in pending:
+            restored.require_approval(positions[call_id])
+        return restored
 
-    # ---------------------------------------------------------------- what it is
+    # ---------------------------------------------------------------- state
 
     @property
     def closed(self) -> bool:
-        """All calls are known: the turn is over, or there was none."""
+        """All calls are known: the turn has ended, or there was none."""
         return self._closed
 
     @property
     def open_positions(self) -> list[int]:
-        """The positions of the calls that have no result yet; at first those that may run."""
+        """The positions of the calls without a result; at first those that may run."""
         return [position for position, result in enumerate(self._results) if result is None]
 
     @property
     def results_so_far(self) -> list[ToolResult]:
-        """The results that are there, in call order; at first those of the calls that may not run."""
+        """The existing results, in call order; at first those of the calls that may not run."""
         return [result for result in self._results if result is not None]
 
     @property
     def assistant(self) -> Content:
-        """What the model said, with every call."""
-        if self._asked is not None:
-            return self._asked
+        """The assistant's content, with every call."""
+        if self._assistant is not None:
+            return self._assistant
         return self.turn.content if self.turn is not None else build_assistant_content(self.calls, self._provider)
 
     def stage(self, position: int) -> CallStage:
-        """Where a call is."""
+        """Return the stage of a call."""
         if not self._closed and position in self._early:
-            return "running" if self._early[position][1] is None else "held"
+            return "running" if self._early[position][1] is None else "early_result"
         return self._stages[position] if self._closed else "waiting"
 
-    # ---------------------------------------------------------------- what happens
+    # ---------------------------------------------------------------- inputs
 
     def start_early(self, call: ToolCall) -> None:
-        """A call of an open turn that is known to be whole (``Turn.whole_call``) begins to run.
+        """Record the start of a complete call of an open turn (``Turn.completed_call``).
 
         Raises:
-            UsageError: the turn is over, or the call has begun.
+            UsageError: the turn has ended, or the call has started.
         """
         if self._closed or self.turn is None:
-            raise UsageError("only a call of a turn that goes on begins early")
+            raise UsageError("only a call of an open turn can start early; call start() once the round is closed")
         if call.index in self._early:
-            raise UsageError(f"call {call.id} has begun")
+            raise UsageError(f"call {call.id} has started")
         self._early[call.index] = (call, None)
 
     def close(self) -> list[int]:
-        """The turn is over: all calls are known. Gives the positions of early runs that are not to be counted.
+        """Declare that the turn has ended, so that all calls are known.
 
-        Those were begun for a call that may not run after all, or with arguments that were not the last: whoever runs
-        them stops them, and settles them as ever.
+        Returns:
+            The positions of early runs that do not count: of a call that may not run after all, or with arguments that
+            changed. The caller stops them and reports their results as usual.
 
         Raises:
-            UsageError: the turn goes on.
+            UsageError: the turn is open.
         """
         if self._closed:
             return []
         if self.turn is None or not self.turn.closed:
-            raise UsageError("the turn is not over: close() it before its calls are run")
-        self._open(self.turn.calls)
-        for position, (begun, held) in self._early.items():
-            self._stages[position] = "running" if held is None else "held"
+            raise UsageError("the turn is open: close() it before its calls are run")
+        self._set_calls(self.turn.calls)
+        for position, (started_call, early_result) in self._early.items():
+            self._stages[position] = "running" if early_result is None else "early_result"
             call = self.calls[position]
             may_run = self._results[position] is None
-            self._results[position] = None  # what began is settled when it has stopped
-            if not may_run or (call.name, call.arguments) != (begun.name, begun.arguments):
+            self._results[position] = None  # an early run has its result only after it has stopped
+            if not may_run or (call.name, call.arguments) != (started_call.name, started_call.arguments):
                 self._retracted.add(position)
                 if may_run:
-                    self._again.add(position)
-        self.refused = [result for result in self.refused if result.call.index not in self._early]
+                    self._to_run_again.add(position)
+        self.blocked_results = [result for result in self.blocked_results if result.call.index not in self._early]
         return sorted(self._retracted)
 
     def require_approval(self, position: int) -> None:
-        """Somebody is asked whether the call may run."""
-        self._transition(position, "asking")
+        """Record that a person must approve the call first."""
+        self._transition(position, "awaiting_approval")
 
     def approve(self, position: int) -> None:
-        """They agreed."""
+        """Record that the call was approved."""
         self._transition(position, "waiting")
 
     def start(self, position: int) -> None:
-        """The call's tool is called. A call begins once.
+        """Record that the call's tool is called. A call starts once.
 
         Raises:
-            UsageError: it has begun, has its result, or waits for somebody's answer.
+            UsageError: it has started, has its result, or awaits approval.
         """
         self._transition(position, "running")
 
     def set_result(self, position: int, result: ToolResult) -> ToolResult | None:
-        """Give a call what came of it.
+        """Report the outcome of a call.
 
         Returns:
-            The call's one result. For a call that began early: None while the turn goes on (the result is held), and
-            where it has to run again, because its arguments were not the last; of a call that may not run after all it
-            is ``canceled``, with ``effects_possible`` in its metadata.
+            The call's one result. For a call that started early it is None while the turn is open (the result is kept
+            until the turn is confirmed), and None if the call has to run again because its arguments changed. If the
+            call may not run after all, it is ``canceled``, with ``effects_possible`` in its metadata.
 
         Raises:
-            UsageError: it has its result, it never ran, or this is another call's.
+            UsageError: the call has its result or never ran, or the result is another call's.
         """
         early = self._early.get(position)
         if not self._closed:
             if early is None or early[1] is not None:
-                raise UsageError("the turn is not over, and no call of that position runs")
+                raise UsageError(f"the turn is open, and no call at position {position} is running")
             self._early[position] = (early[0], result)
             return None
         call = self.calls[position]
@@ -251,111 +253,114 @@ class Round:
             raise UsageError(f"the result is of call {result.call.id}, not of {call.id}")
         if position in self._retracted:
             self._retracted.discard(position)
-            if position in self._again:
+            if position in self._to_run_again:
                 self._transition(position, "waiting")
                 return None
-            stopped = self._may_not_run(call) or ToolResult(call, "canceled", error="Not run.")
-            result = ToolResult(call, "canceled", error=_stopped_early(stopped.error), metadata=_EFFECTS)
-        elif early is not None or position in self._again:
-            doubtful = position in self._again or result.status == "canceled"
-            result = msgspec.structs.replace(
-                result, call=call, metadata=result.metadata | (_EFFECTS if doubtful else {})
-            )
+            blocked = self._blocked_result(call) or ToolResult(call, "canceled", error="Not run.")
+            result = ToolResult(call, "canceled", error=_to_stopped_error(blocked.error), metadata=_EFFECTS_POSSIBLE)
+        elif early is not None or position in self._to_run_again:
+            effects_possible = position in self._to_run_again or result.status == "canceled"
+            metadata = result.metadata | (_EFFECTS_POSSIBLE if effects_possible else {})
+            result = msgspec.structs.replace(result, call=call, metadata=metadata)
         self._transition(position, result.status)
         self._results[position] = result
         return result
 
     def commit_early_results(self) -> list[ToolResult]:
-        """After ``close``: settle what began early and is done. Gives the results that there are now."""
-        held = [(position, result) for position, (_, result) in self._early.items() if result is not None]
-        made = [self.set_result(position, result) for position, result in held if self._stages[position] == "held"]
-        return [result for result in made if result is not None]
+        """After ``close``, report the kept results of early runs; return those that count now."""
+        kept = [(position, result) for position, (_, result) in self._early.items() if result is not None]
+        committed = [self.set_result(at, result) for at, result in kept if self._stages[at] == "early_result"]
+        return [result for result in committed if result is not None]
 
     def update(self, warnings: Iterable[StreamWarning] = ()) -> ThreadUpdate:
-        """What the thread gains. *warnings* of who ran the tools stand before those of writing it down.
+        """Return the messages and contents that the round adds to the conversation.
+
+        Args:
+            warnings: the executor's; they precede those of the layout and of rendering.
 
         Raises:
-            UsageError: a call has no result yet, or the turn is not over.
+            UsageError: a call has no result yet, or the turn is open.
         """
         if not self._closed:
-            raise UsageError("the turn is not over: close() it before its calls are run")
+            raise UsageError("the turn is open: close() it before its calls are run")
         if missing := self.open_positions:
             raise UsageError(f"{len(missing)} of {len(self.calls)} calls have no result yet")
-        update = build_thread_update(self.assistant, self.results_so_far, self._provider, self._shape, self._formatting)
+        update = build_thread_update(self.assistant, self.results_so_far, self._provider, self._layout, self._callbacks)
         update.warnings[:0] = warnings
         return update
 
-    # ---------------------------------------------------------------- inside
+    # ---------------------------------------------------------------- internals
 
-    def _open(self, calls: Iterable[ToolCall]) -> None:
+    def _set_calls(self, calls: Iterable[ToolCall]) -> None:
         self.calls = tuple(calls)
         self._closed = True
         self._executable = {call.id for call in self.turn.executable} if self.turn is not None else set()
         for call in self.calls:
-            result = self._may_not_run(call)
+            result = self._blocked_result(call)
             self._stages.append("waiting" if result is None else result.status)
             self._results.append(result)
-        self.refused = self.results_so_far
+        self.blocked_results = self.results_so_far
 
     def _transition(self, position: int, stage: CallStage) -> None:
-        now = self._stages[position]
-        if stage not in TRANSITIONS[now]:
+        current = self._stages[position]
+        if stage not in TRANSITIONS[current]:
             call = self.calls[position]
-            if not TRANSITIONS[now]:
+            if not TRANSITIONS[current]:
                 raise UsageError(f"call {call.id} has its result; every call gets exactly one")
-            raise UsageError(f"call {call.id} is {now}, and cannot be {stage} next")
+            raise UsageError(f"call {call.id} is in the stage {current}, which {stage} cannot follow")
         self._stages[position] = stage
 
-    def _may_not_run(self, call: ToolCall) -> ToolResult | None:
-        """The result of a call that may not run; None for one that may."""
-        broken = blocked_result(call, self.turn)
-        if broken is not None:
-            return broken
+    def _blocked_result(self, call: ToolCall) -> ToolResult | None:
+        """Return the result of a call that may not run, or None for one that may."""
+        unusable = blocked_result(call, self.turn)
+        if unusable is not None:
+            return unusable
         if self.turn is not None and call.id not in self._executable:
-            return ToolResult(call, "canceled", error=f"Not run: {_why_stopped(self.turn)}.")
-        return ToolResult(call, "canceled", error=self._withheld) if self._withheld is not None else None
+            return ToolResult(call, "canceled", error=f"Not run: {_reason_to_block(self.turn)}.")
+        return ToolResult(call, "canceled", error=self._block_reason) if self._block_reason is not None else None
 
 
 # ---------------------------------------------------------------- why a call may not run
 
 
 def blocked_result(call: ToolCall, turn: Turn | None = None) -> ToolResult | None:
-    """The ``error`` of a call that is incomplete or invalid, with what was wrong and where; None for a complete one."""
+    """Return the ``error`` of an incomplete or invalid call, with the cause and place; None for a complete one."""
     if call.state == "incomplete":
-        length = turn is not None and turn.finish is not None and turn.finish.reason == "length"
-        cut = "the answer reached its length limit" if length else "the answer ended there"
-        where = f" They end in: {call.arguments_text[-_TAIL:]!r}." if call.arguments_text else ""
+        is_length = turn is not None and turn.finish is not None and turn.finish.reason == "length"
+        cause = "the response reached its length limit" if is_length else "the response ended there"
+        excerpt = f" They end in: {call.arguments_text[-_EXCERPT:]!r}." if call.arguments_text else ""
         return ToolResult(
             call,
             "error",
-            error=f"Not run: the arguments are incomplete, because {cut}.{where}"
-            " Make the call again with the whole arguments, shorter where they were cut.",
+            error=f"Not run: the arguments are incomplete, because {cause}.{excerpt}"
+            " Make the call again with complete arguments; make them shorter if they were truncated.",
         )
     if call.state == "invalid":
-        found = [warning.message for warning in call.warnings if warning.code in ("invalid_arguments", "nameless_call")]
-        what = "; ".join(found) or f"they cannot be read: {call.arguments_text[:_TAIL]!r}"
+        codes = ("invalid_arguments", "nameless_call")
+        problems = [warning.message for warning in call.warnings if warning.code in codes]
+        problem = "; ".join(problems) or f"the arguments cannot be read: {call.arguments_text[:_EXCERPT]!r}"
         return ToolResult(
             call,
             "error",
-            error=f"Not run: the call is not valid: {what}. Make it again, with its arguments as one JSON object.",
+            error=f"Not run: the call is not valid: {problem}. Make it again, with its arguments as one JSON object.",
         )
     return None
 
 
-def _why_stopped(turn: Turn) -> str:
+def _reason_to_block(turn: Turn) -> str:
     if turn.error is not None:
-        return f"the answer that made the call ended in an error ({turn.error.kind})"
+        return f"the response that made the call ended in an error ({turn.error.kind})"
     return {
-        "content_filter": "the provider's content filter stopped the answer that made the call",
-        "refusal": "the answer that made the call was a refusal",
-        "pause": "the answer that made the call was paused by the provider",
+        "content_filter": "the provider's content filter stopped the response that made the call",
+        "refusal": "the response that made the call was a refusal",
+        "pause": "the provider paused the response that made the call",
     }.get(
         turn.finish.reason if turn.finish is not None else "",
-        "the provider ended the answer that made the call in an error",
+        "the provider ended the response that made the call in an error",
     )
 
 
-def _stopped_early(error: str | None) -> str:
-    """Of a call that had begun before it showed that it may not run."""
-    why = (error or "").removeprefix("Not run: ")
-    return f"Stopped, and what it may have done does not count: {why}"
+def _to_stopped_error(error: str | None) -> str:
+    """Return the error of a call that had started, from the error of one that had not."""
+    reason = (error or "").removeprefix("Not run: ")
+    return f"Stopped, and its effects, if any, do not count: {reason}"

@@ -1,7 +1,8 @@
-"""Which calls may begin now: how many at once, how many of one tool, which alone, which not beside which. Pure.
+"""Which calls may start now: limits, exclusive tools and conflicts. Pure.
 
-Calls stand in the order in which they were made. It is told which began and which ended, and says which is next. It
-knows of a call no more than its tool; it runs nothing and waits for nothing.
+Calls are in the order in which they were made. The executor reports which started and which ended, and asks for the
+next one. The rules are in ``docs/rules.md``, "Running calls". Of a call this module uses only its tool; it must not
+depend on an event loop.
 """
 
 from __future__ import annotations
@@ -14,25 +15,25 @@ from typing import Any, TypeVar
 from streamkit.errors import UsageError
 from streamkit.tools import Tool
 
-__all__ = ["Schedule"]
+__all__ = ["Schedule", "to_schedule"]
 
 
-_Kind = TypeVar("_Kind")
+_Key = TypeVar("_Key")
 
 
-class _Entry:
-    __slots__ = ("started", "in_turn", "order", "owner", "position", "ready", "tool")
+class _ScheduledCall:
+    __slots__ = ("execution", "in_turn", "order", "position", "ready", "started", "tool")
 
-    def __init__(self, owner: _Execution, position: int, tool: Tool, *, in_turn: bool) -> None:
-        self.owner = owner
+    def __init__(self, execution: _Execution, position: int, tool: Tool, *, in_turn: bool) -> None:
+        self.execution = execution
         self.position = position
-        self.order = (owner.arrival, position)
+        self.order = (execution.arrival, position)
         self.tool = tool
         self.in_turn = in_turn
         self.ready = False
         self.started = False
 
-    def __lt__(self, other: _Entry) -> bool:
+    def __lt__(self, other: _ScheduledCall) -> bool:
         return self.order < other.order
 
 
@@ -43,17 +44,17 @@ class _Execution:
 
     def __init__(self, arrival: int) -> None:
         self.arrival = arrival
-        self.calls: list[_Entry] = []
-        self.not_ready: dict[Tool, list[_Entry]] = {}
-        self.ready: dict[tuple[Tool, bool], list[_Entry]] = {}  # and not begun; by tool, and whether they go in turn
+        self.calls: list[_ScheduledCall] = []
+        self.not_ready: dict[Tool, list[_ScheduledCall]] = {}
+        self.ready: dict[tuple[Tool, bool], list[_ScheduledCall]] = {}  # not started; by tool and ``in_turn``
 
 
 class Schedule:
-    """The order of calls, and what may run beside what.
+    """The order of calls, and which of them may run concurrently.
 
-    Shared by several executions (``limit=`` takes one in place of a number) its limits hold for all of them together:
-    the limit, those of single tools, exclusive tools and tools in conflict. An execution inside of a tool must not
-    share that of the tool: the tool would hold the place that its own calls wait for.
+    Shared by several executions (``limit=`` takes a ``Schedule`` in place of a number), its limits apply to all of them
+    together: the limit, those of single tools, exclusive tools and conflicts. An execution inside a tool must not share
+    the schedule of that tool: the tool would occupy the place that its own calls wait for.
 
     Args:
         limit: how many calls run at once, at least 1.
@@ -64,170 +65,187 @@ class Schedule:
 
     def __init__(self, limit: int = 8) -> None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise UsageError(f"limit is how many tools may run at once, at least 1, not {limit!r}")
+            raise UsageError(f"limit must be the number of tools that may run at once, at least 1, not {limit!r}")
         self.limit = limit
-        self._by_key: dict[tuple[Hashable, int], _Entry] = {}  # that have not ended
-        self._owners: dict[Hashable, _Execution] = {}  # in order of their first call
-        self._shown: dict[Tool, list[_Entry]] = {}  # whoever's: ready or begun, in order
+        self._by_key: dict[tuple[Hashable, int], _ScheduledCall] = {}  # the calls that have not ended
+        self._executions: dict[Hashable, _Execution] = {}  # by owner, in order of their first call
+        self._by_tool: dict[Tool, list[_ScheduledCall]] = {}  # ready or started, of all owners, in order
         self._arrivals = 0
         self._running = 0
-        self._running_of: Counter[Tool] = Counter()
+        self._running_by_tool: Counter[Tool] = Counter()
         self._listeners: dict[Hashable, Callable[[], Any]] = {}
 
     @property
     def running(self) -> int:
-        """How many calls run."""
+        """The number of calls that run."""
         return self._running
 
     def subscribe(self, owner: Hashable, changed: Callable[[], Any]) -> None:
-        """Have *changed* called when something ended, so that *owner* may ask for its next call."""
+        """Call *changed* whenever a call has ended, so that *owner* can ask for its next call."""
         self._listeners[owner] = changed
 
     def unregister(self, owner: Hashable) -> None:
-        """The owner is done: forget it and what it still has here."""
+        """Remove an owner and its calls."""
         self._listeners.pop(owner, None)
-        left = self._owners.pop(owner, None)
-        if left is not None and left.calls:
-            for entry in list(left.calls):
-                self._forget(owner, entry)
+        execution = self._executions.pop(owner, None)
+        if execution is not None and execution.calls:
+            for call in list(execution.calls):
+                self._remove(owner, call)
             self._notify()
 
     def add(self, owner: Hashable, position: int, tool: Tool, *, ready: bool = True, in_turn: bool = False) -> None:
-        """A call of *owner*, at its position among the owner's calls.
+        """Add a call of *owner*.
 
         Args:
-            owner: whose call it is; compared by identity.
-            position: its place; calls of one owner go in this order, and owners in that of their first call.
-            tool: what it calls.
-            ready: it may begin; not while somebody must agree first, or while it is not known to be whole.
-            in_turn: it begins when the calls of its owner before it have ended.
+            owner: the execution of the call; compared by identity.
+            position: the call's position; calls of one owner go in this order, and owners in that of their first call.
+            tool: the tool that it calls.
+            ready: it may start; False while it awaits approval, or is not known to be complete.
+            in_turn: it starts only when the earlier calls of its owner have ended.
         """
-        its = self._owners.get(owner)
-        if its is None:
+        execution = self._executions.get(owner)
+        if execution is None:
             self._arrivals += 1
-            its = self._owners[owner] = _Execution(self._arrivals)
-        entry = self._by_key[owner, position] = _Entry(its, position, tool, in_turn=in_turn)
-        insort(its.calls, entry)
+            execution = self._executions[owner] = _Execution(self._arrivals)
+        call = self._by_key[owner, position] = _ScheduledCall(execution, position, tool, in_turn=in_turn)
+        insort(execution.calls, call)
         if ready:
-            self._show(entry)
+            self._mark_ready(call)
         else:
-            _put(its.not_ready, tool, entry)
+            _insert(execution.not_ready, tool, call)
 
     def release(self, owner: Hashable, position: int) -> None:
-        """A call that was not ready is. One that was: nothing happens."""
-        entry = self._by_key[owner, position]
-        if not entry.ready:
-            _take(entry.owner.not_ready, entry.tool, entry)
-            self._show(entry)
+        """Declare a call ready. Of a ready call: do nothing."""
+        call = self._by_key[owner, position]
+        if not call.ready:
+            _delete(call.execution.not_ready, call.tool, call)
+            self._mark_ready(call)
 
     def contains(self, owner: Hashable, position: int) -> bool:
-        """Whether a call is here: added, and not ended."""
+        """Return True if a call was added and has not ended."""
         return (owner, position) in self._by_key
 
     def remove(self, owner: Hashable, position: int) -> None:
-        """A call has ended, or will not run. Not one that is here: nothing happens."""
-        entry = self._by_key.get((owner, position))
-        if entry is not None:
-            self._forget(owner, entry)
+        """Remove a call that has ended or will not run. Of an unknown call: do nothing."""
+        call = self._by_key.get((owner, position))
+        if call is not None:
+            self._remove(owner, call)
             self._notify()
 
     def start_next(self, owner: Hashable) -> int | None:
-        """Begin the next call of *owner* that may, and give its position; None where none may now.
+        """Start the next call of *owner* that may start and return its position; None if none may now.
 
-        A call of an exclusive tool begins when all before it have ended, and none behind it begins before its own end.
-        Of calls in conflict the first goes first; calls that wait for another reason let those behind them pass.
+        A call of an exclusive tool starts when all before it have ended, and none after it starts before its own end.
+        Of calls in conflict the first goes first; a call that waits for another reason lets those after it pass.
         """
-        its = self._owners.get(owner)
-        if its is None or not its.ready or self._running >= self.limit:
+        execution = self._executions.get(owner)
+        if execution is None or not execution.ready or self._running >= self.limit:
             return None
-        entry = _next(its, self._first_of_each_tool(its), self._running_of)
-        return None if entry is None else self._begin(entry)
+        call = _find_next(execution, self._first_of_each_tool(execution), self._running_by_tool)
+        return None if call is None else self._start(call)
 
     def is_blocked_by_others(self, owner: Hashable) -> bool:
-        """Whether an owner of whose calls none runs has one that could begin if those of others were not there."""
-        its = self._owners.get(owner)
-        if its is None:
+        """Return True if only the calls of other owners block those of *owner*, of which none runs."""
+        execution = self._executions.get(owner)
+        if execution is None:
             return False
-        return _next(its, {entry.tool: entry for entry in reversed(its.calls)}, Counter()) is not None
+        return _find_next(execution, {call.tool: call for call in reversed(execution.calls)}, Counter()) is not None
 
-    # ---------------------------------------------------------------- inside
+    # ---------------------------------------------------------------- internals
 
-    def _first_of_each_tool(self, its: _Execution) -> dict[Tool, _Entry]:
-        """The first call of each tool that an owner's calls have to heed.
+    def _first_of_each_tool(self, execution: _Execution) -> dict[Tool, _ScheduledCall]:
+        """Return the first call of each tool that may block the calls of an execution.
 
-        Not those of others that are not ready: one may wait for somebody's answer for hours, which holds up its own
-        turn and no other.
+        Calls of other executions that are not ready are left out: one may await approval for hours, which blocks its
+        own execution and no other.
         """
-        first = {tool: line[0] for tool, line in self._shown.items()}
-        for tool, line in its.not_ready.items():
-            first[tool] = min(first.get(tool, line[0]), line[0])
+        first = {tool: calls[0] for tool, calls in self._by_tool.items()}
+        for tool, calls in execution.not_ready.items():
+            first[tool] = min(first.get(tool, calls[0]), calls[0])
         return first
 
-    def _begin(self, entry: _Entry) -> int:
-        _take(entry.owner.ready, (entry.tool, entry.in_turn), entry)
-        entry.started = True
+    def _start(self, call: _ScheduledCall) -> int:
+        _delete(call.execution.ready, (call.tool, call.in_turn), call)
+        call.started = True
         self._running += 1
-        self._running_of[entry.tool] += 1
-        return entry.position
+        self._running_by_tool[call.tool] += 1
+        return call.position
 
-    def _show(self, entry: _Entry) -> None:
-        entry.ready = True
-        _put(entry.owner.ready, (entry.tool, entry.in_turn), entry)
-        _put(self._shown, entry.tool, entry)
+    def _mark_ready(self, call: _ScheduledCall) -> None:
+        call.ready = True
+        _insert(call.execution.ready, (call.tool, call.in_turn), call)
+        _insert(self._by_tool, call.tool, call)
 
-    def _forget(self, owner: Hashable, entry: _Entry) -> None:
-        del self._by_key[owner, entry.position]
-        del entry.owner.calls[bisect_left(entry.owner.calls, entry)]
-        if not entry.ready:
-            _take(entry.owner.not_ready, entry.tool, entry)
+    def _remove(self, owner: Hashable, call: _ScheduledCall) -> None:
+        del self._by_key[owner, call.position]
+        del call.execution.calls[bisect_left(call.execution.calls, call)]
+        if not call.ready:
+            _delete(call.execution.not_ready, call.tool, call)
             return
-        _take(self._shown, entry.tool, entry)
-        if not entry.started:
-            _take(entry.owner.ready, (entry.tool, entry.in_turn), entry)
+        _delete(self._by_tool, call.tool, call)
+        if not call.started:
+            _delete(call.execution.ready, (call.tool, call.in_turn), call)
             return
         self._running -= 1
-        self._running_of[entry.tool] -= 1
-        if not self._running_of[entry.tool]:
-            del self._running_of[entry.tool]  # a schedule may outlive the tools of the runs that share it
+        self._running_by_tool[call.tool] -= 1
+        if not self._running_by_tool[call.tool]:
+            del self._running_by_tool[call.tool]  # a schedule may outlive the tools of the runs that share it
 
     def _notify(self) -> None:
         for changed in list(self._listeners.values()):
             changed()
 
 
-def _put(lines: dict[_Kind, list[_Entry]], kind: _Kind, entry: _Entry) -> None:
-    insort(lines.setdefault(kind, []), entry)
+def to_schedule(limit: int | Schedule) -> Schedule:
+    """Return a schedule unchanged, and a number as the limit of a new one.
+
+    Raises:
+        UsageError: the limit is below 1.
+    """
+    return limit if isinstance(limit, Schedule) else Schedule(limit)
 
 
-def _take(lines: dict[_Kind, list[_Entry]], kind: _Kind, entry: _Entry) -> None:
-    line = lines[kind]
-    del line[bisect_left(line, entry)]
-    if not line:
-        del lines[kind]
+def _insert(calls_by_key: dict[_Key, list[_ScheduledCall]], key: _Key, call: _ScheduledCall) -> None:
+    insort(calls_by_key.setdefault(key, []), call)
 
 
-def _next(its: _Execution, first: dict[Tool, _Entry], running: Counter[Tool]) -> _Entry | None:
-    """Which of an owner's calls may begin now, given the first call of each tool that it has to heed, and what runs."""
-    barrier = min((entry for tool, entry in first.items() if tool.exclusive), default=None)
-    # What holds up the first call of a tool holds up those behind it: only the first of each need be looked at.
-    for entry in sorted([line[0] for line in its.ready.values()]):
-        if barrier is not None and barrier < entry:
+def _delete(calls_by_key: dict[_Key, list[_ScheduledCall]], key: _Key, call: _ScheduledCall) -> None:
+    calls = calls_by_key[key]
+    del calls[bisect_left(calls, call)]
+    if not calls:
+        del calls_by_key[key]
+
+
+def _find_next(
+    execution: _Execution, first: dict[Tool, _ScheduledCall], running: Counter[Tool]
+) -> _ScheduledCall | None:
+    """Return the call of an execution that may start now.
+
+    Args:
+        execution: the calls.
+        first: the first call of each tool that may block them.
+        running: how many calls of each tool run.
+    """
+    barrier = min((call for tool, call in first.items() if tool.exclusive), default=None)
+    # What blocks the first call of a tool blocks those after it: only the first of each is examined.
+    for call in sorted([calls[0] for calls in execution.ready.values()]):
+        if barrier is not None and barrier < call:
             return None
-        if _may_begin(entry, first, running):
-            return entry
+        if _can_start(call, first, running):
+            return call
     return None
 
 
-def _may_begin(entry: _Entry, first: dict[Tool, _Entry], running: Counter[Tool]) -> bool:
-    tool = entry.tool
+def _can_start(call: _ScheduledCall, first: dict[Tool, _ScheduledCall], running: Counter[Tool]) -> bool:
+    tool = call.tool
     if tool.exclusive:
-        return not running and not any(other < entry for other in first.values())
-    if entry.in_turn and entry.owner.calls[0] is not entry:
+        return not running and not any(other < call for other in first.values())
+    if call.in_turn and call.execution.calls[0] is not call:
         return False
     if tool.limit is not None and running[tool] >= tool.limit:
         return False
-    return not any(_conflict(tool, other) and (head < entry or running[other]) for other, head in first.items())
+    return not any(_is_conflict(tool, other) and (head < call or running[other]) for other, head in first.items())
 
 
-def _conflict(one: Tool, other: Tool) -> bool:
+def _is_conflict(one: Tool, other: Tool) -> bool:
     return other.name in one.conflicts_with or one.name in other.conflicts_with

@@ -1,8 +1,8 @@
-"""Several streams, one hand-off of completed calls: streams in one set of tasks, workers in another.
+"""One queue of completed calls for several streams: streams in one set of tasks, workers in another.
 
-Reading costs what it costs alone: a chunk is fed and its events are given on, and nothing is awaited for it. Only a
-turn that is over waits, and only where the hand-off is full, which is how slow workers slow the streams. What a call's
-result means for its turn is ``rounds``'; running tools is the workers'.
+Reading a stream costs no more than alone: a chunk is fed and its events are yielded, and nothing is awaited for it.
+Only a turn that has ended waits, if the queue is full; this is how slow workers slow the streams. ``round`` decides
+what a call's result means for its turn. This module must not run tools: the workers do.
 """
 
 from __future__ import annotations
@@ -29,42 +29,45 @@ class QueuedCall:
     """A completed call that may run, and the turn that made it.
 
     Attributes:
-        call: the call; it counts as begun.
+        call: the call; for its turn's round it has started.
         turn: its turn, which is closed.
     """
 
     __slots__ = ("_position", "_round", "call", "turn")
 
-    def __init__(self, made: Round, position: int, turn: Turn) -> None:
-        self.call: ToolCall = made.calls[position]
+    def __init__(self, round: Round, position: int, turn: Turn) -> None:
+        self.call: ToolCall = round.calls[position]
         self.turn = turn
-        self._round = made
+        self._round = round
         self._position = position
 
     def set_result(self, result: ToolResult) -> ThreadUpdate | None:
-        """Give what came of it (``execute_one_tool`` gives that). The turn's last one gives what the thread gains.
+        """Report the call's result, which ``execute_one_tool`` returns.
+
+        Returns:
+            For the last call of its turn, what the turn adds to the conversation; else None.
 
         Raises:
-            UsageError: it has its result, or this is another call's.
+            UsageError: the call has its result, or the result is another call's.
         """
         self._round.set_result(self._position, result)
         return None if self._round.open_positions else self._round.update()
 
 
 class SharedAccumulator:
-    """Gathers the completed calls of several streams for any number of workers.
+    """A queue of the completed calls of several streams, for any number of workers.
 
-    Each stream is read in a task of its own, and gives its own events there; its turn's calls go to the hand-off as
-    soon as it is over, while the other streams go on::
+    Each stream is read in a task of its own, which gets its events; its turn's calls are put into the queue as soon as
+    it has ended, while other streams continue::
 
         async def stream(turn, source):
             async for event in shared.read(turn, source):
                 show(event)
 
         async def work():
-            async for handed in shared:
-                result = await execute_one_tool(handed.call, tools=tools, turn=handed.turn)
-                update = handed.settle(result)  # of the turn's last call; else None
+            async for queued in shared:
+                result = await execute_one_tool(queued.call, tools=tools, turn=queued.turn)
+                update = queued.set_result(result)  # of the turn's last call; else None
 
         with SharedAccumulator() as shared:
             async with anyio.create_task_group() as workers:
@@ -74,13 +77,13 @@ class SharedAccumulator:
                         streams.start_soon(stream, turn, source)
                 shared.close()
 
-    Only calls of a turn that is confirmed are handed over, never one of a stream that may still fail. (To run calls of
-    safe tools earlier, see ``Execution.advance``; to run the calls of several turns under one limit without workers of
-    one's own, give their executions one ``Schedule``.)
+    Only calls of a confirmed turn are put into the queue, never one of a stream that may still fail. (To run calls of
+    safe tools earlier, see ``Execution.feed``; to run the calls of several turns under one limit without workers of
+    your own, pass one ``Schedule`` to their executions.)
 
     Args:
         capacity: how many calls may wait for a worker before the streams wait; at least 1.
-        shape: how each turn's calls and results are laid out.
+        shape: the layout of each turn's calls and results.
 
     Raises:
         UsageError: the capacity is below 1.
@@ -88,9 +91,9 @@ class SharedAccumulator:
 
     def __init__(self, capacity: int = 64, *, shape: ThreadLayout = "batched") -> None:
         if capacity < 1:
-            raise UsageError(f"capacity is how many calls may wait for a worker, at least 1, not {capacity!r}")
+            raise UsageError(f"capacity must be the number of calls that may wait, at least 1, not {capacity!r}")
         check_layout(shape)
-        self._shape: ThreadLayout = shape
+        self._layout: ThreadLayout = shape
         self._send: MemoryObjectSendStream[QueuedCall]
         self._receive: MemoryObjectReceiveStream[QueuedCall]
         self._send, self._receive = anyio.create_memory_object_stream(capacity)
@@ -98,51 +101,51 @@ class SharedAccumulator:
         self._closed = False
 
     async def read(self, turn: Turn, source: Any) -> AsyncGenerator[Event, None]:
-        """The events of a stream, as ``streamkit.read`` gives them; at its end its calls are handed over.
+        """Yield the events of a stream, as ``streamkit.read`` does; at its end put its calls into the queue.
 
-        A turn that failed hands over nothing, nor does one that is left early (by ``contextlib.aclosing``).
+        A failed turn has no calls to put, nor has one that is left early (by ``contextlib.aclosing``).
 
         Raises:
-            UsageError: it was closed.
+            UsageError: this object was closed.
         """
         if self._closed:
             raise UsageError("the shared accumulator was closed: no stream can be added")
         self._reading += 1
         try:
-            async with aclosing(event_batches(turn, Source(turn, source))) as lists:
-                async for events in lists:
+            async with aclosing(event_batches(turn, Source(turn, source))) as batches:
+                async for events in batches:
                     for event in events:
                         yield event
-            await self._hand_over(turn)
+            await self._enqueue(turn)
         finally:
             self._reading -= 1
-            self._end_if_over()
+            self._close_if_done()
 
     async def enqueue(self, turn: Turn) -> ThreadUpdate | None:
-        """The same for a turn that was fed and closed by a loop of one's own.
+        """Put the calls of a turn into the queue that a loop of your own has fed and closed.
 
         Returns:
-            What the thread gains, where no call of the turn may run, and so none was handed over; else None.
+            What the turn adds to the conversation, if none of its calls may run; else None.
 
         Raises:
-            UsageError: the turn is not closed, or this was.
+            UsageError: the turn is open, or this object was closed.
         """
         if self._closed:
             raise UsageError("the shared accumulator was closed: no turn can be added")
-        return await self._hand_over(turn)
+        return await self._enqueue(turn)
 
-    async def _hand_over(self, turn: Turn) -> ThreadUpdate | None:
-        made = Round(turn, shape=self._shape)
-        waiting = made.open_positions
+    async def _enqueue(self, turn: Turn) -> ThreadUpdate | None:
+        calls = Round(turn, shape=self._layout)
+        waiting = calls.open_positions
         if not waiting:
-            return made.update()
+            return calls.update()
         for position in waiting:
-            made.start(position)
+            calls.start(position)
         try:
             for position in waiting:
-                await self._send.send(QueuedCall(made, position, turn))
+                await self._send.send(QueuedCall(calls, position, turn))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            raise UsageError("the shared accumulator was left while calls waited to be handed over") from None
+            raise UsageError("the shared accumulator was left while calls waited for a place in the queue") from None
         return None
 
     def __enter__(self) -> SharedAccumulator:
@@ -154,11 +157,11 @@ class SharedAccumulator:
         self._receive.close()
 
     def close(self) -> None:
-        """No stream will be added: when those that are read have ended, and all is handed over, workers' loops end."""
+        """Declare that no stream follows. The workers' loops end when all streams have ended and the queue is empty."""
         self._closed = True
-        self._end_if_over()
+        self._close_if_done()
 
-    def _end_if_over(self) -> None:
+    def _close_if_done(self) -> None:
         if self._closed and not self._reading:
             self._send.close()
 

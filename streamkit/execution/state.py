@@ -1,13 +1,14 @@
-"""``RunState``: a run of the loop that waits for somebody's approval, as data to store. Pure.
+"""``RunState``: a run of the loop that awaits approval, as data to store; and the reasons for which a run ends. Pure.
 
-It holds the conversation, the calls of the round that is paused and the results that are there: whatever another
-process needs to go on. It holds no tools, no ``deps`` and no keys; those are given again. It knows nothing of storage.
+The state contains the conversation, the calls of the paused round and the results so far: all that another process
+needs to continue. It contains no tools, no ``deps`` and no keys; these are passed again. This module must not depend on
+storage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
@@ -22,11 +23,25 @@ from streamkit.json_text import replace_lone_surrogates
 from streamkit.providers.provider import Provider
 from streamkit.tools import Approval
 
-__all__ = ["RunState", "check_approvals"]
+__all__ = ["Ended", "RunState", "check_approvals"]
+
+#: Why a run ended.
+Ended: TypeAlias = Literal[
+    "answered",  # the model answered without calling a tool
+    "max_rounds",  # it still called tools in the last round, or the provider paused too often
+    "breaker",  # the same call failed in three rounds
+    "refusal",
+    "filtered",  # by the provider's content filter
+    "length",  # the response was truncated at its length limit, and no call of it is complete
+    "awaiting_approval",  # calls await approval: ``pending`` lists them, ``state`` is what the run is resumed from
+    "canceled",  # the reader left, or was cancelled
+    "timed_out",  # after run_timeout
+    "error",  # a turn failed, or the caller's code raised
+]
 
 
 def _struct(kind: type[msgspec.Struct]) -> Any:
-    """The annotations with which pydantic reads and writes one of our frozen values."""
+    """Return the annotations with which pydantic reads and writes a msgspec Struct."""
     return (
         PlainValidator(lambda value: value if isinstance(value, kind) else msgspec.convert(value, kind)),
         PlainSerializer(lambda value: replace_lone_surrogates(msgspec.to_builtins(value, enc_hook=str))),
@@ -45,26 +60,26 @@ class _StoredResult(BaseModel):
 
 
 class RunState(BaseModel):
-    """A paused run. ``model_dump_json`` and ``RunState.model_validate_json`` store it; ``run_loop(resume=)`` goes on.
+    """A paused run, stored by ``model_dump_json`` and ``model_validate_json`` and resumed by ``run_loop(resume=)``.
 
-    It is a value: what is done with it happens once for each time that it is resumed. Whoever stores it must see to it
-    that it is resumed once; calls that run keep their ``ToolContext.id`` at every attempt, as idempotency key.
+    It is a value: each time it is resumed, the remaining calls run. Your storage must ensure that it is resumed once. A
+    call has the same ``ToolContext.id`` at every attempt, to be used as idempotency key.
 
     Attributes:
-        version: of this form.
+        version: of this format.
         run_key: the stable name of the run.
-        provider: whose stream is read, by name.
+        provider: the name of the provider.
         round: the number of the paused round.
         tool_choice: of the paused round's request.
-        history: the conversation before the paused round (where a ``thread`` was given: what the run added to it).
+        history: the conversation before the paused round (of a run with a ``thread``: what the run added).
         contents: what the run added before the paused round.
-        thread: the provider's own messages, where the run was given those; else None.
-        asked: what the model said in the paused round, with its calls.
+        thread: the provider's own messages, if the run was started with those; else None.
+        assistant: the assistant's content of the paused round, with its calls.
         calls: these calls, in order.
-        results: those that are there.
-        pending: the ids of the calls that wait for an answer, in call order.
+        results: those that exist.
+        pending: the ids of the calls that await approval, in call order.
         usage: the tokens of all requests so far, one report each.
-        failures: how often equal calls have failed, for the breaker.
+        failures: how often equal calls have failed, for the circuit breaker.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -85,19 +100,25 @@ class RunState(BaseModel):
     failures: dict[str, int] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _speaks_of_its_calls(self) -> RunState:
+    def _check_call_ids(self) -> RunState:
         known = {call.id for call in self.calls}
-        told = [result.call_id for result in self.results]
-        unknown = [call_id for call_id in [*told, *self.pending] if call_id not in known]
+        with_result = [result.call_id for result in self.results]
+        unknown = [call_id for call_id in [*with_result, *self.pending] if call_id not in known]
         if unknown:
-            raise ValueError(f"the state speaks of calls that it does not hold: {', '.join(unknown)}")
-        if len({*told, *self.pending}) < len(told) + len(self.pending):
-            raise ValueError("a call of the state has two results, or one and waits for an answer")
+            raise ValueError(f"the state refers to calls that it does not contain: {', '.join(unknown)}")
+        if len({*with_result, *self.pending}) < len(with_result) + len(self.pending):
+            raise ValueError("a call of the state has two results, or has a result and awaits approval")
         return self
 
     @classmethod
-    def from_round(cls, paused: Round, pending: list[ToolCall], **more: Any) -> RunState:
-        """The state of a round that cannot go on by itself, and what else there is to know of its run."""
+    def from_round(cls, paused: Round, pending: list[ToolCall], **fields: Any) -> RunState:
+        """Return the state of a paused round.
+
+        Args:
+            paused: the round.
+            pending: its calls that await approval.
+            **fields: the fields of the run.
+        """
         results = [
             _StoredResult(
                 call_id=result.call.id,
@@ -110,29 +131,29 @@ class RunState(BaseModel):
         ]
         calls = list(paused.calls)
         return cls(
-            assistant=paused.assistant, calls=calls, results=results, pending=[call.id for call in pending], **more
+            assistant=paused.assistant, calls=calls, results=results, pending=[call.id for call in pending], **fields
         )
 
     def to_round(self, provider: Provider, shape: ThreadLayout) -> Round:
-        """The paused round, to go on with."""
+        """Return the paused round, ready to continue."""
         by_id = {call.id: call for call in self.calls}
         results = [
             ToolResult(by_id[stored.call_id], stored.status, stored.value, stored.error, stored.metadata)
             for stored in self.results
         ]
-        return Round.restored(self.assistant, self.calls, results, self.pending, provider=provider, shape=shape)
+        return Round.restore(self.assistant, self.calls, results, self.pending, provider=provider, shape=shape)
 
 
 def check_approvals(state: RunState, approvals: Mapping[str, Approval | bool]) -> dict[str, Approval | bool]:
-    """The answers to a paused run's questions.
+    """Return the approvals of a paused run's calls, checked.
 
     Raises:
-        UsageError: one is of a call that waits for none, or is neither a bool nor an ``Approval``.
+        UsageError: one is for a call that does not await approval, or is neither a bool nor an ``Approval``.
     """
-    for call_id, answer in approvals.items():
+    for call_id, approval in approvals.items():
         if call_id not in state.pending:
-            waiting = ", ".join(state.pending) or "none"
-            raise UsageError(f"no call {call_id!r} waits for approval; those that do: {waiting}")
-        if not isinstance(answer, (Approval, bool)):
-            raise UsageError(f"the answer to {call_id} is True, False or an Approval, not {answer!r}")
+            pending = ", ".join(state.pending) or "none"
+            raise UsageError(f"no call {call_id!r} awaits approval; these do: {pending}")
+        if not isinstance(approval, (Approval, bool)):
+            raise UsageError(f"the approval of {call_id} must be True, False or an Approval, not {approval!r}")
     return dict(approvals)

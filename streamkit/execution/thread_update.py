@@ -1,7 +1,7 @@
-"""What a round adds to the thread: its calls and results, as neutral ``Content`` and in a provider's messages. Pure.
+"""What a round adds to the conversation: its calls and results, as ``Content`` and as the provider's messages. Pure.
 
-Two shapes, and the callbacks of people who bring a thread format of their own. It is given results that are there; how
-they came about is ``rounds``' and the executors' business.
+Two layouts, batched and sequential, and the callbacks of callers who have a message format of their own; the rules are
+in ``docs/rules.md``, "Batched and sequential". This module must not depend on how the results came about.
 """
 
 from __future__ import annotations
@@ -23,26 +23,25 @@ __all__ = [
     "ThreadLayout",
     "ThreadUpdate",
     "build_assistant_content",
-    "check_layout",
     "build_thread_update",
+    "check_layout",
 ]
 
 #: ``batched``: one assistant message with all calls, then all results. ``sequential``: one call, one result, in turn.
 ThreadLayout: TypeAlias = Literal["batched", "sequential"]
-Messages: TypeAlias = "dict[str, Any] | list[dict[str, Any]]"
-
-_SIGNATURES = ("thoughtSignature", "thought_signature", "extra_content")  # Gemini's, and as OpenAI-compatible wires say
+#: What a format callback returns: one message, or a list of them.
+Messages: TypeAlias = dict[str, Any] | list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadUpdate:
-    """What a round adds to the thread.
+    """What a round adds to the conversation.
 
     Attributes:
-        messages: in the provider's own format, to append to the thread as they are.
-        contents: the same as neutral ``Content``, to append to history.
+        messages: in the provider's own format, to be appended to its messages as they are.
+        contents: the same as neutral ``Content``, to be appended to the history.
         results: one for each call, in call order.
-        warnings: what was not done as asked, such as a shape that the provider would have rejected.
+        warnings: what was not done as requested, such as a layout that the provider would have rejected.
     """
 
     messages: list[dict[str, Any]]
@@ -53,7 +52,7 @@ class ThreadUpdate:
 
 @dataclass(frozen=True, slots=True)
 class FormatCallbacks:
-    """The caller's own ways to write messages; each replaces the provider's and may return one message or a list.
+    """The caller's functions that write messages; each replaces the provider's and returns one message or a list.
 
     Attributes:
         call: ``format_tool_call_for_thread(call, arguments)``: the assistant message of one call.
@@ -67,22 +66,32 @@ class FormatCallbacks:
 
     @property
     def is_complete(self) -> bool:
-        """Nothing is left to a provider."""
+        """The callbacks write all messages, so that no provider is needed."""
         return self.batch is not None or (self.call is not None and self.result is not None)
 
+    def call_messages(self, results: list[ToolResult]) -> list[dict[str, Any]]:
+        """Return the assistant messages of the results' calls. There must be a callback ``call``."""
+        assert self.call is not None  # noqa: S101 - the caller has checked
+        return [m for r in results for m in _to_list(self.call(r.call, _arguments(r.call)))]
 
-def check_layout(shape: str) -> None:
-    """Refuse a shape that there is not.
+    def result_messages(self, results: list[ToolResult]) -> list[dict[str, Any]]:
+        """Return the messages of the results. There must be a callback ``result``."""
+        assert self.result is not None  # noqa: S101 - the caller has checked
+        return [m for r in results for m in _to_list(self.result(r, r.call, _arguments(r.call)))]
+
+
+def check_layout(layout: str) -> None:
+    """Reject an unknown layout.
 
     Raises:
-        UsageError: with the two there are.
+        UsageError: the layout is unknown; the message lists the two that exist.
     """
-    if shape not in get_args(ThreadLayout):
-        raise UsageError(f"shape is {' or '.join(map(repr, get_args(ThreadLayout)))}, not {shape!r}")
+    if layout not in get_args(ThreadLayout):
+        raise UsageError(f"shape must be {' or '.join(map(repr, get_args(ThreadLayout)))}, not {layout!r}")
 
 
 def build_assistant_content(calls: Sequence[ToolCall], provider: Provider | None) -> Content:
-    """The assistant's content of calls without their turn."""
+    """Return the assistant's content for calls that come without their turn."""
     origin = {} if provider is None else {"provider": provider.name}
     return Content(speaker="ai", blocks=[to_tool_call_block(call, origin) for call in calls])
 
@@ -91,78 +100,69 @@ def build_thread_update(
     assistant: Content,
     results: list[ToolResult],
     provider: Provider | None,
-    shape: ThreadLayout,
-    formatting: FormatCallbacks,
+    layout: ThreadLayout,
+    callbacks: FormatCallbacks,
 ) -> ThreadUpdate:
-    """What the thread gains by a turn and the results of all its calls.
+    """Return the messages and contents of a turn and the results of all its calls.
 
     Args:
-        asked: the assistant's content, with every call.
+        assistant: the assistant's content, with every call.
         results: one for each of them, in call order.
-        provider: whose messages are written; None where the callbacks write all of them.
-        shape: as asked for; where the provider would reject it, ``batched`` with the warning ``batched_instead``.
-        formatting: the caller's callbacks.
+        provider: the provider whose format the messages have; None if the callbacks write all of them.
+        layout: the requested one; if the provider would reject it, ``batched`` with the warning ``batched_instead``.
+        callbacks: the caller's.
     """
     warnings: list[StreamWarning] = []
-    if shape == "sequential" and len(results) > 1 and (why := _reason_to_batch(assistant, provider)):
-        shape = "batched"
-        warnings.append(StreamWarning("batched_instead", f"calls were kept together: {why}"))
-    steps = [results] if shape == "batched" or not results else [[result] for result in results]
-    parts = [assistant] if shape == "batched" else _split_by_call(assistant, len(steps))
+    if layout == "sequential" and len(results) > 1 and (reason := _reason_to_batch(assistant, provider)):
+        layout = "batched"
+        warnings.append(StreamWarning("batched_instead", f"the calls were kept in one message: {reason}"))
+    groups = [results] if layout == "batched" or not results else [[result] for result in results]
+    parts = [assistant] if layout == "batched" else _split_by_call(assistant, len(groups))
     contents: list[Content] = []
     messages: list[dict[str, Any]] = []
-    for said, step in zip(parts, steps, strict=True):
-        answered = Content(speaker="tool", blocks=[_response(result) for result in step])
-        made = [content for content in (said, answered) if content.blocks]
-        contents += made
-        if step and formatting.batch is not None:
-            messages += _listed(formatting.batch(step))
-        elif step and formatting.call is not None and formatting.result is not None:
-            messages += _formatted_calls(formatting, step) + _formatted_results(formatting, step)
-        elif made and provider is not None:  # without one the callbacks are whole, and nothing says a text's format
-            messages += _rendered(made, step, provider, formatting, warnings)
+    for part, group in zip(parts, groups, strict=True):
+        responses = Content(speaker="tool", blocks=[_to_response_block(result) for result in group])
+        added = [content for content in (part, responses) if content.blocks]
+        contents += added
+        if group and callbacks.batch is not None:
+            messages += _to_list(callbacks.batch(group))
+        elif group and callbacks.call is not None and callbacks.result is not None:
+            messages += callbacks.call_messages(group) + callbacks.result_messages(group)
+        elif added and provider is not None:  # without one the callbacks are complete, and text alone has no format
+            rendered, changes = _render(added, group, provider, callbacks)
+            messages += rendered
+            warnings += [StreamWarning("content_changed", change) for change in changes]
     return ThreadUpdate(messages, contents, list(results), warnings)
 
 
-def _rendered(
-    made: list[Content],
-    step: list[ToolResult],
-    provider: Provider,
-    formatting: FormatCallbacks,
-    warnings: list[StreamWarning],
-) -> list[dict[str, Any]]:
-    """The provider's messages for one assistant content and its results, with the one callback that is given."""
-    # Behind a person's message, as in every thread: Anthropic's render mends a thread that the model begins.
-    rendered = provider.render([Content.human("..."), *made])
-    warnings += [StreamWarning("content_changed", change) for change in rendered.changes]
+def _render(
+    added: list[Content], results: list[ToolResult], provider: Provider, callbacks: FormatCallbacks
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the provider's messages for one assistant content and its results, and the changes that rendering made.
+
+    At most one of the callbacks ``call`` and ``result`` is set; its messages replace the provider's.
+    """
+    # A person's message comes first, as in every conversation: Anthropic's renderer repairs one that the model begins.
+    rendered = provider.render([Content.human("..."), *added])
+    changes = list(rendered.changes)
     start = rendered.spans[0][1]
     messages = rendered.messages[start:]
-    if not step or (formatting.call is None and formatting.result is None):
-        return messages
-    # Results stand behind the calls: in one message where the wire has one for all, else one each, and behind them a
-    # user message where only that can hold the images and files of results.
-    at = rendered.spans[1][1] - start
-    if formatting.call is not None:
-        messages[:at] = _formatted_calls(formatting, step)
+    if not results or (callbacks.call is None and callbacks.result is None):
+        return messages, changes
+    # Results follow the calls: in one message if the wire has one for all, else one each, and after them a user message
+    # where only that can contain the images and files of results.
+    first_result = rendered.spans[1][1] - start
+    if callbacks.call is not None:
+        messages[:first_result] = callbacks.call_messages(results)
     else:
-        messages[at:] = _formatted_results(formatting, step)
-    return messages
-
-
-def _formatted_calls(formatting: FormatCallbacks, step: list[ToolResult]) -> list[dict[str, Any]]:
-    assert formatting.call is not None  # noqa: S101 - the caller looked
-    return [m for r in step for m in _listed(formatting.call(r.call, _arguments(r.call)))]
-
-
-def _formatted_results(formatting: FormatCallbacks, step: list[ToolResult]) -> list[dict[str, Any]]:
-    assert formatting.result is not None  # noqa: S101 - the caller looked
-    return [m for r in step for m in _listed(formatting.result(r, r.call, _arguments(r.call)))]
+        messages[first_result:] = callbacks.result_messages(results)
+    return messages, changes
 
 
 # ---------------------------------------------------------------- contents
 
 
-def _response(result: ToolResult) -> ToolResponseBlock:
+def _to_response_block(result: ToolResult) -> ToolResponseBlock:
     return ToolResponseBlock(
         call_id=result.call.id,
         name=result.call.name,
@@ -173,37 +173,41 @@ def _response(result: ToolResult) -> ToolResponseBlock:
     )
 
 
-def _split_by_call(assistant: Content, steps: int) -> list[Content]:
-    """The assistant's content as so many, with one of its calls each; all that is not a call stands in the first."""
+def _split_by_call(assistant: Content, count: int) -> list[Content]:
+    """Return *count* contents with one call each; all blocks that are not calls are in the first."""
     calls = [block for block in assistant.blocks if isinstance(block, ToolCallBlock)]
     first = [block for block in assistant.blocks if not isinstance(block, ToolCallBlock) or block is calls[0]]
     return [
         assistant.model_copy(update={"blocks": calls[number : number + 1] if number else first})
-        for number in range(steps)
+        for number in range(count)
     ]
 
 
-def _reason_to_batch(assistant: Content, provider: Provider | None) -> str | None:
-    """Why the calls of this answer cannot be shown one by one; None where they can.
+def _signature_fields(provider: Provider | None) -> tuple[str, ...]:
+    return () if provider is None else provider.traits.signature_fields
 
-    Anthropic takes signed thinking back only in front of all the tool_use blocks that it led to, and Gemini 3 refuses a
+
+def _reason_to_batch(assistant: Content, provider: Provider | None) -> str | None:
+    """Return why the calls of this content cannot be split over messages, or None if they can.
+
+    Anthropic accepts signed thinking only before all the tool_use blocks that it led to, and Gemini 3 rejects a
     step of function calls whose first has no signature; of parallel calls only the first carries one
-    (https://ai.google.dev/gemini-api/docs/thought-signatures). DeepSeek and Kimi refuse calls without their reasoning.
+    (https://ai.google.dev/gemini-api/docs/thought-signatures). DeepSeek and Kimi reject calls without their reasoning.
     """
-    blocks = [block for block in assistant.blocks if provider is None or _is_of(block.metadata, provider)]
-    if any(name in block.metadata for block in blocks for name in _SIGNATURES):
+    blocks = [block for block in assistant.blocks if provider is None or _is_from(block.metadata, provider)]
+    if any(name in block.metadata for block in blocks for name in _signature_fields(provider)):
         return "the provider signed them as one step"
-    signed = [getattr(block, "signature", None) or getattr(block, "opaque", None) for block in blocks]
-    if provider is not None and provider.traits.batched_results and any(signed):
+    signatures = [getattr(block, "signature", None) or getattr(block, "opaque", None) for block in blocks]
+    if provider is not None and provider.traits.batched_results and any(signatures):
         return "they follow reasoning that the provider signed"
-    reasoned = any(isinstance(block, ReasoningBlock) for block in blocks)
-    if reasoned and provider is not None and provider.traits.calls_need_reasoning:
-        return "the provider wants the reasoning before them in the same message"
+    has_reasoning = any(isinstance(block, ReasoningBlock) for block in blocks)
+    if has_reasoning and provider is not None and provider.traits.calls_need_reasoning:
+        return "the provider requires the reasoning before them in the same message"
     return None
 
 
-def _is_of(metadata: dict[str, Any], provider: Provider) -> bool:
-    """What another provider signed is not sent to this one."""
+def _is_from(metadata: dict[str, Any], provider: Provider) -> bool:
+    """Return True unless another provider made the block: its signatures are not sent to this one."""
     return bool(metadata.get("provider", provider.name) == provider.name)
 
 
@@ -211,5 +215,5 @@ def _arguments(call: ToolCall) -> Any:
     return call.arguments if call.arguments is not None else {}
 
 
-def _listed(messages: Messages | Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _to_list(messages: Messages | Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [messages] if isinstance(messages, dict) else list(messages)

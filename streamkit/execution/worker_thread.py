@@ -1,8 +1,10 @@
-"""A synchronous function in a thread of its own, waited for without blocking the event loop.
+"""One synchronous function in a new daemon thread, awaited without blocking the event loop.
 
-Not anyio's worker threads: on asyncio the interpreter joins those when it ends, so that one function that never returns
-keeps the whole program from ending (measured with anyio 4.16: a sleep of 6 seconds, given up after 0.2, held the exit
-for 6). This one is a daemon, and its number is bounded by the executor's limit. It knows nothing of tools.
+anyio's worker threads do not fit: on asyncio the interpreter joins them when it exits, so one function that never
+returns keeps the program from exiting (measured with anyio 4.16: a sleep of 6 seconds, abandoned after 0.2, delayed the
+exit by 6). A daemon thread does not. The executor's limit bounds the number of these threads.
+
+This module must not depend on tools.
 """
 
 from __future__ import annotations
@@ -20,14 +22,18 @@ from anyio.lowlevel import current_token
 
 __all__ = ["WorkerThread"]
 
-_POLL = 0.005  # seconds between looks at whether a thread has ended
+_POLL_INTERVAL = 0.005  # seconds between checks whether the thread has returned
 
 
 class WorkerThread:
-    """One call of a function.
+    """One call of a function in a thread.
 
     Args:
-        function: what runs, with the context variables of whoever makes this.
+        function: what to run, with the context variables of the caller of ``result``.
+
+    Attributes:
+        event_loop_thread: the identifier of the event loop's thread.
+        alive: the thread was started and has not returned.
     """
 
     def __init__(self, function: Callable[[], Any]) -> None:
@@ -36,13 +42,16 @@ class WorkerThread:
         self._done = anyio.Event()
         self._value: Any = None
         self._error: BaseException | None = None
-        self.home = threading.get_ident()  #: the thread of the event loop
-        self.alive = False  #: it was started and has not returned
+        self.event_loop_thread = threading.get_ident()
+        self.alive = False
 
     async def result(self) -> Any:
-        """Start it and wait for what it returns, or raise what it raises. Cancelled, the thread goes on by itself."""
+        """Start the thread and return the function's value, or raise its exception.
+
+        After a cancellation the thread continues by itself.
+        """
         context = contextvars.copy_context()
-        if (sniffio := sys.modules.get("sniffio")) is not None:  # there is no event loop where it runs
+        if (sniffio := sys.modules.get("sniffio")) is not None:  # the thread has no event loop
             context.run(sniffio.current_async_library_cvar.set, None)
         self.alive = True
         threading.Thread(target=context.run, args=(self._run,), name="streamkit tool", daemon=True).start()
@@ -52,23 +61,23 @@ class WorkerThread:
         return self._value
 
     def call_from_thread(self, function: Callable[..., Any], *args: Any) -> None:
-        """Call a function in the event loop's thread, from this one; nothing happens where the loop has ended."""
-        with suppress(RuntimeError):  # RunFinishedError, or the loop is closing just now
+        """Call a function in the event loop's thread, from this one; do nothing if the event loop has ended."""
+        with suppress(RuntimeError):  # RunFinishedError, or the event loop is closing
             from_thread.run_sync(function, *args, token=self._token)
 
     async def ends_within(self, seconds: float) -> bool:
-        """Whether it returns in that time; waited for even by a task that is cancelled."""
+        """Return True if the function returns in that time. A cancelled task waits too."""
         with anyio.CancelScope(shield=True):
-            for _ in range(round(seconds / _POLL)):
+            for _ in range(round(seconds / _POLL_INTERVAL)):
                 if not self.alive:
                     break
-                await anyio.sleep(_POLL)
+                await anyio.sleep(_POLL_INTERVAL)
         return not self.alive
 
     def _run(self) -> None:
         try:
             self._value = self._function()
-        except BaseException as error:  # it is raised where the result is waited for
+        except BaseException as error:  # result() raises it
             self._error = error
         self.alive = False
         self.call_from_thread(self._done.set)

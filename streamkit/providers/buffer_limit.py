@@ -7,7 +7,7 @@ it (a server tool's input, an image) buffers it first, and applies this limit.
 from __future__ import annotations
 
 from streamkit.calls import StreamError
-from streamkit.providers.provider import Sink
+from streamkit.providers.sink import Sink
 
 __all__ = ["MAX_BUFFERED", "exceeds_buffer_limit"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from streamkit.calls import StreamError
 from streamkit.providers.decoding import compact_json, excerpt, read_json
-from streamkit.providers.provider import Sink
+from streamkit.providers.sink import Sink
 
 __all__ = ["arguments_as_text", "frame_error", "index_key", "json_or_placeholder", "parse_json_or_text"]
 

@@ -1,4 +1,4 @@
-"""The form that most wires share: a list of messages with roles. It knows no vendor, only how lists are told apart."""
+"""The form that most wires share: a list of messages with roles. Must not depend on a provider."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["form_of_messages", "named_tool", "unknown_tool"]
 def form_of_messages(
     body: Json, *, field: str, parts: str, roles: Collection[str], only_parts: bool = False, bare: bool = False
 ) -> Iterator[Finding]:
-    """What is no list of messages with a role and with content.
+    """Yield every deviation from a list of messages with a role and with content.
 
     Args:
         body: the request.
-        field: where the list stands; a body without it says nothing.
+        field: the field with the list; a body without it has no deviation.
         parts: the field of a message's content.
-        roles: those there are.
-        only_parts: content is a list of objects; else it may be text.
-        bare: content may be absent or null.
+        roles: the allowed roles.
+        only_parts: whether content must be a list of objects; otherwise it may be text.
+        bare: whether content may be absent or null.
     """
     if field not in body:
         return
@@ -51,13 +51,13 @@ def _form_of_content(content: Any, at: str, *, only_parts: bool, bare: bool) -> 
 
 
 def named_tool(choice: Any, *path: str) -> str | None:
-    """The name of the tool that a choice asks for, which stands at *path* in it."""
+    """Return the name of the tool at *path* in a tool choice, or None."""
     for key in path:
         choice = choice.get(key) if isinstance(choice, dict) else None
     return words(choice)
 
 
 def unknown_tool(at: str, name: str | None, known: Collection[str]) -> Iterator[Finding]:
-    """A choice of a tool that the request does not define."""
+    """Yield a violation if a tool choice names a tool that the request does not define."""
     if name is not None and name not in known:
         yield at, f"asks for the tool {shown(name)}, and the request defines {shown(sorted(known))}"

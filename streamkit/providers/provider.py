@@ -13,22 +13,20 @@ the code that writes requests:
 A provider package does not depend on accumulation, the formula of canonical ids, running tools, I/O or another
 provider (`bedrock_invoke` imports `anthropic`).
 
-Rules of a parser: `frame` takes one frame of bytes, `chunk` the same as a dict; both report to the sink in the order of
-the wire and return nothing. They never raise for what the wire sent: an unknown chunk goes to `Sink.unknown`, an error
-that the provider reports to `Sink.fail`. They keep no text, only what the provider's protocol makes a reader keep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
-from streamkit.calls import FinishReason, StreamError, TurnWarningCode, Usage, WireTraits
+from streamkit.calls import FinishReason, Usage, WireTraits
 from streamkit.errors import UnsupportedContent, UsageError
-from streamkit.events import NormalizedToolChunk, ReasoningKind, ServerToolPhase
 from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.rewriting import Rewrite, RewritingParser
+from streamkit.providers.sink import ChoiceSink, Parser, Sink
 from streamkit.target_ids import DEFAULT_ID_RULE, IdRule
 
 if TYPE_CHECKING:
@@ -57,9 +55,6 @@ IdPolicy: TypeAlias = Literal["canonical", "origin"]
 
 #: ``auto``, ``none``, ``required``, or the name of the one tool that must be called.
 ToolChoice: TypeAlias = str
-
-#: Puts one chunk, as plain data, into the form that a wire should have.
-Rewrite: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def _matches_nothing(_: bytes) -> bool:
@@ -145,104 +140,6 @@ class RenderedMessages:
     changes: list[str] = field(default_factory=list)
 
 
-class ChoiceSink(Protocol):
-    """Takes what one answer (choice) of a turn says. Blocks are opened by their first piece and keep that order.
-
-    ``key`` names a block where the wire does (a block index, an item id); pieces with another key than the last
-    block's, or of another kind, open a new block.
-    """
-
-    def text(self, text: str, key: Hashable = None) -> None:
-        """The next piece of answer text."""
-
-    def reasoning(self, text: str, kind: ReasoningKind = "text", key: Hashable = None) -> None:
-        """The next piece of reasoning; ``""`` opens the block, for wires whose reasoning is only a signature."""
-
-    def refusal(self, text: str) -> None:
-        """The next piece of a refusal."""
-
-    def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
-        """Add what the provider wants back with a block to the block of that key (without key: to the last block).
-
-        Strings under a name that is there already are joined where the wire streams them (``signature``).
-        """
-
-    def tool(self, chunk: NormalizedToolChunk) -> None:
-        """A piece of a client tool call."""
-
-    def end_block(self, key: Hashable) -> None:
-        """The wire says that the block or call of that key is over."""
-
-    def replace_arguments(self, key: Hashable, arguments_text: str) -> None:
-        """The wire's own final snapshot of a call's arguments: it is authoritative."""
-
-    def server_tool(
-        self, id: str | None, name: str, phase: ServerToolPhase, data: Any = None, *, raw: Any = None
-    ) -> None:
-        """A tool that the provider runs itself. ``raw`` is the block to send back to the same provider on replay."""
-
-    def citation(self, data: Any) -> None:
-        """A source of the answer; kept with the last text block, or with the first one that comes."""
-
-    def file(
-        self,
-        media_type: str | None,
-        data: str | None = None,
-        url: str | None = None,
-        *,
-        raw: Any = None,
-        key: Hashable = None,
-    ) -> None:
-        """A file that the model made; with a key, the next piece of one: ``data`` is base64 of its own each time."""
-
-    def provider_block(self, raw: Any) -> None:
-        """A block of the provider's own, kept to be sent back to it unchanged. It makes an ``unknown`` event."""
-
-    def finish(self, raw: str | int | None, reason: FinishReason) -> None:
-        """The provider's reason for stopping, and what it means. May come several times; the last one wins."""
-
-
-class Sink(Protocol):
-    """Takes what a turn says; ``choice(0)`` is the answer, others exist where several were asked for."""
-
-    def choice(self, index: int) -> ChoiceSink:
-        """The answer of that number."""
-
-    def identify(self, response_id: str | None, model: str | None) -> None:
-        """Who answers, as soon as the wire says so; empty values change nothing, the first id stays."""
-
-    def usage(self, usage: Usage) -> None:
-        """A report of tokens."""
-
-    def terminate(self) -> None:
-        """The wire's own terminator: nothing that matters follows."""
-
-    def heartbeat(self) -> None:
-        """A ping: it says nothing, but it is this wire's."""
-
-    def fail(self, error: StreamError) -> None:
-        """The provider reported an error, or the frame is not what it should be."""
-
-    def warn(self, code: TurnWarningCode, message: str) -> None:
-        """Something odd that does not end the turn."""
-
-    def unknown(self, raw: Any) -> None:
-        """A chunk that the vocabulary has no word for."""
-
-
-class Parser(Protocol):
-    """Reads one stream of one vendor. Made anew for each turn."""
-
-    def frame(self, name: bytes, data: bytes) -> None:
-        """One frame: its event name (``b""`` where it has none) and its payload."""
-
-    def chunk(self, data: dict[str, Any]) -> None:
-        """One chunk as plain data: what the frame's JSON says, or a whole body of the not streamed kind."""
-
-    def end(self) -> None:
-        """The stream is over, whether or not it said so: hand on what waited for more (a block's opening arguments)."""
-
-
 class _ParserModule(Protocol):
     def create_parser(self, sink: Sink, traits: Any) -> Parser: ...
 
@@ -320,8 +217,6 @@ class Provider:
         parser = cast(_ParserModule, self._module("parser")).create_parser(sink, self.traits)
         if self.rewrite is None:
             return parser
-        from streamkit.providers.rewriting import RewritingParser
-
         return RewritingParser(parser, self.rewrite)
 
     def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedMessages:
@@ -399,9 +294,14 @@ class Provider:
             model: the model's name.
             finish: None means ``tool_calls`` if the content has calls, else ``stop``.
             usage: the tokens to report.
-            delta_size: characters of one delta.
+            delta_size: characters of one delta, at least 1.
             framing: another framing that the provider has (Gemini: ``json_array``); None for its usual one.
+
+        Raises:
+            UsageError: ``delta_size`` is below 1.
         """
+        if delta_size < 1:
+            raise UsageError(f"delta_size is a number of characters, at least 1, not {delta_size!r}")
         traits = self.traits if framing is None else replace(self.traits, framing=framing)
         return self._encoder.emit(
             content, traits, response_id=response_id, model=model, finish=finish, usage=usage, delta_size=delta_size

@@ -1,7 +1,7 @@
-"""What a rule is, and how rules read a body that may be anything. It knows no vendor.
+"""The type of a rule, and functions that read a body of any form. Must not depend on a provider.
 
-A rule is told a whole body and says each place that breaks it. It never raises for what a body holds: what has not the
-form that it looks for is the business of the wire's rule of form.
+A rule gets the complete body and returns each place that breaks it. It never raises for any body: a value of another
+form than the rule looks for is left to the wire's rule of form.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-__all__ = ["Finding", "Check", "Violation", "Json", "Rule", "is_object_text", "objects", "shown", "words"]
+__all__ = ["Check", "Finding", "Json", "Rule", "Violation", "is_object_text", "objects", "shown", "words"]
 
 Json: TypeAlias = dict[str, Any]
-#: Where something stands (``messages.1.content.0.id``), and what is wrong with it there.
+#: A place (``messages.1.content.0.id``), and what is wrong with it.
 Finding: TypeAlias = tuple[str, str]
-#: A body and the model that is asked, to the places that break the rule.
+#: From a body and the requested model to the places that break the rule.
 Check: TypeAlias = Callable[[Json, str], Iterable[Finding]]
 
 
@@ -26,9 +26,9 @@ class Violation:
 
     Attributes:
         rule: the rule's name.
-        place: where, by keys and indexes: ``messages.1.content.0.id``.
-        sentence: what is wrong there.
-        source: where the rule is from.
+        place: keys and indexes: ``messages.1.content.0.id``.
+        sentence: what is wrong with it.
+        source: the source of the rule.
     """
 
     rule: str
@@ -38,52 +38,52 @@ class Violation:
 
     @property
     def message(self) -> str:
-        """All of it in one line, as the server answers it."""
+        """The violation in one line, as the embedded server reports it."""
         return f"{self.place}: {self.sentence} (rule {self.rule}; source: {self.source})"
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule that a provider holds requests to.
+    """A rule for the requests to a provider.
 
     Attributes:
         name: its name, unique on its wire.
-        check: gives every place of a body that breaks it.
-        source: the vendor's page, or the thread in which its refusal is quoted.
+        check: returns every place of a body that breaks it.
+        source: the vendor's page, or a thread that quotes the provider's error.
     """
 
     name: str
     check: Check
     source: str
 
-    def faults(self, body: Json, model: str) -> Iterator[Violation]:
-        """Every place of a body that breaks it."""
+    def violations(self, body: Json, model: str) -> Iterator[Violation]:
+        """Yield every place of a body that breaks it."""
         for place, sentence in self.check(body, model):
             yield Violation(self.name, place, sentence, self.source)
 
 
 def objects(value: Any) -> list[tuple[int, Json]]:
-    """The objects of a list, with their places; of anything else, none."""
-    return [(place, item) for place, item in enumerate(value) if isinstance(item, dict)] if type(value) is list else []
+    """Return the objects of a list with their indexes; an empty list for any other value."""
+    return [(index, item) for index, item in enumerate(value) if isinstance(item, dict)] if type(value) is list else []
 
 
 def words(value: Any) -> str | None:
-    """Text, or None."""
+    """Return a text unchanged, any other value as None."""
     return value if isinstance(value, str) else None
 
 
 def shown(value: Any) -> str:
-    """A value as a message shows it: short."""
+    """Return a value as short text for a message."""
     try:
         text = json.dumps(value, ensure_ascii=False)
-    except (RecursionError, TypeError, ValueError):  # nested out of reach, or not from JSON
+    except (RecursionError, TypeError, ValueError):  # nested too deeply, or not from JSON
         return f"a {type(value).__name__}"
     text = text.encode(errors="replace").decode()  # half a surrogate pair cannot be sent
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def is_object_text(value: Any) -> bool:
-    """Whether a value is the JSON text of an object."""
+    """Return True if a value is the JSON text of an object."""
     if not isinstance(value, str):
         return False
     try:

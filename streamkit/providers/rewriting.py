@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from streamkit.errors import UsageError
 from streamkit.providers.decoding import read_json
-from streamkit.providers.provider import Parser, Rewrite
+from streamkit.providers.sink import Parser
 
-__all__ = ["RewritingParser"]
+__all__ = ["Rewrite", "RewritingParser"]
+
+#: Puts one chunk, as plain data, into the form that a wire should have.
+Rewrite: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class RewritingParser:

@@ -1,14 +1,15 @@
-"""The strict modes that more than one room speaks, as data; ``streamkit.tools.StrictProfile`` says what a fact means.
+"""Facts about strict modes that several providers share; ``streamkit.tools.StrictProfile`` describes the fields.
 
-A vendor's own stands in its room. These have none, or none that is documented, and get a strict tool like any other:
-Ollama (its tool type has no field for it), and the chat dialects named in ``openai_chat.strict``.
+The profile of one provider is in its package. These providers have none, or none that is documented, and their requests
+have a strict tool like any other: Ollama (its tool type has no field for it), and the chat dialects that
+``openai_chat.strict`` names.
 """
 
 from __future__ import annotations
 
 from streamkit.tools import StrictProfile
 
-__all__ = ["ANTHROPIC", "BEDROCK", "OPENAI"]
+__all__ = ["CLAUDE_KEYWORDS", "OPENAI"]
 
 # https://platform.openai.com/docs/guides/structured-outputs#supported-schemas (read 2026-11): every property required,
 # "it is possible to emulate an optional parameter by using a union type with null"; the words and formats below; 5,000
@@ -33,19 +34,10 @@ OPENAI = StrictProfile(
     enum_values=1000,
 )
 
-_CLAUDE_WORDS = {
+# The keywords of https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations (read
+# 2026-11), which Bedrock documents for every model.
+CLAUDE_KEYWORDS = {
     "default": None,
     "format": frozenset(["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"]),
     "minItems": frozenset((0, 1)),
 }
-
-# https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations (read 2026-11), for
-# strict tools as well: optional properties stay optional, recursion is refused, and of all strict schemas of a request
-# together there may be 20 tools, 24 optional properties and 16 of several types. A ``pattern`` is taken where it is
-# simple; which that is the page does not say exactly, so it goes into the description, as the SDK's transform_schema
-# has it.
-ANTHROPIC = StrictProfile("Anthropic", words=_CLAUDE_WORDS, recursive=False, tools=20, optional=24, unions=16)
-
-# https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html: the same subset for every model; no
-# totals are named. Only some models have the mode, and the others refuse the field.
-BEDROCK = StrictProfile("Bedrock", words=_CLAUDE_WORDS, recursive=False)

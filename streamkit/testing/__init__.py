@@ -1,12 +1,11 @@
 """For the tests of your own agent loop, and of your own provider.
 
-``serve`` is a real HTTP server on loopback that speaks every provider's wire: it takes a script, written once and
-without a provider, and answers on the wire of whichever provider it is asked as: the same turns for an OpenAI client,
-an Anthropic client or a Gemini client. It refuses what the real provider would refuse: ``faults_of`` says the same of
-a body without a server, ``rules_of`` lists the rules with their sources. The server needs the extra ``testing``, and is
-loaded on first use.
+``serve`` starts an HTTP server on loopback that implements every provider's wire. Its script is written once, without a
+provider; the server sends the same turns to an OpenAI client, an Anthropic client or a Gemini client. It rejects what
+the real provider would reject. ``validate_request`` applies the same rules to a body without a server, ``list_rules``
+lists them with their sources. The server needs the extra ``testing``, and is loaded on first use.
 
-``check_provider`` holds a provider against a folder of cases, as streamkit's own are held.
+``check_provider`` checks a provider against a folder of cases, as the built-in ones are checked.
 """
 
 from __future__ import annotations
@@ -30,9 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Call",
-    "Disconnect",
-    "Violation",
     "ConformanceError",
+    "Disconnect",
     "Reasoning",
     "Reply",
     "Report",
@@ -42,17 +40,19 @@ __all__ = [
     "Server",
     "Stall",
     "Status",
+    "Violation",
     "cases_in",
     "check_case",
     "check_provider",
     "every_cut",
-    "validate_request",
     "list_rules",
     "serve",
+    "validate_request",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    """Load the server on first use: it needs an extra."""
     if name not in ("Server", "serve"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module("streamkit.testing.server"), name)
@@ -61,4 +61,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    """List the lazily loaded names too."""
     return sorted(set(globals()) | set(__all__))

@@ -1,15 +1,15 @@
-"""What real providers refuse with status 400: the rules of each wire, as a table, each with its source.
+"""Requests that real providers reject with status 400: the rules of each wire, as a table, each with its source.
 
-A conversation that goes wrong (a call without its result, an id that the vendor does not take) is refused by the real
-provider, and by the embedded server, with that provider's error body. The rules can be asked without a server, too::
+The real provider rejects an invalid conversation (a call without its result, an id in an unsupported form), and so does
+the embedded server, with that provider's error body. The rules can be applied without a server, too::
 
-    assert faults_of("anthropic", body) == []
+    assert validate_request("anthropic", body) == []
 
-They judge the conversation that a body holds, not its settings; a body without any conversation breaks none. What is
-refused only by some models or in some settings is left out, unless the rule can see them. A body that passes may still
-be refused by the vendor; one that fails would be, as far as the source of its rule goes.
+They check the conversation in a body, not its settings; a body without any conversation breaks none. A rule that only
+some models or settings have is left out, unless it can be decided from the body. A body without violations may still be
+rejected by the vendor; one with a violation is rejected according to the source of the rule.
 
-A wire's rules stand in the file named after it; what a rule is stands in ``rule``.
+The rules of a wire are in the module named after it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from streamkit import providers
 from streamkit.providers.provider import Provider
 from streamkit.providers.request_rule import Rule, Violation
 
-__all__ = ["Violation", "Rule", "validate_request", "list_rules"]
+__all__ = ["Rule", "Violation", "list_rules", "validate_request"]
 
 
 def list_rules(provider: str | Provider) -> tuple[Rule, ...]:
-    """The rules of a provider's wire, in the order in which they are asked.
+    """Return the rules of a provider's wire, in the order in which they are checked.
 
     Raises:
         UnknownProvider: no provider has this name.
@@ -33,19 +33,22 @@ def list_rules(provider: str | Provider) -> tuple[Rule, ...]:
 
 
 def validate_request(provider: str | Provider, body: Any, *, model: str = "") -> list[Violation]:
-    """Every place of a request's body that the provider would refuse; empty where it is legal.
+    """Return every place of a request's body that the provider would reject; empty if it is legal.
 
     Args:
-        provider: its name, or the object of one of your own.
-        body: the body as JSON gives it. Whatever it is, nothing is raised for it.
-        model: the model that is asked, where the body does not name it (Gemini, Bedrock).
+        provider: its name, or the object of a third-party provider.
+        body: the decoded JSON body. Nothing is raised for any value.
+        model: the requested model, if the body does not name it (Gemini, Bedrock).
+
+    Returns:
+        The violations, in the order of the rules.
 
     Raises:
         UnknownProvider: no provider has this name.
     """
     rules = list_rules(provider)
     if not isinstance(body, dict):
-        return [Violation("form", "body", "is no JSON object", rules[0].source)] if rules else []
+        return [Violation("form", "body", "is not a JSON object", rules[0].source)] if rules else []
     name = body.get("model")
-    asked = model or (name if isinstance(name, str) else "")
-    return [fault for rule in rules for fault in rule.faults(body, asked)]
+    requested_model = model or (name if isinstance(name, str) else "")
+    return [violation for rule in rules for violation in rule.violations(body, requested_model)]

@@ -1,6 +1,6 @@
-"""What a model says in a test: replies, calls, refused requests, and where the connection stalls or breaks.
+"""The script of a test's model: replies, calls, rejected requests, stalls and broken connections.
 
-A script is written once, without a provider: these are its words, and this file knows nothing of how they are sent.
+A script is written once, for all providers. This module must not depend on a provider or on HTTP.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from streamkit.history import (
 )
 
 __all__ = [
-    "ReplyLike",
-    "ReplyFactory",
     "Call",
     "Disconnect",
     "Item",
     "Reasoning",
     "Reply",
+    "ReplyFactory",
+    "ReplyLike",
     "Request",
     "Script",
+    "ScriptPlayer",
     "Stall",
     "Status",
-    "ScriptPlayer",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The model calls a tool.
+    """A tool call.
 
     Attributes:
         name: the tool's name.
-        arguments: the object; or text, sent as it stands (``'{"city": "Os'`` is what a cut answer looks like).
-        id: the provider's id of the call; by default one of the kind that the provider makes, the same at every run.
-        custom: a custom tool; its arguments are free text.
+        arguments: the object; or text, sent unchanged (``'{"city": "Os'`` makes a truncated call).
+        id: the provider's id of the call. The default has the form of the provider's ids, and is the same at every run.
+        custom: whether the tool is a custom one, whose arguments are free text.
     """
 
     name: str
@@ -62,7 +62,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """The model thinks. ``signature`` is what the provider wants back with the thought, where its wire has one."""
+    """Reasoning of the model.
+
+    Attributes:
+        text: the reasoning.
+        signature: the provider's signature of it, which the client must send back, if the wire has one.
+        kind: the kind of reasoning.
+    """
 
     text: str
     signature: str | None = None
@@ -71,12 +77,12 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """The connection is cut here, in the middle of a frame."""
+    """The connection breaks here, in the middle of a frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """Nothing comes for this many seconds, then the reply goes on."""
+    """A pause of this many seconds, after which the reply continues."""
 
     seconds: float
 
@@ -92,19 +98,22 @@ _BLOCKS = (
     OpaqueBlock,
     UnknownBlock,
 )
-#: What a reply is made of.
+#: A part of a reply.
 Item: TypeAlias = "str | Call | Reasoning | Disconnect | Stall | Block"
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Reply:
-    """One answer of the model: ``Reply("Let me look.", Call("get_weather", {"city": "Oslo"}))``.
+    """One response of the model: ``Reply("Let me look.", Call("get_weather", {"city": "Oslo"}))``.
 
     Args:
-        items: in the order in which the model says them: text, ``Call``, ``Reasoning``, any block of
-            ``streamkit.history``; between them ``Stall`` and ``Disconnect``.
-        finish: why it stops; by default ``tool_calls`` where there are calls, else ``stop``.
-        usage: the tokens it reports; by default about one for four characters.
+        items: text, ``Call``, ``Reasoning`` and blocks of ``streamkit.history``, in the order in which they are sent;
+            between them ``Stall`` and ``Disconnect``.
+        finish: the finish reason; default ``tool_calls`` if there are calls, else ``stop``.
+        usage: the reported tokens; by default about one for four characters.
+
+    Raises:
+        UsageError: an item has another type.
     """
 
     items: tuple[Item, ...]
@@ -115,7 +124,7 @@ class Reply:
         for item in items:
             if not isinstance(item, (str, Call, Reasoning, Disconnect, Stall, *_BLOCKS)):
                 raise UsageError(
-                    f"a Reply holds text, Call, Reasoning, Stall, Disconnect or a block of streamkit.history, "
+                    f"a Reply contains text, Call, Reasoning, Stall, Disconnect or a block of streamkit.history, "
                     f"not {type(item).__name__}: {item!r}"
                 )
         object.__setattr__(self, "items", items)
@@ -125,11 +134,16 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The request is refused: this HTTP status, with the provider's own kind of error body.
+    """A rejected request: an HTTP status, with an error body in the provider's format.
 
-    ``retry_after`` is in seconds and goes into the header of that name. The official SDKs try again by themselves after
-    408, 409, 429 and 5xx, and so come to the next turn; with ``retry`` False the answer asks the OpenAI and Anthropic
-    ones not to (their header ``x-should-retry``).
+    The official SDKs repeat a request after 408, 409, 429 and 5xx by themselves, and so take the next turn of the
+    script.
+
+    Attributes:
+        status: from 400 to 599.
+        message: the error message; default: the status's phrase.
+        retry_after: seconds, for the header of that name.
+        retry: False asks the OpenAI and Anthropic SDKs not to repeat the request (their header ``x-should-retry``).
     """
 
     status: int
@@ -139,21 +153,21 @@ class Status:
 
     def __post_init__(self) -> None:
         if not 400 <= self.status <= 599:
-            raise UsageError(f"a request is refused with a status from 400 to 599, not {self.status!r}")
+            raise UsageError(f"a Status is from 400 to 599, not {self.status!r}")
 
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A request that the server got.
+    """A request that the server received.
 
     Attributes:
-        provider: the provider whose base URL was used; None where the path is nobody's.
-        conversation: the name given to ``base_url``, or ``""``.
-        number: place among the requests of this conversation that took a turn of the script, from 0; -1 for others.
-        method, path, query, headers: as they came; names of headers in lower case.
-        json: the body; None where it is no JSON.
-        status: what was answered; 0 before that.
-        disconnected: the client closed the connection before the whole answer was sent.
+        provider: the provider whose base URL was used; None if the path belongs to no provider.
+        conversation: the name passed to ``base_url``, or ``""``.
+        number: position among the requests of this conversation that took a turn of the script, from 0; else -1.
+        method, path, query, headers: as received; names of headers in lower case.
+        json: the body; None if it is not JSON.
+        status: the status of the response; 0 before it is sent.
+        disconnected: whether the client closed the connection before the complete response was sent.
     """
 
     provider: str | None
@@ -168,58 +182,59 @@ class Request:
     disconnected: bool = False
 
 
-#: What answers one request; text alone is a reply that says it.
+#: The response to one request; text stands for a reply with this text.
 ReplyLike: TypeAlias = Reply | Status | str
-#: An answer that depends on what is asked.
+#: A function that makes the response to a request.
 ReplyFactory: TypeAlias = Callable[[Request], ReplyLike | Awaitable[ReplyLike]]
-#: One answer for each request in turn; or a function that answers them all.
+#: One response for each request, in order; or a function that makes all of them.
 Script: TypeAlias = Sequence[ReplyLike | ReplyFactory] | ReplyLike | ReplyFactory
 
 
 class ScriptPlayer:
-    """Which turn of a script comes next, for each conversation.
+    """The next turn of a script, for each conversation.
 
     Raises:
-        UsageError: something in the script is no turn.
+        UsageError: an item of the script is not a turn.
     """
 
     def __init__(self, script: Script) -> None:
-        self._endless = script if callable(script) else None
+        self._factory = script if callable(script) else None
         if isinstance(script, (str, Reply, Status)):
             script = [script]
         self._turns = () if callable(script) else tuple(script)
         for turn in self._turns:
             if not callable(turn):
-                _checked(turn)
-        self._taken: Counter[tuple[str | None, str]] = Counter()
+                _check_turn(turn)
+        self._used: Counter[tuple[str | None, str]] = Counter()
 
-    async def answer(self, request: Request) -> Reply | Status:
-        """The answer to this request, which gets its ``number`` here."""
-        walk = request.provider, request.conversation
-        request.number = self._taken[walk]
-        self._taken[walk] += 1
-        if self._endless is None and request.number >= len(self._turns):
+    async def next_turn(self, request: Request) -> Reply | Status:
+        """Return the response to a request, and set the request's ``number``."""
+        conversation = request.provider, request.conversation
+        request.number = self._used[conversation]
+        self._used[conversation] += 1
+        if self._factory is None and request.number >= len(self._turns):
             turns = f"{len(self._turns)} turn" + ("" if len(self._turns) == 1 else "s")
             return Status(
                 500,
-                f"the script ends after {turns} and this is request {request.number + 1}; a conversation that begins "
-                f"anew has its own base_url({request.provider!r}, 'another')",
+                f"the script ends after {turns} and this is request {request.number + 1}; for a new conversation, use "
+                f"another base_url({request.provider!r}, 'another')",
                 retry=False,
             )
-        turn = self._endless or self._turns[request.number]
+        turn = self._factory or self._turns[request.number]
         try:
-            answer: object = turn(request) if callable(turn) else turn
-            return _checked(await answer if isawaitable(answer) else answer)
+            response: object = turn(request) if callable(turn) else turn
+            return _check_turn(await response if isawaitable(response) else response)
         except Exception as error:
-            # The script's own fault: the client is told, and the server goes on.
-            what = f"{type(error).__name__}: {error}"
-            return Status(500, f"the script's function for request {request.number + 1} raised {what}", retry=False)
+            # An error of the script: the client gets its message, and the server continues.
+            message = f"{type(error).__name__}: {error}"
+            return Status(500, f"the script's function for request {request.number + 1} raised {message}", retry=False)
 
 
-def _checked(turn: object) -> Reply | Status:
+def _check_turn(turn: object) -> Reply | Status:
+    """Return a turn of a script as a Reply or Status, or raise UsageError."""
     if isinstance(turn, str):
         return Reply(turn)
     if not isinstance(turn, (Reply, Status)):
         hint = "; put it into a Reply" if isinstance(turn, (Call, Reasoning, Stall, Disconnect)) else ""
-        raise UsageError(f"a turn is a Reply, a Status, text, or a function of the request, not {turn!r}{hint}")
+        raise UsageError(f"a turn must be a Reply, a Status, text, or a function of the request, not {turn!r}{hint}")
     return turn

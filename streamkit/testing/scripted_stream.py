@@ -1,6 +1,6 @@
-"""A reply as the chunks of one wire: the frames that the provider's ``emit`` makes, with stalls and cuts between them.
+"""A reply as the frames of one wire: the provider's encoder makes them, with stalls and disconnects in between.
 
-This file does not know HTTP, nor any vendor.
+This module must not depend on HTTP or on a particular provider.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from streamkit.history import Block, Content, ReasoningBlock, TextBlock, ToolCal
 from streamkit.providers.provider import Provider
 from streamkit.testing.script import Call, Disconnect, Item, Reasoning, Reply, Stall
 
-__all__ = ["Step", "StreamRenderer", "to_json_array", "split_reads"]
+__all__ = ["Step", "StreamRenderer", "split_reads", "to_json_array"]
 
-#: What the server does next: send these bytes, wait, or hang up.
+#: The next action of the server: send these bytes, wait, or disconnect.
 Step: TypeAlias = bytes | Stall | Disconnect
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRenderer:
-    """How one provider says one reply.
+    """One reply rendered as one provider's stream.
 
     Attributes:
         provider: the provider.
-        response_id: the id of the answer.
-        model: the model that answers.
-        call_id: the provider's id of the n-th call of the reply, None where its wire has none or its ``emit`` makes it.
-        delta_size: characters a delta.
+        response_id: the id of the response.
+        model: the model of the response.
+        call_id: returns the provider's id of the n-th call; None if the wire has none or the encoder makes it.
+        delta_size: characters in a delta.
         signature: the metadata with which the provider signs the first call of the reply.
     """
 
@@ -44,27 +44,32 @@ class StreamRenderer:
     signature: Mapping[str, Any] = field(default_factory=dict)
 
     def steps(self, reply: Reply, usage: Usage | None = None) -> list[Step]:
-        """The frames of the reply, with its stalls and its end where they belong. *usage* where it says none itself."""
-        end = next((at for at, item in enumerate(reply.items) if isinstance(item, Disconnect)), None)
+        """Return the frames of the reply, with its stalls and its disconnect at their positions.
+
+        Args:
+            reply: the reply.
+            usage: the reported tokens, if the reply has none.
+        """
         items = reply.items
-        if end is not None and not _spoken(items[end:]):
-            items = (*items, _MARKS[0])  # half of what follows is sent; where nothing does, a call stands in for it
-        figures = reply.usage or usage
-        frames = self._frames(_spoken(items), reply.finish, figures)
+        end = next((position for position, item in enumerate(items) if isinstance(item, Disconnect)), None)
+        if end is not None and not _content_items(items[end:]):
+            items = (*items, _MARKERS[0])  # a disconnect sends half of the next frame: without one, that of a call
+        usage = reply.usage or usage
+        frames = self._frames(_content_items(items), reply.finish, usage)
         steps: list[Step] = []
         sent = 0
-        for at, item in enumerate(items):
+        for position, item in enumerate(items):
             if not isinstance(item, (Stall, Disconnect)):
                 continue
-            before, after = _spoken(items[:at]), _spoken(items[at:])
-            marked = (self._frames([*before, mark, *after], reply.finish, figures) for mark in _MARKS)
-            place = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*marked, strict=False)))
-            steps += frames[sent:place]
+            before, after = _content_items(items[:position]), _content_items(items[position:])
+            marked = (self._frames([*before, marker, *after], reply.finish, usage) for marker in _MARKERS)
+            frame_index = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*marked, strict=False)))
+            steps += frames[sent:frame_index]
             if isinstance(item, Disconnect):
-                half = b"".join(frames[place : place + 1])
+                half = b"".join(frames[frame_index : frame_index + 1])
                 return [*steps, half[: len(half) // 2], item]
             steps.append(item)
-            sent = place
+            sent = frame_index
         return steps + frames[sent:]
 
     def _frames(self, items: Iterable[Item], finish: FinishReason | None, usage: Usage | None) -> list[bytes]:
@@ -80,18 +85,18 @@ class StreamRenderer:
         )
 
     def content(self, items: Iterable[Item]) -> Content:
-        """What the items say, as the assistant's Content."""
+        """Return the items as the assistant's Content."""
         blocks: list[Block] = []
         calls = 0
         for item in items:
             match item:
                 case str():
-                    blocks.append(TextBlock(text=item, metadata=self._of()))
+                    blocks.append(TextBlock(text=item, metadata=self._metadata()))
                 case Reasoning():
                     extra = {} if item.signature is None else {"signature": item.signature}
                     blocks.append(
                         ReasoningBlock(
-                            text=item.text, kind=item.kind, signature=item.signature, metadata=self._of(**extra)
+                            text=item.text, kind=item.kind, signature=item.signature, metadata=self._metadata(**extra)
                         )
                     )
                 case Call():
@@ -104,11 +109,11 @@ class StreamRenderer:
         return Content(
             speaker="ai",
             blocks=blocks,
-            metadata=self._of(model=self.model, response_id=self.response_id),
+            metadata=self._metadata(model=self.model, response_id=self.response_id),
         )
 
     def _call(self, call: Call, raw_id: str | None, index: int) -> ToolCallBlock:
-        metadata = self._of(raw_id=raw_id, **({} if index else self.signature))
+        metadata = self._metadata(raw_id=raw_id, **({} if index else self.signature))
         parameters: dict[str, Any] | str
         if not isinstance(call.arguments, str):
             parameters = json.dumps(call.arguments, ensure_ascii=False) if call.custom else dict(call.arguments)
@@ -125,53 +130,54 @@ class StreamRenderer:
             metadata=metadata,
         )
 
-    def _of(self, **more: Any) -> dict[str, Any]:
+    def _metadata(self, **more: Any) -> dict[str, Any]:
         return {"provider": self.provider.name, **more}
 
 
-def _spoken(items: Iterable[Item]) -> list[Item]:
+def _content_items(items: Iterable[Item]) -> list[Item]:
+    """Return the items without stalls and disconnects."""
     return [item for item in items if not isinstance(item, (Stall, Disconnect))]
 
 
-# Two calls that no script makes. Put in one place, one and then the other, they show which frame it begins with: where
-# the two streams part. Calls, because every wire lets one follow anything without joining it to what came before.
-_MARKS = (Call("one", {"never": "read"}, id="one"), Call("other", {"never": "read"}, id="other"))
+# Two calls that no script makes. A reply with the one at a position, and with the other, gives two streams; the first
+# frame that differs is the frame of this position. They are calls, because every wire sends a call in its own frames.
+_MARKERS = (Call("one", {"never": "read"}, id="one"), Call("other", {"never": "read"}, id="other"))
 
 
 def to_json_array(steps: Iterable[Step]) -> Iterator[Step]:
-    """The payloads of SSE frames as one JSON array, one element in each chunk."""
-    framer, between = framer_for("sse"), b"["
+    """Yield the payloads of SSE frames as one JSON array, one element in each step."""
+    framer, separator = framer_for("sse"), b"["
     for step in steps:
         if isinstance(step, Disconnect):
-            if framer.pending:  # half a frame
-                yield between + framer.pending.removeprefix(b"data:").lstrip()
+            if framer.pending:  # the truncated frame
+                yield separator + framer.pending.removeprefix(b"data:").lstrip()
             yield step
             return
         if isinstance(step, Stall):
             yield step
             continue
         for _, payload in framer.feed(step):
-            yield between + payload
-            between = b"\n,\r\n"  # so the API writes it
-    yield b"[]\n" if between == b"[" else b"\n]\n"
+            yield separator + payload
+            separator = b"\n,\r\n"  # as the API writes it
+    yield b"[]\n" if separator == b"[" else b"\n]\n"
 
 
 def split_reads(steps: Iterable[Step], size: int | None) -> Iterator[Step]:
-    """The same bytes in chunks of *size*, whatever the frames; shorter ones only before a stall, a cut and the end."""
+    """Yield the same bytes in parts of *size*; only before a stall, a disconnect and the end they may be shorter."""
     if size is None:
         yield from steps
         return
-    held = b""
+    buffer = b""
     for step in steps:
         if isinstance(step, bytes):
-            held += step
-            while len(held) >= size:
-                yield held[:size]
-                held = held[size:]
+            buffer += step
+            while len(buffer) >= size:
+                yield buffer[:size]
+                buffer = buffer[size:]
         else:
-            if held:
-                yield held
-            held = b""
+            if buffer:
+                yield buffer
+            buffer = b""
             yield step
-    if held:
-        yield held
+    if buffer:
+        yield buffer

@@ -1,8 +1,8 @@
-"""The embedded server: real HTTP on loopback that speaks every provider's wire from one script.
+"""The embedded server: HTTP on loopback, with every provider's wire, from one script.
 
-It runs in a thread with an event loop of its own, so that the code under test may use asyncio, trio or neither. What
-is said stands in ``script``, how each wire is asked in ``wires``, and how it answers in the providers' ``emit``; this
-file knows HTTP and no vendor.
+It runs in a thread with its own event loop, so that the code under test may use asyncio, trio or neither. The script
+is in ``script``, the requests of each wire in ``endpoints``, its responses in the providers' encoders. This module
+contains the HTTP part and must not depend on a particular provider.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _CONTENT_TYPES = {
 def serve(
     script: Script, *, delta_size: int = 16, delay: float = 0.0, read_size: int | None = None, strict: bool = True
 ) -> Server:
-    """A server that answers the requests of one conversation with the turns of *script*, on every provider's wire.
+    """Return a server that responds to requests with the turns of *script*, on every provider's wire.
 
     Use it as a context manager, with ``async with`` or with ``with``; in a fixture::
 
@@ -61,21 +61,25 @@ def serve(
             with serve([Reply(Call("get_weather", {"city": "Oslo"})), Reply("4 degrees.")]) as server:
                 yield server
 
-    A request that the real provider would refuse is refused here, with status 400 and that provider's error body, and
-    takes no turn of the script. The message says where the fault is and which rule it breaks; ``legality`` has the
-    rules and their sources.
+    A request that the real provider would reject gets status 400 and that provider's error body, and takes no turn of
+    the script. The message names the place and the rule that it breaks; ``request_rules`` has the rules and their
+    sources.
 
     Args:
-        script: the turns, one a request: a ``Reply``, a ``Status``, text, or a function of the ``Request`` that gives
-            one of these. A function in place of the sequence answers every request. Each base URL walks the script on
-            its own, from its start; a request beyond the end is answered with status 500.
-        piece: characters in one delta of text or arguments.
-        pace: seconds between two chunks.
+        script: the turns, one for each request: a ``Reply``, a ``Status``, text, or a function of the ``Request`` that
+            returns one of these. A function instead of the sequence responds to every request. Each base URL starts the
+            script anew; a request after its end gets status 500.
+        delta_size: characters in one delta of text or arguments.
+        delay: seconds between two chunks.
         read_size: bytes in one chunk; None: one frame in each.
-        strict: refuse what the real provider would. False takes any body, for tests that are not about conversations.
+        strict: whether to reject what the real provider would reject. False accepts any body, for tests that are not
+            about conversations.
+
+    Returns:
+        The server, not yet started.
 
     Raises:
-        UsageError: something in the script is no turn, or a size makes no sense.
+        UsageError: an item of the script is not a turn, or a size or delay is out of range.
     """
     return Server(script, delta_size=delta_size, delay=delay, read_size=read_size, strict=strict)
 
@@ -84,7 +88,7 @@ class Server:
     """The embedded server; ``serve`` makes one.
 
     Attributes:
-        requests: every request so far, in the order in which they came.
+        requests: all requests, in the order in which they arrived.
     """
 
     def __init__(
@@ -97,26 +101,26 @@ class Server:
         strict: bool = True,
     ) -> None:
         if delta_size < 1 or (read_size is not None and read_size < 1):
-            raise UsageError(f"piece and read_size are at least 1, not {delta_size} and {read_size}")
+            raise UsageError(f"delta_size and read_size must be at least 1, not {delta_size} and {read_size}")
         if not 0 <= delay < math.inf:
-            raise UsageError(f"pace is the seconds between two chunks, not {delay}")
+            raise UsageError(f"delay must be the seconds between two chunks, not {delay}")
         self.requests: list[Request] = []
-        self._walk = ScriptPlayer(script)
-        self._piece, self._pace, self._read_size, self._strict = delta_size, delay, read_size, strict
-        self._own: dict[str, Provider] = {}
+        self._player = ScriptPlayer(script)
+        self._delta_size, self._delay, self._read_size, self._strict = delta_size, delay, read_size, strict
+        self._third_party: dict[str, Provider] = {}
         self._state = ServerState()
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
-        self._stopping = False  # the block is being left
-        self._closing = False  # connections are closed by us, no longer by those who left
+        self._stopping = False  # the block is being exited
+        self._closing = False  # from here on, the server closes the connections
 
     # ------------------------------------------------------------ addresses
 
     @property
     def url(self) -> str:
-        """The address of the server, such as ``http://127.0.0.1:40123``.
+        """The address of the server, for example ``http://127.0.0.1:40123``.
 
         Raises:
             UsageError: the server is not running.
@@ -126,23 +130,24 @@ class Server:
         return "http://{}:{}".format(*self._socket.getsockname()[:2])
 
     def base_url(self, provider: str | Provider, conversation: str = "") -> str:
-        """What the provider's own SDK takes as its base URL (for Azure: as its endpoint).
+        """Return the base URL for the provider's own SDK (for Azure: its endpoint).
 
         Args:
-            provider: its name, or the object of one of your own.
-            conversation: any word of letters and digits; each has its own base URL and walks the script on its own.
+            provider: its name, or the object of a third-party provider.
+            conversation: a name of letters, digits, ``-`` and ``_``; each has its own base URL and starts the script
+                anew.
 
         Raises:
             UnknownProvider: no provider has this name.
-            UsageError: the server is not running, or the conversation's name does not fit into a URL.
+            UsageError: the server is not running, or the conversation has another name.
         """
-        found = providers.get(provider)
-        if found is provider:
-            self._own[found.name] = found
+        resolved = providers.get(provider)
+        if resolved is provider:
+            self._third_party[resolved.name] = resolved
         if conversation and not (conversation.isascii() and conversation.replace("-", "").replace("_", "").isalnum()):
-            raise UsageError(f"a conversation is named by letters, digits, - and _, not {conversation!r}")
-        prefix = f"{found.name}@{conversation}" if conversation else found.name
-        return f"{self.url}/{prefix}{found.traits.endpoint.sdk_base_path}"
+            raise UsageError(f"the name of a conversation has only letters, digits, - and _, not {conversation!r}")
+        prefix = f"{resolved.name}@{conversation}" if conversation else resolved.name
+        return f"{self.url}/{prefix}{resolved.traits.endpoint.sdk_base_path}"
 
     # ------------------------------------------------------------ running
 
@@ -154,7 +159,7 @@ class Server:
         self._end()
 
     async def __aenter__(self) -> Server:
-        # Shielded, so that a cancellation comes inside the block and the server is ended by its exit.
+        # Shielded, so that a cancellation takes effect inside the block, whose exit ends the server.
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._start)
         return self
@@ -169,8 +174,8 @@ class Server:
         if self._thread is not None:
             raise UsageError("a server runs once; make another with serve()")
         listening = self._socket = socket.create_server(("127.0.0.1", 0))
-        # Its connections inherit it; asyncio sets it only for sockets that name their protocol. Without it the end of
-        # each answer waits some 40 ms for the client's delayed acknowledgement.
+        # Connections inherit this option; asyncio sets it only for sockets that name their protocol. Without it, the
+        # end of each response waits about 40 ms for the client's delayed acknowledgement.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         ready = threading.Event()
         self._thread = threading.Thread(
@@ -205,18 +210,18 @@ class Server:
         finally:
             ready.set()
         await self._stop.wait()
-        # Whoever hung up just before is seen as such: the loop reads what the kernel holds before the rest is closed.
+        # Let the loop read what the kernel has received: a client that disconnected before is then recorded as such.
         for _ in range(10):
             await asyncio.sleep(0)
         self._closing = True
         listener.close()
         for connection in list(self._state.connections):
             connection.transport.abort()
-        if self._state.tasks:  # they hear of it and end; only a function of the script can still keep one
+        if self._state.tasks:  # they end by the abort, except while a function of the script runs
             await asyncio.wait(set(self._state.tasks), timeout=1.0)
         await asyncio.sleep(0)
 
-    # ------------------------------------------------------------ answering
+    # ------------------------------------------------------------ responding
 
     async def _serve(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         incoming = requests.Request(scope, receive)
@@ -238,47 +243,47 @@ class Server:
         )
         self.requests.append(request)
         if provider is None:
-            known = ", ".join(sorted({*providers.names(), *self._own}))
-            refused = Status(404, f"nobody is served at {request.path}: the path begins with one of {known}")
-            await _reject_request(refused, None, request, scope, receive, send)
+            known = ", ".join(sorted({*providers.names(), *self._third_party}))
+            rejection = Status(404, f"no provider is at {request.path}: the path must begin with one of {known}")
+            await _reject_request(rejection, None, request, scope, receive, send)
             return
         endpoint = provider.traits.endpoint
-        asked = parse_http_request(endpoint, request.method, f"/{rest}", request.query, request.json)
-        if isinstance(asked, Status):
-            await _reject_request(asked, provider, request, scope, receive, send)
+        parsed = parse_http_request(endpoint, request.method, f"/{rest}", request.query, request.json)
+        if isinstance(parsed, Status):
+            await _reject_request(parsed, provider, request, scope, receive, send)
             return
-        faults = validate_request(provider, request.json, model=asked.model) if self._strict else []
-        if faults:
-            await _reject_request(Status(400, faults[0].message), provider, request, scope, receive, send)
+        violations = validate_request(provider, request.json, model=parsed.model) if self._strict else []
+        if violations:
+            await _reject_request(Status(400, violations[0].message), provider, request, scope, receive, send)
             return
-        answer = await self._walk.answer(request)
-        if isinstance(answer, Status):
-            await _reject_request(answer, provider, request, scope, receive, send)
+        turn = await self._player.next_turn(request)
+        if isinstance(turn, Status):
+            await _reject_request(turn, provider, request, scope, receive, send)
             return
         seed = f"{provider.name}|{conversation}|{request.number}"
-        voice = StreamRenderer(
+        renderer = StreamRenderer(
             provider,
             response_id=make_response_id(endpoint, seed),
-            model=asked.model,
+            model=parsed.model,
             call_id=lambda index: make_call_id(endpoint, f"{seed}|{index}"),
-            delta_size=self._piece,
-            signature=provider.traits.sign_call(asked.model, seed),
+            delta_size=self._delta_size,
+            signature=provider.traits.sign_call(parsed.model, seed),
         )
         try:
-            steps: Iterable[Step] = voice.steps(answer, _estimate(body, answer))
+            steps: Iterable[Step] = renderer.steps(turn, _estimate_usage(body, turn))
         except Exception as error:
-            # What this provider cannot say; the client is told, and the server goes on.
-            why = f"{provider.name} cannot say this reply: {type(error).__name__}: {error}"
-            await _reject_request(Status(500, why, retry=False), provider, request, scope, receive, send)
+            # The client gets the message, and the server continues.
+            message = f"{provider.name} cannot send this reply: {type(error).__name__}: {error}"
+            await _reject_request(Status(500, message, retry=False), provider, request, scope, receive, send)
             return
-        kind = _CONTENT_TYPES[provider.traits.framing]
-        if asked.as_array:
-            steps, kind = to_json_array(steps), _CONTENT_TYPES["json_array"]
-        await self._stream(list(split_reads(steps, self._read_size)), kind, request, scope, receive, send)
+        content_type = _CONTENT_TYPES[provider.traits.framing]
+        if parsed.as_array:
+            steps, content_type = to_json_array(steps), _CONTENT_TYPES["json_array"]
+        await self._stream(list(split_reads(steps, self._read_size)), content_type, request, scope, receive, send)
 
     def _provider(self, name: str) -> Provider | None:
-        if name in self._own:
-            return self._own[name]
+        if name in self._third_party:
+            return self._third_party[name]
         try:
             return providers.get(name)
         except UnknownProvider:
@@ -287,66 +292,68 @@ class Server:
     async def _stream(
         self,
         steps: list[Step],
-        kind: str,
+        content_type: str,
         request: Request,
         scope: types.Scope,
         receive: types.Receive,
         send: types.Send,
     ) -> None:
         request.status = 200
-        headers = [(b"content-type", kind.encode()), (b"cache-control", b"no-cache")]
+        headers = [(b"content-type", content_type.encode()), (b"cache-control", b"no-cache")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        gone = asyncio.ensure_future(_hung_up(receive))
+        disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
-            for left, step in zip(range(len(steps) - 1, -1, -1), steps, strict=True):
-                pause = self._pace if left else 0.0
+            for remaining, step in zip(range(len(steps) - 1, -1, -1), steps, strict=True):
+                pause = self._delay if remaining else 0.0
                 if isinstance(step, bytes):
                     await send({"type": "http.response.body", "body": step, "more_body": True})
                 elif isinstance(step, Stall):
                     pause = step.seconds
                 else:
                     self._disconnect(scope)
-                    await gone
+                    await disconnected
                     return
-                # Also without a pause: the loop has to hear of a client that left.
-                await asyncio.wait({gone}, timeout=pause) if pause else await asyncio.sleep(0)
-                if gone.done():
-                    # Who has everything may leave (the wire's own terminator came) without missing anything.
-                    request.disconnected = left > 0 and not self._closing
+                # Yield also without a pause, so that the loop can read the end of the connection.
+                await asyncio.wait({disconnected}, timeout=pause) if pause else await asyncio.sleep(0)
+                if disconnected.done():
+                    # A client that received everything, with the wire's terminator, may close the connection.
+                    request.disconnected = remaining > 0 and not self._closing
                     return
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
-            gone.cancel()
+            disconnected.cancel()
 
     def _disconnect(self, scope: types.Scope) -> None:
-        """Close the connection of a request without ending its answer."""
+        """Close the connection of a request without ending its response."""
         for connection in list(self._state.connections):
             if isinstance(connection, H11Protocol) and connection.client == scope["client"]:
                 connection.transport.close()
 
 
-async def _hung_up(receive: types.Receive) -> None:
+async def _wait_for_disconnect(receive: types.Receive) -> None:
+    """Return when the client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def _reject_request(
-    refusal: Status,
+    rejection: Status,
     provider: Provider | None,
     request: Request,
     scope: types.Scope,
     receive: types.Receive,
     send: types.Send,
 ) -> None:
-    request.status = refusal.status
-    message = refusal.message or PHRASES.get(refusal.status, f"HTTP status {refusal.status}")
-    body = provider.error_body(refusal.status, message) if provider else {"error": {"message": message}}
+    """Send an error response in the provider's format."""
+    request.status = rejection.status
+    message = rejection.message or PHRASES.get(rejection.status, f"HTTP status {rejection.status}")
+    body = provider.error_body(rejection.status, message) if provider else {"error": {"message": message}}
     headers = {}
-    if refusal.retry_after is not None:
-        headers["retry-after"] = f"{refusal.retry_after:g}"
-    if not refusal.retry:
+    if rejection.retry_after is not None:
+        headers["retry-after"] = f"{rejection.retry_after:g}"
+    if not rejection.retry:
         headers["x-should-retry"] = "false"
-    await responses.JSONResponse(body, refusal.status, headers)(scope, receive, send)
+    await responses.JSONResponse(body, rejection.status, headers)(scope, receive, send)
 
 
 def _json(body: bytes) -> Any:
@@ -356,7 +363,7 @@ def _json(body: bytes) -> Any:
         return None
 
 
-def _estimate(body: bytes, reply: Reply) -> Usage:
-    """About a token for four characters, so that those who count find something to count."""
-    said = sum(len(str(item)) for item in reply.items)
-    return Usage(input_tokens=len(body) // 4 + 1, output_tokens=said // 4 + 1)
+def _estimate_usage(body: bytes, reply: Reply) -> Usage:
+    """Return about one token for four characters, so that tests of token counts see figures."""
+    size = sum(len(str(item)) for item in reply.items)
+    return Usage(input_tokens=len(body) // 4 + 1, output_tokens=size // 4 + 1)

@@ -1,4 +1,4 @@
-"""What a turn is, as plain data: in the words of a case's expectation, and whole. It knows no vendor and no case."""
+"""A turn as plain data: a summary, as cases expect it, and a full snapshot. Must not depend on a provider."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from streamkit import events
 from streamkit.events import Event, Reasoning, Refusal, Text, ToolCallDelta
 from streamkit.turn import Turn
 
-__all__ = ["summary", "merge_deltas", "full_snapshot"]
+__all__ = ["full_snapshot", "merge_deltas", "summary"]
 
 
 def summary(turn: Turn) -> dict[str, Any]:
-    """What a turn is, in the words of ``expected.json``; what is empty is left out.
+    """Return a turn in the form of a case's ``expected``; empty values are left out.
 
     Returns:
-        ``text``, ``reasoning``, ``refusal``; ``calls``: each ``name``, ``arguments``, ``raw_id``, ``metadata``, and
-        where it is not complete its ``state`` and ``text``, where it is not a function its ``kind``; ``executable``:
-        how many may run; ``server_calls``; ``finish``: [reason, the provider's word]; ``usage``: ``input``,
+        ``text``, ``reasoning``, ``refusal``; ``calls``: each with ``name``, ``arguments``, ``raw_id``, ``metadata``, if
+        it is not complete ``state`` and ``text``, if it is not a function ``kind``; ``executable``: the number of
+        executable calls; ``server_calls``; ``finish``: [reason, the provider's value]; ``usage``: ``input``,
         ``output``, ``reasoning``, ``cache_read``, ``cache_write``; ``error``: its kind; ``warnings``: their codes.
     """
     usage = turn.usage
-    found = {
+    fields = {
         "text": turn.text,
         "reasoning": turn.reasoning,
         "refusal": turn.refusal,
@@ -57,11 +57,11 @@ def summary(turn: Turn) -> dict[str, Any]:
         "error": None if turn.error is None else turn.error.kind,
         "warnings": [warning.code for warning in turn.warnings],
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def full_snapshot(turn: Turn) -> dict[str, Any]:
-    """All that a turn says of itself, its choices and its content."""
+    """Return everything a turn contains, with its choices and its content."""
     return {
         **turn.to_dict(),
         "choices": [
@@ -72,22 +72,23 @@ def full_snapshot(turn: Turn) -> dict[str, Any]:
     }
 
 
-def merge_deltas(seen: Iterable[Event]) -> list[dict[str, Any]]:
-    """The events, neighbours of one kind that only bring the next piece of one text made one."""
-    found: list[dict[str, Any]] = []
+def merge_deltas(turn_events: Iterable[Event]) -> list[dict[str, Any]]:
+    """Return the events as dicts, with successive deltas of one text merged into one."""
+    merged: list[dict[str, Any]] = []
     before: Event | None = None
-    for event in seen:
+    for event in turn_events:
         plain = json.loads(events.to_json(event))
         if before is not None and _continues(before, event):
             field = "arguments_delta" if isinstance(event, ToolCallDelta) else "text"
-            found[-1][field] += plain[field]
+            merged[-1][field] += plain[field]
         else:
-            found.append(plain)
+            merged.append(plain)
         before = event
-    return found
+    return merged
 
 
 def _continues(before: Event, event: Event) -> bool:
+    """Return True if an event is the next delta of the same text."""
     match before, event:
         case ToolCallDelta(), ToolCallDelta():
             return before.call == event.call and before.choice == event.choice

@@ -136,13 +136,13 @@ async def test_all_pages_of_the_listing_become_tools(session: Any, process: Proc
     assert await tools["files_read"]() == "the file"  # the server knows it as files.read
 
 
-async def test_a_prefix_goes_before_the_names_and_not_to_the_server(session: Any) -> None:
+async def test_a_prefix_is_part_of_the_names_but_not_sent_to_the_server(session: Any) -> None:
     tools = await by_name(session, prefix="home_")
     assert list(tools) == [f"home_{name}" for name in LISTED]
     assert await tools["home_get_weather"](city="Oslo") == "Rain in Oslo."
 
 
-async def test_names_are_legal_and_unique_and_depend_on_no_order(session: Any, process: Process) -> None:
+async def test_names_are_legal_and_unique_and_do_not_depend_on_the_order(session: Any, process: Process) -> None:
     process.listing.write_text("same names")
     assert [tool.name for tool in await mcp_tools(session)] == [
         "a_b_2e7336dc",  # sha256 of "a.b"
@@ -165,7 +165,7 @@ async def test_names_are_legal_and_unique_and_depend_on_no_order(session: Any, p
         ("none", [], ["list None"]),
     ],
 )
-async def test_an_odd_listing_has_an_end(
+async def test_an_unusual_listing_ends(
     session: Any, process: Process, listing: str, names: list[str], asked: list[str]
 ) -> None:
     process.listing.write_text(listing)
@@ -173,9 +173,7 @@ async def test_an_odd_listing_has_an_end(
     assert process.lines == asked
 
 
-async def test_a_listing_without_an_end_is_given_up(
-    session: Any, process: Process, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_endless_listing_is_an_error(session: Any, process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamkit.bridges.mcp._MAX_PAGES", 20)
     process.listing.write_text("endless")
     with pytest.raises(StreamkitError, match="did not end within 20 pages"):
@@ -183,13 +181,13 @@ async def test_a_listing_without_an_end_is_given_up(
     assert len(process.lines) == 20
 
 
-async def test_a_listing_that_fails_is_not_half_a_list(session: Any, process: Process) -> None:
+async def test_a_listing_that_fails_is_an_error(session: Any, process: Process) -> None:
     process.listing.write_text("refused")
     with pytest.raises(mcp.MCPError, match="The catalogue is lost"):
         await mcp_tools(session)
 
 
-async def test_options_are_those_of_all_tools_or_of_some(session: Any) -> None:
+async def test_options_apply_to_all_tools_or_to_some(session: Any) -> None:
     tools = await mcp_tools(
         session,
         approval="ask",
@@ -212,21 +210,22 @@ async def test_options_are_those_of_all_tools_or_of_some(session: Any) -> None:
     )
     assert [tool.name for tool in tools if tool.approval == "allow"] == ["home_get_weather"]
 
-    with pytest.raises(UsageError, match=r"options for \['files_read'\]"):  # the server's name is files.read
+    # the server's name is files.read
+    with pytest.raises(UsageError, match=r"options for unknown tools \['files_read'\]"):
         await mcp_tools(session, options={"files_read": {"approval": "ask"}})
-    with pytest.raises(UsageError, match="approval is"):
+    with pytest.raises(UsageError, match="approval must be"):
         await mcp_tools(session, options={"wait": {"approval": "never"}})  # type: ignore[typeddict-item]
 
 
-async def test_hints_of_the_server_change_nothing_by_themselves(session: Any) -> None:
+async def test_hints_of_the_server_change_no_option(session: Any) -> None:
     asking = await by_name(session, approval="ask")
     assert asking["get_weather"].approval == "ask"  # readOnlyHint: true
     tools = await by_name(session)
     assert (tools["wait"].approval, tools["get_weather"].eager) == ("allow", False)  # destructiveHint: true
 
 
-async def test_what_is_no_connected_session_is_refused(session: Any, process: Process) -> None:
-    with pytest.raises(UsageError, match=r"takes a connected mcp\.ClientSession"):
+async def test_a_session_that_is_not_connected_is_an_error(session: Any, process: Process) -> None:
+    with pytest.raises(UsageError, match=r"needs a connected mcp\.ClientSession"):
         await mcp_tools("http://localhost/mcp")  # type: ignore[arg-type]
     send, receive = anyio.create_memory_object_stream[Any](0)
     with send, receive, pytest.raises(UsageError, match="not initialized"):
@@ -234,14 +233,14 @@ async def test_what_is_no_connected_session_is_refused(session: Any, process: Pr
     with pytest.raises(UsageError, match="not connected"):
         await mcp_tools(mcp.Client(process.parameters))
     for prefix in ("a.", "é", "x" * 33):
-        with pytest.raises(UsageError, match="cannot be a prefix"):
+        with pytest.raises(UsageError, match="is not a legal prefix"):
             await mcp_tools(session, prefix=prefix)
 
 
 # ---------------------------------------------------------------- arguments, results
 
 
-async def test_arguments_reach_the_server_as_they_are(session: Any, process: Process) -> None:
+async def test_arguments_reach_the_server_unchanged(session: Any, process: Process) -> None:
     given = {"self": 1, "context": None, "name": [], "session": {"é": 1.5}, "arguments": "", "a-b": True, "more": "x"}
     update = await execute_tool_calls_batched(
         calls(("echo", given), ("echo", {}), ("get_weather", {"day": 1})),
@@ -257,7 +256,7 @@ async def test_arguments_reach_the_server_as_they_are(session: Any, process: Pro
     assert sorted(echoed, key=len) == [{}, given]
 
 
-async def test_content_becomes_what_a_tool_may_return(session: Any) -> None:
+async def test_content_becomes_the_value_of_the_tool(session: Any) -> None:
     say = (await by_name(session))["say"]
     assert await say(content="text") == "It rains."
     assert await say(content="nothing") is None
@@ -285,7 +284,7 @@ async def test_content_becomes_what_a_tool_may_return(session: Any) -> None:
     ]
 
 
-async def test_structured_content_is_data_and_nothing_beside_it_is_lost(session: Any) -> None:
+async def test_structured_content_is_data_and_other_content_is_kept(session: Any) -> None:
     tools = await by_name(session)
     say = tools["say"]
     assert await tools["typed"](n=3) == {"n": 3}
@@ -298,16 +297,16 @@ async def test_structured_content_is_data_and_nothing_beside_it_is_lost(session:
     assert await say(picture=True) == [ImageBlock(data=PNG), TextBlock(text='{"width":1}')]
 
 
-async def test_what_the_server_reports_as_an_error_is_the_calls_error(session: Any) -> None:
+async def test_an_error_of_the_server_is_the_calls_error(session: Any) -> None:
     tools = await by_name(session, prefix="p_")
     say = tools["p_say"]
     assert await failure(say, content="two texts", error=True) == "It rains.\nIt snows."
     assert await failure(say, data="alone", error=True) == '{"n":1}'
-    assert await failure(say, content="nothing", error=True) == "p_say failed and did not say why."
+    assert await failure(say, content="nothing", error=True) == "p_say failed without a reason."
     assert await failure(say, code=-32602, message="No such city.") == "p_say failed: No such city."
-    assert await failure(say, code=-32000, message="") == "p_say failed: its MCP server answered with error -32000"
+    assert await failure(say, code=-32000, message="") == "p_say failed: its MCP server reported error -32000"
     assert await failure(say, invalid=True) == (
-        "p_say failed: what its MCP server answered is not valid (content: Input should be a valid list)."
+        "p_say failed: the response of its MCP server is not valid (content: Input should be a valid list)."
     )
     assert await failure(say, fault=True) == "p_say failed: the server has a fault"
     assert await failure(tools["p_typed"], n="x") == (
@@ -320,7 +319,7 @@ async def test_what_the_server_reports_as_an_error_is_the_calls_error(session: A
     )
     assert [(result.status, result.error) for result in update.results] == [
         ("error", "It rains."),
-        ("error", "tell failed and did not say why."),
+        ("error", "tell failed without a reason."),
     ]
     assert update.messages[1]["content"][0]["is_error"] is True
 
@@ -352,7 +351,7 @@ async def test_a_call_that_takes_too_long_is_cancelled_on_the_server(session: An
     assert await tools["get_weather"](city="Bergen") == "Rain in Bergen."  # the session lives on
 
 
-async def test_a_call_of_a_run_that_is_left_is_cancelled_on_the_server(session: Any, process: Process) -> None:
+async def test_a_call_of_a_closed_run_is_cancelled_on_the_server(session: Any, process: Process) -> None:
     tools = await mcp_tools(session)
     async with execute_tool_calls_batched(calls(("wait", {})), tools=tools, provider="anthropic") as execution:
         async for event in execution:
@@ -369,24 +368,24 @@ async def test_calls_of_one_run_are_on_the_server_at_the_same_time(session: Any)
     assert [(result.status, result.value) for result in update.results] == [("completed", "met")] * 3
 
 
-async def test_a_call_from_another_event_loop_is_refused_and_the_session_lives_on(session: Any) -> None:
+async def test_a_call_from_another_event_loop_is_an_error_and_the_session_continues(session: Any) -> None:
     tools = await by_name(session)
     execution = execute_tool_calls_batched(
         calls(("files_read", {})), tools=list(tools.values()), provider="anthropic", timeout=5
     )
     update = await anyio.to_thread.run_sync(execution.run_sync)
     assert update.results[0].error == (
-        "files_read failed with UsageError: an MCP tool runs in the event loop of its session, and this is another "
-        "thread's."
+        "files_read failed with UsageError: an MCP tool must run in the event loop of its session, not in "
+        "another thread."
     )
     assert await tools["files_read"]() == "the file"
 
 
-async def test_a_server_that_dies_gives_errors_to_all_its_calls_and_to_later_ones(tmp_path: Path) -> None:
+async def test_when_the_server_dies_its_calls_and_later_ones_get_errors(tmp_path: Path) -> None:
     def gone(name: str) -> str:
         return (
-            f"{name} gave no answer: the connection to its MCP server is closed. Whether the call had an effect is not "
-            f"known. Go on without {name}."
+            f"{name} failed: the connection to its MCP server is closed. Whether the call had an effect is not "
+            f"known. Continue without {name}."
         )
 
     async with connected(Process(tmp_path)) as session:
@@ -407,7 +406,7 @@ async def test_a_server_that_dies_gives_errors_to_all_its_calls_and_to_later_one
 # ---------------------------------------------------------------- with a Client; in a run
 
 
-async def test_a_client_is_as_good_as_a_session_and_answers_a_server_that_asks(tmp_path: Path) -> None:
+async def test_a_client_works_like_a_session_and_responds_to_requests_for_input(tmp_path: Path) -> None:
     async def elicited(_: Any, params: Any) -> Any:
         assert params.message == "Which colour?"
         return mcp.types.ElicitResult(action="accept", content={"colour": "blue"})
@@ -421,7 +420,7 @@ async def test_a_client_is_as_good_as_a_session_and_answers_a_server_that_asks(t
         assert await tools["say"](asking=True) == "So it is blue."
         bare = await by_name(client.session)
         assert await failure(bare["say"], asking=True) == (
-            "say failed: its MCP server asks for input that nobody can give here."
+            "say failed: its MCP server asks for input, which is not available here."
         )
         before = process.lines.count("list None")
         await mcp_tools(client)  # a fresh listing, not the client's cache
@@ -429,13 +428,13 @@ async def test_a_client_is_as_good_as_a_session_and_answers_a_server_that_asks(t
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai_chat", "openai_responses", "gemini", "cohere", "ollama"])
-async def test_the_schemas_go_into_a_request_of_every_kind(session: Any, provider: str) -> None:
+async def test_the_schemas_are_accepted_by_every_provider(session: Any, provider: str) -> None:
     body = render_request([Content.human("Weather in Oslo?")], provider, tools=await mcp_tools(session))
     assert validate_request(provider, {"model": "m", "max_tokens": 100, **body}, model="m") == []
     assert json.dumps(body).count('"get_weather"') == 1
 
 
-async def test_a_whole_run_calls_the_server_and_answers(session: Any) -> None:
+async def test_a_complete_run_calls_the_server(session: Any) -> None:
     script = [
         Reply("Let me look.", Call("home_get_weather", {"city": "Oslo"}), Call("home_say", {"content": "image"})),
         Reply("Rain in Oslo, and here is the map."),

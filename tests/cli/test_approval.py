@@ -109,7 +109,7 @@ def test_yes_runs_the_tool(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("answer", [b"n\n", b"\n", b"No\n", b"\x04"])
-def test_anything_like_no_does_not(monkeypatch, answer):
+def test_no_and_an_empty_line_deny_the_call(monkeypatch, answer):
     person = Person(monkeypatch, answer)
     with serve([Reply(Call("send_message", {"to": "Ida"})), "Pity."]) as server:
         assert chat(server, "send_message") == 0
@@ -117,7 +117,7 @@ def test_anything_like_no_does_not(monkeypatch, answer):
     assert results(server) == ["Not run: send_message was not approved. Do not try it again unasked."]
 
 
-def test_a_sentence_is_told_to_the_model(monkeypatch, capsys):
+def test_other_text_is_the_reason_for_the_model(monkeypatch, capsys):
     person = Person(monkeypatch, b"write to Bob instead\n")
     with serve([Reply(Call("send_message", {"to": "Ida"})), "Well."]) as server:
         assert chat(server, "send_message") == 0
@@ -142,7 +142,7 @@ def test_each_call_has_its_own_question_and_the_other_tools_do_not_wait(monkeypa
     assert '= get_weather {"city":"O"}: 4 degrees' in capsys.readouterr().err.splitlines()
 
 
-def test_what_was_typed_before_the_question_does_not_answer_it(monkeypatch):
+def test_input_from_before_the_question_is_discarded(monkeypatch):
     person = Person(monkeypatch, b"n\n")
     os.write(person.master, b"y\n")
     with serve([Reply(Call("send_message", {"to": "Ida"})), "Pity."]) as server:
@@ -151,18 +151,18 @@ def test_what_was_typed_before_the_question_does_not_answer_it(monkeypatch):
     assert results(server) == ["Not run: send_message was not approved. Do not try it again unasked."]
 
 
-def test_where_there_is_no_terminal_nobody_agreed(monkeypatch, capsys):
+def test_without_a_terminal_the_call_is_denied(monkeypatch, capsys):
     monkeypatch.setattr(approval, "_TERMINAL", "/nowhere/at/all")
     monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115 - closed with the test
     with serve([Reply(Call("send_message", {"to": "Ida"})), "Pity."]) as server:
         assert chat(server, "send_message") == 0
     sys.stdin.close()
-    said = "Not run: send_message was not approved: nobody could be asked, since there is no terminal."
+    said = "Not run: send_message was not approved: there is no terminal at which to ask for approval."
     assert results(server) == [said]
     assert said in capsys.readouterr().err
 
 
-def test_the_question_shows_all_of_the_arguments_and_nothing_that_a_terminal_obeys():
+def test_the_question_shows_all_arguments_and_escapes_control_characters():
     long = "x" * 1000
     call = ToolCall(
         id="hist_tool_1",
@@ -178,12 +178,12 @@ def test_the_question_shows_all_of_the_arguments_and_nothing_that_a_terminal_obe
     )
 
 
-def test_the_question_of_a_call_of_text():
+def test_the_question_of_a_custom_call():
     call = ToolCall(id="hist_tool_1", name="run", index=0, kind="custom", arguments="rm\r\n-rf \\", state="complete")
     assert approval.format_question(call).splitlines()[0] == '? run "rm\\r\\n-rf \\\\"'
 
 
-def test_progress_is_shown(capsys):
+def test_progress_is_printed(capsys):
     with serve([Reply(Call("count", {"to": 3})), "Done."]) as server:
         assert chat(server, "count") == 0
     assert capsys.readouterr().err.splitlines() == [
@@ -207,7 +207,7 @@ def test_progress_is_shown(capsys):
     ],
     ids=["running", "preparing"],
 )
-def test_ctrl_c_says_what_became_of_the_tools(script, told):
+def test_ctrl_c_reports_the_outcome_of_the_tools(script, told):
     with serve([script, "Done."]) as server:
         arguments = ["chat", "--provider", "anthropic", "--model", "m", "--tool", "asking_tools:sleep"]
         arguments += ["--base-url", server.base_url("anthropic"), "hi"]
@@ -228,7 +228,7 @@ def test_ctrl_c_says_what_became_of_the_tools(script, told):
             assert (begun + process.stderr.read()).rstrip(b"\n") == told.rstrip(b"\n")
 
 
-def test_ctrl_c_at_the_question_ends_it():
+def test_ctrl_c_at_the_question_ends_the_command():
     """A terminal that is the process's own, as for a person: its Ctrl-C is the signal."""
     calls = Call("send_message", {"to": "Ida"}), Call("get_weather", {"city": "O"})
     with serve([Reply("I write.", *calls), "Done."]) as server:

@@ -46,7 +46,7 @@ def chat(server, name, *more):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_answer_goes_to_stdout_and_the_tools_to_stderr(capsys, name):
+def test_the_response_is_written_to_stdout_and_the_tools_to_stderr(capsys, name):
     with serve(SCRIPT) as server:
         assert chat(server, name, "--tool", "chat_tools:get_weather", "Weather in Oslo?") == 0
     captured = capsys.readouterr()
@@ -70,7 +70,7 @@ def test_the_answer_goes_to_stdout_and_the_tools_to_stderr(capsys, name):
         ("openai_chat", "authorization", "Bearer secret"),
     ],
 )
-def test_the_key_goes_where_the_provider_wants_it(name, header, value):
+def test_the_key_is_sent_in_the_providers_header(name, header, value):
     with serve("hi") as server:
         assert chat(server, name, "hello") == 0
     assert server.requests[0].headers[header] == value
@@ -85,7 +85,7 @@ def test_the_key_goes_where_the_provider_wants_it(name, header, value):
         ("openai_compatible", lambda body: body["max_tokens"]),
     ],
 )
-def test_settings_stand_where_the_provider_wants_them(name, limit):
+def test_settings_are_sent_in_the_providers_fields(name, limit):
     with serve("hi") as server:
         assert chat(server, name, "--max-tokens", "77", "--system", "Be brief.", "hello") == 0
     body = server.requests[0].json
@@ -103,7 +103,7 @@ def test_reasoning_and_a_tool_object(capsys):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_refused_request_is_one_sentence(capsys, name):
+def test_a_rejected_request_is_one_sentence(capsys, name):
     with serve(Status(401, "the key is not valid")) as server:
         assert chat(server, name, "hello") == 1
     captured = capsys.readouterr()
@@ -111,13 +111,13 @@ def test_a_refused_request_is_one_sentence(capsys, name):
     assert captured.err == "streamkit chat: provider error: the key is not valid (HTTP status 401)\n"
 
 
-def test_the_wait_that_is_asked_for_is_said(capsys):
+def test_retry_after_is_reported(capsys):
     with serve(Status(429, "slow down", retry_after=2)) as server:
         assert chat(server, "anthropic", "hello") == 1
-    assert "slow down (HTTP status 429); it asks to wait 2 seconds" in capsys.readouterr().err
+    assert "slow down (HTTP status 429); retry after 2 seconds" in capsys.readouterr().err
 
 
-def test_a_broken_connection_is_one_sentence_and_what_came_stays(capsys):
+def test_a_broken_connection_is_one_sentence_and_earlier_text_stays(capsys):
     with serve(Reply("Half an ans", Disconnect(), "wer")) as server:
         assert chat(server, "anthropic", "hello") == 1
     captured = capsys.readouterr()
@@ -126,7 +126,7 @@ def test_a_broken_connection_is_one_sentence_and_what_came_stays(capsys):
     assert captured.err.count("\n") == 1
 
 
-def test_nobody_at_the_address_is_one_sentence(capsys):
+def test_an_unreachable_address_is_one_sentence(capsys):
     arguments = ["chat", "--provider", "openai_chat", "--model", "m", "--base-url", "http://127.0.0.1:9", "hello"]
     assert main(arguments) == 1
     err = capsys.readouterr().err
@@ -134,12 +134,12 @@ def test_nobody_at_the_address_is_one_sentence(capsys):
     assert "http://127.0.0.1:9/chat/completions" in err
 
 
-def test_an_answer_that_was_cut_is_said(capsys):
+def test_a_truncated_response_is_reported(capsys):
     with serve(Reply("Once upon", finish="length")) as server:
         assert chat(server, "anthropic", "hello") == 1
     captured = capsys.readouterr()
     assert captured.out == "Once upon\n"
-    assert "greatest length" in captured.err
+    assert "maximum number of tokens" in captured.err
 
 
 @pytest.mark.parametrize(
@@ -150,12 +150,12 @@ def test_an_answer_that_was_cut_is_said(capsys):
         (["--provider", "openai_chat", "--base-url", "localhost", "hello"], "must begin with http"),
         (["--provider", "openai_chat", "--tool", "chat_tools", "hello"], "module:function"),
         (["--provider", "openai_chat", "--tool", "no_such_module:f", "hello"], "No module named 'no_such_module'"),
-        (["--provider", "openai_chat", "--tool", "chat_tools:f", "hello"], "there is no f in chat_tools"),
+        (["--provider", "openai_chat", "--tool", "chat_tools:f", "hello"], "the module chat_tools has no f"),
         (["--provider", "openai_chat", "--tool", "chat_tools:not_a_tool", "hello"], "not_a_tool"),
         (["--provider", "openai_chat", " "], "the prompt is empty"),
     ],
 )
-def test_what_cannot_be_done_is_said(capsys, arguments, sentence):
+def test_wrong_arguments_are_reported(capsys, arguments, sentence):
     assert main(["chat", "--model", "m", *arguments]) == 2
     err = capsys.readouterr().err
     assert sentence in err
@@ -166,11 +166,11 @@ def test_a_missing_key_names_its_variable(monkeypatch, capsys):
     monkeypatch.delenv("GEMINI_API_KEY")
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
     assert main(["chat", "--provider", "gemini", "--model", "m", "hello"]) == 2
-    assert "set GEMINI_API_KEY or GOOGLE_API_KEY" in capsys.readouterr().err
+    assert "set the environment variable GEMINI_API_KEY or GOOGLE_API_KEY" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
-def test_ctrl_c_ends_it_cleanly():
+def test_ctrl_c_ends_the_command_without_a_traceback():
     with serve(Reply("Once", Stall(30))) as server:
         arguments = [
             "chat",

@@ -33,7 +33,7 @@ def converted(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any,
     return json.loads(out), err
 
 
-def test_a_chat_thread_as_anthropic_wants_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_chat_messages_become_anthropic_messages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     body, err = converted(capsys, written(tmp_path, CHAT), "--from", "openai_chat", "--to", "anthropic")
     assert body["system"] == "Be brief."
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user", "assistant"]
@@ -44,13 +44,13 @@ def test_a_chat_thread_as_anthropic_wants_it(tmp_path: Path, capsys: pytest.Capt
     assert err == ""
 
 
-def test_a_request_body_brings_its_system_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_system_text_of_a_request_body_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     body = {"model": "m", "system": "Be brief.", "messages": [{"role": "user", "content": "Hi"}]}
     made, _ = converted(capsys, written(tmp_path, body), "--from", "anthropic", "--to", "openai_chat")
     assert made["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
 
 
-def test_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_round_trip_keeps_the_messages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     there, _ = converted(capsys, written(tmp_path, CHAT), "--from", "openai_chat", "--to", "gemini")
     back, _ = converted(capsys, written(tmp_path, there), "--from", "gemini", "--to", "openai_chat")
     assert [message["role"] for message in back["messages"]] == [message["role"] for message in CHAT]
@@ -64,21 +64,23 @@ def test_vercel_messages(version: str, field: str, tmp_path: Path, capsys: pytes
     assert made[2]["content"][0][field] == {"at": "sea"}
 
 
-def test_what_was_changed_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changes_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     body, err = converted(capsys, written(tmp_path, CHAT[:3]), "--from", "openai_chat", "--to", "anthropic")
     assert body["messages"][-1]["content"][0]["is_error"] is True  # the call that nobody answered
     assert len(err.splitlines()) == 1
     assert "look" in err
 
 
-def test_from_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_are_read_from_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(CHAT[1:2])))
     made, _ = converted(capsys, "-", "--from", "openai_chat", "--to", "cohere")
     assert made["messages"] == [{"role": "user", "content": "What is there?"}]
 
 
 @pytest.mark.parametrize("text", ["no JSON", '"a text"', "{}", "5"])
-def test_what_is_no_thread_is_refused(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_messages_is_an_error(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "thread.json"
     path.write_text(text, encoding="utf-8")
     assert main(["convert", str(path), "--from", "openai_chat", "--to", "gemini"]) == 2
@@ -87,12 +89,16 @@ def test_what_is_no_thread_is_refused(text: str, tmp_path: Path, capsys: pytest.
     assert str(path) in err
 
 
-def test_an_unknown_provider_is_named_with_those_there_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_provider_is_an_error_that_lists_the_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["convert", written(tmp_path, CHAT), "--from", "openai_chat", "--to", "nobody"]) == 2
     assert "anthropic" in capsys.readouterr().err
 
 
-def test_an_image_that_the_target_cannot_carry_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_image_that_the_target_does_not_support_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
     path = written(tmp_path, [{"role": "user", "content": [image]}])
     assert main(["convert", path, "--from", "openai_chat", "--to", "ollama"]) == 2

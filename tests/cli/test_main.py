@@ -23,14 +23,14 @@ def test_help_names_the_commands(capsys):
 
 
 @pytest.mark.parametrize("command", ["demo", "normalize", "chat"])
-def test_each_command_says_what_it_does(capsys, command):
+def test_each_command_has_help(capsys, command):
     with pytest.raises(SystemExit) as stopped:
         main([command, "--help"])
     assert stopped.value.code == 0
     assert "openai_chat" in capsys.readouterr().out  # the providers that there are
 
 
-def test_the_version_is_said(capsys):
+def test_the_version_is_printed(capsys):
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out.startswith("streamkit ")
@@ -44,7 +44,7 @@ def test_no_command_is_a_usage_error(capsys):
 
 
 @pytest.mark.parametrize("missing", ["rich", "httpx", "uvicorn"])
-def test_without_the_extra_a_sentence_says_what_to_install(missing):
+def test_without_the_extra_a_message_names_what_to_install(missing):
     done = run(f"import sys; sys.modules[{missing!r}] = None; from streamkit.cli import main; sys.exit(main(['demo']))")
     assert done.returncode == 2
     assert done.stderr == (f"streamkit demo needs {missing}, which is not installed: pip install 'streamkit[cli]'\n")
@@ -53,10 +53,10 @@ def test_without_the_extra_a_sentence_says_what_to_install(missing):
 def test_help_and_normalize_need_no_extra():
     blocked = "import sys; sys.modules.update(dict.fromkeys(['rich', 'httpx', 'uvicorn', 'starlette']))"
     done = run(f"{blocked}; from streamkit.cli import main; sys.exit(main(['normalize', 'nowhere']))")
-    assert (done.returncode, done.stderr) == (2, "nowhere: cannot be read: No such file or directory\n")
+    assert (done.returncode, done.stderr) == (2, "nowhere: the file cannot be read: No such file or directory\n")
 
 
-def test_it_runs_as_a_module():
+def test_the_command_line_runs_as_a_module():
     done = subprocess.run(
         [sys.executable, "-m", "streamkit.cli", "--version"], capture_output=True, text=True, check=False
     )

@@ -49,7 +49,7 @@ def test_a_file_becomes_one_json_object(folder, capsys, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_events_are_one_a_line(folder, capsys, name):
+def test_events_are_printed_one_a_line(folder, capsys, name):
     assert main(["normalize", "--events", str(folder / f"{name}.sse")]) == 0
     lines = capsys.readouterr().out.splitlines()
     found = [events.from_json(line) for line in lines]
@@ -58,7 +58,7 @@ def test_events_are_one_a_line(folder, capsys, name):
     assert all(json.loads(line)["file"].endswith(f"{name}.sse") for line in lines)
 
 
-def test_a_folder_is_walked_in_order(folder, capsys):
+def test_the_files_of_a_folder_are_read_in_order(folder, capsys):
     (folder / "deeper").mkdir()
     (folder / "deeper" / "again.sse").write_bytes(stream("anthropic"))
     (folder / ".hidden").write_bytes(b"not a stream")
@@ -72,13 +72,13 @@ def test_a_folder_is_walked_in_order(folder, capsys):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "is empty"),
+        (b"", "the file is empty"),
         (b"<!doctype html><p>Bad gateway", "it begins with '<!doctype html>"),
-        (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40, "is no stream"),
-        (b'{"name": "something else"}', "is no stream"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40, "not a stream"),
+        (b'{"name": "something else"}', "not a stream"),
     ],
 )
-def test_a_foreign_file_is_named_and_the_others_are_done(folder, capsys, content, sentence):
+def test_a_file_that_is_not_a_stream_is_reported_and_the_others_are_read(folder, capsys, content, sentence):
     odd = folder / "odd"
     odd.write_bytes(content)
     assert main(["normalize", str(folder / "anthropic.sse"), str(odd), str(folder / "gemini.sse")]) == 2
@@ -89,29 +89,29 @@ def test_a_foreign_file_is_named_and_the_others_are_done(folder, capsys, content
     assert captured.err.count("\n") == 1
 
 
-def test_a_foreign_file_is_not_read_as_a_provider_that_was_named(tmp_path, capsys):
+def test_a_file_that_is_not_a_stream_of_the_named_provider_is_reported(tmp_path, capsys):
     page = tmp_path / "page.html"
     page.write_bytes(b"<!doctype html><p>Bad gateway")
     assert main(["normalize", "--provider", "anthropic", str(page)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert f"{page}: is no stream of anthropic: an HTML" in captured.err
+    assert f"{page}: not a stream of anthropic: an HTML" in captured.err
 
 
-def test_what_cannot_be_read_is_named(folder, capsys):
+def test_a_file_that_cannot_be_read_is_reported(folder, capsys):
     empty = folder / "empty"
     empty.mkdir()
     missing = folder / "missing.sse"
     assert main(["normalize", str(missing), str(empty), str(folder / "gemini.sse")]) == 2
     captured = capsys.readouterr()
     assert captured.err.splitlines() == [
-        f"{missing}: cannot be read: No such file or directory",
-        f"{empty}: there is no file in this folder",
+        f"{missing}: the file cannot be read: No such file or directory",
+        f"{empty}: the folder contains no file",
     ]
     assert json.loads(captured.out)["provider"] == "gemini"
 
 
-def test_a_stream_that_was_cut_is_printed_with_its_error(tmp_path, capsys):
+def test_a_truncated_stream_is_printed_with_its_error(tmp_path, capsys):
     cut = tmp_path / "cut.sse"
     cut.write_bytes(stream("anthropic", "Snow.", CALL)[:-150])
     assert main(["normalize", str(cut)]) == 0
@@ -119,14 +119,14 @@ def test_a_stream_that_was_cut_is_printed_with_its_error(tmp_path, capsys):
     assert (said["text"], said["error"]["kind"]) == ("Snow.", "stream_truncated")
 
 
-def test_a_named_provider_is_believed(tmp_path, capsys):
+def test_a_named_provider_is_not_detected(tmp_path, capsys):
     path = tmp_path / "chat.sse"
     path.write_bytes(stream("openai_chat"))
     assert main(["normalize", "--provider", "azure_openai", str(path)]) == 0
     assert json.loads(capsys.readouterr().out)["provider"] == "azure_openai"
 
 
-def test_an_unknown_provider_is_answered_by_the_names(tmp_path, capsys):
+def test_an_unknown_provider_is_an_error_that_lists_the_names(tmp_path, capsys):
     assert main(["normalize", "--provider", "antropic", str(tmp_path)]) == 2
     assert "unknown provider 'antropic'; known are: anthropic" in capsys.readouterr().err
 
@@ -138,7 +138,7 @@ def test_standard_input_is_read(monkeypatch, capsys):
     assert (said["file"], said["provider"]) == ("-", "gemini")
 
 
-def test_events_of_a_pipe_are_printed_as_they_come():
+def test_events_of_a_pipe_are_printed_as_they_arrive():
     whole = stream("anthropic", "one two three")
     process = subprocess.Popen(
         [sys.executable, "-m", "streamkit.cli", "normalize", "--events", "-"],
@@ -157,7 +157,7 @@ def test_events_of_a_pipe_are_printed_as_they_come():
     assert process.returncode == 0
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(folder):
+def test_a_closed_output_pipe_is_not_an_error(folder):
     (folder / "long.sse").write_bytes(stream("anthropic", "word " * 40_000))
     process = subprocess.Popen(
         [sys.executable, "-m", "streamkit.cli", "normalize", "--events", str(folder)],

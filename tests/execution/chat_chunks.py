@@ -15,7 +15,7 @@ def answer(
     usage: tuple[int, int] | None = None,
     refusal: str | None = None,
 ) -> list[dict[str, Any]]:
-    """A whole streamed answer. A call's arguments are an object, or text that is sent as it stands."""
+    """Return all chunks of a response. A call's arguments are an object, or text that is sent unchanged."""
     deltas: list[dict[str, Any]] = [{"role": "assistant"}]
     if text:
         deltas.append({"content": text})
@@ -39,12 +39,12 @@ def chunk(choice: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_bytes(chunks: list[dict[str, Any]]) -> list[bytes]:
-    """The same as pieces of an event stream, with its terminator."""
+    """Return the chunks as parts of an event stream, with its terminator."""
     return [*(b"data: " + json.dumps(each).encode() + b"\n\n" for each in chunks), b"data: [DONE]\n\n"]
 
 
 def closed_turn(*args: Any, key: str = "turn", provider: str = "openai_chat", **more: Any) -> Turn:
-    """A turn that was fed ``answer(...)`` and closed."""
+    """Return a turn that was fed ``answer(...)`` and closed."""
     turn = Turn(provider, turn_key=key)
     for each in answer(*args, **more):
         turn.feed(each)

@@ -1,4 +1,4 @@
-"""A model that follows a script, and what must hold of whatever was run, by the public contract alone."""
+"""A model that follows a script, and the checks that apply to every run, by the public contract alone."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import anyio.lowlevel
 
 from streamkit import Content, RoundContext
 
-__all__ = ["Model", "Stream", "answered_calls", "ids_in_thread", "tasks_and_threads"]
+__all__ = ["FakeModel", "FakeStream", "calls_with_status", "count_tasks_and_threads", "ids_in_messages"]
 
 
-class Stream:
-    """A stream of given pieces, which says how far it was read and whether it was closed."""
+class FakeStream:
+    """A stream of chunks, which records how far it was read and if it was closed."""
 
     def __init__(self, pieces: Sequence[Any]) -> None:
         self.pieces = list(pieces)
         self.read = 0
         self.closed = False
 
-    def __aiter__(self) -> Stream:
+    def __aiter__(self) -> FakeStream:
         return self
 
     async def __anext__(self) -> Any:
@@ -32,7 +32,7 @@ class Stream:
             raise StopAsyncIteration
         piece = self.pieces[self.read]
         self.read += 1
-        if isinstance(piece, anyio.Event):  # the stream goes on when the test says so
+        if isinstance(piece, anyio.Event):  # the stream continues when the test sets it
             await piece.wait()
             return await self.__anext__()
         if isinstance(piece, Exception):
@@ -44,8 +44,8 @@ class Stream:
         self.closed = True
 
 
-class Model:
-    """Gives its answers one after the other, the last one for ever, and keeps what it was asked.
+class FakeModel:
+    """A model that returns its responses one after the other, the last one repeatedly, and records the requests.
 
     Args:
         answers: the pieces of each; an ``anyio.Event`` among them is waited for, an exception is raised.
@@ -55,31 +55,31 @@ class Model:
         self.answers = answers
         self.asked: list[RoundContext] = []
         self.requests: list[dict[str, Any]] = []
-        self.streams: list[Stream] = []
+        self.streams: list[FakeStream] = []
 
-    def __call__(self, context: RoundContext) -> Stream:
+    def __call__(self, context: RoundContext) -> FakeStream:
         self.asked.append(context)
         self.requests.append(context.request)
-        self.streams.append(Stream(self.answers[min(len(self.asked), len(self.answers)) - 1]))
+        self.streams.append(FakeStream(self.answers[min(len(self.asked), len(self.answers)) - 1]))
         return self.streams[-1]
 
 
-def answered_calls(contents: Sequence[Content]) -> list[tuple[str, str | None]]:
+def calls_with_status(contents: Sequence[Content]) -> list[tuple[str, str | None]]:
     """Name and status of each call of a history, in call order, each of which must have exactly one result."""
     asked = [block for content in contents for block in content.blocks if block.type == "tool_call"]
-    told = [block for content in contents for block in content.blocks if block.type == "tool_response"]
-    assert [block.call_id for block in told] == [block.id for block in asked]  # type: ignore[union-attr]
-    return [(block.name, block.status) for block in told]  # type: ignore[union-attr, misc]
+    responses = [block for content in contents for block in content.blocks if block.type == "tool_response"]
+    assert [block.call_id for block in responses] == [block.id for block in asked]  # type: ignore[union-attr]
+    return [(block.name, block.status) for block in responses]  # type: ignore[union-attr, misc]
 
 
-def ids_in_thread(messages: Sequence[dict[str, Any]]) -> tuple[list[list[str]], list[str]]:
-    """Of a Chat Completions thread: the ids of the calls of each assistant message, and those of the results."""
+def ids_in_messages(messages: Sequence[dict[str, Any]]) -> tuple[list[list[str]], list[str]]:
+    """Return the call ids of each assistant message of Chat Completions messages, and those of the results."""
     asked = [[call["id"] for call in message["tool_calls"]] for message in messages if message.get("tool_calls")]
     return asked, [message["tool_call_id"] for message in messages if message["role"] == "tool"]
 
 
-def tasks_and_threads() -> tuple[int, int]:
-    """How many tasks there are in this event loop, and how many threads beside those of trio's guest mode."""
+def count_tasks_and_threads() -> tuple[int, int]:
+    """Return the number of tasks in this event loop, and of threads except those of trio's guest mode."""
     threads = [thread.name for thread in threading.enumerate()]
     return len(_tasks()), len([name for name in threads if not name.startswith("Trio thread")])
 
@@ -91,10 +91,10 @@ def _tasks() -> list[Any]:
         root = trio.lowlevel.current_root_task()
     except RuntimeError:
         return list(asyncio.all_tasks())
-    waiting, found = [root], []
+    waiting, tasks = [root], []
     while waiting:
         task = waiting.pop()
         if task is not None:
-            found.append(task)
+            tasks.append(task)
             waiting += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
-    return found
+    return tasks

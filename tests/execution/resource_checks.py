@@ -1,4 +1,4 @@
-"""What executions may leave behind: tasks and threads, for tests that say there are none."""
+"""Checks that an execution has left no task and no thread."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Set
 import anyio
 import anyio.lowlevel
 
-__all__ = ["nothing_left", "tool_threads"]
+__all__ = ["tool_threads", "wait_until_nothing_is_left"]
 
 
 def tool_threads() -> set[threading.Thread]:
-    """The threads that tools run in, also those that other tests have abandoned."""
+    """Return the threads of tools, also those that other tests have abandoned."""
     return {thread for thread in threading.enumerate() if thread.name == "streamkit tool"}
 
 
-async def nothing_left(before: Set[threading.Thread]) -> None:
-    """No task of an execution, and no thread of a tool but those *before*, once such as are about to end have ended."""
+async def wait_until_nothing_is_left(before: Set[threading.Thread]) -> None:
+    """Wait until no task of an execution is left, and no thread of a tool except those *before*."""
     with anyio.fail_after(5):
-        while tool_threads() - before:  # noqa: ASYNC110 - a thread tells nobody that it has ended
+        while tool_threads() - before:  # noqa: ASYNC110 - the end of a thread sets no event
             await anyio.sleep(0.001)
     for _ in range(20):
         await anyio.lowlevel.checkpoint()

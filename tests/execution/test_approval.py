@@ -1,4 +1,4 @@
-"""Calls that somebody must agree to: the run is paused, stored as JSON, and resumed, also in another process."""
+"""Calls that need approval: the run is paused, stored as JSON, and resumed, also in another process."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ HISTORY = [Content.human("Tidy up.")]
 CALLS = [("look", {"at": "desk"}), ("remove", {"what": "dust"}), ("remove", {"what": "desk"})]
 
 
-class House:
-    """Its tools, and what they did."""
+class FakeHouse:
+    """Three tools, and a record of their calls."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -53,34 +53,34 @@ class Model:
         return self.answers.pop(0)
 
 
-async def paused(house: House, *calls: Any, **more: Any) -> Any:
-    given = {"provider": "openai_chat", "tools": house.tools, "history": HISTORY, "run_key": "k"} | more
-    return await run_loop(Model(answer("Let me see.", *(calls or CALLS))), **given)
+async def create_paused_run(house: FakeHouse, *calls: Any, **more: Any) -> Any:
+    options = {"provider": "openai_chat", "tools": house.tools, "history": HISTORY, "run_key": "k"} | more
+    return await run_loop(Model(answer("Let me see.", *(calls or CALLS))), **options)
 
 
-def stored(state: RunState | None) -> RunState:
-    """The same state after a stay in a database."""
+def reload(state: RunState | None) -> RunState:
+    """Return the state after its way through a database."""
     assert state is not None
     again = RunState.model_validate_json(state.model_dump_json())
     assert again == state
     return again
 
 
-async def events_of(run: Any) -> list[Event]:
+async def collect_events(run: Any) -> list[Event]:
     async with run:
         return [event async for event in run]
 
 
-def results_of(contents: list[Content]) -> list[tuple[str | None, Any, str | None]]:
+def results_in(contents: list[Content]) -> list[tuple[str | None, Any, str | None]]:
     asked = [block for content in contents for block in content.blocks if block.type == "tool_call"]
-    told = [block for content in contents for block in content.blocks if block.type == "tool_response"]
-    assert [block.call_id for block in told] == [block.id for block in asked]  # type: ignore[union-attr]
-    return [(block.name, block.result, block.status) for block in told]  # type: ignore[union-attr]
+    reported = [block for content in contents for block in content.blocks if block.type == "tool_response"]
+    assert [block.call_id for block in reported] == [block.id for block in asked]  # type: ignore[union-attr]
+    return [(block.name, block.result, block.status) for block in reported]  # type: ignore[union-attr]
 
 
-async def test_the_others_run_and_the_run_waits() -> None:
-    house = House()
-    run = await paused(house)
+async def test_the_other_calls_run_and_the_run_pauses() -> None:
+    house = FakeHouse()
+    run = await create_paused_run(house)
     assert run.ended == "awaiting_approval"
     assert house.done == ["look desk"]
     assert [(call.name, call.arguments) for call in run.pending] == CALLS[1:]
@@ -89,16 +89,16 @@ async def test_the_others_run_and_the_run_waits() -> None:
     assert run.state.pending == [call.id for call in run.pending]
 
 
-async def test_it_goes_on_where_it_stopped_with_one_result_a_call_in_call_order() -> None:
-    house = House()
-    run = await paused(house)
+async def test_a_resumed_run_continues_with_one_result_a_call_in_call_order() -> None:
+    house = FakeHouse()
+    run = await create_paused_run(house)
     dust, desk = run.pending
     model = Model(answer("Done."))
-    resumed = run_loop(model, resume=stored(run.state), approvals={desk.id: False, dust.id: True}, tools=house.tools)
-    events = await events_of(resumed)
+    resumed = run_loop(model, resume=reload(run.state), approvals={desk.id: False, dust.id: True}, tools=house.tools)
+    events = await collect_events(resumed)
     assert resumed.ended == "answered"
     assert house.done == ["look desk", "remove dust"]
-    assert results_of(resumed.contents) == [
+    assert results_in(resumed.contents) == [
         ("look", "saw desk", "completed"),
         ("remove", {"removed": "dust", "key": dust.id}, "completed"),
         ("remove", None, "denied"),
@@ -107,23 +107,23 @@ async def test_it_goes_on_where_it_stopped_with_one_result_a_call_in_call_order(
     assert (resumed.rounds, resumed.run_key, resumed.text) == (2, "k", "Done.")
     roles = [message["role"] for message in model.asked[0].request["messages"]]
     assert roles == ["user", "assistant", "tool", "tool", "tool"]
-    # what ran before the pause is not told again
-    told = [event.call.name for event in events if isinstance(event, (ToolRunning, ToolCompleted, ToolDenied))]
-    assert told == ["remove", "remove", "remove"]
+    # results from before the pause give no second event
+    reported = [event.call.name for event in events if isinstance(event, (ToolRunning, ToolCompleted, ToolDenied))]
+    assert reported == ["remove", "remove", "remove"]
     assert [event.round for event in events if isinstance(event, RoundStarted)] == [1]
     assert [event.round for event in events if isinstance(event, RoundFinished)] == [0, 1]
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-async def test_answers_may_come_one_at_a_time_and_in_any_order(order: tuple[int, ...]) -> None:
-    house = House()
-    run = await paused(house, *[("remove", {"what": str(n)}) for n in range(3)])
+async def test_approvals_may_arrive_one_at_a_time_and_in_any_order(order: tuple[int, ...]) -> None:
+    house = FakeHouse()
+    run = await create_paused_run(house, *[("remove", {"what": str(n)}) for n in range(3)])
     ids = [call.id for call in run.pending]
     left = list(ids)
     for count, position in enumerate(order, 1):
         approvals = {ids[position]: position != 1}
         model = Model(answer("Done."))
-        run = await run_loop(model, resume=stored(run.state), approvals=approvals, tools=house.tools)
+        run = await run_loop(model, resume=reload(run.state), approvals=approvals, tools=house.tools)
         left.remove(ids[position])
         if count < 3:
             assert run.ended == "awaiting_approval"
@@ -131,66 +131,66 @@ async def test_answers_may_come_one_at_a_time_and_in_any_order(order: tuple[int,
             assert (run.contents, model.asked) == ([], [])
     assert run.ended == "answered"
     assert sorted(house.done) == ["remove 0", "remove 2"]
-    assert [(status, value and value["removed"]) for _, value, status in results_of(run.contents)] == [
+    assert [(status, value and value["removed"]) for _, value, status in results_in(run.contents)] == [
         ("completed", "0"),
         ("denied", None),
         ("completed", "2"),
     ]
 
 
-async def test_resumed_without_an_answer_it_waits_again_and_nothing_runs_twice() -> None:
-    house = House()
-    run = await paused(house)
-    again = await run_loop(Model(), resume=stored(run.state), tools=house.tools)
+async def test_resumed_without_an_approval_it_pauses_again_and_nothing_runs_twice() -> None:
+    house = FakeHouse()
+    run = await create_paused_run(house)
+    again = await run_loop(Model(), resume=reload(run.state), tools=house.tools)
     assert again.ended == "awaiting_approval"
     assert house.done == ["look desk"]
     assert again.state == run.state
 
 
-async def test_an_approval_may_change_the_arguments_and_they_are_checked() -> None:
-    house = House()
-    run = await paused(house)
+async def test_an_approval_of_a_resumed_run_may_change_the_arguments_which_are_validated() -> None:
+    house = FakeHouse()
+    run = await create_paused_run(house)
     dust, desk = [call.id for call in run.pending]
     approvals = {dust: Approval(True, arguments={"what": "cobwebs"}), desk: Approval(True, arguments={"who": 1})}
-    run = await run_loop(Model(answer("Done.")), resume=stored(run.state), approvals=approvals, tools=house.tools)
+    run = await run_loop(Model(answer("Done.")), resume=reload(run.state), approvals=approvals, tools=house.tools)
     assert house.done == ["look desk", "remove cobwebs"]
-    (_, _, first), (_, removed, second), (_, _, third) = results_of(run.contents)
+    (_, _, first), (_, removed, second), (_, _, third) = results_in(run.contents)
     assert (first, second, third) == ("completed", "completed", "error")
     assert removed["removed"] == "cobwebs"
 
 
 async def test_a_reason_reaches_the_model() -> None:
-    house = House()
-    run = await paused(house, CALLS[1])
+    house = FakeHouse()
+    run = await create_paused_run(house, CALLS[1])
     approvals = {run.pending[0].id: Approval(False, reason="dust is load-bearing")}
     model = Model(answer("Oh."))
-    await run_loop(model, resume=stored(run.state), approvals=approvals, tools=house.tools)
+    await run_loop(model, resume=reload(run.state), approvals=approvals, tools=house.tools)
     assert "dust is load-bearing" in model.asked[0].request["messages"][2]["content"]
 
 
-async def test_a_callback_answers_at_once_and_none_leaves_the_question_open() -> None:
-    house = House()
+async def test_a_callback_decides_at_once_and_none_leaves_the_call_pending() -> None:
+    house = FakeHouse()
 
     async def approve(call: Any, deps: Any) -> bool | None:
         return True if call.arguments["what"] == "dust" else None
 
-    run = await paused(house, approve=approve)
+    run = await create_paused_run(house, approve=approve)
     assert run.ended == "awaiting_approval"
     assert house.done == ["look desk", "remove dust"]
     assert [call.arguments for call in run.pending] == [{"what": "desk"}]
 
 
-async def test_a_resumed_run_may_be_answered_by_a_callback() -> None:
-    house = House()
-    run = await paused(house)
+async def test_a_callback_may_approve_the_calls_of_a_resumed_run() -> None:
+    house = FakeHouse()
+    run = await create_paused_run(house)
     run = await run_loop(
-        Model(answer("Done.")), resume=stored(run.state), tools=house.tools, approve=lambda call, deps: True
+        Model(answer("Done.")), resume=reload(run.state), tools=house.tools, approve=lambda call, deps: True
     )
     assert run.ended == "answered"
     assert house.done == ["look desk", "remove dust", "remove desk"]
 
 
-async def test_calls_behind_a_barrier_that_waits_run_after_it() -> None:
+async def test_calls_after_a_pending_exclusive_call_run_after_it() -> None:
     done: list[str] = []
 
     def read() -> str:
@@ -207,21 +207,24 @@ async def test_calls_behind_a_barrier_that_waits_run_after_it() -> None:
     )
     assert (run.ended, done, [call.name for call in run.pending]) == ("awaiting_approval", ["read"], ["write"])
     run = await run_loop(
-        Model(answer("Done.")), resume=stored(run.state), approvals={run.pending[0].id: True}, tools=[read, write]
+        Model(answer("Done.")),
+        resume=reload(run.state),
+        approvals={run.pending[0].id: True},
+        tools=[read, write],
     )
     assert done == ["read", "write", "read"]
-    assert [value for _, value, _ in results_of(run.contents)] == ["old", None, "new"]
+    assert [value for _, value, _ in results_in(run.contents)] == ["old", None, "new"]
 
 
-async def test_a_later_round_is_paused_with_all_before_it_kept() -> None:
-    house = House()
+async def test_a_pause_in_a_later_round_keeps_the_earlier_rounds() -> None:
+    house = FakeHouse()
     model = Model(answer("First.", CALLS[0], usage=(10, 1)), answer("Then.", CALLS[1], usage=(20, 2)))
     run = await run_loop(model, provider="openai_chat", tools=house.tools, history=HISTORY, run_key="k")
     assert (run.ended, run.rounds) == ("awaiting_approval", 2)
     assert [content.speaker for content in run.contents] == ["ai", "tool"]
     resumed = await run_loop(
         Model(answer("Done.", usage=(30, 3))),
-        resume=stored(run.state),
+        resume=reload(run.state),
         approvals={run.pending[0].id: True},
         tools=house.tools,
     )
@@ -231,50 +234,50 @@ async def test_a_later_round_is_paused_with_all_before_it_kept() -> None:
     assert resumed.rounds == 3
 
 
-async def test_a_paused_thread_goes_on_as_a_thread() -> None:
-    house = House()
+async def test_a_run_paused_with_a_thread_resumes_with_the_thread() -> None:
+    house = FakeHouse()
     thread = [{"role": "user", "content": "Tidy up.", "name": "ann"}]
-    given = {"provider": "openai_chat", "tools": house.tools, "run_key": "k"}
-    run = await run_loop(Model(answer("", CALLS[1])), thread=thread, **given)
+    options = {"provider": "openai_chat", "tools": house.tools, "run_key": "k"}
+    run = await run_loop(Model(answer("", CALLS[1])), thread=thread, **options)
     assert run.thread == thread
     model = Model(answer("Done."))
-    run = await run_loop(model, resume=stored(run.state), approvals={run.pending[0].id: True}, tools=house.tools)
+    run = await run_loop(model, resume=reload(run.state), approvals={run.pending[0].id: True}, tools=house.tools)
     assert [message["role"] for message in run.thread] == ["user", "assistant", "tool", "assistant"]
     assert run.thread[0] == thread[0]
     assert model.asked[0].request["messages"] == run.thread[:3]
 
 
-async def test_another_provider_may_go_on_with_a_paused_history() -> None:
-    house = House()
-    run = await paused(house, CALLS[1])
+async def test_another_provider_may_resume_a_paused_history() -> None:
+    house = FakeHouse()
+    run = await create_paused_run(house, CALLS[1])
     message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "usage": {}}
     body = message | {"content": [{"type": "text", "text": "Done."}], "stop_reason": "end_turn"}
     model = Model([body])
     resumed = await run_loop(
-        model, resume=stored(run.state), approvals={run.pending[0].id: True}, tools=house.tools, provider="anthropic"
+        model, resume=reload(run.state), approvals={run.pending[0].id: True}, tools=house.tools, provider="anthropic"
     )
     assert resumed.text == "Done."
     blocks = [block["type"] for message in model.asked[0].request["messages"] for block in message["content"]]
     assert blocks == ["text", "text", "tool_use", "tool_result"]
 
 
-async def test_a_denied_policy_and_a_changed_tool_box_are_results_too() -> None:
-    house = House()
-    run = await paused(house, CALLS[1])
+async def test_a_denying_policy_and_a_removed_tool_give_results_too() -> None:
+    house = FakeHouse()
+    run = await create_paused_run(house, CALLS[1])
     resumed = await run_loop(
-        Model(answer("Done.")), resume=stored(run.state), approvals={run.pending[0].id: True}, tools=[]
+        Model(answer("Done.")), resume=reload(run.state), approvals={run.pending[0].id: True}, tools=[]
     )
-    [(_, _, status)] = results_of(resumed.contents)
+    [(_, _, status)] = results_in(resumed.contents)
     assert status == "error"
 
 
-async def test_the_state_holds_neither_deps_nor_tools_nor_what_the_request_was_made_with() -> None:
+async def test_the_state_contains_neither_deps_nor_tools_nor_keys() -> None:
     class Deps:
         key = "sk-not-in-the-state"
 
-    house = House()
-    run = await paused(house, deps=Deps(), approve=None)
-    text = stored(run.state).model_dump_json()
+    house = FakeHouse()
+    run = await create_paused_run(house, deps=Deps(), approve=None)
+    text = reload(run.state).model_dump_json()
     assert "sk-not-in-the-state" not in text
     assert "Deps" not in text
     assert set(json.loads(text)) == {
@@ -283,7 +286,7 @@ async def test_the_state_holds_neither_deps_nor_tools_nor_what_the_request_was_m
     }  # fmt: skip
 
 
-async def test_whatever_a_tool_returned_is_stored() -> None:
+async def test_any_value_of_a_tool_is_stored_in_the_state() -> None:
     class Odd:
         def __str__(self) -> str:
             return "odd"
@@ -306,7 +309,7 @@ async def test_whatever_a_tool_returned_is_stored() -> None:
     resumed = await run_loop(
         Model(answer("Done.")), resume=state, approvals={run.pending[0].id: True}, tools=[produce, last]
     )
-    results = results_of(resumed.contents)
+    results = results_in(resumed.contents)
     assert [status for *_, status in results] == ["completed"] * 9
     assert [value for _, value, _ in results][5:] == [None, 0, "", "last"]
 
@@ -324,21 +327,21 @@ async def test_failures_before_the_pause_count_for_the_breaker() -> None:
     run = await run_loop(model, provider="openai_chat", tools=tools, history=HISTORY)
     assert run.ended == "awaiting_approval"
     again = Model(answer("", ("fail", {})))
-    run = await run_loop(again, resume=stored(run.state), approvals={run.pending[0].id: True}, tools=tools)
+    run = await run_loop(again, resume=reload(run.state), approvals={run.pending[0].id: True}, tools=tools)
     assert run.ended == "breaker"
 
 
-async def test_calls_canceled_while_they_wait_have_their_results() -> None:
-    house = House()
-    run = await paused(house)
-    resumed = run_loop(Model(answer("Done.")), resume=stored(run.state), approvals={run.pending[0].id: True},
+async def test_pending_calls_have_results_after_cancellation() -> None:
+    house = FakeHouse()
+    run = await create_paused_run(house)
+    resumed = run_loop(Model(answer("Done.")), resume=reload(run.state), approvals={run.pending[0].id: True},
                        tools=house.tools, approve=lambda call, deps: True)  # fmt: skip
     async with resumed:
         async for event in resumed:
             if isinstance(event, ToolRunning):
                 break
     assert resumed.ended == "canceled"
-    statuses = [status for *_, status in results_of(resumed.contents)]
+    statuses = [status for *_, status in results_in(resumed.contents)]
     assert statuses[0] == "completed"
     assert len(statuses) == 3
 
@@ -349,20 +352,20 @@ async def test_calls_canceled_while_they_wait_have_their_results() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"approvals": {"call_1": True}}, "no call 'call_1' waits"),
+        ({"approvals": {"call_1": True}}, "no call 'call_1' awaits approval"),
         ({"approvals": "pending"}, "True, False or an Approval"),
         ({"history": HISTORY}, "from its state"),
         ({"thread": []}, "from its state"),
         ({"run_key": "other"}, "from its state"),
         ({"tool_choice": "none"}, "from its state"),
-        ({"resume": "{}"}, "takes a RunState"),
-        ({"resume": None, "provider": "openai_chat", "history": HISTORY, "approvals": {}}, "give its state"),
+        ({"resume": "{}"}, "must be a RunState"),
+        ({"resume": None, "provider": "openai_chat", "history": HISTORY, "approvals": {}}, "pass its state"),
         ({"resume": None, "history": HISTORY}, "needs provider="),
     ],
 )
-async def test_misuse_is_refused_at_once(wrong: dict[str, Any], message: str) -> None:
-    house = House()
-    run = await paused(house)
+async def test_misuse_is_rejected_at_once(wrong: dict[str, Any], message: str) -> None:
+    house = FakeHouse()
+    run = await create_paused_run(house)
     if wrong.get("approvals") == "pending":
         wrong = {"approvals": {run.pending[0].id: "yes"}}
     with pytest.raises(UsageError, match=message):
@@ -382,8 +385,8 @@ async def test_misuse_is_refused_at_once(wrong: dict[str, Any], message: str) ->
         lambda state: state["calls"][0].update(id=None),
     ],
 )
-async def test_a_state_that_is_damaged_is_refused_when_it_is_read(damaged: Any) -> None:
-    run = await paused(House())
+async def test_a_damaged_state_is_rejected_when_it_is_validated(damaged: Any) -> None:
+    run = await create_paused_run(FakeHouse())
     data = json.loads(run.state.model_dump_json())
     damaged(data)
     with pytest.raises(ValidationError):
@@ -391,9 +394,12 @@ async def test_a_state_that_is_damaged_is_refused_when_it_is_read(damaged: Any) 
 
 
 async def test_a_thread_cannot_be_resumed_with_another_provider() -> None:
-    house = House()
+    house = FakeHouse()
     run = await run_loop(
-        Model(answer("", CALLS[1])), provider="openai_chat", tools=house.tools, thread=[{"role": "user", "content": ""}]
+        Model(answer("", CALLS[1])),
+        provider="openai_chat",
+        tools=house.tools,
+        thread=[{"role": "user", "content": ""}],
     )
     with pytest.raises(UsageError, match="anthropic cannot read"):
         run_loop(Model(), resume=run.state, provider="anthropic", tools=house.tools)
@@ -421,9 +427,9 @@ anyio.run(main)
 """
 
 
-async def test_another_process_goes_on(tmp_path: Path) -> None:
-    house = House()
-    run = await paused(house)
+async def test_another_process_resumes_the_run(tmp_path: Path) -> None:
+    house = FakeHouse()
+    run = await create_paused_run(house)
     assert run.state is not None
     (tmp_path / "state.json").write_text(run.state.model_dump_json())
     (tmp_path / "program.py").write_text(PROGRAM)
@@ -435,26 +441,26 @@ async def test_another_process_goes_on(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     ended, text, contents = json.loads(ran.stdout)
     assert (ended, text) == ("answered", "All done.")
-    assert results_of([Content.model_validate(content) for content in contents]) == [
+    assert results_in([Content.model_validate(content) for content in contents]) == [
         ("look", "saw desk", "completed"),
         ("remove", "removed dust", "completed"),
         ("remove", None, "denied"),
     ]
 
 
-async def test_a_call_that_waits_needs_its_answer_though_the_tool_would_now_run_unasked() -> None:
-    house = House()
-    run = await paused(house, CALLS[1])
+async def test_a_pending_call_still_needs_approval_if_its_tool_no_longer_does() -> None:
+    house = FakeHouse()
+    run = await create_paused_run(house, CALLS[1])
     unasked = [tool(each.function if hasattr(each, "function") else each, name=name, approval="allow")
                for each, name in zip(house.tools, ("look", "remove"), strict=True)]  # fmt: skip
-    again = await run_loop(Model(), resume=stored(run.state), tools=unasked)
+    again = await run_loop(Model(), resume=reload(run.state), tools=unasked)
     assert again.ended == "awaiting_approval"
     assert house.done == []
     denied = await run_loop(
-        Model(answer("Oh.")), resume=stored(again.state), approvals={run.pending[0].id: False}, tools=unasked
+        Model(answer("Oh.")), resume=reload(again.state), approvals={run.pending[0].id: False}, tools=unasked
     )
-    assert [status for *_, status in results_of(denied.contents)] == ["denied"]
+    assert [status for *_, status in results_in(denied.contents)] == ["denied"]
     allowed = await run_loop(
-        Model(answer("Done.")), resume=stored(again.state), approvals={run.pending[0].id: True}, tools=unasked
+        Model(answer("Done.")), resume=reload(again.state), approvals={run.pending[0].id: True}, tools=unasked
     )
     assert (house.done, allowed.ended) == (["remove dust"], "answered")

@@ -1,4 +1,4 @@
-"""A resumed run, synchronous tools and people who are asked, cancelled at every step: as ``test_cancellation`` does.
+"""A resumed run, synchronous tools and approvals, cancelled at every step, as in ``test_cancellation_points``.
 
 The caller is cancelled after 0, 1, 2, ... passes of the event loop, until it ends before that.
 """
@@ -14,8 +14,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 from execution.chat_chunks import answer, closed_turn
-from execution.fake_model import answered_calls
-from execution.resource_checks import nothing_left, tool_threads
+from execution.fake_model import calls_with_status
+from execution.resource_checks import tool_threads, wait_until_nothing_is_left
 
 from streamkit import Content, RunState, Tool, ToolContext, render_request, run_loop, tool
 from streamkit.execution import Execution, Schedule, execute_tool_calls_batched, execute_tool_calls_sequentially
@@ -28,7 +28,7 @@ EXECUTORS = [execute_tool_calls_batched, execute_tool_calls_sequentially]
 
 
 class Office:
-    """Tools of a few steps, somebody who is asked, and a count of what is under way."""
+    """Tools of a few steps, a person who approves, and a count of the running calls."""
 
     def __init__(self) -> None:
         self.busy = 0
@@ -66,7 +66,7 @@ class Office:
         return call.index != 1
 
 
-async def at_every_step(
+async def cancel_at_every_step(
     begin: Callable[[], tuple[Callable[[], Awaitable[Any]], Callable[[bool], Any]]], cancel: str, most: int = 2000
 ) -> int:
     """Begin anew and cancel, one step later each time, until it ends by itself; how many steps that took.
@@ -103,7 +103,7 @@ async def at_every_step(
         check(finished)
         if finished:
             break
-    await nothing_left(before)
+    await wait_until_nothing_is_left(before)
     assert finished
     return step
 
@@ -120,7 +120,7 @@ def check_legal(contents: list[Content]) -> None:
     assert validate_request("openai_chat", body) == []
 
 
-async def watching(watched: Any) -> None:
+async def watch(watched: Any) -> None:
     async with watched:
         async for _ in watched:
             await anyio.lowlevel.checkpoint()
@@ -131,7 +131,9 @@ async def watching(watched: Any) -> None:
 
 @pytest.mark.parametrize("execute", EXECUTORS)
 @pytest.mark.parametrize("use", ["await", "watch"])
-async def test_people_who_are_asked(execute: Callable[..., Execution], use: str, cancel: str) -> None:
+async def test_cancellation_while_approvals_are_requested(
+    execute: Callable[..., Execution], use: str, cancel: str
+) -> None:
     seen: set[tuple[str | None, ...]] = set()
     calls = [("remove", {}), ("remove", {}), ("look", {}), ("remove", {})]
 
@@ -144,17 +146,17 @@ async def test_people_who_are_asked(execute: Callable[..., Execution], use: str,
 
         def check(finished: bool) -> None:
             assert (office.busy, schedule.running) == (0, 0)
-            if not execution.ended:  # cancelled before it was begun at all
+            if not execution.ended:  # cancelled before it started
                 assert not finished
                 assert not office.ran
                 return
             check_legal(execution.update.contents)
-            seen.add(tuple(status for _, status in answered_calls(execution.update.contents)))
+            seen.add(tuple(status for _, status in calls_with_status(execution.update.contents)))
             assert max(office.ran.values(), default=1) == 1
 
-        return (alone if use == "await" else lambda: watching(execution)), check
+        return (alone if use == "await" else lambda: watch(execution)), check
 
-    assert await at_every_step(begin, cancel) > 10
+    assert await cancel_at_every_step(begin, cancel) > 10
     assert ("completed", "denied", "completed", "completed") in seen
     assert ("canceled",) * 4 in seen
     assert any({"denied", "canceled"} <= set(each) for each in seen)
@@ -164,7 +166,7 @@ async def test_people_who_are_asked(execute: Callable[..., Execution], use: str,
 @pytest.mark.slow
 @pytest.mark.parametrize("execute", EXECUTORS)
 @pytest.mark.parametrize("use", ["await", "watch"])
-async def test_tools_in_threads(execute: Callable[..., Execution], use: str, cancel: str) -> None:
+async def test_cancellation_of_tools_in_threads(execute: Callable[..., Execution], use: str, cancel: str) -> None:
     seen: set[tuple[str | None, ...]] = set()
 
     def begin() -> Any:
@@ -181,13 +183,13 @@ async def test_tools_in_threads(execute: Callable[..., Execution], use: str, can
                 assert not office.ran
                 return
             check_legal(execution.update.contents)
-            seen.add(tuple(status for _, status in answered_calls(execution.update.contents)))
+            seen.add(tuple(status for _, status in calls_with_status(execution.update.contents)))
             assert max(office.ran.values(), default=1) == 1
             assert execution.update.warnings == []  # a thread that ends in time was not abandoned
 
-        return (alone if use == "await" else lambda: watching(execution)), check
+        return (alone if use == "await" else lambda: watch(execution)), check
 
-    assert await at_every_step(begin, cancel) > 3
+    assert await cancel_at_every_step(begin, cancel) > 3
     assert ("completed",) * 3 in seen
     assert ("canceled",) * 3 in seen
 
@@ -229,9 +231,11 @@ def check_run(run: Any, model: Model, office: Office, schedule: Schedule, finish
     assert max(office.ran.values(), default=1) == 1
     assert all(source.closed for source in model.sources if source.opened)
     check_legal(run.contents)
-    told = {block.call_id for content in run.contents for block in content.blocks if block.type == "tool_response"}
-    # Whatever ran is told of; not what began early in an answer that was left half way, and is no part of the thread.
-    assert set(office.ran) <= told or (early and run.contents == [] and run.turn.finish is None)
+    result_ids = {
+        block.call_id for content in run.contents for block in content.blocks if block.type == "tool_response"
+    }
+    # Every call that ran has a result, except early calls of a turn that was left open, which is not in the contents.
+    assert set(office.ran) <= result_ids or (early and run.contents == [] and run.turn.finish is None)
     assert run.history == HISTORY + run.contents
     assert not finished or run.ended == "answered"
     assert run.ended in ("answered", "canceled", None)
@@ -259,19 +263,19 @@ async def test_a_run(shape: Any, calls: list[str], cancel: str) -> None:
 
         def check(finished: bool) -> None:
             check_run(run, model, office, schedule, finished)
-            assert [name for name, _ in answered_calls(run.contents)] in ([], calls)
+            assert [name for name, _ in calls_with_status(run.contents)] in ([], calls)
             lengths.add(len(run.contents))
 
-        return (lambda: watching(run)), check
+        return (lambda: watch(run)), check
 
-    assert await at_every_step(begin, cancel) > 10
+    assert await cancel_at_every_step(begin, cancel) > 10
     steps = 2 if shape == "batched" else 2 * len(calls)
     assert lengths == {0, steps, steps + 1}
 
 
 @pytest.mark.parametrize("eager", [False, True], ids=["in its place", "begun early"])
-async def test_a_run_that_would_wait_for_an_answer(cancel: str, eager: bool) -> None:
-    """It is left before it is known to wait: what ran is told of, and the question has its result too."""
+async def test_a_run_that_would_await_approval(cancel: str, eager: bool) -> None:
+    """Check a run that is left before it is known to pause: the calls that ran and the pending call have results."""
     seen: set[tuple[str | None, ...]] = set()
 
     def begin() -> Any:
@@ -287,22 +291,25 @@ async def test_a_run_that_would_wait_for_an_answer(cancel: str, eager: bool) -> 
                 return
             assert not finished
             check_run(run, model, office, schedule, finished, early=eager)
-            seen.add(tuple(status for _, status in answered_calls(run.contents)))
+            seen.add(tuple(status for _, status in calls_with_status(run.contents)))
 
-        return (lambda: watching(run)), check
+        return (lambda: watch(run)), check
 
-    assert await at_every_step(begin, cancel) > 10
+    assert await cancel_at_every_step(begin, cancel) > 10
     assert ("completed", "canceled") in seen
 
 
 @pytest.mark.parametrize("at", ["tool_completed", "finished"])
 @pytest.mark.parametrize("eager", [False, True], ids=["in its place", "begun early"])
-async def test_leaving_where_the_tools_have_come_to_a_question_meanwhile(eager: bool, at: str) -> None:
+async def test_leaving_while_a_call_awaits_approval(eager: bool, at: str) -> None:
     office = Office()
     tools = office.tools()
     tools[0].eager = eager
     run = run_loop(
-        Model(answer("Now.", ("look", {}), ("remove", {}))), provider="openai_chat", tools=tools, history=HISTORY
+        Model(answer("Now.", ("look", {}), ("remove", {}))),
+        provider="openai_chat",
+        tools=tools,
+        history=HISTORY,
     )
     async with run:
         async for event in run:
@@ -312,13 +319,16 @@ async def test_leaving_where_the_tools_have_come_to_a_question_meanwhile(eager: 
                 break
     assert run.ended == "canceled"
     ran = "completed" if office.ran else "canceled"
-    assert answered_calls(run.contents) == [("look", ran), ("remove", "canceled")]
+    assert calls_with_status(run.contents) == [("look", ran), ("remove", "canceled")]
 
 
 @pytest.mark.parametrize("shape", ["batched", "sequential"])
 async def test_a_resumed_run(shape: Any, cancel: str) -> None:
     office = Office()
-    first = Model(answer("Hm.", ("look", {})), answer("Now.", *[(name, {}) for name in ("look", "remove", "remove")]))
+    first = Model(
+        answer("Hm.", ("look", {})),
+        answer("Now.", *[(name, {}) for name in ("look", "remove", "remove")]),
+    )
     paused = await run_loop(
         first, provider="openai_chat", tools=office.tools(), history=HISTORY, run_key="k", shape=shape
     )
@@ -344,13 +354,13 @@ async def test_a_resumed_run(shape: Any, cancel: str) -> None:
             check_run(run, model, office, schedule, finished)
             assert run.contents[:before] == paused.contents
             assert set(office.ran) <= {dust, desk}  # what ran before is not run again
-            statuses = tuple(status for _, status in answered_calls(run.contents))
+            statuses = tuple(status for _, status in calls_with_status(run.contents))
             assert statuses[:2] == ("completed",) * 2
             seen.add(statuses)
 
-        return (lambda: watching(run)), check
+        return (lambda: watch(run)), check
 
-    assert await at_every_step(begin, cancel) > 10
+    assert await cancel_at_every_step(begin, cancel) > 10
     assert ("completed",) * 4 in seen
     assert ("completed", "completed", "canceled", "canceled") in seen
     assert any("canceled" in each for each in seen)
@@ -360,8 +370,8 @@ async def test_a_resumed_run(shape: Any, cancel: str) -> None:
 
 
 @pytest.mark.parametrize("looks", [1, 2])
-async def test_canceled_just_when_something_has_changed_every_call_has_its_result(looks: int) -> None:
-    """What runs was told of the change, and goes on once more before it learns that it is cancelled."""
+async def test_canceled_at_the_moment_of_a_change_every_call_has_its_result(looks: int) -> None:
+    """Check a task that is woken by a change, and continues once more before the cancellation arrives."""
     for _ in range(30):  # on trio the order of tasks that can go on is random
         await cancel_at_a_change(looks)
 
@@ -380,7 +390,7 @@ async def cancel_at_a_change(looks: int) -> None:
         for _ in range(10):
             await anyio.lowlevel.checkpoint()
         assert begun == ["look"]  # the other's is the second place
-        schedule.unregister("other")  # that is free now, and all are told
+        schedule.unregister("other")  # it is free now, and all owners are notified
         scope.cancel()
         await anyio.sleep_forever()
         return True

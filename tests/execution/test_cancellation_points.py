@@ -1,4 +1,4 @@
-"""Whoever leaves, and whenever: every call has its one result, and nothing is left running."""
+"""Leaving at any moment: every call has its one result, and nothing is left running."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ def turn_with_three_calls() -> Any:
 
 
 def check_legal(contents: list[Content]) -> list[str | None]:
-    """Every call has exactly one result, in call order; returns their status."""
+    """Check that every call has exactly one result, in call order; return their statuses."""
     asked = [block.id for content in contents for block in content.blocks if block.type == "tool_call"]  # type: ignore[union-attr]
-    told = [block for content in contents for block in content.blocks if block.type == "tool_response"]
-    assert [block.call_id for block in told] == asked  # type: ignore[union-attr]
-    return [block.status for block in told]  # type: ignore[union-attr]
+    result_blocks = [block for content in contents for block in content.blocks if block.type == "tool_response"]
+    assert [block.call_id for block in result_blocks] == asked  # type: ignore[union-attr]
+    return [block.status for block in result_blocks]  # type: ignore[union-attr]
 
 
-async def nothing_left() -> None:
-    """No task beside this one; where some are about to end, they may."""
+async def wait_until_nothing_is_left() -> None:
+    """Check that no other task is left, after those that are about to end."""
     for _ in range(20):
         await anyio.lowlevel.checkpoint()
     try:
@@ -90,7 +90,7 @@ async def use_by_watching(execution: Execution) -> None:
 async def test_canceled_at_every_step(
     execute: Callable[..., Execution], use: Callable[[Execution], Awaitable[None]]
 ) -> None:
-    """The caller is cancelled after 0, 1, 2, ... passes of the event loop, until it ends before that."""
+    """Cancel the caller after 0, 1, 2, ... passes of the event loop, until it ends before that."""
     statuses: set[tuple[str | None, ...]] = set()
     for step in range(1000):
         tools = Tools()
@@ -108,13 +108,13 @@ async def test_canceled_at_every_step(
                 await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()
         assert tools.running == 0
-        if not execution._used:  # cancelled before it was awaited at all
+        if not execution._is_used:  # cancelled before it was awaited at all
             continue
         statuses.add(tuple(check_legal(execution.update.contents)))
         assert [message["role"] for message in execution.update.messages][:2] == ["assistant", "tool"]
         if finished:
             break
-    await nothing_left()
+    await wait_until_nothing_is_left()
     assert step > 5
     assert ("completed",) * 3 in statuses
     assert any("canceled" in each for each in statuses)
@@ -142,7 +142,7 @@ async def test_canceled_at_every_step_by_asyncio_itself(
             await task
         assert tools.running == 0
         check_legal(execution.update.contents)
-    await nothing_left()
+    await wait_until_nothing_is_left()
     assert step > 5
 
 
@@ -158,7 +158,7 @@ async def test_three_running_tools_canceled_have_three_canceled_results() -> Non
     assert check_legal(execution.update.contents) == ["canceled"] * 3
 
 
-async def test_results_say_whether_a_canceled_call_had_begun() -> None:
+async def test_results_of_canceled_calls_report_whether_they_had_started() -> None:
     async def hang() -> None:
         await anyio.sleep_forever()
 
@@ -186,11 +186,11 @@ async def test_leaving_early_cancels_and_waits() -> None:
             break
     assert events == ["cleaned up"]
     assert [result.status for result in execution.update.results] == ["canceled"]
-    await nothing_left()
+    await wait_until_nothing_is_left()
 
 
 async def test_an_execution_closed_from_another_task() -> None:
-    """As a web framework does with the generator of a response that nobody reads any more."""
+    """Close the generator of a response as a web framework does when its client has left."""
     held: list[Execution] = []
 
     async def hang() -> None:
@@ -207,7 +207,7 @@ async def test_an_execution_closed_from_another_task() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(events.aclose)  # type: ignore[attr-defined]
     assert [result.status for result in held[0].update.results] == ["canceled"]
-    await nothing_left()
+    await wait_until_nothing_is_left()
 
 
 # ---------------------------------------------------------------- the loop
@@ -271,7 +271,7 @@ async def test_a_run_canceled_at_every_step_is_legal_and_closes_its_stream() -> 
         if ended == "answered":
             break
         assert run.ended in ("canceled", None, "answered")
-    await nothing_left()
+    await wait_until_nothing_is_left()
     assert step > 10
     assert lengths == {0, 2, 3}
     assert run.ended == "answered"
@@ -301,11 +301,11 @@ async def test_leaving_a_run_while_tools_run_gives_every_call_its_result() -> No
     assert tools.running == 0
     assert "canceled" in check_legal(run.contents)
     assert run.ended == "canceled"
-    await nothing_left()
+    await wait_until_nothing_is_left()
 
 
 @pytest.mark.parametrize("at", ["text", "tool_running"])
-async def test_a_run_held_open_over_a_yield_and_closed_from_another_task(at: str) -> None:
+async def test_a_run_open_across_a_yield_is_closed_from_another_task(at: str) -> None:
     tools, streams, held = Tools(), list[Stream](), []
 
     async def body() -> AsyncIterator[Any]:
@@ -324,7 +324,7 @@ async def test_a_run_held_open_over_a_yield_and_closed_from_another_task(at: str
     assert all(stream.closed for stream in streams)
     assert tools.running == 0
     check_legal(held[0].contents)
-    await nothing_left()
+    await wait_until_nothing_is_left()
 
 
 @pytest.mark.parametrize("where", ["stream", "tools"])
@@ -355,10 +355,10 @@ async def test_a_run_closed_while_another_task_waits_for_its_events(anyio_backen
     assert stream.closed
     assert run.ended == "canceled"
     check_legal(run.contents)
-    await nothing_left()
+    await wait_until_nothing_is_left()
 
 
-async def test_a_generator_that_is_just_dropped_leaves_nothing(anyio_backend_name: str) -> None:
+async def test_a_generator_that_is_only_dropped_leaves_no_task(anyio_backend_name: str) -> None:
     if anyio_backend_name != "asyncio":
         pytest.skip("trio warns of generators that are left to be collected, as it should")
     tools, streams = Tools(), list[Stream]()
@@ -372,12 +372,12 @@ async def test_a_generator_that_is_just_dropped_leaves_nothing(anyio_backend_nam
         if event.type == "text":
             break
     with anyio.fail_after(2):
-        while not streams[0].closed:  # noqa: ASYNC110 - the event loop closes it, and tells nobody
+        while not streams[0].closed:  # noqa: ASYNC110 - the event loop closes it without an event
             await anyio.sleep(0.001)
-    await nothing_left()
+    await wait_until_nothing_is_left()
 
 
-def test_an_event_loop_that_is_shut_down_takes_the_work_with_it() -> None:
+def test_the_shutdown_of_the_event_loop_ends_the_work() -> None:
     ended: list[str] = []
 
     async def hang() -> None:

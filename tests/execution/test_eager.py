@@ -1,4 +1,4 @@
-"""Calls of safe tools begin before the turn is over; what comes of them counts only when it is confirmed."""
+"""Calls of eager tools start before the turn ends; their results count only when it is confirmed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ HISTORY = [Content.human("Look.")]
 
 
 def begin(*calls: tuple[str, Any]) -> list[dict[str, Any]]:
-    """An answer of Anthropic's wire up to its last whole call."""
+    """Return a response of Anthropic's wire up to its last complete call."""
     message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": {}}
     chunks: list[dict[str, Any]] = [{"type": "message_start", "message": message}]
     for index, (name, arguments) in enumerate(calls):
@@ -103,12 +103,12 @@ class Tools:
 
 def statuses(contents: list[Content]) -> list[tuple[str | None, dict[str, Any]]]:
     asked = [block.id for content in contents for block in content.blocks if block.type == "tool_call"]
-    told = [block for content in contents for block in content.blocks if block.type == "tool_response"]
-    assert [block.call_id for block in told] == asked  # type: ignore[union-attr]
-    return [(block.status, block.metadata) for block in told]  # type: ignore[union-attr]
+    received = [block for content in contents for block in content.blocks if block.type == "tool_response"]
+    assert [block.call_id for block in received] == asked  # type: ignore[union-attr]
+    return [(block.status, block.metadata) for block in received]  # type: ignore[union-attr]
 
 
-async def test_a_safe_tool_begins_while_the_stream_goes_on_and_results_keep_call_order() -> None:
+async def test_an_eager_tool_starts_while_the_stream_continues_and_results_keep_call_order() -> None:
     tools = Tools()
     order: list[str] = []
 
@@ -139,7 +139,7 @@ async def test_a_safe_tool_begins_while_the_stream_goes_on_and_results_keep_call
     )
 
 
-async def test_its_ending_is_told_only_when_the_turn_is_confirmed() -> None:
+async def test_the_result_event_of_an_early_call_is_sent_when_the_turn_is_confirmed() -> None:
     tools = Tools()
     tools.go_on.set()
 
@@ -162,7 +162,7 @@ async def test_its_ending_is_told_only_when_the_turn_is_confirmed() -> None:
 
 
 @pytest.mark.parametrize("done", [True, False])
-async def test_a_stream_that_breaks_cancels_what_runs_and_discards_what_is_done(done: bool) -> None:
+async def test_a_failed_stream_cancels_running_early_calls_and_discards_finished_ones(done: bool) -> None:
     tools = Tools()
     if done:
         tools.go_on.set()
@@ -192,7 +192,7 @@ async def test_a_stream_that_breaks_cancels_what_runs_and_discards_what_is_done(
 
 
 @pytest.mark.parametrize("reason", ["refusal", "pause_turn"])
-async def test_a_turn_whose_calls_may_not_run_takes_back_what_began(reason: str) -> None:
+async def test_a_turn_without_executable_calls_cancels_early_runs(reason: str) -> None:
     tools = Tools()
     tools.go_on.set()
 
@@ -210,7 +210,7 @@ async def test_a_turn_whose_calls_may_not_run_takes_back_what_began(reason: str)
     assert tools.began == ["look sea"]
 
 
-async def test_a_cut_answer_keeps_what_is_whole() -> None:
+async def test_a_truncated_response_keeps_its_complete_calls() -> None:
     tools = Tools()
     tools.go_on.set()
     cut = [*begin(("look", {"at": "sea"})), *block(1, "look", {"at": "sky"})[:1], *end("max_tokens")]
@@ -219,7 +219,7 @@ async def test_a_cut_answer_keeps_what_is_whole() -> None:
     assert statuses(run.contents) == [("completed", {}), ("error", {})]
 
 
-async def test_leaving_while_an_early_call_runs_ends_it_and_the_stream() -> None:
+async def test_leaving_while_an_early_call_runs_cancels_it_and_closes_the_stream() -> None:
     tools = Tools()
     closed: list[bool] = []
 
@@ -238,7 +238,7 @@ async def test_leaving_while_an_early_call_runs_ends_it_and_the_stream() -> None
     assert (run.ended, tools.running, closed) == ("canceled", 0, [True])
 
 
-async def test_what_is_not_safe_or_must_be_asked_about_or_is_the_last_round_waits() -> None:
+async def test_calls_that_may_not_start_eagerly_wait() -> None:
     began: list[str] = []
     over = False
 
@@ -262,7 +262,7 @@ async def test_what_is_not_safe_or_must_be_asked_about_or_is_the_last_round_wait
 
     @tool(eager=True)
     async def also() -> None:
-        """So that the run looks for calls that may begin."""
+        """Exist as an eager tool, so that the run has an execution for the open turn."""
 
     answers = iter([stream(), ANSWER])
     await run_loop(
@@ -275,7 +275,7 @@ async def test_what_is_not_safe_or_must_be_asked_about_or_is_the_last_round_wait
     assert sorted(began) == ["asked True", "unsafe True", "unsafe True"]
 
 
-async def test_an_exclusive_call_before_it_is_waited_for() -> None:
+async def test_an_eager_call_waits_for_an_earlier_exclusive_call() -> None:
     began: list[str] = []
 
     @tool(exclusive=True)
@@ -300,7 +300,7 @@ async def test_an_exclusive_call_before_it_is_waited_for() -> None:
     assert began == ["the turn is over", "write", "look", "look"]
 
 
-async def test_the_limit_holds_for_early_and_late_calls_together() -> None:
+async def test_the_limit_applies_to_early_and_late_calls_together() -> None:
     most = running = 0
 
     @tool(eager=True)
@@ -324,7 +324,7 @@ async def test_the_limit_holds_for_early_and_late_calls_together() -> None:
     assert statuses(run.contents) == [("completed", {})] * 40
 
 
-async def test_openai_begins_a_call_when_the_next_one_began_and_others_never() -> None:
+async def test_openai_starts_a_call_when_the_next_one_began_and_other_wires_do_not() -> None:
     def chunk(index: int, arguments: str) -> dict[str, Any]:
         function = {"name": "look", "arguments": arguments}
         delta = {"tool_calls": [{"index": index, "id": f"call_{index}", "type": "function", "function": function}]}
@@ -361,26 +361,26 @@ async def test_openai_begins_a_call_when_the_next_one_began_and_others_never() -
     assert await began_early("openai_compatible") == ["over", "0", "1"]
 
 
-async def test_a_loop_of_ones_own_gives_the_events_to_advance() -> None:
+async def test_a_custom_loop_passes_the_events_to_feed() -> None:
     tools = Tools()
     tools.go_on.set()
     turn = Turn("anthropic", turn_key="t")
-    told: list[Event] = []
+    received: list[Event] = []
     async with execute_tool_calls_batched(turn, tools=list(tools)) as execution:
         for chunk in [*begin(("look", {"at": "sea"})), *block(1, "look", {"at": "sky"})]:
-            told += execution.feed(turn.feed(chunk))
+            received += execution.feed(turn.feed(chunk))
             await anyio.lowlevel.checkpoint()
         await tools.begun.wait()
         for chunk in end():
             turn.feed(chunk)
-        told += execution.feed(turn.close())
-        told += [event async for event in execution]
+        received += execution.feed(turn.close())
+        received += [event async for event in execution]
     assert [result.value for result in execution.update.results] == ["saw sea", "saw sky"]
-    events = [event for event in told if isinstance(event, (ToolRunning, ToolCompleted))]
+    events = [event for event in received if isinstance(event, (ToolRunning, ToolCompleted))]
     assert len(events) == 4
 
 
-async def test_progress_of_an_early_call_is_told_at_once() -> None:
+async def test_progress_of_an_early_call_is_reported_at_once() -> None:
     reported = anyio.Event()
 
     @tool(eager=True)
@@ -403,23 +403,23 @@ async def test_progress_of_an_early_call_is_told_at_once() -> None:
     assert kinds.count("tool_progress") == 2
 
 
-async def test_an_open_turn_cannot_be_awaited_nor_watched() -> None:
+async def test_an_execution_of_an_open_turn_can_be_neither_awaited_nor_iterated() -> None:
     turn = Turn("anthropic", turn_key="t")
-    with pytest.raises(UsageError, match="not over"):
+    with pytest.raises(UsageError, match="turn is open"):
         await execute_tool_calls_batched(turn, tools=[])
-    with pytest.raises(UsageError, match="not over"):
+    with pytest.raises(UsageError, match="turn is open"):
         execute_tool_calls_batched(turn, tools=[]).close_without_running()
     with pytest.raises(UsageError, match="inside the block"):
         execute_tool_calls_batched(turn, tools=[]).feed([])
     async with execute_tool_calls_batched(turn, tools=[]) as execution:
-        with pytest.raises(UsageError, match="not over"):
+        with pytest.raises(UsageError, match="turn is open"):
             await anext(execution)
     with pytest.raises(UsageError, match="not ended"):
         _ = execution.update
 
 
 async def test_canceled_at_every_step_with_early_calls() -> None:
-    """The reader is cancelled after 0, 1, 2, ... passes of the event loop: legal contents, nothing left running."""
+    """Cancel the reader after 0, 1, 2, ... passes of the event loop: legal contents, nothing left running."""
     seen: set[str | None] = set()
     for step in range(400):
         tools = Tools()
@@ -458,7 +458,7 @@ async def test_canceled_at_every_step_with_early_calls() -> None:
     assert seen == {"completed", "canceled"}
 
 
-async def test_sequentially_nothing_begins_early_out_of_turn() -> None:
+async def test_sequential_early_calls_start_in_turn() -> None:
     tools = Tools()
     tools.go_on.set()
     turn = Turn("anthropic", turn_key="t")

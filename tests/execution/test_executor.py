@@ -11,10 +11,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 from execution.chat_chunks import closed_turn
+from execution.executor_checks import EXECUTORS, calls, check_events, collect_events, run_one, wipe
 
 from streamkit import (
-    Approval,
-    ThreadUpdate,
     Tool,
     ToolCall,
     ToolContext,
@@ -25,53 +24,13 @@ from streamkit import (
     execute_tool_calls_sequentially,
     tool,
 )
-from streamkit.events import Event, ToolEvent, ToolProgress, ToolRunning, Warned
+from streamkit.events import Event, ToolEvent, ToolProgress, Warned
 from streamkit.execution.background import PROGRESS_BOUND
 
 pytestmark = pytest.mark.anyio
 
-EXECUTORS = [execute_tool_calls_batched, execute_tool_calls_sequentially]
-ENDINGS = ("tool_completed", "tool_error", "tool_denied", "tool_timed_out", "tool_canceled")
 
-
-def calls(*wanted: str | tuple[str, dict[str, Any]]) -> list[ToolCall]:
-    named = [(each, {}) if isinstance(each, str) else each for each in wanted]
-    return [
-        ToolCall(id=f"hist_tool_{n:024d}", name=name, index=n, raw_id=f"c{n}", state="complete", arguments=arguments)
-        for n, (name, arguments) in enumerate(named)
-    ]
-
-
-async def one(function: Any, arguments: dict[str, Any] | None = None, **more: Any) -> ToolResult:
-    made = tool(function) if not isinstance(function, Tool) else function
-    update = await execute_tool_calls_batched(
-        calls((made.name, arguments or {})), tools=[made], provider="openai_chat", **more
-    )
-    [result] = update.results
-    return result
-
-
-def check_events(events: list[Event], update: ThreadUpdate) -> None:
-    """Every call has one ending, which is its result, and runs at most once, before it."""
-    for result in update.results:
-        own = [event for event in events if getattr(event, "call", None) == result.call.ref]
-        kinds = [event.type for event in own]
-        assert sum(kind in ENDINGS for kind in kinds) == 1
-        assert kinds[-1] in ENDINGS
-        assert own[-1].result == result  # type: ignore[union-attr]
-        assert kinds.count("tool_running") <= 1
-        if "tool_running" in kinds:
-            assert kinds[0] == "tool_running"
-
-
-async def watched(execution: Any) -> list[Event]:
-    async with execution:
-        events = [event async for event in execution]
-    check_events(events, execution.update)
-    return events
-
-
-# ---------------------------------------------------------------- what becomes of one call
+# ---------------------------------------------------------------- one call
 
 
 async def test_async_and_sync_tools_return_their_values() -> None:
@@ -92,7 +51,7 @@ async def test_falsy_results_are_kept(value: Any) -> None:
     async def give() -> Any:
         return value
 
-    result = await one(give)
+    result = await run_one(give)
     assert result.status == "completed"
     assert result.value == value
     assert type(result.value) is type(value)
@@ -107,16 +66,16 @@ async def test_an_unknown_tool_is_an_error_that_lists_the_tools_nearest_first() 
     assert "There are: read_file, bash." in (update.results[0].error or "")
 
 
-async def test_an_unknown_tool_where_there_are_none() -> None:
+async def test_an_unknown_tool_without_any_tools_is_an_error() -> None:
     update = await execute_tool_calls_batched(calls("x"), tools=[], provider="gemini")
-    assert "no tools at all" in (update.results[0].error or "")
+    assert "there are no other tools" in (update.results[0].error or "")
 
 
-async def test_rejected_arguments_are_an_error_that_names_them() -> None:
+async def test_invalid_arguments_are_an_error_that_names_them() -> None:
     async def add(a: int, b: int) -> int:
         return a + b
 
-    result = await one(add, {"a": "many", "c": 1})
+    result = await run_one(add, {"a": "many", "c": 1})
     assert result.status == "error"
     for word in ("a was given", "b is missing", "c was given"):
         assert word in (result.error or "")
@@ -130,7 +89,7 @@ async def test_an_exception_is_an_error_with_type_and_message(kind: str) -> None
     async def afail() -> None:
         raise LookupError("no such city")
 
-    result = await one(afail if kind == "async" else fail)
+    result = await run_one(afail if kind == "async" else fail)
     assert result.status == "error"
     assert "LookupError: no such city" in (result.error or "")
 
@@ -142,11 +101,11 @@ async def test_a_tool_that_exits_does_not_end_the_program() -> None:
     async def aleave() -> None:
         raise SystemExit(3)
 
-    assert "SystemExit: 3" in ((await one(leave)).error or "")
-    assert "SystemExit: 3" in ((await one(aleave)).error or "")
+    assert "SystemExit: 3" in ((await run_one(leave)).error or "")
+    assert "SystemExit: 3" in ((await run_one(aleave)).error or "")
 
 
-async def test_an_exception_group_says_what_it_holds() -> None:
+async def test_the_error_of_an_exception_group_lists_its_members() -> None:
     async def fail() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self_fail)
@@ -154,7 +113,7 @@ async def test_an_exception_group_says_what_it_holds() -> None:
     async def self_fail() -> None:
         raise ValueError("inside")
 
-    assert "ValueError: inside" in ((await one(fail)).error or "")
+    assert "ValueError: inside" in ((await run_one(fail)).error or "")
 
 
 async def test_a_raising_validator_is_an_error() -> None:
@@ -168,7 +127,7 @@ async def test_a_raising_validator_is_an_error() -> None:
     async def f(a: Annotated[int, AfterValidator(refuse)]) -> None: ...
 
     f.__annotations__["a"] = Annotated[int, AfterValidator(refuse)]
-    result = await one(f, {"a": 1})
+    result = await run_one(f, {"a": 1})
     assert result.status == "error"
     assert "RuntimeError: validator broke" in (result.error or "")
 
@@ -182,17 +141,17 @@ async def test_a_hanging_tool_times_out_and_is_canceled() -> None:
         finally:
             ended.append("cleaned up")
 
-    result = await one(hang, timeout=0.05)
+    result = await run_one(hang, timeout=0.05)
     assert result.status == "timed_out"
     assert "0.05 seconds" in (result.error or "")
     assert ended == ["cleaned up"]
 
 
-async def test_a_tools_own_timeout_goes_before() -> None:
+async def test_a_tools_own_timeout_takes_precedence() -> None:
     async def hang() -> None:
         await anyio.sleep_forever()
 
-    assert (await one(tool(hang, timeout=0.05), timeout=None)).status == "timed_out"
+    assert (await run_one(tool(hang, timeout=0.05), timeout=None)).status == "timed_out"
 
 
 async def test_a_timeout_of_the_tools_own_is_an_error() -> None:
@@ -200,12 +159,12 @@ async def test_a_timeout_of_the_tools_own_is_an_error() -> None:
         with anyio.fail_after(0.01):
             await anyio.sleep_forever()
 
-    result = await one(wait, timeout=5)
+    result = await run_one(wait, timeout=5)
     assert result.status == "error"
     assert "TimeoutError" in (result.error or "")
 
 
-async def test_a_hanging_thread_times_out_and_the_result_says_that_it_runs_on() -> None:
+async def test_a_hanging_thread_times_out_and_the_result_reports_that_it_still_runs() -> None:
     gate = threading.Event()
     seen: list[bool] = []
 
@@ -213,17 +172,17 @@ async def test_a_hanging_thread_times_out_and_the_result_says_that_it_runs_on() 
         gate.wait(5)
         seen.append(context.canceled)
 
-    result = await one(hang, timeout=0.05)
+    result = await run_one(hang, timeout=0.05)
     gate.set()
     assert result.status == "timed_out"
     assert "may still finish" in (result.error or "")
     with anyio.fail_after(5):
-        while not seen:  # noqa: ASYNC110 - it is a thread that was given up
+        while not seen:  # noqa: ASYNC110 - it is an abandoned thread
             await anyio.sleep(0.001)
     assert seen == [True]
 
 
-async def test_given_up_threads_do_not_use_up_the_places_of_others() -> None:
+async def test_abandoned_threads_do_not_occupy_the_places_of_other_calls() -> None:
     gate = threading.Event()
 
     def hang() -> None:
@@ -254,12 +213,12 @@ async def test_a_sync_tool_does_not_block_the_event_loop() -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(tick)
-        assert (await one(block)).value == "done"
+        assert (await run_one(block)).value == "done"
         tasks.cancel_scope.cancel()
     assert ticks >= 5
 
 
-async def test_a_cancellation_that_a_tool_meets_by_itself_is_its_error(anyio_backend_name: str) -> None:
+async def test_a_cancellation_inside_a_tool_is_its_error(anyio_backend_name: str) -> None:
     if anyio_backend_name != "asyncio":
         pytest.skip("only asyncio raises the cancellation of what was awaited")
 
@@ -278,14 +237,14 @@ async def test_a_cancellation_that_a_tool_meets_by_itself_is_its_error(anyio_bac
 
 
 async def test_a_tool_without_a_function_cannot_be_run() -> None:
-    assert "cannot be run here" in ((await one(Tool(name="shown"))).error or "")
+    assert "cannot be run here" in ((await run_one(Tool(name="shown"))).error or "")
 
 
-async def test_a_sync_function_that_gives_an_awaitable() -> None:
+async def test_a_sync_function_that_returns_an_awaitable() -> None:
     async def later() -> str:
         return "later"
 
-    assert (await one(Tool(lambda: later(), name="f"))).value == "later"
+    assert (await run_one(Tool(lambda: later(), name="f"))).value == "later"
 
 
 async def test_the_context_is_injected() -> None:
@@ -302,7 +261,7 @@ async def test_the_context_is_injected() -> None:
 # ---------------------------------------------------------------- progress
 
 
-def progress_of(events: list[Event]) -> list[Any]:
+def progress_values(events: list[Event]) -> list[Any]:
     return [event.value for event in events if isinstance(event, ToolProgress)]
 
 
@@ -316,12 +275,12 @@ async def test_a_generator_reports_progress_and_its_last_value_is_the_result() -
         yield "the result"
 
     execution = execute_tool_calls_batched(calls("work"), tools=[work], provider="gemini")
-    events = await watched(execution)
-    assert progress_of(events) == ["10%", "50%", "90%"]
+    events = await collect_events(execution)
+    assert progress_values(events) == ["10%", "50%", "90%"]
     assert execution.update.results[0].value == "the result"
 
 
-async def test_progress_is_not_held_back_until_the_next_value() -> None:
+async def test_progress_is_not_delayed_until_the_next_value() -> None:
     gate = anyio.Event()
 
     async def work() -> AsyncIterator[str]:
@@ -342,7 +301,7 @@ async def test_a_generator_that_fails_after_progress_is_an_error() -> None:
         await anyio.lowlevel.checkpoint()
         raise ValueError("then it broke")
 
-    result = await one(work)
+    result = await run_one(work)
     assert result.status == "error"
     assert "then it broke" in (result.error or "")
 
@@ -352,7 +311,7 @@ async def test_an_empty_generator_has_none_as_its_result() -> None:
         return
         yield
 
-    assert (await one(work)).value is None
+    assert (await run_one(work)).value is None
 
 
 async def test_a_plain_generator_runs_in_a_thread_the_same_way() -> None:
@@ -364,7 +323,7 @@ async def test_a_plain_generator_runs_in_a_thread_the_same_way() -> None:
         yield threading.get_ident()
 
     execution = execute_tool_calls_batched(calls("work"), tools=[work], provider="gemini")
-    assert progress_of(await watched(execution)) == [1, 2]
+    assert progress_values(await collect_events(execution)) == [1, 2]
     assert execution.update.results[0].value != home
 
 
@@ -375,10 +334,10 @@ async def test_progress_by_the_context_from_a_task_and_from_a_thread() -> None:
     def there(context: ToolContext) -> None:
         context.progress("there")
 
-    events = await watched(
+    events = await collect_events(
         execute_tool_calls_sequentially(calls("here", "there"), tools=[here, there], provider="gemini")
     )
-    assert progress_of(events) == ["here", "there"]
+    assert progress_values(events) == ["here", "there"]
 
 
 async def test_progress_of_a_slow_reader_is_coalesced() -> None:
@@ -392,13 +351,13 @@ async def test_progress_of_a_slow_reader_is_coalesced() -> None:
         while not execution.ended:
             await anyio.lowlevel.checkpoint()  # the tools do not wait for the reader
         rest = [event async for event in execution]
-    values = progress_of([first, *rest])
+    values = progress_values([first, *rest])
     assert len(values) <= PROGRESS_BOUND + 3
     assert values.count(PROGRESS_BOUND * 20 - 1) == 3  # the newest of each is there
     check_events([first, *rest], execution.update)
 
 
-# ---------------------------------------------------------------- who runs when
+# ---------------------------------------------------------------- order and concurrency
 
 
 class Gauge:
@@ -428,7 +387,7 @@ async def test_800_calls_run_five_at_a_time_and_results_keep_their_order() -> No
     assert len(update.messages) == 801
 
 
-async def test_sequential_runs_one_at_a_time_in_order() -> None:
+async def test_sequential_calls_run_one_at_a_time_in_order() -> None:
     gauge = Gauge()
     await execute_tool_calls_sequentially(
         calls(*[("run", {"number": n}) for n in range(20)]), tools=[gauge.run], provider="openai_chat"
@@ -437,7 +396,7 @@ async def test_sequential_runs_one_at_a_time_in_order() -> None:
     assert gauge.order == list(range(20))
 
 
-async def test_batched_calls_run_beside_each_other() -> None:
+async def test_batched_calls_run_concurrently() -> None:
     meeting = Counter[str]()
     both = anyio.Event()
 
@@ -482,7 +441,7 @@ async def test_an_exclusive_tool_is_a_barrier() -> None:
     assert all(len(each) == 1 for each in seen if "w" in each or "r3" in each)
 
 
-async def test_run_timeout_ends_all_calls_and_gives_the_update() -> None:
+async def test_run_timeout_ends_all_calls_and_returns_the_update() -> None:
     async def hang() -> None:
         await anyio.sleep_forever()
 
@@ -492,7 +451,7 @@ async def test_run_timeout_ends_all_calls_and_gives_the_update() -> None:
     execution = execute_tool_calls_batched(
         calls("quick", "hang", "hang", "hang"), tools=[hang, quick], provider="gemini", limit=2, run_timeout=0.05
     )
-    await watched(execution)
+    await collect_events(execution)
     assert [result.status for result in execution.update.results] == [
         "completed",
         "timed_out",
@@ -501,115 +460,19 @@ async def test_run_timeout_ends_all_calls_and_gives_the_update() -> None:
     ]
     errors = [result.error or "" for result in execution.update.results[1:]]
     assert ["Not finished" in error for error in errors] == [True, True, False]
-    assert "Not begun within the 0.05 seconds" in errors[2]
-
-
-# ---------------------------------------------------------------- approval
-
-
-async def wipe() -> str:
-    return "wiped"
-
-
-async def test_a_denied_tool_never_runs() -> None:
-    result = await one(tool(wipe, approval="deny"))
-    assert (result.status, result.value) == ("denied", None)
-
-
-async def test_ask_without_anybody_to_ask_is_denied_and_says_so() -> None:
-    result = await one(tool(wipe, approval="ask"))
-    assert result.status == "denied"
-    assert "needs approval" in (result.error or "")
-
-
-@pytest.mark.parametrize(
-    ("answer", "status"),
-    [
-        (True, "completed"),
-        (False, "denied"),
-        (Approval(True), "completed"),
-        (Approval(False, reason="too late"), "denied"),
-    ],
-)
-async def test_an_answer_decides(answer: Any, status: str) -> None:
-    asked: list[Any] = []
-
-    async def approve(call: ToolCall, deps: Any) -> Any:
-        asked.append((call.name, deps))
-        return answer
-
-    result = await one(tool(wipe, approval="ask"), approve=approve, deps="D")
-    assert asked == [("wipe", "D")]
-    assert result.status == status
-    if isinstance(answer, Approval) and not answer.allow:
-        assert "too late" in (result.error or "")
-
-
-async def test_an_answer_may_change_the_arguments_which_are_checked_again() -> None:
-    async def add(a: int, b: int) -> int:
-        return a + b
-
-    async def approve(call: ToolCall, deps: Any) -> Approval:
-        return Approval(True, arguments={"a": 10, "b": call.arguments["b"]})
-
-    async def spoil(call: ToolCall, deps: Any) -> Approval:
-        return Approval(True, arguments={"a": "x"})
-
-    asking = tool(add, approval="ask")
-    assert (await one(asking, {"a": 1, "b": 2}, approve=approve)).value == 12
-    assert (await one(asking, {"a": 1, "b": 2}, approve=spoil)).status == "error"
-
-
-async def test_asking_that_fails_is_a_denial() -> None:
-    async def approve(call: ToolCall, deps: Any) -> bool:
-        raise ConnectionError("nobody home")
-
-    result = await one(tool(wipe, approval="ask"), approve=approve)
-    assert result.status == "denied"
-    assert "nobody home" in (result.error or "")
-
-
-async def test_only_agreed_calls_are_said_to_run() -> None:
-    async def approve(call: ToolCall, deps: Any) -> bool:
-        return call.index == 0
-
-    execution = execute_tool_calls_batched(
-        calls("wipe", "wipe"), tools=[tool(wipe, approval="ask")], provider="gemini", approve=approve
-    )
-    events = await watched(execution)
-    assert [event.call.index for event in events if isinstance(event, ToolRunning)] == [0]
-
-
-async def test_waiting_for_people_takes_no_slot() -> None:
-    answered = anyio.Event()
-
-    async def approve(call: ToolCall, deps: Any) -> bool:
-        await answered.wait()
-        return True
-
-    async def release() -> None:
-        answered.set()
-
-    update = await execute_tool_calls_batched(
-        calls("wipe", "release"),
-        tools=[tool(wipe, approval="ask"), release],
-        provider="gemini",
-        approve=approve,
-        limit=1,
-    )
-    assert [result.status for result in update.results] == ["completed", "completed"]
+    assert "Not started within the 0.05 seconds" in errors[2]
 
 
 # ---------------------------------------------------------------- turns
 
 
-async def test_calls_that_may_not_run_have_their_endings_first() -> None:
+async def test_the_result_events_of_blocked_calls_come_first() -> None:
     async def get(city: str) -> str:
         return city
 
     turn = closed_turn("", ("get", {"city": "Oslo"}), ("get", '{"city": "Ber'), finish="length")
     execution = execute_tool_calls_batched(turn, tools=[get])
-    events = await watched(execution)
+    events = await collect_events(execution)
     assert [(event.type, event.call.index) for event in events] == [  # type: ignore[union-attr]
         ("tool_error", 1),
         ("tool_running", 0),
@@ -628,11 +491,11 @@ async def test_the_warning_of_a_round_is_an_event() -> None:
     parts = [{"functionCall": {"name": "get", "args": {"n": n}}, "thoughtSignature": "c2ln"} for n in range(2)]
     turn.feed({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}]})
     turn.close()
-    events = await watched(execute_tool_calls_sequentially(turn, tools=[get]))
+    events = await collect_events(execute_tool_calls_sequentially(turn, tools=[get]))
     assert [event.code for event in events if isinstance(event, Warned)] == ["batched_instead"]
 
 
-# ---------------------------------------------------------------- how it is used
+# ---------------------------------------------------------------- use
 
 
 @pytest.mark.parametrize("execute", EXECUTORS)
@@ -652,7 +515,7 @@ async def test_nothing_runs_before_it_is_awaited(execute: Any) -> None:
     assert update is execution.update
 
 
-async def test_a_second_use_is_refused() -> None:
+async def test_a_second_use_is_rejected() -> None:
     execution = execute_tool_calls_batched(calls("wipe"), tools=[wipe], provider="gemini")
     await execution
     with pytest.raises(UsageError, match="once"):
@@ -662,7 +525,7 @@ async def test_a_second_use_is_refused() -> None:
             pass
 
 
-async def test_it_is_watched_only_inside_its_block() -> None:
+async def test_it_is_iterated_only_inside_its_block() -> None:
     with pytest.raises(UsageError, match="async with"):
         async for _ in execute_tool_calls_batched(calls("wipe"), tools=[wipe], provider="gemini"):
             pass
@@ -674,7 +537,7 @@ def test_run_sync_needs_no_event_loop(execute: Any) -> None:
     assert [result.value for result in update.results] == ["wiped", "wiped"]
 
 
-async def test_run_sync_is_refused_inside_an_event_loop() -> None:
+async def test_run_sync_is_rejected_inside_an_event_loop() -> None:
     execution = execute_tool_calls_batched(calls("wipe"), tools=[wipe], provider="gemini")
     with pytest.raises(UsageError, match="await"):
         execution.run_sync()
@@ -682,7 +545,7 @@ async def test_run_sync_is_refused_inside_an_event_loop() -> None:
 
 
 @pytest.mark.parametrize("numbers", [{"limit": 0}, {"timeout": 0}, {"run_timeout": -1}])
-async def test_numbers_that_make_no_sense_are_refused(numbers: dict[str, Any]) -> None:
+async def test_numbers_out_of_range_are_rejected(numbers: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(numbers))):
         execute_tool_calls_batched([], tools=[], provider="gemini", **numbers)
 
@@ -692,7 +555,7 @@ async def test_no_calls_at_all() -> None:
     assert (update.messages, update.contents, update.results) == ([], [], [])
 
 
-async def test_a_format_that_raises_is_raised_and_nobody_waits_for_ever() -> None:
+async def test_an_exception_of_a_format_callback_propagates_and_ends_the_iteration() -> None:
     def broken(completed: Any) -> Any:
         raise ZeroDivisionError
 
@@ -720,14 +583,14 @@ async def test_the_callers_context_variables_reach_the_tools() -> None:
     execution = execute_tool_calls_batched(
         calls("tell", "tell_in_thread"), tools=[tell, tell_in_thread], provider="gemini"
     )
-    await watched(execution)
+    await collect_events(execution)
     assert [result.value for result in execution.update.results] == ["me", "me"]
 
 
-# ---------------------------------------------------------------- one tool alone
+# ---------------------------------------------------------------- execute_one_tool
 
 
-async def test_execute_one_tool_gives_the_result_and_reports_the_events() -> None:
+async def test_execute_one_tool_returns_the_result_and_reports_the_events() -> None:
     events: list[ToolEvent] = []
     [call] = calls("wipe")
     result = await execute_one_tool(call, tools=[wipe], report=events.append)
@@ -740,7 +603,7 @@ async def test_execute_one_tool_does_not_run_a_broken_call() -> None:
     assert (await execute_one_tool(call, tools=[wipe])).status == "error"
 
 
-async def test_execute_one_tool_says_its_ending_when_canceled() -> None:
+async def test_execute_one_tool_reports_its_result_event_when_canceled() -> None:
     async def hang() -> None:
         await anyio.sleep_forever()
 
@@ -751,7 +614,7 @@ async def test_execute_one_tool_says_its_ending_when_canceled() -> None:
     assert [event.type for event in events] == ["tool_running", "tool_canceled"]
 
 
-async def test_a_round_with_calls_to_run_cannot_just_be_concluded() -> None:
+async def test_a_round_with_calls_to_run_cannot_be_closed_without_running() -> None:
     async def f() -> None: ...
 
     execution = execute_tool_calls_batched(closed_turn("", ("f", {})), tools=[f])
@@ -759,7 +622,7 @@ async def test_a_round_with_calls_to_run_cannot_just_be_concluded() -> None:
         execution.close_without_running()
 
 
-async def test_a_round_without_any_is_concluded_with_no_task_for_it() -> None:
+async def test_a_round_without_calls_is_closed_without_a_task() -> None:
     execution = execute_tool_calls_batched(closed_turn("Hello.", ("f", "{")), tools=[])
     assert [result.status for result in execution.close_without_running().results] == ["error"]
     with pytest.raises(UsageError, match="used once"):

@@ -1,4 +1,4 @@
-"""The cases of execution that lie beside the checkout (``cases.jsonl``, wire "exec"): one test each, named by its id.
+"""The shared cases of execution (``cases.jsonl``, wire "exec"): one test each, named by its id.
 
 Each asserts all of what the case expects. The parts are tested more closely elsewhere: the rules of one call in
 ``test_executors``, cancellation at every step in ``test_cancellation``, barriers in ``test_schedule``, approvals in
@@ -24,7 +24,7 @@ import httpx
 import pytest
 import wire_streams
 from execution.chat_chunks import answer, as_bytes, closed_turn
-from execution.fake_model import Model, answered_calls, ids_in_thread, tasks_and_threads
+from execution.fake_model import FakeModel, calls_with_status, count_tasks_and_threads, ids_in_messages
 from shared_data import CASES_FILE
 
 from streamkit import (
@@ -56,22 +56,22 @@ HISTORY = [Content.human("Go.")]
 
 
 def loop(model: Any, *tools: Any, **more: Any) -> Any:
-    given = {"provider": "openai_chat", "history": HISTORY, "run_key": "k", **more}
-    return run_loop(model, tools=tools, **given)
+    options = {"provider": "openai_chat", "history": HISTORY, "run_key": "k", **more}
+    return run_loop(model, tools=tools, **options)
 
 
-async def watched(running: Any) -> list[Event]:
+async def collect_events(running: Any) -> list[Event]:
     async with running:
         return [event async for event in running]
 
 
-async def into(events: list[Event], running: Any) -> None:
-    """What is told up to an exception is kept."""
+async def append_to(events: list[Event], running: Any) -> None:
+    """Append events to a list, so that those before an exception are kept."""
     async for event in running:
         events.append(event)  # noqa: PERF401 - a comprehension would lose them
 
 
-def of(kind: Any, events: list[Event]) -> list[Any]:
+def events_of_type(kind: Any, events: list[Event]) -> list[Any]:
     return [event for event in events if isinstance(event, kind)]
 
 
@@ -88,25 +88,25 @@ def test_every_exec_case_of_the_shared_data_has_a_test_here() -> None:
 
 
 @pytest.mark.anyio
-async def test_ex_001_an_unknown_tool_is_told_the_names_there_are_and_the_others_run() -> None:
+async def test_ex_001_the_error_of_an_unknown_tool_lists_the_names_and_the_others_run() -> None:
     async def bash(command: str) -> str:
         return f"ran {command}"
 
     calls = [("execute_python", {"code": "1"}), ("bash", {"command": "ls"})]
-    model = Model(answer("", *calls), answer("Done."))
+    model = FakeModel(answer("", *calls), answer("Done."))
     run = loop(model, bash)
-    events = await watched(run)
-    assert answered_calls(run.contents) == [("execute_python", "error"), ("bash", "completed")]
-    said = "Not run: there is no tool 'execute_python'. There are: bash. Call one of these instead."
-    assert [event.result.error for event in of(ToolError, events)] == [said]
-    assert [event.result.value for event in of(ToolCompleted, events)] == ["ran ls"]
-    assert [message["content"] for message in model.requests[1]["messages"][-2:]] == [said, "ran ls"]
+    events = await collect_events(run)
+    assert calls_with_status(run.contents) == [("execute_python", "error"), ("bash", "completed")]
+    expected = "Not run: there is no tool 'execute_python'. There are: bash. Call one of these instead."
+    assert [event.result.error for event in events_of_type(ToolError, events)] == [expected]
+    assert [event.result.value for event in events_of_type(ToolCompleted, events)] == ["ran ls"]
+    assert [message["content"] for message in model.requests[1]["messages"][-2:]] == [expected, "ran ls"]
     assert (run.ended, run.rounds, run.text) == ("answered", 2, "Done.")
 
 
 @pytest.mark.anyio
 @EXECUTORS
-async def test_ex_002_a_tool_that_raises_has_an_error_result_and_the_other_its_own(execute: Any) -> None:
+async def test_ex_002_a_tool_that_raises_gets_an_error_result_and_the_other_call_its_own(execute: Any) -> None:
     async def fail() -> None:
         raise LookupError("no such city")
 
@@ -118,9 +118,9 @@ async def test_ex_002_a_tool_that_raises_has_an_error_result_and_the_other_its_o
         ("error", None, "fail failed with LookupError: no such city."),
         ("completed", "worked", None),
     ]
-    assert answered_calls(update.contents) == [("fail", "error"), ("work", "completed")]
-    asked, told = ids_in_thread(update.messages)
-    assert told == [each for ids in asked for each in ids]
+    assert calls_with_status(update.contents) == [("fail", "error"), ("work", "completed")]
+    call_ids, result_ids = ids_in_messages(update.messages)
+    assert result_ids == [each for ids in call_ids for each in ids]
     assert [message["content"] for message in update.messages if message["role"] == "tool"] == [
         "fail failed with LookupError: no such city.",
         "worked",
@@ -129,7 +129,7 @@ async def test_ex_002_a_tool_that_raises_has_an_error_result_and_the_other_its_o
 
 @pytest.mark.anyio
 @EXECUTORS
-async def test_ex_003_a_tool_that_never_returns_times_out_and_leaves_no_task_nor_thread(execute: Any) -> None:
+async def test_ex_003_a_tool_that_never_returns_times_out_and_leaves_no_task_or_thread(execute: Any) -> None:
     ended: list[str] = []
 
     @tool(timeout=0.1)
@@ -139,20 +139,20 @@ async def test_ex_003_a_tool_that_never_returns_times_out_and_leaves_no_task_nor
         finally:
             ended.append("hang")
 
-    before = tasks_and_threads()
+    before = count_tasks_and_threads()
     execution = execute(closed_turn("", ("hang", {})), tools=[hang], timeout=None)
-    events = await watched(execution)
+    events = await collect_events(execution)
     assert [type(event) for event in events] == [ToolRunning, ToolTimedOut]
     [result] = execution.update.results
     assert (result.status, result.error) == ("timed_out", "hang did not finish within 0.1 seconds.")
     assert ended == ["hang"]
-    assert tasks_and_threads() == before
+    assert count_tasks_and_threads() == before
 
-    run = await loop(Model(answer("", ("hang", {})), answer("Too slow.")), hang, timeout=None)
-    assert answered_calls(run.contents) == [("hang", "timed_out")]
+    run = await loop(FakeModel(answer("", ("hang", {})), answer("Too slow.")), hang, timeout=None)
+    assert calls_with_status(run.contents) == [("hang", "timed_out")]
     assert (run.ended, run.text) == ("answered", "Too slow.")
     assert ended == ["hang", "hang"]
-    assert tasks_and_threads() == before
+    assert count_tasks_and_threads() == before
 
 
 class Three:
@@ -173,44 +173,44 @@ class Three:
         try:
             await anyio.sleep_forever()
         finally:
-            with anyio.CancelScope(shield=True):  # whoever does not wait for this leaves before it is counted
+            with anyio.CancelScope(shield=True):  # a caller that does not wait for this leaves before it is counted
                 await anyio.sleep(0.01)
             self.ended += 1
 
 
 @pytest.mark.anyio
 async def test_ex_004_a_canceled_batch_is_awaited_and_has_three_canceled_results() -> None:
-    before = tasks_and_threads()
+    before = count_tasks_and_threads()
     three = Three()
-    model = Model(answer("Now.", ("one", {}), ("two", {}), ("three", {})))
+    model = FakeModel(answer("Now.", ("one", {}), ("two", {}), ("three", {})))
     run = loop(model, *three)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watched, run)
+        tasks.start_soon(collect_events, run)
         await three.all_run.wait()
         tasks.cancel_scope.cancel()
     assert three.ended == 3
-    assert answered_calls(run.contents) == [("one", "canceled"), ("two", "canceled"), ("three", "canceled")]
-    asked, told = ids_in_thread(run.thread)
-    assert asked == [told]
-    assert len(told) == 3
+    assert calls_with_status(run.contents) == [("one", "canceled"), ("two", "canceled"), ("three", "canceled")]
+    call_ids, result_ids = ids_in_messages(run.thread)
+    assert call_ids == [result_ids]
+    assert len(result_ids) == 3
     assert run.ended == "canceled"
     assert [stream.closed for stream in model.streams] == [True]
-    assert tasks_and_threads() == before
+    assert count_tasks_and_threads() == before
 
     three = Three()
     turn = closed_turn("Now.", ("one", {}), ("two", {}), ("three", {}))
     execution = execute_tool_calls_batched(turn, tools=list(three))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watched, execution)
+        tasks.start_soon(collect_events, execution)
         await three.all_run.wait()
         tasks.cancel_scope.cancel()
     assert three.ended == 3
     assert [result.status for result in execution.update.results] == ["canceled"] * 3
     assert [message["role"] for message in execution.update.messages] == ["assistant", "tool", "tool", "tool"]
-    assert tasks_and_threads() == before
+    assert count_tasks_and_threads() == before
 
 
-# ---------------------------------------------------------------- which runs beside which
+# ---------------------------------------------------------------- concurrency
 
 
 class Crowd:
@@ -238,19 +238,19 @@ async def test_ex_005_of_800_calls_five_run_at_a_time_and_results_keep_call_orde
     assert [result.value for result in update.results] == list(range(800))
 
     crowd = Crowd()
-    model = Model(answer("", *calls), answer("Done."))
+    model = FakeModel(answer("", *calls), answer("Done."))
     run = await loop(model, crowd.step, limit=5)
     assert crowd.most == 5
     assert run.ended == "answered"
-    told = [message["content"] for message in model.requests[1]["messages"] if message["role"] == "tool"]
-    assert told == [str(n) for n in range(800)]
-    asked, answered = ids_in_thread(run.thread)
-    assert asked == [answered]
+    result_ids = [message["content"] for message in model.requests[1]["messages"] if message["role"] == "tool"]
+    assert result_ids == [str(n) for n in range(800)]
+    call_ids, answered = ids_in_messages(run.thread)
+    assert call_ids == [answered]
     assert len(set(answered)) == 800
 
 
 @pytest.mark.anyio
-async def test_ex_006_an_exclusive_tool_waits_for_those_before_it_and_keeps_those_behind_it_waiting() -> None:
+async def test_ex_006_an_exclusive_tool_waits_for_earlier_calls_and_blocks_later_ones() -> None:
     log: list[str] = []
     both_read = anyio.Event()
 
@@ -279,7 +279,7 @@ async def test_ex_006_an_exclusive_tool_waits_for_those_before_it_and_keeps_thos
         if running is not None:
             contents = (await running).contents
         else:
-            contents = (await loop(Model(answer("", *calls), answer("Done.")), read, write)).contents
+            contents = (await loop(FakeModel(answer("", *calls), answer("Done.")), read, write)).contents
         assert log[:2] == ["read 0 began", "read 1 began"]
         assert sorted(log[2:4]) == ["read 0 ended", "read 1 ended"]
         assert log[4:] == ["write began", "write ended", "read 2 began", "read 2 ended"]
@@ -287,12 +287,12 @@ async def test_ex_006_an_exclusive_tool_waits_for_those_before_it_and_keeps_thos
         assert results == ["read 0", "read 1", "written", "read 2"]
 
 
-# ---------------------------------------------------------------- somebody must agree
+# ---------------------------------------------------------------- approval
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("first", ["look", "remove"])
-async def test_ex_007_of_a_mixed_batch_the_unasked_call_runs_and_the_asked_one_is_added_on_resuming(first: str) -> None:
+async def test_ex_007_of_a_mixed_batch_one_call_runs_and_the_pending_one_is_added_on_resuming(first: str) -> None:
     ran: list[str] = []
 
     async def look() -> str:
@@ -305,31 +305,31 @@ async def test_ex_007_of_a_mixed_batch_the_unasked_call_runs_and_the_asked_one_i
         return "removed"
 
     names = ["look", "remove"] if first == "look" else ["remove", "look"]
-    paused = loop(Model(answer("", *[(name, {}) for name in names])), look, remove)
-    events = await watched(paused)
+    paused = loop(FakeModel(answer("", *[(name, {}) for name in names])), look, remove)
+    events = await collect_events(paused)
     assert ran == ["look"]
-    assert [event.call.name for event in of(ToolCompleted, events)] == ["look"]
+    assert [event.call.name for event in events_of_type(ToolCompleted, events)] == ["look"]
     assert paused.ended == "awaiting_approval"
     assert [call.name for call in paused.pending] == ["remove"]
     assert paused.contents == []
 
     [waiting] = paused.pending
     state = RunState.model_validate_json(paused.state.model_dump_json())
-    model = Model(answer("Done."))
+    model = FakeModel(answer("Done."))
     run = run_loop(model, resume=state, approvals={waiting.id: True}, tools=[look, remove])
-    events = await watched(run)
+    events = await collect_events(run)
     assert ran == ["look", "remove"]
-    assert [event.call.name for event in of(ToolCompleted, events)] == ["remove"]
-    assert answered_calls(run.contents) == [(name, "completed") for name in names]
-    asked, told = ids_in_thread(model.requests[0]["messages"])
-    assert asked == [told]
+    assert [event.call.name for event in events_of_type(ToolCompleted, events)] == ["remove"]
+    assert calls_with_status(run.contents) == [(name, "completed") for name in names]
+    call_ids, result_ids = ids_in_messages(model.requests[0]["messages"])
+    assert call_ids == [result_ids]
     contents = [message["content"] for message in model.requests[0]["messages"] if message["role"] == "tool"]
     assert contents == [{"look": "seen", "remove": "removed"}[name] for name in names]
     assert run.ended == "answered"
 
 
 @pytest.mark.anyio
-async def test_ex_008_a_denied_call_never_runs_and_the_model_is_told_so() -> None:
+async def test_ex_008_a_denied_call_never_runs_and_the_model_gets_the_reason() -> None:
     ran: list[str] = []
 
     @tool(approval="ask")
@@ -339,15 +339,17 @@ async def test_ex_008_a_denied_call_never_runs_and_the_model_is_told_so() -> Non
     async def approve(call: Any, deps: Any) -> Approval:
         return Approval(False, reason="it is still needed")
 
-    model = Model(answer("", ("remove", {})), answer("I left it."))
+    model = FakeModel(answer("", ("remove", {})), answer("I left it."))
     run = loop(model, remove, approve=approve)
-    events = await watched(run)
-    said = "Not run: remove was not approved: it is still needed."
+    events = await collect_events(run)
+    expected = "Not run: remove was not approved: it is still needed."
     assert ran == []
-    assert [(event.result.status, event.result.error) for event in of(ToolDenied, events)] == [("denied", said)]
-    assert of(ToolRunning, events) == []
-    assert answered_calls(run.contents) == [("remove", "denied")]
-    assert model.requests[1]["messages"][-1]["content"] == said
+    assert [(event.result.status, event.result.error) for event in events_of_type(ToolDenied, events)] == [
+        ("denied", expected)
+    ]
+    assert events_of_type(ToolRunning, events) == []
+    assert calls_with_status(run.contents) == [("remove", "denied")]
+    assert model.requests[1]["messages"][-1]["content"] == expected
     assert (run.ended, run.text) == ("answered", "I left it.")
 
 
@@ -363,11 +365,11 @@ CALL = ("get_weather", {"city": "Oslo"})
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("forced", ["required", "get_weather"])
-async def test_ex_009_a_forced_tool_choice_is_that_of_the_first_round_alone_unless_a_hook_keeps_it(forced: str) -> None:
+async def test_ex_009_a_forced_tool_choice_applies_to_the_first_round_unless_a_hook_keeps_it(forced: str) -> None:
     named = {"type": "function", "function": {"name": "get_weather"}}
     wire = "required" if forced == "required" else named
 
-    model = Model(answer("", CALL), answer("", CALL), answer("Rain."))
+    model = FakeModel(answer("", CALL), answer("", CALL), answer("Rain."))
     run = await loop(model, get_weather, tool_choice=forced)
     assert run.ended == "answered"
     # Left out is OpenAI's "auto": https://platform.openai.com/docs/api-reference/chat/create#chat-create-tool_choice
@@ -377,23 +379,23 @@ async def test_ex_009_a_forced_tool_choice_is_that_of_the_first_round_alone_unle
     def keep(context: RoundContext) -> RoundContext:
         return replace(context, tool_choice=forced)
 
-    model = Model(answer("", CALL), answer("", CALL), answer("Rain."))
+    model = FakeModel(answer("", CALL), answer("", CALL), answer("Rain."))
     await loop(model, get_weather, tool_choice=forced, before_follow_up=keep)
     assert [request.get("tool_choice") for request in model.requests] == [wire, wire, wire]
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("wire", ["openai_chat", "anthropic"])
-async def test_ex_010_the_last_round_is_asked_without_tools_and_no_call_is_left_without_its_result(wire: str) -> None:
+async def test_ex_010_the_last_round_is_requested_without_tools_and_every_call_has_a_result(wire: str) -> None:
     use = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {}}
     delta = {"type": "input_json_delta", "partial_json": '{"city": "Oslo"}'}
     blocks = [wire_streams.message_start(), *wire_streams.block(0, use, delta), *wire_streams.message_end("tool_use")]
-    model = Model(blocks if wire == "anthropic" else answer("", CALL))
+    model = FakeModel(blocks if wire == "anthropic" else answer("", CALL))
     run = await loop(model, get_weather, provider=wire, max_rounds=3)
     none = {"type": "none"} if wire == "anthropic" else "none"
     assert [request.get("tool_choice") for request in model.requests] == [None, None, none]
     assert (run.ended, run.rounds) == ("max_rounds", 3)
-    assert answered_calls(run.contents) == [
+    assert calls_with_status(run.contents) == [
         ("get_weather", "completed"),
         ("get_weather", "completed"),
         ("get_weather", "canceled"),
@@ -403,25 +405,25 @@ async def test_ex_010_the_last_round_is_asked_without_tools_and_no_call_is_left_
         used = [part["id"] for part in parts if part["type"] == "tool_use"]
         assert [part["tool_use_id"] for part in parts if part["type"] == "tool_result"] == used
     else:
-        asked, told = ids_in_thread(run.thread)
-        used = [each for ids in asked for each in ids]
-        assert told == used
+        call_ids, result_ids = ids_in_messages(run.thread)
+        used = [each for ids in call_ids for each in ids]
+        assert result_ids == used
     assert len(set(used)) == 3
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("broken", ['{"city": ', '{"city": Oslo}', '{"town": "Oslo"}'])
-async def test_ex_011_the_same_broken_call_three_times_breaks_the_circuit_and_says_so(broken: str) -> None:
-    model = Model(answer("", ("get_weather", broken)))
+async def test_ex_011_the_same_broken_call_three_times_trips_the_circuit_breaker_with_a_warning(broken: str) -> None:
+    model = FakeModel(answer("", ("get_weather", broken)))
     run = loop(model, get_weather, max_rounds=17)
-    events = await watched(run)
+    events = await collect_events(run)
     assert (run.ended, run.rounds, len(model.requests)) == ("breaker", 3, 3)
-    said = "the same call failed in 3 rounds, and the run was ended"
-    assert [(event.code, event.message) for event in of(Warned, events) if event.code == "breaker"] == [
-        ("breaker", said)
+    expected = "the same call failed in 3 rounds, and the run was ended"
+    assert [(event.code, event.message) for event in events_of_type(Warned, events) if event.code == "breaker"] == [
+        ("breaker", expected)
     ]
-    assert [warning.message for warning in run.warnings if warning.code == "breaker"] == [said]
-    assert answered_calls(run.contents) == [("get_weather", "error")] * 3
+    assert [warning.message for warning in run.warnings if warning.code == "breaker"] == [expected]
+    assert calls_with_status(run.contents) == [("get_weather", "error")] * 3
 
 
 # ---------------------------------------------------------------- how tools run
@@ -435,21 +437,21 @@ async def test_ex_012_progress_is_for_the_caller_and_the_last_value_is_the_resul
         yield {"counted": "two of three"}
         yield {"total": 3}
 
-    model = Model(answer("", ("count", {})), answer("Three."))
+    model = FakeModel(answer("", ("count", {})), answer("Three."))
     run = loop(model, count)
-    events = await watched(run)
-    assert [event.value for event in of(ToolProgress, events)] == [
+    events = await collect_events(run)
+    assert [event.value for event in events_of_type(ToolProgress, events)] == [
         {"counted": "one of three"},
         {"counted": "two of three"},
     ]
-    assert [event.result.value for event in of(ToolCompleted, events)] == [{"total": 3}]
+    assert [event.result.value for event in events_of_type(ToolCompleted, events)] == [{"total": 3}]
     assert json.loads(model.requests[1]["messages"][-1]["content"]) == {"total": 3}
     assert "of three" not in json.dumps(run.thread)
     assert "of three" not in "".join([content.model_dump_json() for content in run.contents])
 
 
-def said_by_anthropic(*, end: list[Any]) -> list[Any]:
-    """Call A is over, B is begun and half there; what comes then is the test's."""
+def anthropic_response(*, end: list[Any]) -> list[Any]:
+    """A stream in which call A is complete and B has half of its arguments; the test sends the rest."""
 
     def use(index: int, name: str) -> dict[str, Any]:
         return {"type": "tool_use", "id": f"toolu_{index}", "name": name, "input": {}}
@@ -505,17 +507,17 @@ class Early:
 
 
 @pytest.mark.anyio
-async def test_ex_013_a_safe_call_starts_while_the_next_one_streams_and_results_keep_call_order() -> None:
+async def test_ex_013_an_eager_call_starts_while_the_next_one_streams_and_results_keep_call_order() -> None:
     early = Early()
     # B's last piece is not sent before A runs, and A does not end before B has run.
-    model = Model(said_by_anthropic(end=[early.began, *REST]), ANSWER)
+    model = FakeModel(anthropic_response(end=[early.began, *REST]), ANSWER)
     run = await loop(model, *early.tools(), provider="anthropic")
     assert early.log == ["look began", "move it", "look ended"]
-    assert answered_calls(run.contents) == [("look", "completed"), ("move", "completed")]
-    told = [part for message in run.thread for part in message["content"] if part["type"] == "tool_result"]
-    assert [(part["tool_use_id"][-1:], part["content"]) for part in told] == [
-        (part["id"][-1:], said)
-        for part, said in zip(
+    assert calls_with_status(run.contents) == [("look", "completed"), ("move", "completed")]
+    result_ids = [part for message in run.thread for part in message["content"] if part["type"] == "tool_result"]
+    assert [(part["tool_use_id"][-1:], part["content"]) for part in result_ids] == [
+        (part["id"][-1:], expected)
+        for part, expected in zip(
             [part for message in run.thread for part in message["content"] if part["type"] == "tool_use"],
             ["seen", "moved"],
             strict=True,
@@ -525,11 +527,11 @@ async def test_ex_013_a_safe_call_starts_while_the_next_one_streams_and_results_
 
 
 @pytest.mark.anyio
-async def test_ex_013_only_a_tool_that_says_so_starts_before_the_turn_is_over() -> None:
+async def test_ex_013_only_an_eager_tool_starts_before_the_turn_ends() -> None:
     early = Early()
     early.may_end.set()
     seen: list[str] = []
-    model = Model(said_by_anthropic(end=REST), ANSWER)
+    model = FakeModel(anthropic_response(end=REST), ANSWER)
     async with loop(model, *early.tools(eager=False), provider="anthropic") as run:
         async for event in run:
             seen.append(event.type)
@@ -542,9 +544,7 @@ async def test_ex_013_only_a_tool_that_says_so_starts_before_the_turn_is_over() 
 @pytest.mark.anyio
 @pytest.mark.parametrize("done", [True, False], ids=["A had ended", "A still ran"])
 @pytest.mark.parametrize("how", ["the stream fails", "the stream is cut", "the provider reports an error"])
-async def test_ex_013_what_started_early_is_canceled_or_discarded_where_the_turn_does_not_end_well(
-    how: str, done: bool
-) -> None:
+async def test_ex_013_early_runs_are_canceled_or_discarded_if_the_turn_fails(how: str, done: bool) -> None:
     early = Early()
     if done:
         early.may_end.set()
@@ -554,20 +554,20 @@ async def test_ex_013_what_started_early_is_canceled_or_discarded_where_the_turn
         "the stream is cut": [],
         "the provider reports an error": [failure],
     }
-    pieces = said_by_anthropic(end=[early.began, *ends[how]])
+    pieces = anthropic_response(end=[early.began, *ends[how]])
     if how == "the stream is cut":  # bytes, since only they show that their end is missing
         pieces = [
             piece if isinstance(piece, anyio.Event) else wire_streams.anthropic_bytes([piece]) for piece in pieces
         ]
-    model = Model(pieces)
+    model = FakeModel(pieces)
     run = loop(model, *early.tools(), provider="anthropic")
     events: list[Event] = []
     async with run:
         with pytest.raises(StreamInterrupted):
-            await into(events, run)
+            await append_to(events, run)
     assert early.log == ["look began", "look ended" if done else "look canceled"]
-    assert of(ToolCompleted, events) == []
-    [canceled] = of(ToolCanceled, events)
+    assert events_of_type(ToolCompleted, events) == []
+    [canceled] = events_of_type(ToolCanceled, events)
     assert canceled.result.metadata == {"effects_possible": True}
     assert canceled.result.value is None
     assert run.contents == []
@@ -576,7 +576,7 @@ async def test_ex_013_what_started_early_is_canceled_or_discarded_where_the_turn
 
 
 @pytest.mark.anyio
-async def test_ex_014_a_blocking_tool_runs_in_a_thread_beside_others_and_the_loop_goes_on() -> None:
+async def test_ex_014_a_blocking_tool_runs_in_a_thread_and_the_event_loop_continues() -> None:
     home, threads = threading.get_ident(), list[int]()
     go = threading.Event()
 
@@ -589,7 +589,7 @@ async def test_ex_014_a_blocking_tool_runs_in_a_thread_beside_others_and_the_loo
         go.set()
         return "released"
 
-    model = Model(answer("", ("block", {}), ("release", {})), answer("Done."))
+    model = FakeModel(answer("", ("block", {}), ("release", {})), answer("Done."))
     run = await loop(model, block, release)
     assert len(threads) == 1
     assert threads[0] != home
@@ -597,7 +597,7 @@ async def test_ex_014_a_blocking_tool_runs_in_a_thread_beside_others_and_the_loo
 
 
 @pytest.mark.anyio
-async def test_ex_014_a_thread_that_cannot_be_stopped_is_said_to_run_on() -> None:
+async def test_ex_014_a_thread_that_cannot_be_stopped_is_reported() -> None:
     go = threading.Event()
     running: list[threading.Thread] = []
 
@@ -606,19 +606,19 @@ async def test_ex_014_a_thread_that_cannot_be_stopped_is_said_to_run_on() -> Non
         go.wait(10)
 
     try:
-        run = loop(Model(answer("", ("block", {})), answer("Too slow.")), block, timeout=0.05)
-        events = await watched(run)
-        assert answered_calls(run.contents) == [("block", "timed_out")]
-        said = "block did not finish within 0.05 seconds. Its thread cannot be stopped and may still finish."
-        assert [event.result.error for event in of(ToolTimedOut, events)] == [said]
-        assert [event.code for event in of(Warned, events)] == ["tool_abandoned"]
+        run = loop(FakeModel(answer("", ("block", {})), answer("Too slow.")), block, timeout=0.05)
+        events = await collect_events(run)
+        assert calls_with_status(run.contents) == [("block", "timed_out")]
+        expected = "block did not finish within 0.05 seconds. Its thread cannot be stopped and may still finish."
+        assert [event.result.error for event in events_of_type(ToolTimedOut, events)] == [expected]
+        assert [event.code for event in events_of_type(Warned, events)] == ["tool_abandoned"]
         assert [warning.code for warning in run.warnings] == ["tool_abandoned"]
         assert running[0].is_alive()  # it was true
         assert (run.ended, run.text) == ("answered", "Too slow.")
     finally:
         go.set()
     with anyio.fail_after(10):
-        await anyio.to_thread.run_sync(running[0].join)  # it tells the event loop that it has ended
+        await anyio.to_thread.run_sync(running[0].join)  # it sets an event in the event loop when it has ended
 
 
 class Body(httpx.AsyncByteStream):
@@ -642,7 +642,7 @@ class Body(httpx.AsyncByteStream):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("at", ["text", "tool_running"])
-async def test_ex_015_whoever_stops_iterating_leaves_a_closed_response_and_no_task(at: str) -> None:
+async def test_ex_015_a_reader_who_stops_iterating_leaves_a_closed_response_and_no_task(at: str) -> None:
     ended: list[str] = []
 
     async def hang() -> None:
@@ -660,7 +660,7 @@ async def test_ex_015_whoever_stops_iterating_leaves_a_closed_response_and_no_ta
         responses.append(httpx.Response(200, stream=bodies[-1]))
         return responses[-1]
 
-    before = tasks_and_threads()
+    before = count_tasks_and_threads()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         async with httpx.AsyncClient(transport=httpx.MockTransport(respond)) as http:
@@ -675,10 +675,10 @@ async def test_ex_015_whoever_stops_iterating_leaves_a_closed_response_and_no_ta
             assert [body.closed for body in bodies] == [1]
             assert [response.is_closed for response in responses] == [True]
             assert ended == ([] if at == "text" else ["hang"])
-            assert tasks_and_threads() == before
+            assert count_tasks_and_threads() == before
         del event
         gc.collect()
         await anyio.lowlevel.checkpoint()
     assert [str(each.message) for each in warned] == []
     assert run.ended == "canceled"
-    assert answered_calls(run.contents) == ([] if at == "text" else [("hang", "canceled")])
+    assert calls_with_status(run.contents) == ([] if at == "text" else [("hang", "canceled")])

@@ -15,8 +15,8 @@ from typing import Any, Literal
 import anyio
 import anyio.lowlevel
 import pytest
-from execution.fake_model import answered_calls
-from execution.resource_checks import nothing_left, tool_threads
+from execution.fake_model import calls_with_status
+from execution.resource_checks import tool_threads, wait_until_nothing_is_left
 from hypothesis import event as note
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,12 +47,12 @@ SUITE = settings(deadline=None, derandomize=True, database=None, max_examples=40
 BACKENDS = ["asyncio", "trio"]
 QUESTION = [Content.human("Go.")]
 
-#: Of a call: which tool, how many passes of the event loop it takes before it waits, whether it waits to be let go.
+#: A call: its tool, the passes of the event loop that it takes before it waits, and if it waits for its gate.
 Wanted = tuple[str, int, bool]
 
 
-class Place:
-    """The tools, what runs in them, and what may not run there at once."""
+class Workspace:
+    """The tools, the calls that run in them, and checks of their concurrency."""
 
     def __init__(self) -> None:
         self.running: list[str] = []
@@ -119,7 +119,7 @@ class Place:
         ]
 
 
-#: How a call of each tool ends where nobody leaves.
+#: The status of a call of each tool if the execution is not left.
 STATUS = {
     "work": "completed",
     "fails": "error",
@@ -140,16 +140,16 @@ STATUS = {
 
 @dataclass
 class Plan:
-    """One execution: its calls, in what order they are let go, and when it is left."""
+    """One execution: its calls, the order in which they finish, and when it is left."""
 
     wanted: list[Wanted]
     limit: int
     order: list[int]
     shape: Literal["batched", "sequential"]
     provider: str
-    breaks: bool  # the stream ends in an error: half way, or, of a run, in its second answer
+    breaks: bool  # the stream ends in an error: in the middle, or, of a run, in its second response
     leaves: tuple[Literal["never", "canceled", "break", "error"], int]
-    made: Place = field(default_factory=Place)
+    made: Workspace = field(default_factory=Workspace)
 
 
 @st.composite
@@ -174,7 +174,7 @@ def arguments(plan: Plan) -> list[dict[str, Any]]:
 
 
 def pieces(plan: Plan) -> list[dict[str, Any]]:
-    """The stream of an answer that says a word and makes the plan's calls."""
+    """Return the stream of a response with some text and the plan's calls."""
     made = zip(range(len(plan.wanted)), [name for name, *_ in plan.wanted], arguments(plan), strict=True)
     if plan.provider == "anthropic":
         return anthropic([(number, name, json.dumps(given)) for number, name, given in made])
@@ -230,7 +230,7 @@ class BrokenError(Exception):
 
 
 def check_thread(provider: str, contents: list[Content]) -> None:
-    """The provider would take the conversation as it stands."""
+    """Check that the provider would accept the conversation."""
     body = {"model": "m", "max_tokens": 1, **render_request([*QUESTION, *contents], provider)}
     assert validate_request(provider, body) == []
 
@@ -241,11 +241,11 @@ def check_after(plan: Plan, schedule: Schedule) -> None:
     assert place.running == []
     assert max(place.begun.values(), default=1) == 1, "a tool ran twice"
     assert schedule.running == 0
-    assert not any(schedule.start_next(owner) for owner in list(schedule._owners))
+    assert not any(schedule.start_next(owner) for owner in list(schedule._executions))
     assert not schedule._by_key
 
 
-async def let_go(plan: Plan) -> None:
+async def open_gates(plan: Plan) -> None:
     """Open the gates, in the plan's order, one every few passes."""
     for number in plan.order:
         for _ in range(3):
@@ -257,8 +257,8 @@ def expected(plan: Plan) -> list[str]:
     return [STATUS[name] for name, *_ in plan.wanted]
 
 
-async def in_its_surroundings(plan: Plan, use: Any) -> bool:
-    """Run *use* beside what opens the gates, cancelled where the plan says so; whether it came to its end."""
+async def run_with_gates(plan: Plan, use: Any) -> bool:
+    """Run *use* while the gates are opened, cancelled as planned; return True if it ran to its end."""
     plan.made.limit = plan.limit
     plan.made.gates = {number: anyio.Event() for number in range(len(plan.wanted))}
     how, when = plan.leaves
@@ -274,21 +274,21 @@ async def in_its_surroundings(plan: Plan, use: Any) -> bool:
         tasks.cancel_scope.cancel()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(let_go, plan)
+        tasks.start_soon(open_gates, plan)
         tasks.start_soon(caller)
         if how == "canceled":
             for _ in range(when):
                 await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()
-    await nothing_left(before)
+    await wait_until_nothing_is_left(before)
     return finished
 
 
 # ---------------------------------------------------------------- executions
 
 
-async def execute(plan: Plan) -> tuple[Any, bool]:
-    """The update of the plan's calls (None where it did not even begin), begun while the turn is read."""
+async def run_plan(plan: Plan) -> tuple[Any, bool]:
+    """Return the update of the plan's calls (None if it did not start), entered while the turn is read."""
     turn, schedule = Turn(plan.provider, turn_key="turn"), Schedule(plan.limit)
     executor = execute_tool_calls_batched if plan.shape == "batched" else execute_tool_calls_sequentially
     execution = executor(turn, tools=plan.made.tools(), limit=schedule, approve=approve)
@@ -309,7 +309,7 @@ async def execute(plan: Plan) -> tuple[Any, bool]:
                 if seen == when and how == "error":
                     raise BrokenError
 
-    finished = await in_its_surroundings(plan, use)
+    finished = await run_with_gates(plan, use)
     check_after(plan, schedule)
     return (execution.update if execution.ended else None), finished
 
@@ -318,16 +318,16 @@ async def execute(plan: Plan) -> tuple[Any, bool]:
 @given(plan=plans())
 @SUITE
 def test_every_call_has_one_result_in_call_order_whatever_happens(backend: str, plan: Plan) -> None:
-    update, finished = anyio.run(execute, plan, backend=backend)
+    update, finished = anyio.run(run_plan, plan, backend=backend)
     note(f"{plan.leaves[0]}, finished: {finished}, update: {update is not None}")
     if update is None:
-        return  # it was left while its turn was read: nothing was said yet that wants an answer
+        return  # it was left while its turn was read: there is no call yet that needs a result
     names = [name for name, *_ in plan.wanted]
     if plan.breaks:
         assert "completed" not in [result.status for result in update.results]
         names = names[: len(update.results)]
     assert [result.call.name for result in update.results] == names
-    answered = answered_calls(update.contents)
+    answered = calls_with_status(update.contents)
     assert answered == [(result.call.name, result.status) for result in update.results]
     check_thread(plan.provider, update.contents)
     if finished and plan.leaves[0] == "never" and not plan.breaks:
@@ -338,12 +338,14 @@ def test_every_call_has_one_result_in_call_order_whatever_happens(backend: str, 
 @pytest.mark.parametrize("backend", BACKENDS)
 @given(plan=plans(leaving=False), order=st.randoms(use_true_random=False), limit=st.integers(1, 8))
 @SUITE
-def test_the_thread_is_the_same_in_whatever_order_calls_end(backend: str, plan: Plan, order: Any, limit: int) -> None:
-    first, _ = anyio.run(execute, plan, backend=backend)
+def test_the_messages_are_the_same_for_any_order_of_completion(
+    backend: str, plan: Plan, order: Any, limit: int
+) -> None:
+    first, _ = anyio.run(run_plan, plan, backend=backend)
     shuffled = list(plan.order)
     order.shuffle(shuffled)
     again = Plan(plan.wanted, limit, shuffled, plan.shape, plan.provider, plan.breaks, plan.leaves)
-    second, _ = anyio.run(execute, again, backend=backend)
+    second, _ = anyio.run(run_plan, again, backend=backend)
     assert second.messages == first.messages
     assert second.contents == first.contents
     assert second.results == first.results
@@ -353,8 +355,8 @@ def test_the_thread_is_the_same_in_whatever_order_calls_end(backend: str, plan: 
 # ---------------------------------------------------------------- runs of the loop
 
 
-async def converse(plan: Plan) -> tuple[Any, bool]:
-    """A run that makes the plan's calls in its first round, and answers in the second."""
+async def run_plan_in_loop(plan: Plan) -> tuple[Any, bool]:
+    """Run a loop with the plan's calls in its first round and none in the second."""
     schedule = Schedule(plan.limit)
     how, when = plan.leaves
 
@@ -382,7 +384,7 @@ async def converse(plan: Plan) -> tuple[Any, bool]:
         try:
             async with run:
                 async for _ in run:
-                    answered_calls(run.contents)  # legal at any moment
+                    calls_with_status(run.contents)  # legal at any moment
                     seen += 1
                     if seen == when and how == "break":
                         break
@@ -391,7 +393,7 @@ async def converse(plan: Plan) -> tuple[Any, bool]:
         except StreamInterrupted as error:
             raise BrokenError from error
 
-    finished = await in_its_surroundings(plan, use)
+    finished = await run_with_gates(plan, use)
     check_after(plan, schedule)
     return run, finished
 
@@ -399,10 +401,10 @@ async def converse(plan: Plan) -> tuple[Any, bool]:
 @pytest.mark.parametrize("backend", BACKENDS)
 @given(plan=plans())
 @SUITE
-def test_what_a_run_has_said_is_legal_whenever_it_is_left(backend: str, plan: Plan) -> None:
-    run, finished = anyio.run(converse, plan, backend=backend)
+def test_the_contents_of_a_run_are_legal_whenever_it_is_left(backend: str, plan: Plan) -> None:
+    run, finished = anyio.run(run_plan_in_loop, plan, backend=backend)
     note(f"{plan.leaves[0]}: {run.ended}, {len(run.contents)} contents")
-    answered = answered_calls(run.contents)
+    answered = calls_with_status(run.contents)
     check_thread(plan.provider, run.contents)
     assert run.history == QUESTION + run.contents
     assert [name for name, _ in answered] in ([], [name for name, *_ in plan.wanted])
@@ -419,7 +421,7 @@ KINDS = ["look", "remove", "wipe"]
 
 
 class PausedRuns(RuleBasedStateMachine):
-    """A run that is stored as JSON each time it waits for somebody, and resumed with some of the answers.
+    """A run that is stored as JSON at each pause, and resumed with some of the approvals.
 
     Its model makes calls in two rounds, and then answers.
     """
@@ -442,16 +444,16 @@ class PausedRuns(RuleBasedStateMachine):
         native=st.booleans(),
     )
     @precondition(lambda self: self.stored is None)
-    def begin(self, rounds: list[list[str]], shape: Any, provider: str, limit: int, native: bool) -> None:
+    def start(self, rounds: list[list[str]], shape: Any, provider: str, limit: int, native: bool) -> None:
         self.rounds, self.shape, self.provider, self.limit = rounds, shape, provider, limit
         self.ran.clear()
         self.answers.clear()
         given = {"thread": [{"role": "user", "content": "Go."}]} if native else {"history": QUESTION}
-        self.go(provider=provider, run_key="run", **given)
+        self.run(provider=provider, run_key="run", **given)
 
     @rule(data=st.data())
     @precondition(lambda self: self.stored is not None)
-    def answer_some(self, data: st.DataObject) -> None:
+    def approve_some(self, data: st.DataObject) -> None:
         state = RunState.model_validate_json(self.stored or "")
         answered = data.draw(st.lists(st.sampled_from(state.pending), unique=True))
         given: dict[str, Any] = {}
@@ -459,7 +461,7 @@ class PausedRuns(RuleBasedStateMachine):
             given[each] = data.draw(st.sampled_from([True, False, Approval(True), Approval(False, reason="no")]))
             self.answers[each] = given[each] if isinstance(given[each], bool) else given[each].allow
         before = self.ran.copy()
-        self.go(resume=state, approvals=given)
+        self.run(resume=state, approvals=given)
         now = {each for each, count in (self.ran - before).items() if count}
         refused = {each for each, allowed in self.answers.items() if not allowed}
         assert not now & refused
@@ -467,7 +469,7 @@ class PausedRuns(RuleBasedStateMachine):
     @rule(steps=st.integers(0, 12))
     @precondition(lambda self: self.stored is not None)
     def leave_a_resumed_run(self, steps: int) -> None:
-        """Another attempt, with all answers, that is cancelled: what it has said is legal."""
+        """Cancel another attempt with all approvals; its contents are legal."""
         state = RunState.model_validate_json(self.stored or "")
         approvals = dict.fromkeys(state.pending, True)
 
@@ -476,15 +478,15 @@ class PausedRuns(RuleBasedStateMachine):
             run = run_loop(self.model, resume=state, approvals=approvals, tools=self.tools(Counter()), shape=self.shape)
             with anyio.CancelScope() as scope:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(run._alone)
+                    tasks.start_soon(run._run_unwatched)
                     for _ in range(steps):
                         await anyio.lowlevel.checkpoint()
                     scope.cancel()
-            await nothing_left(before)
+            await wait_until_nothing_is_left(before)
             return run
 
         run = anyio.run(main, backend=self.backend)
-        answered_calls(run.contents)
+        calls_with_status(run.contents)
         check_thread(self.provider, run.contents)
 
     @invariant()
@@ -492,15 +494,15 @@ class PausedRuns(RuleBasedStateMachine):
         assert max(self.ran.values(), default=1) == 1
 
     @invariant()
-    def what_is_said_is_legal(self) -> None:
-        answered = answered_calls(self.contents)
+    def contents_are_legal(self) -> None:
+        answered = calls_with_status(self.contents)
         check_thread(self.provider, self.contents) if self.contents else None
         if self.ended == "answered":
             assert [name for name, _ in answered] == [name for names in self.rounds for name in names]
             assert sum(status == "denied" for _, status in answered) == sum(not each for each in self.answers.values())
             assert sum(self.ran.values()) == sum(status == "completed" for _, status in answered)
 
-    # ------------------------------------------------------------ how it goes on
+    # ------------------------------------------------------------ helpers
 
     def model(self, context: Any) -> Any:
         names = self.rounds[context.round] if context.round < 2 else []
@@ -518,11 +520,11 @@ class PausedRuns(RuleBasedStateMachine):
 
         return [made("look"), made("remove", approval="ask"), made("wipe", approval="ask", exclusive=True)]
 
-    def go(self, **how: Any) -> None:
+    def run(self, **how: Any) -> None:
         async def main() -> Any:
             before = tool_threads()
             run = await run_loop(self.model, tools=self.tools(self.ran), shape=self.shape, limit=self.limit, **how)
-            await nothing_left(before)
+            await wait_until_nothing_is_left(before)
             return run
 
         run = anyio.run(main, backend=self.backend)

@@ -45,7 +45,7 @@ KINDS = ["async", pytest.param("threads", marks=pytest.mark.slow)]
 
 
 def calls(names: Iterable[str]) -> list[ToolCall]:
-    """Calls of these tools, each with its place among them as argument."""
+    """Return calls of these tools, each with its position as argument."""
     return [
         ToolCall(
             id=f"hist_tool_{number:024d}",
@@ -85,7 +85,7 @@ class Floor:
             self.ended.append(number)
 
     def tool(self, name: str, kind: str, **options: Any) -> Tool:
-        """A tool that takes its time, another one for each of four calls, and gives its number back."""
+        """Return its number, after a delay that differs for each of four calls."""
 
         async def in_the_loop(number: int) -> int:
             self.begin(name, number)
@@ -102,7 +102,7 @@ class Floor:
         return Tool(in_the_loop if kind == "async" else in_a_thread, name=name, **options)
 
 
-# ---------------------------------------------------------------- many calls: what may run beside what
+# ---------------------------------------------------------------- many calls: concurrency
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -127,7 +127,7 @@ async def test_800_synchronous_tools_that_block_have_5_threads_and_leave_none() 
         floor.begin("block", number)
         gate.wait(10)  # five at once, or this breaks
         counted.append(len(tool_threads() - before))
-        gate.wait(10)  # nobody leaves before all have looked
+        gate.wait(10)  # no call ends before all have counted
         floor.end("block", number)
         return number
 
@@ -136,16 +136,16 @@ async def test_800_synchronous_tools_that_block_have_5_threads_and_leave_none() 
     )
     assert [result.value for result in update.results] == list(range(MANY))
     assert floor.most[""] == LIMIT
-    # Beside those five, at most the five before them that have said that they are done and are about to end.
+    # Besides these five, at most the five before them that have reported their end and are about to return.
     assert min(counted) == LIMIT
     assert max(counted) <= 2 * LIMIT
     with anyio.fail_after(5):
-        while tool_threads() - before:  # noqa: ASYNC110 - a thread tells nobody that it has ended
+        while tool_threads() - before:  # noqa: ASYNC110 - the end of a thread sets no event
             await anyio.sleep(0.001)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_an_exclusive_tool_among_800_runs_alone_and_in_its_place(kind: str) -> None:
+async def test_an_exclusive_tool_among_800_runs_alone_and_in_order(kind: str) -> None:
     floor = Floor()
     names = ["alone" if number % 100 == 50 else "work" for number in range(MANY)]
     tools = [floor.tool("work", kind), floor.tool("alone", kind, exclusive=True)]
@@ -154,11 +154,11 @@ async def test_an_exclusive_tool_among_800_runs_alone_and_in_its_place(kind: str
     assert floor.most[""] <= LIMIT
     for number in range(50, MANY, 100):
         assert floor.beside[number] == 0
-        assert floor.began.index(number) == floor.ended.index(number) == number  # all before it, none behind it
+        assert floor.began.index(number) == floor.ended.index(number) == number  # all before it, none after it
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_tools_own_limit_holds_among_800(kind: str) -> None:
+async def test_a_tools_own_limit_applies_among_800_calls(kind: str) -> None:
     floor = Floor()
     names = ["narrow" if number % 2 else "work" for number in range(MANY)]
     tools = [floor.tool("work", kind), floor.tool("narrow", kind, limit=2)]
@@ -169,7 +169,7 @@ async def test_a_tools_own_limit_holds_among_800(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_800_approvals_by_callback_are_asked_at_once_and_run_5_at_a_time(kind: str) -> None:
+async def test_800_approvals_are_requested_at_once_and_the_calls_run_5_at_a_time(kind: str) -> None:
     floor = Floor()
     asking = most_asking = 0
 
@@ -197,12 +197,12 @@ async def test_800_approvals_by_callback_are_asked_at_once_and_run_5_at_a_time(k
     assert len(floor.began) == len(set(floor.began)) == MANY - 80
 
 
-async def test_executions_that_share_a_schedule_keep_its_limit_together() -> None:
+async def test_executions_that_share_a_schedule_obey_its_limit_together() -> None:
     floor, schedule = Floor(), Schedule(LIMIT)
-    made: list[Any] = []
+    created: list[Any] = []
 
     async def execute() -> None:
-        made.append(
+        created.append(
             await execute_tool_calls_batched(
                 calls(["work"] * 100), tools=[floor.tool("work", "async")], provider="openai_chat", limit=schedule
             )
@@ -211,7 +211,7 @@ async def test_executions_that_share_a_schedule_keep_its_limit_together() -> Non
     async with anyio.create_task_group() as tasks:
         for _ in range(8):
             tasks.start_soon(execute)
-    assert [[result.value for result in update.results] for update in made] == [list(range(100))] * 8
+    assert [[result.value for result in update.results] for update in created] == [list(range(100))] * 8
     assert floor.most[""] == LIMIT
     assert schedule.running == 0
 
@@ -286,11 +286,11 @@ CROWDS: dict[str, Callable[[int], list[str]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("crowd", CROWDS)
-async def test_the_work_for_many_calls_is_in_proportion_to_their_number(crowd: str, anyio_backend_name: str) -> None:
+async def test_the_work_for_many_calls_is_linear(crowd: str, anyio_backend_name: str) -> None:
     await check_in_proportion(execute_tool_calls_batched, CROWDS[crowd])
 
 
-async def test_the_work_one_by_one_is_in_proportion_too() -> None:
+async def test_the_work_for_sequential_calls_is_linear() -> None:
     await check_in_proportion(execute_tool_calls_sequentially, CROWDS["alike"])
 
 
@@ -313,7 +313,7 @@ async def check_in_proportion(execute: Callable[..., Execution], crowd: Callable
     assert cost[200].total() < 4.4 * cost[50].total(), (cost[200] - cost[50]).most_common(3)
 
 
-async def test_800_calls_that_are_canceled_while_they_wait_are_told_in_one_go() -> None:
+async def test_800_waiting_calls_are_canceled_at_once() -> None:
     async def hang(number: int) -> None:
         await anyio.sleep_forever()
 
@@ -328,9 +328,9 @@ async def test_800_calls_that_are_canceled_while_they_wait_are_told_in_one_go() 
 
 
 @pytest.mark.slow
-async def test_memory_is_in_proportion_and_given_back() -> None:
+async def test_memory_is_proportional_and_released() -> None:
     async def use(count: int) -> tuple[int, int]:
-        """The peak of an execution and what is left behind it, in bytes."""
+        """Return the peak memory of an execution and the memory after it, in bytes."""
         floor = Floor()
         gc.collect()
         tracemalloc.start()
@@ -356,8 +356,8 @@ async def test_memory_is_in_proportion_and_given_back() -> None:
 
 
 @pytest.mark.slow
-async def test_a_schedule_that_is_shared_for_ever_keeps_nothing_of_executions_that_are_over() -> None:
-    """A server has one for all its conversations, whose tools hold what belongs to their users."""
+async def test_a_shared_schedule_keeps_nothing_of_ended_executions() -> None:
+    """A server shares one schedule among all conversations; their tools must not keep users' data alive."""
     schedule = Schedule(LIMIT)
 
     async def execute(secret: bytes) -> None:
@@ -419,24 +419,24 @@ def endless(mode: str, rounds: int = ROUNDS) -> Any:
     return run_loop(Endless(rounds), provider="openai_chat", tools=[counting], max_rounds=2 * rounds, **MODES[mode])
 
 
-def reachable(*roots: Any) -> set[int]:
-    """The ids of all that a conversation holds."""
-    found: set[int] = set()
+def reachable_ids(*roots: Any) -> set[int]:
+    """Return the ids of all objects that a conversation contains."""
+    ids: set[int] = set()
     waiting = list(roots)
     while waiting:
         each = waiting.pop()
-        if id(each) in found or isinstance(each, (type, types.ModuleType, types.FunctionType)):
+        if id(each) in ids or isinstance(each, (type, types.ModuleType, types.FunctionType)):
             continue
-        found.add(id(each))
+        ids.add(id(each))
         waiting += gc.get_referents(each)
-    return found
+    return ids
 
 
-def beyond(run: Any) -> Counter[str]:
-    """How many objects there are, by type, that are not the conversation's."""
+def count_other_objects(run: Any) -> Counter[str]:
+    """Return the number of objects outside the conversation, by type."""
     gc.collect()
-    context = run._conversation.context
-    held = reachable(run._conversation.contents, context.contents, context.native, run._conversation.reports)
+    context = run._state.context
+    held = reachable_ids(run._state.contents, context.contents, context.messages, run._state.usage_reports)
     return Counter(type(each).__name__ for each in gc.get_objects() if id(each) not in held)
 
 
@@ -448,7 +448,7 @@ async def test_a_run_of_1000_rounds_keeps_nothing_but_its_conversation(mode: str
         async for event in run:
             if isinstance(event, RoundStarted) and event.round in (200, ROUNDS - 1):
                 await anyio.lowlevel.checkpoint()  # asyncio lets go of a task that has ended one pass later
-                seen[event.round] = beyond(run)
+                seen[event.round] = count_other_objects(run)
                 alive = Counter(type(each) for each in gc.get_objects())
                 assert alive[Turn] + alive[Execution] + alive[Round] == 0
     assert (run.ended, run.rounds) == ("answered", ROUNDS + 1)
@@ -461,9 +461,9 @@ async def test_a_run_of_1000_rounds_keeps_nothing_but_its_conversation(mode: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-async def test_the_thousandth_round_costs_what_the_hundredth_did(mode: str) -> None:
+async def test_the_thousandth_round_costs_as_much_as_the_hundredth(mode: str) -> None:
     """Function calls of a round; pieces of a list that are copied are not among them."""
-    made: list[int] = []
+    created: list[int] = []
     calls_made = 0
 
     def profile(frame: types.FrameType, event: str, _: Any) -> None:
@@ -476,12 +476,12 @@ async def test_the_thousandth_round_costs_what_the_hundredth_did(mode: str) -> N
         try:
             async for event in run:
                 if isinstance(event, RoundStarted):
-                    made.append(calls_made)
+                    created.append(calls_made)
                     calls_made = 0
         finally:
             sys.setprofile(None)
     assert run.ended == "answered"
-    early, late = sorted(made[100:110]), sorted(made[ROUNDS - 10 : ROUNDS])
+    early, late = sorted(created[100:110]), sorted(created[ROUNDS - 10 : ROUNDS])
     assert late[5] <= 1.02 * early[5]
 
 
@@ -497,7 +497,7 @@ async def test_a_run_of_many_rounds_with_threads_leaves_none() -> None:
     assert most <= 4  # two calls a round, and those of the round before that are about to end
 
 
-async def test_a_slow_reader_of_many_reports_holds_a_bounded_number_of_them() -> None:
+async def test_the_number_of_unread_progress_events_is_bounded() -> None:
     async def work(number: int) -> AsyncIterator[int]:
         for step in range(1000):
             yield step
@@ -514,11 +514,11 @@ async def test_a_slow_reader_of_many_reports_holds_a_bounded_number_of_them() ->
     assert [result.value for result in execution.update.results] == [999] * 50
 
 
-# ---------------------------------------------------------------- what waits for somebody's answer
+# ---------------------------------------------------------------- approval
 
 
 def pausing(limit: int | Schedule, done: list[int]) -> Any:
-    """A run whose model makes one call that somebody must be asked about, and five of a tool that may run."""
+    """Return a run with one call that needs approval, and five of a tool that may run."""
 
     async def look(number: int) -> int:
         done.append(number)
@@ -527,9 +527,9 @@ def pausing(limit: int | Schedule, done: list[int]) -> Any:
     @tool(approval="ask")
     async def remove(number: int) -> None: ...
 
-    made = answer("", ("remove", {"number": 0}), *[("look", {"number": number}) for number in range(1, 6)])
+    created = answer("", ("remove", {"number": 0}), *[("look", {"number": number}) for number in range(1, 6)])
     return run_loop(
-        lambda context: made,
+        lambda context: created,
         provider="openai_chat",
         tools=[look, remove],
         limit=limit,
@@ -545,7 +545,7 @@ async def test_a_run_is_paused_only_when_all_that_may_run_has_run() -> None:
         assert done == [1, 2, 3, 4, 5]
 
 
-async def test_a_run_that_waits_for_the_places_of_others_is_not_paused_before_it_had_them() -> None:
+async def test_a_run_that_waits_for_other_executions_is_not_paused_before_they_end() -> None:
     schedule, go_on, done = Schedule(1), anyio.Event(), list[int]()
     ended: list[Any] = []
 
@@ -571,7 +571,7 @@ async def test_a_run_that_waits_for_the_places_of_others_is_not_paused_before_it
     assert done == [1, 2, 3, 4, 5]
 
 
-async def test_a_run_behind_its_own_barrier_is_paused_whatever_others_do() -> None:
+async def test_a_run_blocked_by_its_own_exclusive_call_is_paused_whatever_others_do() -> None:
     schedule, go_on = Schedule(2), anyio.Event()
 
     async def hold(number: int) -> None:

@@ -36,7 +36,7 @@ async def get_weather(city: str) -> str:
 
 
 class Model:
-    """Gives its answers one after the other, the last one for ever, and keeps what it was asked."""
+    """A model that returns its responses one after the other, the last one repeatedly, and records the requests."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = answers
@@ -52,13 +52,13 @@ class Model:
 
 
 def loop(model: Any, **more: Any) -> Any:
-    given = {"provider": "openai_chat", "tools": [get_weather], "run_key": "k"} | more
-    if "thread" not in given:
-        given.setdefault("history", HISTORY)
-    return run_loop(model, **given)
+    options = {"provider": "openai_chat", "tools": [get_weather], "run_key": "k"} | more
+    if "thread" not in options:
+        options.setdefault("history", HISTORY)
+    return run_loop(model, **options)
 
 
-async def watched(run: Any) -> list[Event]:
+async def collect_events(run: Any) -> list[Event]:
     async with run:
         return [event async for event in run]
 
@@ -66,10 +66,10 @@ async def watched(run: Any) -> list[Event]:
 # ---------------------------------------------------------------- the order of things
 
 
-async def test_it_asks_runs_tools_and_asks_again_until_answered() -> None:
+async def test_it_requests_and_runs_tools_until_the_model_calls_none() -> None:
     model = Model(answer("Let me look.", CALL), answer("It rains."))
     run = loop(model)
-    events = await watched(run)
+    events = await collect_events(run)
     assert run.ended == "answered"
     assert run.text == "It rains."
     assert run.rounds == 2
@@ -87,7 +87,7 @@ async def test_it_can_be_awaited() -> None:
     assert (run.ended, run.text) == ("answered", "It rains.")
 
 
-async def test_each_request_holds_the_whole_conversation() -> None:
+async def test_each_request_contains_the_complete_conversation() -> None:
     model = Model(answer("Let me look.", CALL), answer("It rains."))
     await loop(model)
     first, second = [context.request for context in model.asked]
@@ -98,20 +98,20 @@ async def test_each_request_holds_the_whole_conversation() -> None:
     assert first["stream"] is True
 
 
-async def test_what_the_run_added_is_contents_and_the_whole_is_history() -> None:
+async def test_contents_is_what_the_run_added_and_history_is_everything() -> None:
     run = await loop(Model(answer("Let me look.", CALL), answer("It rains.")))
     assert [content.speaker for content in run.contents] == ["ai", "tool", "ai"]
     assert run.history == HISTORY + run.contents
     assert [message["role"] for message in run.thread] == ["system", "user", "assistant", "tool", "assistant"]
 
 
-async def test_the_history_that_was_given_is_not_changed() -> None:
-    given = list(HISTORY)
-    await loop(Model(answer("", CALL), answer("It rains.")), history=given)
-    assert given == HISTORY
+async def test_the_history_argument_is_not_changed() -> None:
+    options = list(HISTORY)
+    await loop(Model(answer("", CALL), answer("It rains.")), history=options)
+    assert options == HISTORY
 
 
-async def test_thread_mode_appends_to_a_copy_and_the_request_holds_it() -> None:
+async def test_with_a_thread_the_run_appends_to_a_copy_which_the_request_contains() -> None:
     thread = [{"role": "developer", "content": "x", "own": 1}, {"role": "user", "content": "Weather?"}]
     model = Model(answer("Let me look.", CALL), answer("It rains."))
     run = await loop(model, thread=thread)
@@ -123,7 +123,7 @@ async def test_thread_mode_appends_to_a_copy_and_the_request_holds_it() -> None:
 
 
 @pytest.mark.parametrize(("provider", "field"), [("anthropic", "messages"), ("gemini", "contents")])
-async def test_thread_mode_finds_the_field_of_each_provider(provider: str, field: str) -> None:
+async def test_with_a_thread_the_request_has_the_field_of_each_provider(provider: str, field: str) -> None:
     thread = [{"role": "user", "anything": "of the caller's"}]
     asked: list[RoundContext] = []
 
@@ -149,7 +149,7 @@ async def test_calls_are_named_by_run_key_and_round() -> None:
     assert (await ids(None))[0] != (await ids(None))[0]
 
 
-async def test_usage_is_added_up_over_rounds() -> None:
+async def test_usage_is_summed_over_rounds() -> None:
     run = await loop(Model(answer("", CALL, usage=(10, 5)), answer("Rain.", usage=(20, 7))))
     usage = run.usage
     assert isinstance(usage, Usage)
@@ -163,7 +163,7 @@ async def test_sequential_shape_is_one_call_one_result() -> None:
     assert [message["role"] for message in run.thread[2:]] == ["assistant", "tool", "assistant", "tool", "assistant"]
 
 
-async def test_events_come_before_the_stream_has_ended() -> None:
+async def test_events_arrive_before_the_stream_has_ended() -> None:
     gate = anyio.Event()
 
     async def stream() -> AsyncIterator[Any]:
@@ -181,7 +181,7 @@ async def test_events_come_before_the_stream_has_ended() -> None:
                     gate.set()
 
 
-async def test_nothing_happens_before_it_is_used_and_only_once() -> None:
+async def test_nothing_runs_before_it_is_used_and_only_once() -> None:
     model = Model(answer("Hi."))
     run = loop(model)
     assert (model.asked, run.ended, run.contents, run.rounds, run.turn) == ([], None, [], 0, None)
@@ -238,7 +238,7 @@ def streams() -> dict[str, Callable[[Any], Any]]:
 
 
 @pytest.mark.parametrize("kind", streams())
-async def test_a_stream_may_be(kind: str) -> None:
+async def test_create_new_stream_may_return(kind: str) -> None:
     run = await loop(streams()[kind])
     assert (run.ended, run.text) == ("answered", "Hi.")
 
@@ -264,14 +264,14 @@ async def test_an_httpx_stream_is_closed_after_each_round() -> None:
     assert all(response.is_closed for response in responses)
 
 
-async def test_what_cannot_be_read_is_refused() -> None:
+async def test_a_stream_that_cannot_be_read_is_rejected() -> None:
     run = loop(lambda context: 3)
     with pytest.raises(UsageError, match="int"):
         await run
     assert run.ended == "error"
 
 
-async def test_what_is_entered_and_still_cannot_be_read_is_refused() -> None:
+async def test_a_context_manager_without_a_readable_stream_is_rejected() -> None:
     class Response:
         async def __aenter__(self) -> Response:
             return self
@@ -297,7 +297,7 @@ async def test_filtered_cancels_the_calls_and_stays_legal() -> None:
     assert run.contents[1].blocks[0].status == "canceled"
 
 
-async def test_length_without_a_whole_call() -> None:
+async def test_length_without_a_complete_call() -> None:
     run = await loop(Model(answer("It is a long")), max_rounds=3)
     assert run.ended == "answered"
     run = await loop(Model(answer("It is a long", finish="length")))
@@ -310,13 +310,13 @@ async def test_length_without_a_whole_call() -> None:
     assert run.contents[1].blocks[0].status == "error"
 
 
-async def test_length_with_a_whole_call_goes_on() -> None:
+async def test_length_with_a_complete_call_continues() -> None:
     run = await loop(Model(answer("", CALL, ("get_weather", '{"ci'), finish="length"), answer("Rain.")))
     assert run.ended == "answered"
     assert [block.status for block in run.contents[1].blocks] == ["completed", "error"]
 
 
-async def test_max_rounds_asks_the_last_time_without_tools() -> None:
+async def test_max_rounds_makes_the_last_request_without_tools() -> None:
     model = Model(answer("", CALL))
     run = await loop(model, max_rounds=3)
     assert run.ended == "max_rounds"
@@ -329,7 +329,7 @@ async def test_max_rounds_asks_the_last_time_without_tools() -> None:
     ]
 
 
-async def test_an_answer_in_the_last_round_is_an_answer() -> None:
+async def test_a_last_round_without_calls_ends_answered() -> None:
     run = await loop(Model(answer("", CALL), answer("Rain.")), max_rounds=2)
     assert (run.ended, run.text) == ("answered", "Rain.")
 
@@ -345,7 +345,7 @@ async def test_a_forced_choice_is_cleared_after_the_first_round() -> None:
     assert model.choices == ["auto", "auto"]
 
 
-async def test_the_same_failing_call_breaks_the_circuit() -> None:
+async def test_the_same_failing_call_trips_the_circuit_breaker() -> None:
     ran = 0
 
     async def fail(city: str) -> None:
@@ -354,7 +354,7 @@ async def test_the_same_failing_call_breaks_the_circuit() -> None:
         raise LookupError("no such city")
 
     run = loop(Model(answer("", ("fail", {"city": "X"}))), tools=[fail], max_rounds=20)
-    events = await watched(run)
+    events = await collect_events(run)
     assert run.ended == "breaker"
     assert ran == 3
     assert [event.code for event in events if isinstance(event, Warned)] == ["breaker"]
@@ -362,13 +362,13 @@ async def test_the_same_failing_call_breaks_the_circuit() -> None:
 
 
 @pytest.mark.parametrize("call", [("nope", {}), ("get_weather", "{city}"), ("get_weather", {"town": "Oslo"})])
-async def test_calls_that_cannot_run_break_the_circuit_as_well(call: Any) -> None:
+async def test_calls_that_cannot_run_trip_the_circuit_breaker_too(call: Any) -> None:
     run = await loop(Model(answer("", call)), max_rounds=20)
     assert run.ended == "breaker"
     assert run.rounds == 3
 
 
-async def test_failures_that_differ_or_are_made_good_do_not() -> None:
+async def test_different_failures_and_failures_followed_by_success_do_not_trip_it() -> None:
     async def sometimes(n: int) -> int:
         if n:
             raise ValueError("odd")
@@ -380,7 +380,7 @@ async def test_failures_that_differ_or_are_made_good_do_not() -> None:
     assert run.ended == "answered"
 
 
-async def test_the_same_failure_thrice_in_one_round_is_one() -> None:
+async def test_three_equal_failures_in_one_round_count_once() -> None:
     run = await loop(Model(answer("", *[("nope", {})] * 3), answer("Sorry.")))
     assert run.ended == "answered"
 
@@ -392,7 +392,7 @@ async def test_run_timeout_in_the_stream() -> None:
         await anyio.sleep_forever()
 
     run = loop(lambda context: stream(), run_timeout=0.05)
-    events = await watched(run)
+    events = await collect_events(run)
     assert run.ended == "timed_out"
     assert isinstance(events[-1], Failed)
     assert run.contents == []
@@ -445,7 +445,7 @@ async def test_an_error_is_raised_from_await_too() -> None:
     assert run.contents == []
 
 
-async def test_a_request_that_fails_is_an_error_of_the_stream() -> None:
+async def test_a_failing_request_is_an_error_of_the_turn() -> None:
     def ask(context: Any) -> Any:
         raise ConnectionRefusedError("nobody there")
 
@@ -456,7 +456,7 @@ async def test_a_request_that_fails_is_an_error_of_the_stream() -> None:
     assert caught.value.error.kind == "transport_error"
 
 
-async def test_a_refused_request_says_what_the_provider_said() -> None:
+async def test_a_rejected_request_reports_the_providers_message() -> None:
     body = {"error": {"message": "slow down", "type": "rate_limit"}}
 
     def respond(request: httpx.Request) -> httpx.Response:
@@ -494,14 +494,14 @@ def anthropic(reason: str, *blocks: dict[str, Any], message: str = "m") -> list[
     return [*chunks, {"type": "message_stop"}]
 
 
-def said(text: str) -> dict[str, Any]:
+def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
 async def test_a_paused_turn_is_sent_back_and_continued_without_a_round() -> None:
-    model = Model(anthropic("pause_turn", said("Searching, ")), anthropic("end_turn", said("found.")))
+    model = Model(anthropic("pause_turn", text_block("Searching, ")), anthropic("end_turn", text_block("found.")))
     run = loop(model, provider="anthropic")
-    events = await watched(run)
+    events = await collect_events(run)
     assert (run.ended, run.rounds, run.text) == ("answered", 1, "Searching, found.")
     assert [event.type for event in events].count("round_started") == 1
     assert model.asked[1].request["messages"][-1]["role"] == "assistant"
@@ -512,24 +512,24 @@ async def test_a_paused_turn_is_sent_back_and_continued_without_a_round() -> Non
 
 async def test_the_calls_of_a_paused_turn_have_results_too() -> None:
     use = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Oslo"}}
-    model = Model(anthropic("pause_turn", use), anthropic("end_turn", said("Done.")))
+    model = Model(anthropic("pause_turn", use), anthropic("end_turn", text_block("Done.")))
     run = loop(model, provider="anthropic")
-    events = await watched(run)
+    events = await collect_events(run)
     assert [content.speaker for content in run.contents] == ["ai", "tool", "ai"]
     assert run.contents[1].blocks[0].status == "canceled"
     assert [event.type for event in events].count("tool_canceled") == 1
 
 
-async def test_a_provider_that_pauses_for_ever_is_left() -> None:
-    model = Model(anthropic("pause_turn", said("Wait.")))
+async def test_a_provider_that_always_pauses_ends_the_run() -> None:
+    model = Model(anthropic("pause_turn", text_block("Wait.")))
     run = loop(model, provider="anthropic")
-    events = await watched(run)
+    events = await collect_events(run)
     assert len(model.asked) == 9
     assert run.ended == "max_rounds"
     assert [event.code for event in events if isinstance(event, Warned)] == ["paused_too_often"]
 
 
-# ---------------------------------------------------------------- misuse, and loops of one's own
+# ---------------------------------------------------------------- misuse, and custom loops
 
 
 @pytest.mark.parametrize(
@@ -545,17 +545,17 @@ async def test_a_provider_that_pauses_for_ever_is_left() -> None:
         ({"tools": [get_weather, tool(get_weather)]}, "two tools"),
     ],
 )
-async def test_misuse_is_refused_at_once(wrong: dict[str, Any], message: str) -> None:
+async def test_misuse_is_rejected_at_once(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         loop(Model(answer("Hi.")), **wrong)
 
 
-async def test_an_empty_history_and_an_empty_thread_are_given() -> None:
+async def test_an_empty_history_and_an_empty_thread_are_accepted() -> None:
     assert (await loop(Model(answer("Hi.")), history=[])).ended == "answered"
     assert (await loop(Model(answer("Hi.")), thread=[])).thread == [{"role": "assistant", "content": "Hi."}]
 
 
-async def test_a_loop_of_ones_own() -> None:
+async def test_a_custom_loop() -> None:
     from streamkit import providers, read
 
     model = Model(answer("", CALL), answer("Rain."))

@@ -65,15 +65,15 @@ async def clock() -> str:
     return "noon"
 
 
-def told(notifier: Notifier, given: Iterable[Event]) -> list[ToolNotification]:
+def notify(notifier: Notifier, given: Iterable[Event]) -> list[ToolNotification]:
     return [notification for event in given for notification in notifier.handle(event)]
 
 
-def in_short(notifications: Iterable[ToolNotification]) -> list[tuple[str, str, str | None, bool]]:
+def summarize(notifications: Iterable[ToolNotification]) -> list[tuple[str, str, str | None, bool]]:
     return [(each.name, each.state, each.description, each.done) for each in notifications]
 
 
-def prepared(*deltas: str, call: CallRef = WEATHER) -> list[Event]:
+def preparing_events(*deltas: str, call: CallRef = WEATHER) -> list[Event]:
     return [ToolCallStart(call), *(ToolCallDelta(call, delta) for delta in deltas)]
 
 
@@ -85,10 +85,10 @@ def result(status: Any, call: CallRef = WEATHER, **more: Any) -> ToolResult:
 # ---------------------------------------------------------------- being prepared
 
 
-def test_preparing_is_told_at_the_start_and_when_the_words_for_it_change() -> None:
+def test_preparing_is_notified_at_the_start_and_when_the_description_changes() -> None:
     deltas = ['{"days": 3, ', '"city"', ': "', "Os", "lo", '"', "}"]
-    notes = told(Notifier([get_weather]), prepared(*deltas))
-    assert in_short(notes) == [
+    notes = notify(Notifier([get_weather]), preparing_events(*deltas))
+    assert summarize(notes) == [
         ("get_weather", "preparing", None, False),  # there is no city yet, and describe raised
         ("get_weather", "preparing", "preparing: ", False),
         ("get_weather", "preparing", "preparing: Os", False),
@@ -103,82 +103,84 @@ def test_preparing_is_told_at_the_start_and_when_the_words_for_it_change() -> No
     assert {each.id for each in notes} == {"hist_tool_weather"}
 
 
-def test_a_tool_without_describe_is_told_of_once() -> None:
-    notes = told(Notifier([clock]), prepared("{", '"a":1', "}", call=CLOCK))
-    assert in_short(notes) == [("clock", "preparing", None, False)]
+def test_a_call_of_a_tool_without_describe_is_notified_once_per_state() -> None:
+    notes = notify(Notifier([clock]), preparing_events("{", '"a":1', "}", call=CLOCK))
+    assert summarize(notes) == [("clock", "preparing", None, False)]
 
 
-def test_a_tool_that_nobody_knows_is_told_of_too() -> None:
-    assert in_short(told(Notifier(), prepared("{}"))) == [("get_weather", "preparing", None, False)]
+def test_a_call_of_an_unknown_tool_is_notified_too() -> None:
+    assert summarize(notify(Notifier(), preparing_events("{}"))) == [("get_weather", "preparing", None, False)]
 
 
-def test_restated_arguments_are_described_anew() -> None:
+def test_restated_arguments_are_described_again() -> None:
     notifier = Notifier([get_weather])
-    told(notifier, prepared('{"city":"Os'))
-    notes = told(notifier, [ArgumentsRestated(WEATHER, '{"city":"Rome"}')])
+    notify(notifier, preparing_events('{"city":"Os'))
+    notes = notify(notifier, [ArgumentsRestated(WEATHER, '{"city":"Rome"}')])
     assert [(each.description, each.arguments) for each in notes] == [("preparing: Rome", {"city": "Rome"})]
-    assert [each.arguments for each in told(notifier, [ToolRunning(WEATHER)])] == [{"city": "Rome"}]
+    assert [each.arguments for each in notify(notifier, [ToolRunning(WEATHER)])] == [{"city": "Rome"}]
 
 
-def test_arguments_that_only_the_whole_text_shows_are_described_at_its_end() -> None:
+def test_arguments_known_only_from_the_complete_text_are_described_at_its_end() -> None:
     notifier = Notifier([get_weather])
-    assert in_short(told(notifier, prepared('"{\\"city\\":', '\\"Oslo\\"}"')))[1:] == []
-    assert in_short(told(notifier, [ToolCallEnd(WEATHER)])) == [("get_weather", "preparing", "preparing: Oslo", False)]
-    assert told(notifier, [ToolCallEnd(WEATHER)]) == []
+    assert summarize(notify(notifier, preparing_events('"{\\"city\\":', '\\"Oslo\\"}"')))[1:] == []
+    assert summarize(notify(notifier, [ToolCallEnd(WEATHER)])) == [
+        ("get_weather", "preparing", "preparing: Oslo", False)
+    ]
+    assert notify(notifier, [ToolCallEnd(WEATHER)]) == []
 
 
-def test_calls_beside_each_other_are_kept_apart() -> None:
+def test_notifications_of_concurrent_calls_are_kept_apart() -> None:
     other = CallRef("hist_tool_other", "get_weather", 1)
     notifier = Notifier([get_weather])
-    told(notifier, [*prepared('{"city":"Os'), *prepared('{"city":"Ro', call=other)])
-    notes = told(notifier, [ToolCallDelta(WEATHER, 'lo"}'), ToolCallDelta(other, 'me"}')])
+    notify(notifier, [*preparing_events('{"city":"Os'), *preparing_events('{"city":"Ro', call=other)])
+    notes = notify(notifier, [ToolCallDelta(WEATHER, 'lo"}'), ToolCallDelta(other, 'me"}')])
     assert [(each.id, each.description) for each in notes] == [
         (WEATHER.id, "preparing: Oslo"),
         (other.id, "preparing: Rome"),
     ]
 
 
-def test_other_choices_are_never_run_and_not_told_of() -> None:
+def test_calls_of_other_choices_are_neither_run_nor_notified() -> None:
     given = [ToolCallStart(WEATHER, 1), ToolCallDelta(WEATHER, "{}", 1), ToolCallEnd(WEATHER, 1)]
     notifier = Notifier([get_weather])
-    assert told(notifier, [*given, Finished("error", choice=1)]) == []
-    told(notifier, prepared())
-    assert told(notifier, [Finished("error", choice=1)]) == []
+    assert notify(notifier, [*given, Finished("error", choice=1)]) == []
+    notify(notifier, preparing_events())
+    assert notify(notifier, [Finished("error", choice=1)]) == []
 
 
-def test_what_concerns_no_call_tells_nothing() -> None:
-    assert told(Notifier([get_weather]), [Text("{"), Unknown({}), RoundStarted(0), Finished("stop")]) == []
+def test_events_without_a_call_give_no_notification() -> None:
+    assert notify(Notifier([get_weather]), [Text("{"), Unknown({}), RoundStarted(0), Finished("stop")]) == []
 
 
-def test_pieces_of_a_call_whose_start_was_not_seen_tell_nothing() -> None:
+def test_deltas_of_a_call_without_a_start_give_no_notification() -> None:
     given = [ToolCallDelta(WEATHER, "{}"), ArgumentsRestated(WEATHER, "{}"), ToolCallEnd(WEATHER)]
     notifier = Notifier([get_weather])
-    assert told(notifier, given) == []
+    assert notify(notifier, given) == []
     assert notifier.close() == []
 
 
 # ---------------------------------------------------------------- running
 
 
-def test_running_shows_the_whole_arguments_also_without_describe() -> None:
+def test_running_has_the_complete_arguments_even_without_describe() -> None:
     notifier = Notifier([clock])
-    told(notifier, prepared('{"zone":', '"UTC"}', call=CLOCK))
-    (note,) = told(notifier, [ToolRunning(CLOCK)])
+    notify(notifier, preparing_events('{"zone":', '"UTC"}', call=CLOCK))
+    (note,) = notify(notifier, [ToolRunning(CLOCK)])
     assert (note.state, note.arguments, note.done) == ("running", {"zone": "UTC"}, False)
 
 
-def test_progress_is_told_with_the_words_for_running() -> None:
+def test_progress_is_notified_with_the_running_description() -> None:
     notifier = Notifier([get_weather])
-    told(notifier, [*prepared('{"city":"Oslo"}'), ToolRunning(WEATHER)])
-    (note,) = told(notifier, [ToolProgress(WEATHER, {"percent": 40})])
+    notify(notifier, [*preparing_events('{"city":"Oslo"}'), ToolRunning(WEATHER)])
+    (note,) = notify(notifier, [ToolProgress(WEATHER, {"percent": 40})])
     assert (note.state, note.description, note.progress) == ("running", "running: Oslo", {"percent": 40})
     assert note.arguments == {"city": "Oslo"}
 
 
-def test_who_comes_later_is_told_what_is_known() -> None:
+def test_a_late_notifier_reports_the_known_state() -> None:
     notifier = Notifier([get_weather])
-    assert in_short(told(notifier, [ToolProgress(WEATHER, 1)])) == [("get_weather", "running", None, False)]
-    assert in_short(notifier.close()) == [("get_weather", "canceled", None, True)]
+    assert summarize(notify(notifier, [ToolProgress(WEATHER, 1)])) == [("get_weather", "running", None, False)]
+    assert summarize(notifier.close()) == [("get_weather", "canceled", None, True)]
 
 
 @pytest.mark.parametrize(
@@ -191,27 +193,27 @@ def test_who_comes_later_is_told_what_is_known() -> None:
         (ToolCanceled, "canceled", "canceled"),
     ],
 )
-def test_each_ending_is_told_with_its_result(event: Any, status: Any, state: str) -> None:
+def test_each_result_event_is_notified_with_its_result(event: Any, status: Any, state: str) -> None:
     notifier = Notifier([get_weather])
-    told(notifier, [*prepared('{"city":"Oslo"}'), ToolRunning(WEATHER)])
+    notify(notifier, [*preparing_events('{"city":"Oslo"}'), ToolRunning(WEATHER)])
     ended = result(status)
-    (note,) = told(notifier, [event(WEATHER, ended)])
+    (note,) = notify(notifier, [event(WEATHER, ended)])
     assert (note.state, note.description, note.done) == (state, f"{state}: Rome", True)
     assert note.result is ended
     assert note.arguments == {"city": "Rome"}  # those of the result's call
     assert notifier.close() == []
 
 
-def test_an_ending_without_a_beginning_is_told() -> None:
-    (note,) = told(Notifier([get_weather]), [ToolError(WEATHER, result("error", error="Not run."))])
+def test_a_result_event_without_a_start_is_notified() -> None:
+    (note,) = notify(Notifier([get_weather]), [ToolError(WEATHER, result("error", error="Not run."))])
     assert (note.state, note.description, note.done) == ("error", "error: Rome", True)
 
 
-def test_a_text_for_arguments_is_no_object_and_stays_in_the_result() -> None:
+def test_the_text_of_a_custom_call_is_only_in_the_result() -> None:
     call = ToolCall(id=WEATHER.id, name="get_weather", index=0, kind="custom", arguments="plain", state="complete")
     notifier = Notifier([get_weather])
-    notes = told(
-        notifier, [*prepared("plain"), ToolRunning(WEATHER), ToolCompleted(WEATHER, ToolResult(call, "error"))]
+    notes = notify(
+        notifier, [*preparing_events("plain"), ToolRunning(WEATHER), ToolCompleted(WEATHER, ToolResult(call, "error"))]
     )
     assert [each.arguments for each in notes] == [{}, {}, {}]
     assert notes[-1].result is not None
@@ -222,9 +224,11 @@ def test_a_text_for_arguments_is_no_object_and_stays_in_the_result() -> None:
 
 
 @pytest.mark.parametrize("said", [7, b"x", ["x"], object()])
-def test_what_is_no_text_describes_nothing(said: Any) -> None:
+def test_a_description_that_is_not_text_is_ignored(said: Any) -> None:
     odd = tool(clock.function, describe=lambda state, arguments: said)
-    assert in_short(told(Notifier([odd]), prepared("{}", call=CLOCK))) == [("clock", "preparing", None, False)]
+    assert summarize(notify(Notifier([odd]), preparing_events("{}", call=CLOCK))) == [
+        ("clock", "preparing", None, False)
+    ]
 
 
 def test_a_describe_that_raises_never_breaks_the_stream() -> None:
@@ -232,11 +236,11 @@ def test_a_describe_that_raises_never_breaks_the_stream() -> None:
         raise RecursionError(state)
 
     odd = tool(clock.function, describe=describe)
-    given = [*prepared("{}", call=CLOCK), ToolRunning(CLOCK), ToolCompleted(CLOCK, result("completed", CLOCK))]
-    assert [each.description for each in told(Notifier([odd]), given)] == [None, None, None]
+    given = [*preparing_events("{}", call=CLOCK), ToolRunning(CLOCK), ToolCompleted(CLOCK, result("completed", CLOCK))]
+    assert [each.description for each in notify(Notifier([odd]), given)] == [None, None, None]
 
 
-def test_a_describe_that_changes_what_it_is_given_changes_neither_the_call_nor_what_was_told() -> None:
+def test_a_describe_that_changes_its_arguments_changes_neither_the_call_nor_notifications() -> None:
     def describe(state: ToolState, arguments: dict[str, Any]) -> str:
         for value in [*arguments.values()]:
             if isinstance(value, list):
@@ -248,21 +252,21 @@ def test_a_describe_that_changes_what_it_is_given_changes_neither_the_call_nor_w
     odd = tool(clock.function, describe=describe)
     notifier = Notifier([odd])
     for delta in '{"a":[1,[2,"x"],3],"b":1.5}':
-        seen += told(notifier, prepared(delta, call=CLOCK)[bool(seen) :])
+        seen += notify(notifier, preparing_events(delta, call=CLOCK)[bool(seen) :])
     ended = result("completed", CLOCK)
-    seen += told(notifier, [ToolRunning(CLOCK), ToolCompleted(CLOCK, ended)])
+    seen += notify(notifier, [ToolRunning(CLOCK), ToolCompleted(CLOCK, ended)])
     assert ended.call.arguments == {"city": "Rome"}
-    assert in_short(seen)[-1] == ("clock", "completed", f"completed{len(seen) - 2}", True)
+    assert summarize(seen)[-1] == ("clock", "completed", f"completed{len(seen) - 2}", True)
 
 
-def test_what_was_told_stays_as_it_was() -> None:
+def test_earlier_notifications_do_not_change() -> None:
     notifier = Notifier([get_weather])
-    notes = told(notifier, prepared('{"city":"O', "s", 'lo","with":["a', '","b"]}'))
-    told(notifier, [ToolRunning(WEATHER)])
+    notes = notify(notifier, preparing_events('{"city":"O', "s", 'lo","with":["a', '","b"]}'))
+    notify(notifier, [ToolRunning(WEATHER)])
     assert [each.arguments for each in notes] == [{}, {"city": "O"}, {"city": "Os"}, {"city": "Oslo", "with": ["a"]}]
 
 
-def test_a_describe_that_must_be_awaited_is_refused() -> None:
+def test_an_async_describe_is_rejected() -> None:
     async def describe(state: ToolState, arguments: dict[str, Any]) -> str:
         return state
 
@@ -272,12 +276,12 @@ def test_a_describe_that_must_be_awaited_is_refused() -> None:
             tool(clock.function, describe=wrong)
 
 
-def test_two_tools_of_one_name_are_refused() -> None:
+def test_two_tools_of_one_name_are_rejected() -> None:
     with pytest.raises(UsageError, match="two tools"):
         Notifier([clock, clock])
 
 
-def test_arguments_that_nest_beyond_reason_are_not_shown() -> None:
+def test_arguments_that_are_nested_too_deeply_are_left_out() -> None:
     shown = set()
     for depth in (
         100,
@@ -286,7 +290,7 @@ def test_arguments_that_nest_beyond_reason_are_not_shown() -> None:
     ):  # Python's limit is 1,000, of which the caller's own calls take some
         text = '{"a":' * depth + "1" + "}" * depth
         notifier = Notifier([get_weather])
-        notes = told(notifier, [*prepared(text), ToolCallEnd(WEATHER), ToolRunning(WEATHER)])
+        notes = notify(notifier, [*preparing_events(text), ToolCallEnd(WEATHER), ToolRunning(WEATHER)])
         assert notes[-1].state == "running"
         shown.add("a" in notes[-1].arguments)
         assert notifier.close()[0].state == "canceled"
@@ -297,11 +301,11 @@ def test_arguments_that_nest_beyond_reason_are_not_shown() -> None:
 
 
 @pytest.mark.parametrize("end", [ERROR, Finished("error", "oops"), RoundFinished(0), RoundStarted(1)])
-def test_what_is_still_prepared_is_canceled(end: Event) -> None:
+def test_calls_that_are_still_prepared_are_canceled(end: Event) -> None:
     notifier = Notifier([get_weather, clock])
-    told(notifier, [*prepared('{"city":"Os'), *prepared("{", call=CLOCK)])
-    notes = told(notifier, [end])
-    assert in_short(notes) == [
+    notify(notifier, [*preparing_events('{"city":"Os'), *preparing_events("{", call=CLOCK)])
+    notes = notify(notifier, [end])
+    assert summarize(notes) == [
         ("get_weather", "canceled", "canceled: Os", True),
         ("clock", "canceled", None, True),
     ]
@@ -311,31 +315,34 @@ def test_what_is_still_prepared_is_canceled(end: Event) -> None:
 
 
 @pytest.mark.parametrize("reason", ["stop", "tool_calls", "length", "content_filter", "refusal", "pause", "other"])
-def test_after_any_other_finish_a_call_waits_for_its_ending(reason: Any) -> None:
+def test_after_any_other_finish_a_call_waits_for_its_result_event(reason: Any) -> None:
     notifier = Notifier()
-    told(notifier, prepared("{}"))
-    assert told(notifier, [Finished(reason)]) == []
+    notify(notifier, preparing_events("{}"))
+    assert notify(notifier, [Finished(reason)]) == []
     assert len(notifier.close()) == 1
 
 
-def test_a_call_that_began_early_runs_until_its_own_ending_when_the_answer_breaks_off() -> None:
+def test_an_early_call_runs_until_its_result_event_when_the_stream_is_truncated() -> None:
     notifier = Notifier()
-    told(notifier, [*prepared("{}"), ToolCallEnd(WEATHER), ToolRunning(WEATHER), *prepared("{", call=CLOCK)])
-    assert in_short(told(notifier, [ERROR])) == [("clock", "canceled", None, True)]
-    notes = told(notifier, [ToolCanceled(WEATHER, result("canceled"))])
-    assert in_short(notes) == [("get_weather", "canceled", None, True)]
+    notify(
+        notifier,
+        [*preparing_events("{}"), ToolCallEnd(WEATHER), ToolRunning(WEATHER), *preparing_events("{", call=CLOCK)],
+    )
+    assert summarize(notify(notifier, [ERROR])) == [("clock", "canceled", None, True)]
+    notes = notify(notifier, [ToolCanceled(WEATHER, result("canceled"))])
+    assert summarize(notes) == [("get_weather", "canceled", None, True)]
 
 
-def test_a_call_that_began_early_and_has_no_ending_ends_with_its_round() -> None:
+def test_an_early_call_without_a_result_event_ends_with_its_round() -> None:
     notifier = Notifier()
-    told(notifier, [*prepared("{}"), ToolRunning(WEATHER)])
-    assert in_short(told(notifier, [RoundStarted(1)])) == [("get_weather", "canceled", None, True)]
+    notify(notifier, [*preparing_events("{}"), ToolRunning(WEATHER)])
+    assert summarize(notify(notifier, [RoundStarted(1)])) == [("get_weather", "canceled", None, True)]
 
 
 def test_arguments_restated_after_the_end_open_nothing() -> None:
     notifier = Notifier([get_weather])
-    told(notifier, [*prepared("{}"), ToolRunning(WEATHER), ToolCompleted(WEATHER, result("completed"))])
-    assert told(notifier, [ArgumentsRestated(WEATHER, "{}"), ToolCallDelta(WEATHER, "x"), ToolCallEnd(WEATHER)]) == []
+    notify(notifier, [*preparing_events("{}"), ToolRunning(WEATHER), ToolCompleted(WEATHER, result("completed"))])
+    assert notify(notifier, [ArgumentsRestated(WEATHER, "{}"), ToolCallDelta(WEATHER, "x"), ToolCallEnd(WEATHER)]) == []
     assert notifier.close() == []
 
 
@@ -347,7 +354,7 @@ def test_a_notifier_does_not_grow() -> None:
         ended = [result("completed", call) for call in calls]
         return [
             RoundStarted(number),
-            *(event for call in calls for event in prepared('{"city":', '"Oslo"}', call=call)),
+            *(event for call in calls for event in preparing_events('{"city":', '"Oslo"}', call=call)),
             *map(ToolRunning, calls[:3]),
             *map(ToolCompleted, calls[:2], ended[:2]),
             *[ERROR][: number % 2],
@@ -355,7 +362,7 @@ def test_a_notifier_does_not_grow() -> None:
         ]
 
     def held() -> int:
-        """How many containers and texts can be reached from it."""
+        """Return the number of containers and texts that can be reached from an object."""
         found: dict[int, Any] = {}
         new: list[Any] = [notifier]
         while new:
@@ -365,10 +372,10 @@ def test_a_notifier_does_not_grow() -> None:
             ]
         return len(found)
 
-    told(notifier, one_round(0))
+    notify(notifier, one_round(0))
     before = held()
     for number in range(1, 1000):
-        notes = told(notifier, one_round(number))
+        notes = notify(notifier, one_round(number))
         assert {each.id for each in notes} == {each.id for each in notes if each.done}
     assert held() == before
 
@@ -378,13 +385,13 @@ def test_a_notifier_does_not_grow() -> None:
 
 def test_events_and_notifications_survive_a_network() -> None:
     given = [
-        *prepared('{"city":"Oslo"}'),
+        *preparing_events('{"city":"Oslo"}'),
         ToolRunning(WEATHER),
         ToolProgress(WEATHER, {"percent": 40}),
         ToolCompleted(WEATHER, result("completed", value="rain")),
     ]
-    near = told(Notifier([get_weather]), given)
-    far = told(Notifier([get_weather]), [events.from_json(events.to_json(event)) for event in given])
+    near = notify(Notifier([get_weather]), given)
+    far = notify(Notifier([get_weather]), [events.from_json(events.to_json(event)) for event in given])
     assert far == near
     assert msgspec.json.decode(msgspec.json.encode(near[-1]), type=ToolNotification) == near[-1]
 
@@ -395,8 +402,8 @@ def test_events_and_notifications_survive_a_network() -> None:
 HISTORY = [Content.human("Weather?")]
 
 
-def pieces(*deltas: str, name: str = "get_weather", index: int = 0) -> list[dict[str, Any]]:
-    """A call whose arguments come in deltas."""
+def argument_events(*deltas: str, name: str = "get_weather", index: int = 0) -> list[dict[str, Any]]:
+    """Return the events of a call with its arguments in deltas."""
     first = {"index": index, "id": f"call_{index}", "type": "function", "function": {"name": name, "arguments": ""}}
     more = [{"index": index, "function": {"arguments": delta}} for delta in deltas]
     return [chunk({"index": 0, "delta": {"tool_calls": [each]}}) for each in [first, *more]]
@@ -408,7 +415,7 @@ async def watch(run: Any, notifier: Notifier, notes: list[ToolNotification]) -> 
             notes += notifier.handle(event)
 
 
-async def run_of(answers: list[Any], notifier: Notifier, **more: Any) -> list[ToolNotification]:
+async def run_events(answers: list[Any], notifier: Notifier, **more: Any) -> list[ToolNotification]:
     notes: list[ToolNotification] = []
     given = {"provider": "openai_chat", "tools": [get_weather, clock], "history": HISTORY, "run_key": "k"} | more
     rounds = iter(answers)
@@ -417,18 +424,18 @@ async def run_of(answers: list[Any], notifier: Notifier, **more: Any) -> list[To
 
 
 def of(name: str, notes: list[ToolNotification]) -> list[tuple[str, str, str | None, bool]]:
-    return in_short(each for each in notes if each.name == name)
+    return summarize(each for each in notes if each.name == name)
 
 
 @pytest.mark.anyio
-async def test_a_whole_run() -> None:
+async def test_a_complete_run() -> None:
     calls = [
-        *pieces('{"city":', '"Os', 'lo"}'),
-        *pieces("{}", name="clock", index=1),
+        *argument_events('{"city":', '"Os', 'lo"}'),
+        *argument_events("{}", name="clock", index=1),
         chunk({"index": 0, "delta": {}, "finish_reason": "tool_calls"}),
     ]
     notifier = Notifier([get_weather, clock])
-    notes = await run_of([calls, answer("Rain, at noon.")], notifier)
+    notes = await run_events([calls, answer("Rain, at noon.")], notifier)
     assert of("get_weather", notes) == [
         ("get_weather", "preparing", None, False),
         ("get_weather", "preparing", "preparing: Os", False),
@@ -446,13 +453,13 @@ async def test_a_whole_run() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_run_whose_stream_breaks_while_a_call_is_prepared() -> None:
+async def test_a_run_with_a_stream_that_fails_while_a_call_is_prepared() -> None:
     notifier = Notifier([get_weather, clock])
     notes: list[ToolNotification] = []
-    run = run_loop(lambda context: pieces('{"city":"Os'), provider="openai_chat", history=HISTORY)
+    run = run_loop(lambda context: argument_events('{"city":"Os'), provider="openai_chat", history=HISTORY)
     with pytest.raises(StreamInterrupted):
         await watch(run, notifier, notes)
-    assert in_short(notes)[-1] == ("get_weather", "canceled", "canceled: Os", True)
+    assert summarize(notes)[-1] == ("get_weather", "canceled", "canceled: Os", True)
     assert notifier.close() == []
 
 
@@ -460,11 +467,11 @@ async def test_a_run_whose_stream_breaks_while_a_call_is_prepared() -> None:
 async def test_a_run_that_the_provider_ends_in_an_error() -> None:
     notifier = Notifier([get_weather])
     notes: list[ToolNotification] = []
-    broken = [*pieces('{"city":"Oslo"}'), chunk({"index": 0, "delta": {}, "finish_reason": "error"})]
+    broken = [*argument_events('{"city":"Oslo"}'), chunk({"index": 0, "delta": {}, "finish_reason": "error"})]
     run = run_loop(lambda context: broken, provider="openai_chat", history=HISTORY)
     with pytest.raises(StreamInterrupted):
         await watch(run, notifier, notes)
-    assert in_short(notes)[-1] == ("get_weather", "canceled", "canceled: Oslo", True)
+    assert summarize(notes)[-1] == ("get_weather", "canceled", "canceled: Oslo", True)
     assert notifier.close() == []
 
 
@@ -479,7 +486,7 @@ async def test_a_run_with_a_denied_an_unknown_and_a_failing_call() -> None:
     tools = [tool(deploy, approval="deny"), tool(fails)]
     notifier = Notifier(tools)
     first = answer("", ("deploy", {}), ("fails", {}), ("nowhere", {}), ("fails", '{"a":'))
-    notes = await run_of([first, answer("No.")], notifier, tools=tools)
+    notes = await run_events([first, answer("No.")], notifier, tools=tools)
     assert of("deploy", notes) == [("deploy", "preparing", None, False), ("deploy", "canceled", None, True)]
     assert of("nowhere", notes) == [("nowhere", "preparing", None, False), ("nowhere", "error", None, True)]
     ended = [each for each in notes if each.name == "fails" and each.done]
@@ -497,7 +504,7 @@ async def test_a_call_that_takes_too_long() -> None:
         await anyio.sleep_forever()
 
     slow = tool(sleeps, timeout=0.01)
-    notes = await run_of([answer("", ("sleeps", {})), answer("Late.")], Notifier([slow]), tools=[slow])
+    notes = await run_events([answer("", ("sleeps", {})), answer("Late.")], Notifier([slow]), tools=[slow])
     assert [(each.state, each.progress, each.done) for each in notes] == [
         ("preparing", None, False),
         ("running", None, False),
@@ -520,13 +527,13 @@ async def test_a_run_that_is_left_while_a_tool_runs() -> None:
             notes += notifier.handle(event)
             if isinstance(event, ToolRunning):
                 break
-    assert in_short(notes)[-1] == ("sleeps", "running", None, False)
-    assert in_short(notifier.close()) == [("sleeps", "canceled", None, True)]
+    assert summarize(notes)[-1] == ("sleeps", "running", None, False)
+    assert summarize(notifier.close()) == [("sleeps", "canceled", None, True)]
 
 
 @pytest.mark.anyio
-async def test_a_filtered_answer() -> None:
-    notes = await run_of([answer("", ("clock", {}), finish="content_filter")], Notifier([clock]))
+async def test_a_filtered_response() -> None:
+    notes = await run_events([answer("", ("clock", {}), finish="content_filter")], Notifier([clock]))
     assert of("clock", notes) == [("clock", "preparing", None, False), ("clock", "canceled", None, True)]
 
 
@@ -548,7 +555,7 @@ def test_a_turn_of_several_choices() -> None:
     turn, notifier = Turn("openai_chat", turn_key="t"), Notifier([clock])
     call = {"index": 0, "id": "c", "type": "function", "function": {"name": "clock", "arguments": "{}"}}
     given = [chunk({"index": at, "delta": {"tool_calls": [call]}}) for at in (1, 0)]
-    notes = told(notifier, [event for each in given for event in turn.feed(each)])
+    notes = notify(notifier, [event for each in given for event in turn.feed(each)])
     assert [each.id for each in notes] == [turn.calls[0].id]
 
 
@@ -569,9 +576,9 @@ one_event = st.one_of(
 
 
 @drawn(st.lists(one_event, max_size=30))
-def test_whatever_happens_the_last_that_is_told_of_a_call_is_its_end(given: list[Event]) -> None:
+def test_the_last_notification_of_a_call_is_always_its_end(given: list[Event]) -> None:
     notifier = Notifier([get_weather, clock])
-    notes = told(notifier, given)
+    notes = notify(notifier, given)
     last = {each.id: each for each in [*notes, *notifier.close()]}
     assert all(each.done for each in last.values())
     assert {each.id for each in notes} == set(last)

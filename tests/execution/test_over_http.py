@@ -1,4 +1,4 @@
-"""Runs over real HTTP: whoever leaves, however and whenever, closes the connection; what fails is asked for again.
+"""Runs over real HTTP: leaving closes the connection at any moment; failed requests are retried.
 
 The embedded server sees what a provider would see, and refuses what a provider would refuse.
 """
@@ -18,7 +18,7 @@ import anyio.lowlevel
 import httpx
 import openai
 import pytest
-from execution.fake_model import answered_calls
+from execution.fake_model import calls_with_status
 
 from streamkit import Content, RunState, StreamInterrupted, run_loop, tool
 from streamkit.events import Event, Failed, ToolTimedOut, Warned
@@ -83,7 +83,7 @@ class Http:
     @property
     def connections(self) -> list[Any]:
         pool = self.client._transport._pool  # type: ignore[attr-defined]
-        assert pool._requests == []  # nobody waits for one
+        assert pool._requests == []  # no request waits for a connection
         return list(pool.connections)
 
 
@@ -100,15 +100,15 @@ def loop(ask: Any, tools: Any = (), provider: str = "anthropic", **more: Any) ->
     return run_loop(ask, history=HISTORY, **given)
 
 
-def seen_by(server: Server, what: Callable[[], bool]) -> None:
-    """The server, in its own thread, sees something without the client's event loop doing anything more."""
+def wait_until_seen_by(server: Server, what: Callable[[], bool]) -> None:
+    """Wait, without running the client's event loop, until the server's thread has observed something."""
     until = time.monotonic() + 5
     while not what():
         assert time.monotonic() < until, [(each.status, each.disconnected) for each in server.requests]
         time.sleep(0.001)
 
 
-async def watched(run: Any) -> list[Event]:
+async def collect_events(run: Any) -> list[Event]:
     async with run:
         return [event async for event in run]
 
@@ -136,7 +136,7 @@ async def leave_by_exception(run: Any, there: Callable[[Event], bool]) -> None:
 
 
 async def leave_by_cancellation(run: Any, there: Callable[[Event], bool]) -> None:
-    """Cancelled where it waits for what follows."""
+    """Cancel the reader while it waits for the next event."""
     with anyio.CancelScope() as scope:
         async with run:
             async for event in run:
@@ -145,8 +145,8 @@ async def leave_by_cancellation(run: Any, there: Callable[[Event], bool]) -> Non
     assert scope.cancelled_caught
 
 
-async def leave_while_it_is_held_by_a_generator(run: Any, there: Callable[[Event], bool]) -> None:
-    """As web frameworks do: the generator of a response is closed from another task."""
+async def leave_by_closing_a_generator(run: Any, there: Callable[[Event], bool]) -> None:
+    """Close the generator of a response from another task, as web frameworks do."""
 
     async def body() -> AsyncIterator[Event]:
         async with run:
@@ -161,9 +161,9 @@ async def leave_while_it_is_held_by_a_generator(run: Any, there: Callable[[Event
         tasks.start_soon(events.aclose)  # type: ignore[attr-defined]
 
 
-WAYS = [leave_by_break, leave_by_exception, leave_by_cancellation, leave_while_it_is_held_by_a_generator]
+WAYS = [leave_by_break, leave_by_exception, leave_by_cancellation, leave_by_closing_a_generator]
 
-#: Where a run is left: the answer of the model, at which event, and whether the answer was still on its way.
+#: Where a run is left: the response of the model, the event, and if the response was still arriving.
 MOMENTS: dict[str, tuple[Reply, Callable[[Event], bool]]] = {
     "in the middle of text": (
         Reply("Let me look at the weather.", Stall(ENDLESS), "more"),
@@ -192,14 +192,14 @@ async def test_leaving_closes_the_connection_before_the_block_is_left(leave: Any
         run = loop(ask, weather.tools, provider)
         await leave(run, there)
         assert ask.connections == []
-        seen_by(ask.server, lambda: ask.server.requests[0].disconnected)
+        wait_until_seen_by(ask.server, lambda: ask.server.requests[0].disconnected)
     assert weather.running == 0
     assert weather.begun.is_set() == (moment == "while an eager tool runs")
     assert (run.ended, run.contents) == ("canceled", [])
 
 
 @pytest.mark.parametrize("leave", WAYS)
-async def test_leaving_at_the_first_event_asks_nobody(leave: Any) -> None:
+async def test_leaving_at_the_first_event_makes_no_request(leave: Any) -> None:
     async with http("never asked for") as ask:
         run = loop(ask)
         await leave(run, lambda event: event.type == "round_started")
@@ -218,13 +218,13 @@ async def test_leaving_while_a_tool_runs_leaves_a_connection_that_others_can_use
             await leave(run, lambda event: event.type == "tool_running")
             assert weather.running == 0
             assert [connection.is_idle() for connection in ask.connections] == [True]
-            assert answered_calls(run.contents) == [("walk", "canceled")]
+            assert calls_with_status(run.contents) == [("walk", "canceled")]
         assert [request.disconnected for request in ask.server.requests] == [False] * 3
 
 
 @pytest.mark.parametrize("often", [1, 2, 5])
 async def test_asyncio_may_cancel_more_than_once(anyio_backend_name: str, often: int) -> None:
-    """A server that shuts down cancels what hangs, and what still hangs again.
+    """Cancel hanging tasks repeatedly, as a server does that shuts down.
 
     Cancelled a second time while httpcore closes its connection, httpx leaves that in its pool, also without us
     (measured with httpcore 1.0.9); everything of ours has ended all the same.
@@ -234,7 +234,7 @@ async def test_asyncio_may_cancel_more_than_once(anyio_backend_name: str, often:
     weather = Weather()
     async with http(Reply(Call("look", {"city": "Oslo"}), "so", Stall(ENDLESS), "more")) as ask:
         run = loop(ask, weather.tools)
-        task = asyncio.create_task(watched(run))
+        task = asyncio.create_task(collect_events(run))
         await weather.begun.wait()
         for _ in range(often):
             task.cancel()
@@ -244,13 +244,13 @@ async def test_asyncio_may_cancel_more_than_once(anyio_backend_name: str, often:
         assert weather.running == 0
         if often == 1:
             assert ask.connections == []
-            seen_by(ask.server, lambda: ask.server.requests[0].disconnected)
+            wait_until_seen_by(ask.server, lambda: ask.server.requests[0].disconnected)
     assert run.ended == "canceled"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("leave", WAYS)
-async def test_what_was_received_and_not_read_yet_is_let_go(leave: Any) -> None:
+async def test_unread_data_is_released(leave: Any) -> None:
     """Many small frames that came by one read: nothing of httpx is left to the collector, of which trio would warn."""
     async with http(Reply("word " * 400, Stall(ENDLESS), "more"), delta_size=1) as ask:
         for number in range(5):
@@ -259,10 +259,10 @@ async def test_what_was_received_and_not_read_yet_is_let_go(leave: Any) -> None:
             assert asking.connections == []
         gc.collect()
         await anyio.lowlevel.checkpoint()
-        seen_by(ask.server, lambda: all(request.disconnected for request in ask.server.requests))
+        wait_until_seen_by(ask.server, lambda: all(request.disconnected for request in ask.server.requests))
 
 
-async def test_cancellation_while_the_answer_has_not_begun_leaves_no_connection() -> None:
+async def test_cancellation_before_the_response_has_started_leaves_no_connection() -> None:
     asked = anyio.Event()
 
     async def silence(request: Request) -> str:
@@ -280,7 +280,7 @@ async def test_cancellation_while_the_answer_has_not_begun_leaves_no_connection(
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(watch_requests)
-                tasks.start_soon(watched, run)
+                tasks.start_soon(collect_events, run)
                 await asked.wait()
                 scope.cancel()
         assert ask.connections == []
@@ -296,7 +296,7 @@ async def test_a_run_that_ends_leaves_one_idle_connection() -> None:
         assert len({request.headers["host"] for request in ask.server.requests}) == 1
 
 
-async def test_50_runs_at_once_left_at_any_moment_leave_no_connection() -> None:
+async def test_50_concurrent_runs_left_at_any_moment_leave_no_connection() -> None:
     weather = Weather()
     script = [Reply("Let me look.", OSLO, Call("look", {"city": "Bergen"}), "so", Stall(ENDLESS)), Reply("never")]
     async with serve(script) as server, httpx.AsyncClient(limits=httpx.Limits(max_connections=60)) as client:
@@ -317,11 +317,11 @@ async def test_50_runs_at_once_left_at_any_moment_leave_no_connection() -> None:
                     tasks.start_soon(leave, number)
         assert not scope.cancelled_caught
         assert asks[0].connections == []
-        seen_by(server, lambda: all(request.disconnected for request in server.requests))
+        wait_until_seen_by(server, lambda: all(request.disconnected for request in server.requests))
     assert weather.running == 0
 
 
-# ---------------------------------------------------------------- asking again
+# ---------------------------------------------------------------- retries
 
 
 def warnings_of(events: list[Event]) -> list[str]:
@@ -329,18 +329,18 @@ def warnings_of(events: list[Event]) -> list[str]:
 
 
 @pytest.mark.parametrize("provider", PATHS)
-async def test_refused_requests_are_made_again_as_the_provider_says(provider: str) -> None:
+async def test_rejected_requests_are_retried_after_the_providers_delay(provider: str) -> None:
     refusals = [Status(429, "slow down", retry_after=0.01), Status(500, retry_after=0.01), Status(529, retry_after=0.0)]
     async with http([*refusals, Reply("Let me look.", OSLO), refusals[0], Reply("It rains.")]) as ask:
         run = loop(ask, Weather().tools, provider, retries=3)
-        events = await watched(run)
+        events = await collect_events(run)
         assert [request.status for request in ask.server.requests] == [429, 500, 529, 200, 429, 200]
         assert len(ask.connections) <= 1
         assert all(connection.is_idle() for connection in ask.connections)
     assert (run.ended, run.text) == ("answered", "It rains.")
     assert warnings_of(events) == ["request_retried"] * 4
     assert not any(isinstance(event, Failed) for event in events)
-    assert answered_calls(run.contents) == [("get_weather", "completed")]
+    assert calls_with_status(run.contents) == [("get_weather", "completed")]
 
 
 @pytest.mark.parametrize(
@@ -352,13 +352,13 @@ async def test_refused_requests_are_made_again_as_the_provider_says(provider: st
         (Status(529, "overloaded"), 0, 1),
     ],
 )
-async def test_a_request_that_stays_refused_ends_the_run_with_what_was_said(
+async def test_a_request_that_is_always_rejected_ends_the_run_with_the_providers_message(
     refusal: Status, retries: int, made: int
 ) -> None:
     async with http(lambda request: refusal) as ask:
         run = loop(ask, retries=retries)
         with pytest.raises(StreamInterrupted) as caught:
-            await watched(run)
+            await collect_events(run)
         assert len(ask.server.requests) == made
         assert all(connection.is_idle() for connection in ask.connections)
     assert caught.value.error.kind == "provider_error"
@@ -368,23 +368,23 @@ async def test_a_request_that_stays_refused_ends_the_run_with_what_was_said(
     assert (run.ended, run.contents) == ("error", [])
 
 
-# (Anthropic's first event, the tokens of its prompt, comes before any word of its answer.)
+# (Anthropic's first event, the tokens of its prompt, comes before any text.)
 @pytest.mark.parametrize("provider", ["openai_chat", "openai_responses"])
-async def test_a_connection_lost_before_the_first_event_is_asked_for_again(provider: str) -> None:
+async def test_a_connection_lost_before_the_first_event_is_retried(provider: str) -> None:
     async with http([Reply(Disconnect()), Reply("It rains.")]) as ask:
         run = loop(ask, provider=provider, retries=1)
-        events = await watched(run)
+        events = await collect_events(run)
         assert len(ask.server.requests) == 2
     assert (run.ended, run.text) == ("answered", "It rains.")
     assert warnings_of(events) == ["request_retried"]
 
 
 @pytest.mark.parametrize("provider", PATHS)
-async def test_a_connection_lost_after_the_first_event_is_not(provider: str) -> None:
+async def test_a_connection_lost_after_the_first_event_is_not_retried(provider: str) -> None:
     async with http([Reply("It ", Disconnect(), "rains."), Reply("never asked for")]) as ask:
         run = loop(ask, provider=provider, retries=1, fallbacks=["openai_chat"])
         with pytest.raises(StreamInterrupted) as caught:
-            await watched(run)
+            await collect_events(run)
         assert ask.connections == []
         assert len(ask.server.requests) == 1
     assert caught.value.error.kind == "transport_error"
@@ -397,14 +397,14 @@ async def test_a_connection_lost_while_an_eager_tool_runs_stops_it() -> None:
     async with http(Reply(Call("look", {"city": "Oslo"}), "so", Stall(0.05), Disconnect())) as ask:
         run = loop(ask, weather.tools, retries=3)
         with pytest.raises(StreamInterrupted):
-            await watched(run)
+            await collect_events(run)
         assert len(ask.server.requests) == 1
     assert weather.begun.is_set()
     assert weather.running == 0
     assert (run.ended, run.contents) == ("error", [])
 
 
-async def test_nobody_who_listens_is_a_transport_error() -> None:
+async def test_a_refused_connection_is_a_transport_error() -> None:
     async with httpx.AsyncClient() as client:
         run = run_loop(
             lambda context: client.stream("POST", "http://127.0.0.1:9/", json=context.request),
@@ -418,8 +418,8 @@ async def test_nobody_who_listens_is_a_transport_error() -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [("anthropic", "openai_chat"), ("openai_responses", "anthropic")])
-async def test_another_provider_goes_on_over_another_wire_where_the_first_one_fails(first: str, second: str) -> None:
-    """In the second round, with calls and results of the first to be shown to a provider that did not make them."""
+async def test_a_fallback_continues_over_another_wire_when_the_first_provider_fails(first: str, second: str) -> None:
+    """Fall back in the second round, with calls and results that another provider made."""
 
     def script(request: Request) -> Reply | Status:
         if request.provider == second:
@@ -428,7 +428,7 @@ async def test_another_provider_goes_on_over_another_wire_where_the_first_one_fa
 
     async with http(script) as ask:
         run = loop(ask, Weather().tools, first, retries=1, fallbacks=[second])
-        events = await watched(run)
+        events = await collect_events(run)
         assert [(request.provider, request.status) for request in ask.server.requests] == [
             (first, 200),
             (first, 529),
@@ -437,14 +437,14 @@ async def test_another_provider_goes_on_over_another_wire_where_the_first_one_fa
         ]
     assert (run.ended, run.text) == ("answered", "It rains in Oslo.")
     assert warnings_of(events) == ["request_retried", "provider_fallback"]
-    assert answered_calls(run.contents) == [("get_weather", "completed")] * 2
+    assert calls_with_status(run.contents) == [("get_weather", "completed")] * 2
 
 
 # ---------------------------------------------------------------- pausing
 
 
 @pytest.mark.parametrize(("first", "second"), [("anthropic", "anthropic"), ("openai_chat", "anthropic")])
-async def test_a_run_that_waits_for_approval_holds_no_connection_and_goes_on_in_another(
+async def test_a_run_that_awaits_approval_has_no_connection_and_resumes_in_another_client(
     first: str, second: str
 ) -> None:
     script = [Reply("Let me see.", OSLO, Call("book", {"city": "Oslo"}), Call("book", {"city": "Bergen"}))]
@@ -459,7 +459,11 @@ async def test_a_run_that_waits_for_approval_holds_no_connection_and_goes_on_in_
         resumed = await loop(ask, Weather().tools, second, resume=state, approvals={oslo: True, bergen: False})
         assert [request.status for request in ask.server.requests] == [200]  # it refuses what the provider would
     assert (resumed.ended, resumed.text) == ("answered", "Booked.")
-    assert answered_calls(resumed.contents) == [("get_weather", "completed"), ("book", "completed"), ("book", "denied")]
+    assert calls_with_status(resumed.contents) == [
+        ("get_weather", "completed"),
+        ("book", "completed"),
+        ("book", "denied"),
+    ]
 
 
 # ---------------------------------------------------------------- time
@@ -468,15 +472,15 @@ async def test_a_run_that_waits_for_approval_holds_no_connection_and_goes_on_in_
 @pytest.mark.parametrize(
     "reply", [Reply(Stall(ENDLESS), "late"), Reply("It ", Stall(ENDLESS), "rains.")], ids=["before", "within"]
 )
-async def test_a_run_out_of_time_closes_a_stalled_answer(reply: Reply) -> None:
+async def test_run_timeout_closes_a_stalled_response(reply: Reply) -> None:
     async with http(reply) as ask:
         run = await loop(ask, run_timeout=0.3)
         assert ask.connections == []
-        seen_by(ask.server, lambda: ask.server.requests[0].disconnected)
+        wait_until_seen_by(ask.server, lambda: ask.server.requests[0].disconnected)
     assert (run.ended, run.contents) == ("timed_out", [])
 
 
-async def test_a_run_out_of_time_before_the_answer_has_begun() -> None:
+async def test_run_timeout_before_the_response_has_started() -> None:
     async def silence(request: Request) -> str:
         await asyncio.sleep(ENDLESS)
         return "late"
@@ -487,13 +491,13 @@ async def test_a_run_out_of_time_before_the_answer_has_begun() -> None:
     assert (run.ended, run.contents) == ("timed_out", [])
 
 
-async def test_a_run_out_of_time_while_a_tool_runs_has_its_result() -> None:
+async def test_run_timeout_while_a_tool_runs_gives_its_result() -> None:
     async with http([Reply("Now.", Call("walk", {"city": "Oslo"})), Reply("never asked for")]) as ask:
         run = loop(ask, Weather().tools, run_timeout=0.5, timeout=None)
-        events = await watched(run)
+        events = await collect_events(run)
         assert len(ask.server.requests) == 1
     assert run.ended == "timed_out"
-    assert answered_calls(run.contents) == [("walk", "timed_out")]
+    assert calls_with_status(run.contents) == [("walk", "timed_out")]
     assert any(isinstance(event, ToolTimedOut) for event in events)
 
 
@@ -572,19 +576,19 @@ def pool_of(client: Any) -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("leave", WAYS)
 @pytest.mark.parametrize("which", SDKS)
-async def test_leaving_an_answer_of_an_sdk_closes_its_stream(which: str, leave: Any) -> None:
+async def test_leaving_a_response_of_an_sdk_closes_its_stream(which: str, leave: Any) -> None:
     async with sdk(which, Reply("It", Stall(ENDLESS), "rains.")) as (server, provider, ask, streams, client):
         await leave(loop(ask, provider=provider), lambda event: event.type == "text")
         assert all(stream.response.is_closed for stream in streams)
         assert pool_of(client) == []
-        seen_by(server, lambda: server.requests[0].disconnected)
+        wait_until_seen_by(server, lambda: server.requests[0].disconnected)
         streams.clear()
         gc.collect()  # what is left to the collector warns here
         await anyio.lowlevel.checkpoint()
 
 
 @pytest.mark.parametrize("which", SDKS)
-async def test_a_whole_conversation_with_an_sdk(which: str, anyio_backend_name: str) -> None:
+async def test_a_complete_conversation_with_an_sdk(which: str, anyio_backend_name: str) -> None:
     skip_where_the_sdk_warns(which, anyio_backend_name)
     script = [Reply("Let me look.", OSLO, OSLO), Reply("It rains.")]
     async with sdk(which, script) as (
@@ -598,13 +602,13 @@ async def test_a_whole_conversation_with_an_sdk(which: str, anyio_backend_name: 
         assert [request.status for request in server.requests] == [200, 200]
         assert all(stream.response.is_closed for stream in streams)
     assert (run.ended, run.text) == ("answered", "It rains.")
-    assert answered_calls(run.contents) == [("get_weather", "completed")] * 2
+    assert calls_with_status(run.contents) == [("get_weather", "completed")] * 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("leave", WAYS)
 @pytest.mark.parametrize("which", SDKS)
-async def test_leaving_the_second_answer_of_an_sdk_closes_its_stream(
+async def test_leaving_the_second_response_of_an_sdk_closes_its_stream(
     which: str, leave: Any, anyio_backend_name: str
 ) -> None:
     skip_where_the_sdk_warns(which, anyio_backend_name)
@@ -614,7 +618,7 @@ async def test_leaving_the_second_answer_of_an_sdk_closes_its_stream(
         await leave(run, lambda event: event.type == "text" and run.rounds == 2)
         assert all(stream.response.is_closed for stream in streams)
         assert pool_of(client) == []
-        seen_by(server, lambda: server.requests[1].disconnected)
+        wait_until_seen_by(server, lambda: server.requests[1].disconnected)
         streams.clear()
         gc.collect()  # what is left to the collector warns here
         await anyio.lowlevel.checkpoint()
@@ -622,7 +626,7 @@ async def test_leaving_the_second_answer_of_an_sdk_closes_its_stream(
 
 
 @pytest.mark.parametrize("which", ["openai responses", "anthropic"])
-async def test_what_an_sdk_raises_for_a_refused_request_is_the_turns_error(which: str) -> None:
+async def test_the_exception_of_an_sdk_for_a_rejected_request_is_the_turns_error(which: str) -> None:
     script = [Status(429, "slow down", retry_after=0.0), Reply("It rains.")]
     async with sdk(which, script) as (
         server,
@@ -631,7 +635,7 @@ async def test_what_an_sdk_raises_for_a_refused_request_is_the_turns_error(which
         *_,
     ):
         run = loop(ask, provider=provider, retries=1)
-        events = await watched(run)
+        events = await collect_events(run)
         assert [request.status for request in server.requests] == [429, 200]
     assert (run.ended, run.text) == ("answered", "It rains.")
     assert warnings_of(events) == ["request_retried"]

@@ -15,7 +15,7 @@ from execution.chat_chunks import answer, as_bytes
 from streamkit import Content, RoundContext, StreamError, StreamInterrupted, UsageError, run_loop
 from streamkit.events import Event, Failed, Warned
 from streamkit.execution import request
-from streamkit.execution.retrying import delay, is_programming_error, is_retryable
+from streamkit.execution.policies import delay, is_programming_error, is_retryable
 
 HISTORY = [Content.system("Be brief."), Content.human("Weather in Oslo?")]
 CALL = ("get_weather", {"city": "Oslo"})
@@ -27,7 +27,7 @@ async def get_weather(city: str) -> str:
 
 
 class Model:
-    """Gives its answers one after the other; what is an exception it raises."""
+    """A model that returns its responses one after the other, and raises those that are exceptions."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -41,7 +41,7 @@ class Model:
         return given
 
 
-def refused(status: int, headers: dict[str, str] | None = None, body: bytes = b"{}") -> httpx.HTTPStatusError:
+def rejected(status: int, headers: dict[str, str] | None = None, body: bytes = b"{}") -> httpx.HTTPStatusError:
     request = httpx.Request("POST", "http://provider.example/v1")
     response = httpx.Response(status, headers=headers or {}, content=body, request=request)
     return httpx.HTTPStatusError(f"{status}", request=request, response=response)
@@ -53,8 +53,8 @@ def anthropic(*content: dict[str, Any], reason: str = "end_turn") -> list[dict[s
 
 
 @pytest.fixture
-def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The waits between attempts, which are not waited for."""
+def delays(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Record the delays between attempts instead of waiting."""
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -65,7 +65,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waits
 
 
-async def watched(run: Any) -> list[Event]:
+async def collect_events(run: Any) -> list[Event]:
     async with run:
         return [event async for event in run]
 
@@ -98,40 +98,46 @@ def loop(model: Any, **more: Any) -> Any:
         (StreamError("provider_error", "?", raw="overloaded_error"), False),
     ],
 )
-def test_what_may_pass_is_asked_again(error: StreamError, helps: bool) -> None:
+def test_temporary_errors_are_retryable(error: StreamError, helps: bool) -> None:
     assert is_retryable(error, None) is helps
 
 
 @pytest.mark.parametrize("cause", [TypeError(), KeyError("x"), AttributeError(), ZeroDivisionError(), ValueError()])
-def test_a_mistake_in_the_program_is_not(cause: Exception) -> None:
+def test_a_programming_error_is_not_retryable(cause: Exception) -> None:
     assert is_programming_error(cause)
     assert not is_retryable(StreamError("transport_error", "x"), cause)
     assert not is_programming_error(ConnectionError())
     assert not is_programming_error(None)
 
 
-def test_the_wait_doubles_to_a_bound_and_luck_shortens_it_by_a_quarter() -> None:
+def test_the_delay_doubles_up_to_a_limit_and_jitter_shortens_it_by_a_quarter() -> None:
     error = StreamError("transport_error", "x")
     assert [delay(error, attempt, 0.0) for attempt in range(1, 8)] == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
     assert delay(error, 3, 1.0) == 1.5
     assert delay(error, 5000, 0.0) == 8.0
 
 
-def test_the_providers_own_wait_is_kept_to_where_it_is_bearable() -> None:
+def test_the_providers_delay_is_obeyed_up_to_a_limit() -> None:
     assert delay(StreamError("provider_error", "x", status=429, retry_after=7.5), 1, 1.0) == 7.5
     assert delay(StreamError("provider_error", "x", status=429, retry_after=3600.0), 1, 1.0) is None
 
 
-# ---------------------------------------------------------------- asked again
+# ---------------------------------------------------------------- retries
 
 
 @pytest.mark.anyio
-async def test_a_request_that_fails_before_its_first_event_is_made_again(slept: list[float]) -> None:
-    model = Model(httpx.ConnectError("no route"), refused(503), answer("", CALL), refused(500), answer("Rain."))
+async def test_a_request_that_fails_before_its_first_event_is_made_again(delays: list[float]) -> None:
+    model = Model(
+        httpx.ConnectError("no route"),
+        rejected(503),
+        answer("", CALL),
+        rejected(500),
+        answer("Rain."),
+    )
     run = loop(model, retries=2)
-    events = await watched(run)
+    events = await collect_events(run)
     assert (run.ended, run.text, run.rounds) == ("answered", "Rain.", 2)
-    assert slept == [0.5, 1.0, 0.5]
+    assert delays == [0.5, 1.0, 0.5]
     assert not [event for event in events if isinstance(event, Failed)]
     assert [event.code for event in events if isinstance(event, Warned)] == ["request_retried"] * 3
     assert [context.round for context in model.asked] == [0, 0, 0, 1, 1]
@@ -139,16 +145,16 @@ async def test_a_request_that_fails_before_its_first_event_is_made_again(slept: 
 
 
 @pytest.mark.anyio
-async def test_by_default_nothing_is_asked_again(slept: list[float]) -> None:
-    model = Model(refused(503))
+async def test_by_default_nothing_is_retried(delays: list[float]) -> None:
+    model = Model(rejected(503))
     with pytest.raises(StreamInterrupted):
         await loop(model)
-    assert (len(model.asked), slept) == (1, [])
+    assert (len(model.asked), delays) == (1, [])
 
 
 @pytest.mark.anyio
-async def test_after_so_many_the_last_failure_is_told_and_raised(slept: list[float]) -> None:
-    model = Model(*[refused(503)] * 3)
+async def test_after_the_last_retry_the_failure_is_an_event_and_is_raised(delays: list[float]) -> None:
+    model = Model(*[rejected(503)] * 3)
     run = loop(model, retries=2)
     events: list[Event] = []
     with pytest.raises(StreamInterrupted) as raised:  # noqa: PT012 - what is watched raises
@@ -158,34 +164,36 @@ async def test_after_so_many_the_last_failure_is_told_and_raised(slept: list[flo
     assert raised.value.error.status == 503
     assert run.ended == "error"
     assert [event.type for event in events] == ["round_started", "warned", "warned", "failed"]
-    assert slept == [0.5, 1.0]
+    assert delays == [0.5, 1.0]
 
 
 @pytest.mark.anyio
-async def test_retry_after_is_kept_to(slept: list[float]) -> None:
-    await loop(Model(refused(429, {"retry-after": "3"}), answer("Rain.")), retries=1)
-    assert slept == [3.0]
+async def test_retry_after_is_obeyed(delays: list[float]) -> None:
+    await loop(Model(rejected(429, {"retry-after": "3"}), answer("Rain.")), retries=1)
+    assert delays == [3.0]
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("failure", [refused(400), refused(401), TypeError("no"), refused(429, {"retry-after": "999"})])
-async def test_what_would_not_pass_is_not_asked_again(failure: Exception, slept: list[float]) -> None:
+@pytest.mark.parametrize(
+    "failure", [rejected(400), rejected(401), TypeError("no"), rejected(429, {"retry-after": "999"})]
+)
+async def test_permanent_errors_are_not_retryable(failure: Exception, delays: list[float]) -> None:
     model = Model(failure)
     with pytest.raises(StreamInterrupted):
         await loop(model, retries=5)
-    assert (len(model.asked), slept) == (1, [])
+    assert (len(model.asked), delays) == (1, [])
 
 
 @pytest.mark.anyio
-async def test_an_error_in_band_before_anything_else_is_asked_again(slept: list[float]) -> None:
+async def test_an_in_band_error_before_any_other_event_is_retried(delays: list[float]) -> None:
     overloaded = [{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}]
     model = Model(overloaded, anthropic({"type": "text", "text": "Rain."}))
     run = await loop(model, provider="anthropic", retries=1)
-    assert (run.text, slept) == ("Rain.", [0.5])
+    assert (run.text, delays) == ("Rain.", [0.5])
 
 
 @pytest.mark.anyio
-async def test_a_stream_that_broke_after_its_first_event_is_never_asked_again(slept: list[float]) -> None:
+async def test_a_stream_that_failed_after_its_first_event_is_never_retried(delays: list[float]) -> None:
     async def broken() -> AsyncIterator[dict[str, Any]]:
         yield answer("It ra")[1]
         raise httpx.ReadError("gone")
@@ -193,11 +201,11 @@ async def test_a_stream_that_broke_after_its_first_event_is_never_asked_again(sl
     model = Model(broken(), answer("It rains."))
     with pytest.raises(StreamInterrupted):
         await loop(model, retries=3, fallbacks=["anthropic"])
-    assert (len(model.asked), slept) == (1, [])
+    assert (len(model.asked), delays) == (1, [])
 
 
 @pytest.mark.anyio
-async def test_a_stream_that_broke_before_its_first_event_was_closed(slept: list[float]) -> None:
+async def test_a_stream_that_failed_before_its_first_event_is_closed(delays: list[float]) -> None:
     opened: list[str] = []
 
     @asynccontextmanager
@@ -213,16 +221,16 @@ async def test_a_stream_that_broke_before_its_first_event_was_closed(slept: list
 
 
 @pytest.mark.anyio
-async def test_there_is_no_attempt_beyond_the_runs_time() -> None:
-    model = Model(*[refused(429, {"retry-after": "30"})] * 3)
+async def test_there_is_no_attempt_after_run_timeout() -> None:
+    model = Model(*[rejected(429, {"retry-after": "30"})] * 3)
     with pytest.raises(StreamInterrupted):
         await loop(model, retries=3, run_timeout=5.0)
     assert len(model.asked) == 1
 
 
 @pytest.mark.anyio
-async def test_a_wait_can_be_canceled() -> None:
-    model = Model(refused(429, {"retry-after": "50"}))
+async def test_the_delay_before_a_retry_can_be_canceled() -> None:
+    model = Model(rejected(429, {"retry-after": "50"}))
     run = loop(model, retries=1)
     with anyio.move_on_after(0.05):
         await run
@@ -230,8 +238,8 @@ async def test_a_wait_can_be_canceled() -> None:
 
 
 @pytest.mark.anyio
-async def test_usage_of_attempts_that_failed_is_not_lost_nor_counted_twice(slept: list[float]) -> None:
-    run = await loop(Model(refused(503), answer("Rain.", usage=(5, 2))), retries=1)
+async def test_usage_of_failed_attempts_is_counted_once(delays: list[float]) -> None:
+    run = await loop(Model(rejected(503), answer("Rain.", usage=(5, 2))), retries=1)
     assert run.usage is not None
     assert (run.usage.input_tokens, run.usage.output_tokens) == (5, 2)
 
@@ -240,12 +248,15 @@ async def test_usage_of_attempts_that_failed_is_not_lost_nor_counted_twice(slept
 
 
 @pytest.mark.anyio
-async def test_the_next_provider_is_asked_with_the_history_in_its_own_format(slept: list[float]) -> None:
+async def test_a_fallback_gets_the_history_in_its_own_format(delays: list[float]) -> None:
     model = Model(
-        answer("Let me look.", CALL), refused(500), refused(401), anthropic({"type": "text", "text": "Rain."})
+        answer("Let me look.", CALL),
+        rejected(500),
+        rejected(401),
+        anthropic({"type": "text", "text": "Rain."}),
     )
     run = loop(model, retries=1, fallbacks=["anthropic"])
-    events = await watched(run)
+    events = await collect_events(run)
     assert (run.ended, run.text) == ("answered", "Rain.")
     assert [context.provider.name for context in model.asked] == ["openai_chat"] * 3 + ["anthropic"]
     roles = [message["role"] for message in model.asked[3].request["messages"]]
@@ -260,10 +271,10 @@ async def test_the_next_provider_is_asked_with_the_history_in_its_own_format(sle
 
 
 @pytest.mark.anyio
-async def test_the_run_stays_with_the_provider_that_answered() -> None:
+async def test_the_run_stays_with_the_provider_that_succeeded() -> None:
     use = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Oslo"}}
     model = Model(
-        refused(400),
+        rejected(400),
         anthropic(SIGNED, use, reason="tool_use"),
         anthropic({"type": "text", "text": "Rain."}),
     )
@@ -275,8 +286,8 @@ async def test_the_run_stays_with_the_provider_that_answered() -> None:
 
 
 @pytest.mark.anyio
-async def test_where_all_fail_the_last_error_is_raised() -> None:
-    model = Model(refused(500), refused(401), refused(403))
+async def test_if_all_providers_fail_the_last_error_is_raised() -> None:
+    model = Model(rejected(500), rejected(401), rejected(403))
     with pytest.raises(StreamInterrupted) as raised:
         await loop(model, fallbacks=["anthropic", "gemini"])
     assert raised.value.error.status == 403
@@ -284,7 +295,7 @@ async def test_where_all_fail_the_last_error_is_raised() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_mistake_in_the_program_is_not_hidden_behind_another_provider() -> None:
+async def test_a_programming_error_is_not_passed_to_a_fallback() -> None:
     model = Model(KeyError("messages"), answer("Rain."))
     with pytest.raises(StreamInterrupted):
         await loop(model, fallbacks=["anthropic"])
@@ -292,8 +303,8 @@ async def test_a_mistake_in_the_program_is_not_hidden_behind_another_provider() 
 
 
 @pytest.mark.anyio
-async def test_a_thread_cannot_go_on_with_another_provider() -> None:
-    with pytest.raises(UsageError, match="give history"):
+async def test_a_thread_has_no_fallbacks() -> None:
+    with pytest.raises(UsageError, match="pass history="):
         run_loop(Model(), provider="openai_chat", thread=[], fallbacks=["anthropic"])
 
 
@@ -327,7 +338,10 @@ async def test_hooks_are_called_in_order_sync_and_async_and_may_change_nothing()
         order.append(f"second {context.round}")
         return context
 
-    await loop(Model(answer("", CALL), answer("", CALL), answer("Rain.")), before_follow_up=[first, second])
+    await loop(
+        Model(answer("", CALL), answer("", CALL), answer("Rain.")),
+        before_follow_up=[first, second],
+    )
     assert order == ["first 1", "second 1", "first 2", "second 2"]
 
 
@@ -346,7 +360,7 @@ async def test_a_hook_may_change_the_provider_between_rounds() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("wrong", [lambda context: {"tools": []}, lambda context: 1 / 0])
-async def test_what_a_hook_gets_wrong_ends_the_run_with_its_results_kept(wrong: Any) -> None:
+async def test_an_error_in_a_hook_ends_the_run_and_keeps_its_results(wrong: Any) -> None:
     run = loop(Model(answer("", CALL)), before_follow_up=wrong)
     with pytest.raises((UsageError, ZeroDivisionError)):
         await run
@@ -355,7 +369,7 @@ async def test_what_a_hook_gets_wrong_ends_the_run_with_its_results_kept(wrong: 
 
 
 @pytest.mark.anyio
-async def test_a_hook_cannot_take_a_thread_to_another_provider() -> None:
+async def test_a_hook_cannot_send_a_thread_to_another_provider() -> None:
     from streamkit import providers
 
     run = run_loop(
@@ -365,7 +379,7 @@ async def test_a_hook_cannot_take_a_thread_to_another_provider() -> None:
         thread=[{"role": "user", "content": "?"}],
         before_follow_up=lambda context: replace(context, provider=providers.get("anthropic")),
     )
-    with pytest.raises(UsageError, match="give history"):
+    with pytest.raises(UsageError, match="pass history="):
         await run
 
 
@@ -382,17 +396,17 @@ async def test_no_hook_is_called_before_the_first_request_nor_between_pauses() -
     [
         ({"fallbacks": "anthropic"}, "a list of providers"),
         ({"fallbacks": ["antropic"]}, "unknown provider"),
-        ({"before_follow_up": ["compact"]}, "hook 0 is a function"),
-        ({"approve": True}, "approve is a function"),
+        ({"before_follow_up": ["compact"]}, r"before_follow_up\[0\] must be a function"),
+        ({"approve": True}, "approve must be a function"),
         ({"retries": -1}, "at least 0"),
         ({"shape": "parallel"}, "'batched' or 'sequential'"),
     ],
 )
-def test_misuse_is_refused_at_once(wrong: dict[str, Any], message: str) -> None:
+def test_misuse_is_rejected_at_once(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         loop(Model(), **wrong)
 
 
-def test_a_model_that_cannot_be_called_is_refused_at_once() -> None:
-    with pytest.raises(UsageError, match="create_new_stream is a function"):
+def test_a_create_new_stream_that_is_not_callable_is_rejected_at_once() -> None:
+    with pytest.raises(UsageError, match="create_new_stream must be a function"):
         loop("gpt-4")

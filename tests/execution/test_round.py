@@ -19,11 +19,11 @@ GOOD = ("get", {"city": "Oslo"})
 
 
 def call(name: str = "f", index: int = 0, **more: Any) -> ToolCall:
-    given = {"id": f"hist_tool_{index:024d}", "arguments": {"n": index}, "arguments_text": f'{{"n":{index}}}'}
-    return ToolCall(name=name, index=index, **({"raw_id": f"call_{index}", "state": "complete"} | given | more))
+    fields = {"id": f"hist_tool_{index:024d}", "arguments": {"n": index}, "arguments_text": f'{{"n":{index}}}'}
+    return ToolCall(name=name, index=index, **({"raw_id": f"call_{index}", "state": "complete"} | fields | more))
 
 
-def settled(made_round: Round, value: Any = "ok", status: ResultStatus = "completed") -> Round:
+def with_results(made_round: Round, value: Any = "ok", status: ResultStatus = "completed") -> Round:
     for position in made_round.open_positions:
         made_round.start(position)
         made_round.set_result(position, ToolResult(made_round.calls[position], status, value))
@@ -37,7 +37,7 @@ def roles(messages: list[dict[str, Any]]) -> list[str]:
 # ---------------------------------------------------------------- the machine
 
 
-def test_a_call_takes_exactly_one_result() -> None:
+def test_a_call_accepts_exactly_one_result() -> None:
     made_round = Round([call()], provider="openai_chat")
     made_round.start(0)
     made_round.set_result(0, ToolResult(made_round.calls[0], "completed", 1))
@@ -69,7 +69,7 @@ def test_the_order_of_completion_does_not_matter(order: list[int], shape: Any) -
     assert run(order) == run(list(range(5)))
 
 
-def test_a_turn_must_be_over() -> None:
+def test_a_turn_must_be_closed() -> None:
     turn = Turn("openai_chat", turn_key="k")
     with pytest.raises(UsageError, match="close"):
         Round(turn).close()
@@ -81,14 +81,14 @@ def test_calls_alone_need_a_format() -> None:
     with pytest.raises(UsageError, match="provider="):
         Round([call()])
     with pytest.raises(UsageError, match="provider="):
-        Round([call()], formatting=FormatCallbacks(call=lambda call, arguments: {}))
-    Round([call()], formatting=FormatCallbacks(batch=lambda completed: []))
+        Round([call()], callbacks=FormatCallbacks(call=lambda call, arguments: {}))
+    Round([call()], callbacks=FormatCallbacks(batch=lambda completed: []))
 
 
 # ---------------------------------------------------------------- calls that may not run
 
 
-def test_an_incomplete_call_gets_an_error_that_shows_where_it_was_cut() -> None:
+def test_an_incomplete_call_gets_an_error_that_quotes_the_truncated_end() -> None:
     turn = closed_turn("", GOOD, ("get", '{"city": "Ber'), finish="length")
     made_round = Round(turn)
     assert made_round.open_positions == [0]
@@ -99,7 +99,7 @@ def test_an_incomplete_call_gets_an_error_that_shows_where_it_was_cut() -> None:
     assert "Ber" in result.error
 
 
-def test_an_invalid_call_gets_an_error_that_says_what_is_wrong_and_where() -> None:
+def test_an_invalid_call_gets_an_error_with_the_cause_and_position() -> None:
     made_round = Round(closed_turn("", ("get", '{"city": Oslo}')))
     [result] = made_round.results_so_far
     assert result.status == "error"
@@ -109,7 +109,7 @@ def test_an_invalid_call_gets_an_error_that_says_what_is_wrong_and_where() -> No
 
 
 @pytest.mark.parametrize("finish", ["content_filter"])
-def test_whole_calls_of_a_stopped_turn_are_canceled(finish: str) -> None:
+def test_complete_calls_of_a_stopped_turn_are_canceled(finish: str) -> None:
     made_round = Round(closed_turn("", GOOD, ("get", '{"city": "B'), finish=finish))
     assert made_round.open_positions == []
     assert [result.status for result in made_round.results_so_far] == ["canceled", "error"]
@@ -117,7 +117,7 @@ def test_whole_calls_of_a_stopped_turn_are_canceled(finish: str) -> None:
     assert roles(made_round.update().messages) == ["assistant", "tool", "tool"]
 
 
-def test_whole_calls_of_a_failed_turn_are_canceled() -> None:
+def test_complete_calls_of_a_failed_turn_are_canceled() -> None:
     turn = Turn("openai_chat", turn_key="k")
     for chunk in [b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":', b'{"name":']:
         turn.feed(chunk)
@@ -128,8 +128,8 @@ def test_whole_calls_of_a_failed_turn_are_canceled() -> None:
     assert "transport_error" in (result.error or "")
 
 
-def test_withheld_calls_are_canceled_with_the_reason() -> None:
-    [result] = Round(closed_turn("", GOOD), withheld="Not today.").results_so_far
+def test_calls_of_a_blocked_round_are_canceled_with_the_reason() -> None:
+    [result] = Round(closed_turn("", GOOD), block_reason="Not today.").results_so_far
     assert (result.status, result.error) == ("canceled", "Not today.")
 
 
@@ -137,33 +137,33 @@ def test_withheld_calls_are_canceled_with_the_reason() -> None:
 
 
 def test_batched_is_one_assistant_message_and_then_the_results() -> None:
-    update = settled(Round(closed_turn("Both.", GOOD, GOOD))).update()
+    update = with_results(Round(closed_turn("Both.", GOOD, GOOD))).update()
     assert roles(update.messages) == ["assistant", "tool", "tool"]
     assert update.messages[0]["content"] == "Both."
-    ids = [made["id"] for made in update.messages[0]["tool_calls"]]
+    ids = [tool_call["id"] for tool_call in update.messages[0]["tool_calls"]]
     assert [message["tool_call_id"] for message in update.messages[1:]] == ids
     assert [content.speaker for content in update.contents] == ["ai", "tool"]
 
 
 def test_sequential_is_one_call_one_result_and_text_only_first() -> None:
-    update = settled(Round(closed_turn("One by one.", GOOD, ("other", {})), shape="sequential")).update()
+    update = with_results(Round(closed_turn("One by one.", GOOD, ("other", {})), shape="sequential")).update()
     assert roles(update.messages) == ["assistant", "tool", "assistant", "tool"]
     assert update.messages[0]["content"] == "One by one."
     assert not update.messages[2]["content"]
     assert [len(message["tool_calls"]) for message in update.messages[::2]] == [1, 1]
-    for said, answered in zip(update.messages[::2], update.messages[1::2], strict=True):
-        assert said["tool_calls"][0]["id"] == answered["tool_call_id"]
+    for call_message, result_message in zip(update.messages[::2], update.messages[1::2], strict=True):
+        assert call_message["tool_calls"][0]["id"] == result_message["tool_call_id"]
     assert [content.speaker for content in update.contents] == ["ai", "tool", "ai", "tool"]
 
 
-def test_a_turn_without_calls_is_its_text() -> None:
+def test_the_update_of_a_turn_without_calls_is_its_text() -> None:
     update = Round(closed_turn("Hello.")).update()
     assert update.messages == [{"role": "assistant", "content": "Hello."}]
     assert update.results == []
     assert [content.speaker for content in update.contents] == ["ai"]
 
 
-def test_a_turn_that_said_nothing_adds_nothing() -> None:
+def test_an_empty_turn_adds_nothing() -> None:
     update = Round(closed_turn("")).update()
     assert (update.messages, update.contents) == ([], [])
 
@@ -184,15 +184,15 @@ def test_results_are_neutral_content_with_status_and_error() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, datetime.datetime(2024, 1, 1), b"\xff", float("nan"), [...]])
-def test_whatever_a_tool_returns_can_be_stored(value: Any) -> None:
-    content = settled(Round([call()], provider="openai_chat"), value).update().contents[1]
+def test_any_value_of_a_tool_can_be_stored(value: Any) -> None:
+    content = with_results(Round([call()], provider="openai_chat"), value).update().contents[1]
     assert Content.model_validate_json(content.model_dump_json()) == content
 
 
-def test_a_value_that_holds_itself_can_be_stored() -> None:
+def test_a_value_that_contains_itself_can_be_stored() -> None:
     value: list[Any] = []
     value.append(value)
-    assert settled(Round([call()], provider="openai_chat"), value).update().contents[1].model_dump_json()
+    assert with_results(Round([call()], provider="openai_chat"), value).update().contents[1].model_dump_json()
 
 
 # ---------------------------------------------------------------- where sequential would be rejected
@@ -221,7 +221,7 @@ def anthropic_turn(*, thinking: bool) -> Turn:
 
 
 def test_signed_thinking_keeps_the_calls_together_with_a_warning() -> None:
-    update = settled(Round(anthropic_turn(thinking=True), shape="sequential")).update()
+    update = with_results(Round(anthropic_turn(thinking=True), shape="sequential")).update()
     assert [warning.code for warning in update.warnings] == ["batched_instead"]
     assert roles(update.messages) == ["assistant", "user"]
     assert [block["type"] for block in update.messages[0]["content"]] == ["thinking", "tool_use", "tool_use"]
@@ -229,24 +229,24 @@ def test_signed_thinking_keeps_the_calls_together_with_a_warning() -> None:
 
 
 def test_without_thinking_anthropic_can_be_sequential() -> None:
-    update = settled(Round(anthropic_turn(thinking=False), shape="sequential")).update()
+    update = with_results(Round(anthropic_turn(thinking=False), shape="sequential")).update()
     assert update.warnings == []
     assert roles(update.messages) == ["assistant", "user", "assistant", "user"]
 
 
-def test_thinking_of_another_provider_separates_nobody() -> None:
-    update = settled(Round(anthropic_turn(thinking=True), shape="sequential", provider="openai_chat")).update()
+def test_thinking_of_another_provider_does_not_prevent_sequential() -> None:
+    update = with_results(Round(anthropic_turn(thinking=True), shape="sequential", provider="openai_chat")).update()
     assert roles(update.messages) == ["assistant", "tool", "assistant", "tool"]
     assert "batched_instead" not in [warning.code for warning in update.warnings]
 
 
 @pytest.mark.parametrize(("provider", "together"), [("deepseek", True), ("kimi", True), ("vllm", False)])
-def test_calls_that_are_refused_without_their_reasoning_stay_together(provider: str, together: bool) -> None:
+def test_calls_that_must_be_sent_with_their_reasoning_stay_together(provider: str, together: bool) -> None:
     turn = Turn(provider, turn_key="k")
     for chunk in [{"choices": [{"index": 0, "delta": {"reasoning_content": "Hm."}}]}, *answer("", GOOD, GOOD)]:
         turn.feed(chunk)
     turn.close()
-    update = settled(Round(turn, shape="sequential")).update()
+    update = with_results(Round(turn, shape="sequential")).update()
     assert [warning.code for warning in update.warnings] == (["batched_instead"] if together else [])
     assert roles(update.messages) == (["assistant", "tool", "tool"] if together else ["assistant", "tool"] * 2)
 
@@ -259,72 +259,76 @@ def test_gemini_signatures_keep_the_calls_together() -> None:
     ]
     turn.feed({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}]})
     turn.close()
-    update = settled(Round(turn, shape="sequential")).update()
+    update = with_results(Round(turn, shape="sequential")).update()
     assert [warning.code for warning in update.warnings] == ["batched_instead"]
     assert roles(update.messages) == ["model", "user"]
 
 
-def test_what_a_provider_cannot_carry_is_said() -> None:
-    update = settled(Round(anthropic_turn(thinking=True), provider="openai_chat")).update()
+def test_content_that_a_provider_cannot_represent_is_a_warning() -> None:
+    update = with_results(Round(anthropic_turn(thinking=True), provider="openai_chat")).update()
     assert [warning.code for warning in update.warnings] == ["content_changed"]
 
 
 # ---------------------------------------------------------------- the caller's own formats
 
 
-def own_call(made: ToolCall, arguments: Any) -> dict[str, Any]:
-    return {"role": "assistant", "own": made.name, "arguments": arguments}
+def own_call(tool_call: ToolCall, arguments: Any) -> dict[str, Any]:
+    return {"role": "assistant", "own": tool_call.name, "arguments": arguments}
 
 
-def own_result(result: ToolResult, made: ToolCall, arguments: Any) -> dict[str, Any]:
-    return {"role": "own", "of": made.raw_id, "value": result.value, "arguments": arguments}
+def own_result(result: ToolResult, tool_call: ToolCall, arguments: Any) -> dict[str, Any]:
+    return {"role": "own", "of": tool_call.raw_id, "value": result.value, "arguments": arguments}
 
 
 def own_batch(completed: list[ToolResult]) -> list[dict[str, Any]]:
     return [{"all": [result.call.raw_id for result in completed], "values": [result.value for result in completed]}]
 
 
-def test_format_batch_writes_the_whole_round() -> None:
-    made_round = settled(Round([call(index=0), call(index=1)], formatting=FormatCallbacks(batch=own_batch)))
+def test_format_batch_writes_all_messages_of_the_round() -> None:
+    made_round = with_results(Round([call(index=0), call(index=1)], callbacks=FormatCallbacks(batch=own_batch)))
     assert made_round.update().messages == [{"all": ["call_0", "call_1"], "values": ["ok", "ok"]}]
 
 
-def test_format_batch_of_sequential_writes_each_step() -> None:
-    made_round = settled(
-        Round([call(index=0), call(index=1)], shape="sequential", formatting=FormatCallbacks(batch=own_batch))
+def test_format_batch_in_the_sequential_layout_writes_each_call() -> None:
+    made_round = with_results(
+        Round([call(index=0), call(index=1)], shape="sequential", callbacks=FormatCallbacks(batch=own_batch))
     )
     assert [message["all"] for message in made_round.update().messages] == [["call_0"], ["call_1"]]
 
 
-def test_formats_of_call_and_result_together() -> None:
+def test_call_and_result_callbacks_together() -> None:
     formatting = FormatCallbacks(call=own_call, result=own_result)
-    sequential = settled(Round([call(index=0), call(index=1)], shape="sequential", formatting=formatting)).update()
+    sequential = with_results(Round([call(index=0), call(index=1)], shape="sequential", callbacks=formatting)).update()
     assert roles(sequential.messages) == ["assistant", "own", "assistant", "own"]
     assert sequential.messages[3] == {"role": "own", "of": "call_1", "value": "ok", "arguments": {"n": 1}}
-    batched = settled(Round([call(index=0), call(index=1)], formatting=formatting)).update()
+    batched = with_results(Round([call(index=0), call(index=1)], callbacks=formatting)).update()
     assert roles(batched.messages) == ["assistant", "assistant", "own", "own"]
 
 
 @pytest.mark.parametrize("provider", ["openai_chat", "anthropic"])
-def test_one_format_alone_replaces_its_half_of_the_providers(provider: str) -> None:
+def test_a_single_callback_replaces_its_part_of_the_providers_messages(provider: str) -> None:
     calls = [call(index=0), call(index=1)]
-    results = settled(Round(calls, provider=provider, formatting=FormatCallbacks(result=own_result))).update().messages
+    results = (
+        with_results(Round(calls, provider=provider, callbacks=FormatCallbacks(result=own_result))).update().messages
+    )
     assert [message["role"] for message in results] == ["assistant", "own", "own"]
-    said = settled(Round(calls, provider=provider, formatting=FormatCallbacks(call=own_call))).update().messages
-    assert [message.get("own") for message in said[:2]] == ["f", "f"]
-    theirs = settled(Round(calls, provider=provider)).update().messages
-    assert said[2:] == theirs[1:]
+    call_message = (
+        with_results(Round(calls, provider=provider, callbacks=FormatCallbacks(call=own_call))).update().messages
+    )
+    assert [message.get("own") for message in call_message[:2]] == ["f", "f"]
+    theirs = with_results(Round(calls, provider=provider)).update().messages
+    assert call_message[2:] == theirs[1:]
 
 
-def test_a_format_may_give_several_messages() -> None:
-    formatting = FormatCallbacks(call=lambda made, arguments: [{"a": 1}, {"b": 2}], result=own_result)
-    update = settled(Round([call()], formatting=formatting)).update()
+def test_a_format_callback_may_return_several_messages() -> None:
+    formatting = FormatCallbacks(call=lambda tool_call, arguments: [{"a": 1}, {"b": 2}], result=own_result)
+    update = with_results(Round([call()], callbacks=formatting)).update()
     assert update.messages[:2] == [{"a": 1}, {"b": 2}]
 
 
-def test_a_call_without_arguments_is_formatted_with_none_of_them() -> None:
+def test_a_call_without_arguments_is_formatted_with_an_empty_dict() -> None:
     broken = call(state="invalid", arguments=None, arguments_text="{x")
-    update = Round([broken], formatting=FormatCallbacks(call=own_call, result=own_result)).update()
+    update = Round([broken], callbacks=FormatCallbacks(call=own_call, result=own_result)).update()
     assert update.messages[0]["arguments"] == {}
 
 
@@ -339,8 +343,10 @@ def test_every_call_has_one_result_in_call_order_on_every_provider(count: int, p
         call(index=n, state=state, arguments={"n": n} if state == "complete" else None)
         for n, state in enumerate(chance.choices(states, k=count))
     ]
-    update = settled(Round(calls, provider=provider, shape=chance.choice(["batched", "sequential"]))).update()
+    update = with_results(Round(calls, provider=provider, shape=chance.choice(["batched", "sequential"]))).update()
     assert [result.call for result in update.results] == calls
-    asked = [block.id for content in update.contents for block in content.blocks if block.type == "tool_call"]  # type: ignore[union-attr]
-    told = [block.call_id for content in update.contents for block in content.blocks if block.type == "tool_response"]  # type: ignore[union-attr]
-    assert asked == told == [each.id for each in calls]
+    call_ids = [block.id for content in update.contents for block in content.blocks if block.type == "tool_call"]  # type: ignore[union-attr]
+    result_ids = [
+        block.call_id for content in update.contents for block in content.blocks if block.type == "tool_response"
+    ]  # type: ignore[union-attr]
+    assert call_ids == result_ids == [each.id for each in calls]

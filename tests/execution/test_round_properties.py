@@ -1,4 +1,4 @@
-"""The round as a state machine: any order of beginning, asking, ending and failing gives one result a call."""
+"""The round as a state machine: any order of starts, approvals, results and failures gives one result a call."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ STAGES = {stage for option in get_args(CallStage) for stage in (get_args(option)
 # ---------------------------------------------------------------- the table
 
 
-def test_the_table_names_every_stage_and_nothing_follows_an_ending() -> None:
+def test_the_table_has_every_stage_and_nothing_follows_a_result() -> None:
     assert set(TRANSITIONS) == STAGES
     assert all(TRANSITIONS[ending] == frozenset() for ending in ENDINGS)
     assert all(following <= STAGES for following in TRANSITIONS.values())
 
 
-def test_every_stage_can_be_reached_and_leads_to_an_ending() -> None:
+def test_every_stage_is_reachable_and_leads_to_a_result() -> None:
     reached, grown = {"waiting"}, set[str]()
     while reached != grown:
         grown = set(reached)
@@ -36,8 +36,8 @@ def test_every_stage_can_be_reached_and_leads_to_an_ending() -> None:
     assert all(TRANSITIONS[stage] & set(ENDINGS) for stage in STAGES - set(ENDINGS))
 
 
-def test_only_what_ran_can_be_completed() -> None:
-    assert {stage for stage in STAGES if "completed" in TRANSITIONS[stage]} == {"running", "held"}  # type: ignore[index]
+def test_only_a_call_that_ran_can_be_completed() -> None:
+    assert {stage for stage in STAGES if "completed" in TRANSITIONS[stage]} == {"running", "early_result"}  # type: ignore[index]
 
 
 # ---------------------------------------------------------------- one round, by hand
@@ -50,27 +50,27 @@ def calls(count: int) -> list[ToolCall]:
     ]
 
 
-def test_a_call_begins_once() -> None:
-    made = Round(calls(1), provider="openai_chat")
-    made.start(0)
+def test_a_call_starts_once() -> None:
+    calls_round = Round(calls(1), provider="openai_chat")
+    calls_round.start(0)
     with pytest.raises(UsageError, match="running"):
-        made.start(0)
+        calls_round.start(0)
 
 
-def test_a_call_that_somebody_is_asked_about_does_not_begin() -> None:
-    made = Round(calls(1), provider="openai_chat")
-    made.require_approval(0)
-    with pytest.raises(UsageError, match="asking"):
-        made.start(0)
-    made.approve(0)
-    made.start(0)
-    assert made.stage(0) == "running"
+def test_a_call_that_awaits_approval_does_not_start() -> None:
+    calls_round = Round(calls(1), provider="openai_chat")
+    calls_round.require_approval(0)
+    with pytest.raises(UsageError, match="awaiting_approval"):
+        calls_round.start(0)
+    calls_round.approve(0)
+    calls_round.start(0)
+    assert calls_round.stage(0) == "running"
 
 
-def test_what_never_ran_cannot_have_completed() -> None:
-    made = Round(calls(1), provider="openai_chat")
+def test_a_call_that_never_ran_cannot_be_completed() -> None:
+    calls_round = Round(calls(1), provider="openai_chat")
     with pytest.raises(UsageError, match="waiting"):
-        made.set_result(0, ToolResult(made.calls[0], "completed", 1))
+        calls_round.set_result(0, ToolResult(calls_round.calls[0], "completed", 1))
 
 
 # ---------------------------------------------------------------- calls that begin early
@@ -92,16 +92,16 @@ def anthropic(*calls: tuple[str, Any], finish: str | None = "tool_use") -> list[
     return [*chunks, {"type": "message_delta", "delta": {"stop_reason": finish}, "usage": {}}, {"type": "message_stop"}]
 
 
-def begun_early(*calls: tuple[str, Any]) -> tuple[Turn, Round, ToolCall]:
-    """A turn of Anthropic's wire in which the first call is whole and has begun, and the stream goes on."""
+def started_early(*calls: tuple[str, Any]) -> tuple[Turn, Round, ToolCall]:
+    """Return an open turn of Anthropic's wire with a complete first call that has started."""
     turn = Turn("anthropic", turn_key="t")
     for chunk in anthropic(*calls, finish=None):
         turn.feed(chunk)
-    made = Round(turn)
+    calls_round = Round(turn)
     call = turn.completed_call(0)
     assert call is not None
-    made.start_early(call)
-    return turn, made, call
+    calls_round.start_early(call)
+    return turn, calls_round, call
 
 
 def finish(turn: Turn, reason: str) -> None:
@@ -110,69 +110,69 @@ def finish(turn: Turn, reason: str) -> None:
     turn.close()
 
 
-def test_an_early_result_is_held_until_the_turn_is_confirmed() -> None:
-    turn, made, call = begun_early(("f", {"n": 1}), ("g", {}))
-    assert made.set_result(0, ToolResult(call, "completed", "early")) is None
-    assert made.stage(0) == "held"
-    assert made.results_so_far == []
+def test_an_early_result_is_kept_until_the_turn_is_confirmed() -> None:
+    turn, calls_round, call = started_early(("f", {"n": 1}), ("g", {}))
+    assert calls_round.set_result(0, ToolResult(call, "completed", "early")) is None
+    assert calls_round.stage(0) == "early_result"
+    assert calls_round.results_so_far == []
     finish(turn, "tool_use")
-    assert made.close() == []
-    [result] = made.commit_early_results()
+    assert calls_round.close() == []
+    [result] = calls_round.commit_early_results()
     assert (result.status, result.value, result.metadata) == ("completed", "early", {})
-    assert made.open_positions == [1]
+    assert calls_round.open_positions == [1]
 
 
-def test_an_early_call_that_still_runs_goes_on_running() -> None:
-    turn, made, call = begun_early(("f", {"n": 1}))
+def test_an_early_call_keeps_running_after_the_turn() -> None:
+    turn, calls_round, call = started_early(("f", {"n": 1}))
     finish(turn, "tool_use")
-    assert made.close() == []
-    assert made.stage(0) == "running"
-    result = made.set_result(0, ToolResult(call, "completed", "late"))
+    assert calls_round.close() == []
+    assert calls_round.stage(0) == "running"
+    result = calls_round.set_result(0, ToolResult(call, "completed", "late"))
     assert result is not None
     assert result.value == "late"
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_a_turn_that_may_not_run_its_calls_takes_back_what_began(held: bool) -> None:
-    turn, made, call = begun_early(("f", {"n": 1}))
+def test_a_turn_without_executable_calls_retracts_early_runs(held: bool) -> None:
+    turn, calls_round, call = started_early(("f", {"n": 1}))
     if held:
-        made.set_result(0, ToolResult(call, "completed", "early"))
+        calls_round.set_result(0, ToolResult(call, "completed", "early"))
     finish(turn, "refusal")
-    assert made.close() == [0]
+    assert calls_round.close() == [0]
     [result] = (
-        made.commit_early_results()
+        calls_round.commit_early_results()
         if held
-        else [made.set_result(0, ToolResult(call, "completed", "it did not stop at once"))]
+        else [calls_round.set_result(0, ToolResult(call, "completed", "it did not stop at once"))]
     )
     assert result is not None
     assert result.status == "canceled"
     assert result.metadata == {"effects_possible": True}
     assert "refusal" in (result.error or "")
-    assert made.update().contents[1].blocks[0].metadata == {"effects_possible": True}
+    assert calls_round.update().contents[1].blocks[0].metadata == {"effects_possible": True}
 
 
-def test_arguments_that_changed_after_the_call_began_make_it_run_again() -> None:
-    turn, made, call = begun_early(("f", {"n": 1}))
+def test_arguments_that_change_after_an_early_start_make_the_call_run_again() -> None:
+    turn, calls_round, call = started_early(("f", {"n": 1}))
     finish(turn, "tool_use")
     other = ToolCall(**{field: getattr(call, field) for field in call.__struct_fields__} | {"arguments": {"n": 2}})
-    made._early[0] = (other, None)  # no wire that we know does this after saying that a call is over
-    assert made.close() == [0]
-    assert made.set_result(0, ToolResult(other, "canceled", error="stopped")) is None
-    assert made.stage(0) == "waiting"
-    made.start(0)
-    result = made.set_result(0, ToolResult(made.calls[0], "completed", 2))
+    calls_round._early[0] = (other, None)  # no known wire does this after the end of a call
+    assert calls_round.close() == [0]
+    assert calls_round.set_result(0, ToolResult(other, "canceled", error="stopped")) is None
+    assert calls_round.stage(0) == "waiting"
+    calls_round.start(0)
+    result = calls_round.set_result(0, ToolResult(calls_round.calls[0], "completed", 2))
     assert result is not None
     assert (result.value, result.metadata, result.call.arguments) == (2, {"effects_possible": True}, {"n": 1})
 
 
-def test_nothing_begins_early_of_a_turn_that_is_over_or_twice() -> None:
-    turn, made, call = begun_early(("f", {"n": 1}))
-    with pytest.raises(UsageError, match="begun"):
-        made.start_early(call)
+def test_a_call_cannot_start_early_after_the_turn_or_twice() -> None:
+    turn, calls_round, call = started_early(("f", {"n": 1}))
+    with pytest.raises(UsageError, match="has started"):
+        calls_round.start_early(call)
     finish(turn, "tool_use")
-    made.close()
-    with pytest.raises(UsageError, match="goes on"):
-        made.start_early(call)
+    calls_round.close()
+    with pytest.raises(UsageError, match="open turn"):
+        calls_round.start_early(call)
 
 
 # ---------------------------------------------------------------- any order
@@ -198,12 +198,12 @@ class RoundMachine(RuleBasedStateMachine):
             self.results[position] = result
 
     def some(self, data: st.DataObject, *stages: str) -> int | None:
-        found = [n for n in range(self.count) if self.round.closed and self.round.stage(n) in stages]
-        return data.draw(st.sampled_from(found)) if found else None
+        positions = [n for n in range(self.count) if self.round.closed and self.round.stage(n) in stages]
+        return data.draw(st.sampled_from(positions)) if positions else None
 
     @precondition(lambda self: not self.round.closed)
     @rule(data=st.data())
-    def begin_early(self, data: st.DataObject) -> None:
+    def start_early(self, data: st.DataObject) -> None:
         left = [n for n in range(self.count) if n not in self.early]
         if left:
             position = data.draw(st.sampled_from(left))
@@ -238,24 +238,24 @@ class RoundMachine(RuleBasedStateMachine):
             self.keep(result.call.index, result)
 
     @rule(data=st.data())
-    def ask(self, data: st.DataObject) -> None:
+    def require_approval(self, data: st.DataObject) -> None:
         if (position := self.some(data, "waiting")) is not None:
             self.round.require_approval(position)
 
     @rule(data=st.data())
-    def allow(self, data: st.DataObject) -> None:
-        if (position := self.some(data, "asking")) is not None:
+    def approve(self, data: st.DataObject) -> None:
+        if (position := self.some(data, "awaiting_approval")) is not None:
             self.round.approve(position)
 
     @rule(data=st.data())
-    def begin(self, data: st.DataObject) -> None:
+    def start_call(self, data: st.DataObject) -> None:
         if (position := self.some(data, "waiting")) is not None:
             self.round.start(position)
             self.runs[position] = self.runs.get(position, 0) + 1
 
     @rule(data=st.data(), status=st.sampled_from(ENDINGS))
-    def settle(self, data: st.DataObject, status: ResultStatus) -> None:
-        position = self.some(data, "waiting", "asking", "running")
+    def set_result(self, data: st.DataObject, status: ResultStatus) -> None:
+        position = self.some(data, "waiting", "awaiting_approval", "running")
         if position is None:
             return
         result = ToolResult(self.round.calls[position], status, "late" if status == "completed" else None)
@@ -267,7 +267,7 @@ class RoundMachine(RuleBasedStateMachine):
                 self.round.set_result(position, result)
 
     @rule(data=st.data(), status=st.sampled_from(ENDINGS))
-    def settle_twice(self, data: st.DataObject, status: ResultStatus) -> None:
+    def set_result_twice(self, data: st.DataObject, status: ResultStatus) -> None:
         if (position := self.some(data, *ENDINGS)) is not None:
             with pytest.raises(UsageError, match="exactly one"):
                 self.round.set_result(position, ToolResult(self.round.calls[position], status))
@@ -293,7 +293,7 @@ class RoundMachine(RuleBasedStateMachine):
             self.close("tool_use")
         for position in self.round.open_positions:
             stage = self.round.stage(position)
-            if stage == "asking":
+            if stage == "awaiting_approval":
                 self.round.approve(position)
             if self.round.stage(position) == "waiting":
                 self.round.start(position)
@@ -314,11 +314,11 @@ TestRoundMachine = RoundMachine.TestCase
 TestRoundMachine.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
 
 
-def test_of_an_open_turn_only_what_began_early_is_settled_and_once() -> None:
-    turn, made, call = begun_early(("f", {"n": 1}), ("g", {}))
-    with pytest.raises(UsageError, match="no call of that position runs"):
-        made.set_result(1, ToolResult(turn.calls[1], "completed", 1))
-    made.set_result(0, ToolResult(call, "completed", 1))
-    with pytest.raises(UsageError, match="no call of that position runs"):
-        made.set_result(0, ToolResult(call, "completed", 1))
-    assert [made.stage(position) for position in (0, 1)] == ["held", "waiting"]
+def test_in_an_open_turn_only_early_calls_accept_a_result_once() -> None:
+    turn, calls_round, call = started_early(("f", {"n": 1}), ("g", {}))
+    with pytest.raises(UsageError, match="no call at position"):
+        calls_round.set_result(1, ToolResult(turn.calls[1], "completed", 1))
+    calls_round.set_result(0, ToolResult(call, "completed", 1))
+    with pytest.raises(UsageError, match="no call at position"):
+        calls_round.set_result(0, ToolResult(call, "completed", 1))
+    assert [calls_round.stage(position) for position in (0, 1)] == ["early_result", "waiting"]

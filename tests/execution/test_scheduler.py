@@ -1,4 +1,4 @@
-"""What may run beside what. The schedule is pure: these tests say what began and what ended, and nothing runs."""
+"""Which calls may run concurrently. The schedule is pure: the tests report starts and ends, and nothing runs."""
 
 from __future__ import annotations
 
@@ -13,97 +13,97 @@ from streamkit import Tool, UsageError
 from streamkit.execution.scheduler import Schedule
 
 
-def named(name: str, **options: Any) -> Tool:
+def create_tool(name: str, **options: Any) -> Tool:
     return Tool(lambda: None, name=name, **options)
 
 
-READ = named("read")
-WRITE = named("write", exclusive=True)
+READ = create_tool("read")
+WRITE = create_tool("write", exclusive=True)
 
 
-def scheduled(tools: Sequence[Tool], limit: int = 8, **options: Any) -> Schedule:
+def create_schedule(tools: Sequence[Tool], limit: int = 8, **options: Any) -> Schedule:
     schedule = Schedule(limit)
     for position, tool in enumerate(tools):
         schedule.add("run", position, tool, **options)
     return schedule
 
 
-def begin_all(schedule: Schedule, owner: str = "run") -> list[int]:
+def start_all(schedule: Schedule, owner: str = "run") -> list[int]:
     begun = []
     while (position := schedule.start_next(owner)) is not None:
         begun.append(position)
     return begun
 
 
-def test_calls_begin_in_their_order_up_to_the_limit() -> None:
-    schedule = scheduled([READ] * 5, limit=2)
-    assert begin_all(schedule) == [0, 1]
+def test_calls_start_in_order_up_to_the_limit() -> None:
+    schedule = create_schedule([READ] * 5, limit=2)
+    assert start_all(schedule) == [0, 1]
     assert schedule.running == 2
     schedule.remove("run", 1)
-    assert begin_all(schedule) == [2]
+    assert start_all(schedule) == [2]
 
 
 def test_an_exclusive_call_is_a_barrier() -> None:
-    schedule = scheduled([READ, READ, WRITE, READ])
-    assert begin_all(schedule) == [0, 1]
+    schedule = create_schedule([READ, READ, WRITE, READ])
+    assert start_all(schedule) == [0, 1]
     schedule.remove("run", 1)
-    assert begin_all(schedule) == []
+    assert start_all(schedule) == []
     schedule.remove("run", 0)
-    assert begin_all(schedule) == [2]
+    assert start_all(schedule) == [2]
     schedule.remove("run", 2)
-    assert begin_all(schedule) == [3]
+    assert start_all(schedule) == [3]
 
 
 def test_a_tools_own_limit_lets_other_tools_pass() -> None:
-    slow = named("slow", limit=1)
-    schedule = scheduled([slow, slow, READ])
-    assert begin_all(schedule) == [0, 2]
+    slow = create_tool("slow", limit=1)
+    schedule = create_schedule([slow, slow, READ])
+    assert start_all(schedule) == [0, 2]
     schedule.remove("run", 0)
-    assert begin_all(schedule) == [1]
+    assert start_all(schedule) == [1]
 
 
 @pytest.mark.parametrize("who", ["left", "right"])
-def test_tools_in_conflict_do_not_run_beside_each_other_whichever_of_them_says_so(who: str) -> None:
-    pull = named("pull", conflicts_with=["push"] if who == "left" else [])
-    push = named("push", conflicts_with=["pull"] if who == "right" else [])
-    schedule = scheduled([pull, push, READ])
-    assert begin_all(schedule) == [0, 2]
+def test_conflicting_tools_do_not_run_concurrently_whichever_declares_it(who: str) -> None:
+    pull = create_tool("pull", conflicts_with=["push"] if who == "left" else [])
+    push = create_tool("push", conflicts_with=["pull"] if who == "right" else [])
+    schedule = create_schedule([pull, push, READ])
+    assert start_all(schedule) == [0, 2]
     schedule.remove("run", 2)
-    assert begin_all(schedule) == []
+    assert start_all(schedule) == []
     schedule.remove("run", 0)
-    assert begin_all(schedule) == [1]
+    assert start_all(schedule) == [1]
 
 
 def test_a_tool_in_conflict_with_itself_runs_one_call_at_a_time() -> None:
-    schedule = scheduled([named("edit", conflicts_with=["edit"])] * 3)
-    assert begin_all(schedule) == [0]
+    schedule = create_schedule([create_tool("edit", conflicts_with=["edit"])] * 3)
+    assert start_all(schedule) == [0]
     schedule.remove("run", 0)
-    assert begin_all(schedule) == [1]
+    assert start_all(schedule) == [1]
 
 
-def test_of_calls_in_conflict_the_first_goes_first_also_while_it_is_not_ready() -> None:
-    edit = named("edit", conflicts_with=["edit"])
+def test_the_first_of_conflicting_calls_blocks_the_others_even_if_it_is_not_ready() -> None:
+    edit = create_tool("edit", conflicts_with=["edit"])
     schedule = Schedule(8)
-    schedule.add("run", 0, edit, ready=False)  # somebody is asked about it
+    schedule.add("run", 0, edit, ready=False)  # it awaits approval
     schedule.add("run", 1, edit)
     schedule.add("run", 2, READ)
-    assert begin_all(schedule) == [2]
+    assert start_all(schedule) == [2]
     schedule.release("run", 0)
-    assert begin_all(schedule) == [0]
+    assert start_all(schedule) == [0]
 
 
-def test_what_waits_for_an_answer_lets_others_pass_unless_it_is_a_barrier() -> None:
+def test_a_call_that_awaits_approval_lets_others_pass_unless_it_is_exclusive() -> None:
     schedule = Schedule(8)
     schedule.add("run", 0, READ, ready=False)
     schedule.add("run", 1, READ)
     schedule.add("run", 2, WRITE, ready=False)
     schedule.add("run", 3, READ)
-    assert begin_all(schedule) == [1]
+    assert start_all(schedule) == [1]
     schedule.remove("run", 0)  # denied
     schedule.remove("run", 1)
-    assert begin_all(schedule) == []
+    assert start_all(schedule) == []
     schedule.remove("run", 2)
-    assert begin_all(schedule) == [3]
+    assert start_all(schedule) == [3]
 
 
 def test_executions_that_share_a_schedule_share_its_limits() -> None:
@@ -113,63 +113,63 @@ def test_executions_that_share_a_schedule_share_its_limits() -> None:
         schedule.subscribe(owner, lambda owner=owner: woken.append(owner))  # type: ignore[misc]
         for position in range(2):
             schedule.add(owner, position, READ)
-    assert (begin_all(schedule, "two"), begin_all(schedule, "one")) == ([0, 1], [])
+    assert (start_all(schedule, "two"), start_all(schedule, "one")) == ([0, 1], [])
     schedule.remove("two", 0)
     assert woken == ["one", "two"]
-    assert begin_all(schedule, "one") == [0]
+    assert start_all(schedule, "one") == [0]
 
 
-def test_an_exclusive_call_keeps_other_executions_waiting_but_not_while_somebody_is_asked() -> None:
+def test_an_exclusive_call_blocks_other_executions_but_not_while_it_awaits_approval() -> None:
     schedule = Schedule(8)
     schedule.add("one", 0, WRITE, ready=False)
     schedule.add("two", 0, READ)
-    assert begin_all(schedule, "two") == [0]
+    assert start_all(schedule, "two") == [0]
     schedule.release("one", 0)
-    assert begin_all(schedule, "one") == []  # the other's call runs
+    assert start_all(schedule, "one") == []  # the other's call runs
     schedule.add("two", 1, READ)
-    assert begin_all(schedule, "two") == []  # it stands behind the exclusive one now
+    assert start_all(schedule, "two") == []  # it is after the exclusive one now
     schedule.remove("two", 0)
-    assert begin_all(schedule, "one") == [0]
-    assert begin_all(schedule, "two") == []
+    assert start_all(schedule, "one") == [0]
+    assert start_all(schedule, "two") == []
 
 
-def test_calls_that_go_one_by_one_wait_for_those_of_their_own_execution_alone() -> None:
+def test_sequential_calls_wait_only_for_calls_of_their_own_execution() -> None:
     schedule = Schedule(8)
     for owner in ("one", "two"):
         for position in range(2):
             schedule.add(owner, position, READ, in_turn=owner == "one")
-    assert begin_all(schedule, "one") == [0]
-    assert begin_all(schedule, "two") == [0, 1]
+    assert start_all(schedule, "one") == [0]
+    assert start_all(schedule, "two") == [0, 1]
     schedule.remove("one", 0)
-    assert begin_all(schedule, "one") == [1]
+    assert start_all(schedule, "one") == [1]
 
 
-def test_an_execution_that_leaves_takes_its_calls_with_it() -> None:
+def test_an_execution_that_unregisters_removes_its_calls() -> None:
     schedule = Schedule(1)
     schedule.add("one", 0, WRITE)
     assert schedule.start_next("one") == 0
     schedule.add("two", 0, READ)
     schedule.unregister("one")
     assert schedule.running == 0
-    assert begin_all(schedule, "two") == [0]
+    assert start_all(schedule, "two") == [0]
 
 
-def test_who_waits_for_others_and_who_only_for_an_answer() -> None:
+def test_waiting_for_other_executions_is_distinguished_from_awaiting_approval() -> None:
     schedule = Schedule(1)
     assert not schedule.is_blocked_by_others("one")
     schedule.add("two", 0, READ)
-    assert begin_all(schedule, "two") == [0]
-    schedule.add("one", 0, READ, ready=False)  # somebody is asked about it
+    assert start_all(schedule, "two") == [0]
+    schedule.add("one", 0, READ, ready=False)  # it awaits approval
     assert not schedule.is_blocked_by_others("one")
     schedule.add("one", 1, READ)
     assert schedule.is_blocked_by_others("one")
     schedule.remove("one", 1)
-    schedule.add("one", 1, WRITE)  # behind its own question
+    schedule.add("one", 1, WRITE)  # after a call of its own that awaits approval
     assert not schedule.is_blocked_by_others("one")
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True, "8"])
-def test_a_limit_that_lets_nothing_run_is_refused(limit: Any) -> None:
+def test_a_limit_below_one_is_rejected(limit: Any) -> None:
     with pytest.raises(UsageError, match="at least 1"):
         Schedule(limit)
 
@@ -177,10 +177,10 @@ def test_a_limit_that_lets_nothing_run_is_refused(limit: Any) -> None:
 TOOLS = [
     READ,
     WRITE,
-    named("slow", limit=1),
-    named("pull", conflicts_with=["push"]),
-    named("push", limit=2),
-    named("edit", conflicts_with=["edit", "read"]),
+    create_tool("slow", limit=1),
+    create_tool("pull", conflicts_with=["push"]),
+    create_tool("push", limit=2),
+    create_tool("edit", conflicts_with=["edit", "read"]),
 ]
 
 
@@ -190,7 +190,7 @@ TOOLS = [
     asked=st.sets(st.integers(0, 11), max_size=4),
     draw=st.data(),
 )
-def test_whatever_ends_when_nothing_runs_that_may_not_and_everything_runs_in_the_end(
+def test_no_call_runs_against_the_rules_and_every_call_runs_in_the_end(
     kinds: list[int], limit: int, asked: set[int], draw: st.DataObject
 ) -> None:
     tools = [TOOLS[kind] for kind in kinds]
@@ -201,7 +201,7 @@ def test_whatever_ends_when_nothing_runs_that_may_not_and_everything_runs_in_the
     running: set[int] = set()
     done: list[int] = []
     while len(done) < len(tools):
-        for position in begin_all(schedule):
+        for position in start_all(schedule):
             assert position not in waiting
             earlier = set(range(position)) - set(done)
             assert not any(tools[other].exclusive for other in earlier)

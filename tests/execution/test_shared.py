@@ -1,4 +1,4 @@
-"""Several streams into one hand-off of completed calls."""
+"""Several streams with one queue of completed calls."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def shared() -> AsyncIterator[SharedAccumulator]:
-    with SharedAccumulator() as made:
-        yield made
+    with SharedAccumulator() as accumulator:
+        yield accumulator
 
 
 async def double(n: int) -> int:
     return 2 * n
 
 
-def turn_of(name: str) -> Turn:
+def create_turn(name: str) -> Turn:
     return Turn("openai_chat", turn_key=name)
 
 
-async def consumed(shared: SharedAccumulator, turn: Turn, source: Any, into: list[Event] | None = None) -> None:
+async def consume(shared: SharedAccumulator, turn: Turn, source: Any, into: list[Event] | None = None) -> None:
     async for event in shared.read(turn, source):
         if into is not None:
             into.append(event)
@@ -41,10 +41,10 @@ async def test_calls_of_all_streams_reach_the_workers_and_each_turn_its_update(s
     events: dict[str, list[Event]] = {name: [] for name in "abc"}
 
     async def work() -> None:
-        async for handed in shared:
-            update = handed.set_result(await execute_one_tool(handed.call, tools=[double], turn=handed.turn))
+        async for queued in shared:
+            update = queued.set_result(await execute_one_tool(queued.call, tools=[double], turn=queued.turn))
             if update is not None:
-                updates[handed.turn.turn_key] = update
+                updates[queued.turn.turn_key] = update
 
     async with anyio.create_task_group() as workers:
         for _ in range(2):
@@ -52,7 +52,7 @@ async def test_calls_of_all_streams_reach_the_workers_and_each_turn_its_update(s
         async with anyio.create_task_group() as streams:
             for number, name in enumerate("abc"):
                 chunks = answer(f"I am {name}.", *[("double", {"n": 10 * number + n}) for n in range(3)])
-                streams.start_soon(consumed, shared, turn_of(name), chunks, events[name])
+                streams.start_soon(consume, shared, create_turn(name), chunks, events[name])
         shared.close()
     assert {key: [result.value for result in update.results] for key, update in updates.items()} == {
         "a": [0, 2, 4],
@@ -70,27 +70,27 @@ async def test_calls_reach_a_worker_while_other_streams_still_run(shared: Shared
     async def slow() -> AsyncIterator[dict[str, Any]]:
         chunks = answer("Slowly.", ("double", {"n": 2}))
         yield chunks[0]
-        await seen.wait()  # the other stream's call is run before this one goes on
+        await seen.wait()  # the other stream's call runs before this stream continues
         for chunk in chunks[1:]:
             yield chunk
 
     values: list[int] = []
 
     async def work() -> None:
-        async for handed in shared:
-            values.append((await execute_one_tool(handed.call, tools=[double])).value)
+        async for queued in shared:
+            values.append((await execute_one_tool(queued.call, tools=[double])).value)
             seen.set()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(work)
         async with anyio.create_task_group() as streams:
-            streams.start_soon(consumed, shared, turn_of("slow"), slow())
-            streams.start_soon(consumed, shared, turn_of("fast"), answer("", ("double", {"n": 1})))
+            streams.start_soon(consume, shared, create_turn("slow"), slow())
+            streams.start_soon(consume, shared, create_turn("fast"), answer("", ("double", {"n": 1})))
         shared.close()
     assert values == [2, 4]
 
 
-async def test_a_full_hand_off_makes_the_streams_wait() -> None:
+async def test_a_full_queue_makes_the_streams_wait() -> None:
     with SharedAccumulator(capacity=2) as shared:
         await check_that_streams_wait(shared)
 
@@ -99,7 +99,7 @@ async def check_that_streams_wait(shared: SharedAccumulator) -> None:
     over: list[str] = []
 
     async def stream(name: str) -> None:
-        await consumed(shared, turn_of(name), answer("", *[("double", {"n": n}) for n in range(2)]))
+        await consume(shared, create_turn(name), answer("", *[("double", {"n": n}) for n in range(2)]))
         over.append(name)
 
     async with anyio.create_task_group() as tasks:
@@ -117,21 +117,23 @@ async def check_that_streams_wait(shared: SharedAccumulator) -> None:
 
 
 def test_nothing_is_awaited_for_a_chunk() -> None:
-    """A coroutine that never suspends runs to its end at the first send, without any event loop."""
+    """Send once, without an event loop: a coroutine that never suspends runs to its end."""
     chunks = answer("word " * 1)[1:2] * 5000 + answer("")[-1:]
     events: list[Event] = []
     with SharedAccumulator() as shared:
-        coroutine = consumed(shared, turn_of("t"), chunks, events)
+        coroutine = consume(shared, create_turn("t"), chunks, events)
         with pytest.raises(StopIteration):
             coroutine.send(None)
     assert len([event for event in events if event.type == "text"]) == 5000
 
 
-async def test_a_turn_that_failed_hands_over_nothing_and_one_without_calls_that_may_run_gives_its_update(
+async def test_a_failed_turn_enqueues_nothing_and_a_turn_without_executable_calls_returns_its_update(
     shared: SharedAccumulator,
 ) -> None:
-    await consumed(shared, turn_of("cut"), answer("", ("double", {"n": 1}))[:-1])  # no finish: a dict source ended...
-    broken = turn_of("broken")
+    await consume(
+        shared, create_turn("cut"), answer("", ("double", {"n": 1}))[:-1]
+    )  # no finish: a dict source ended...
+    broken = create_turn("broken")
     broken.feed(answer("", ("double", {"n": 1}))[1])
     broken.close(ConnectionResetError("gone"))
     update = await shared.enqueue(broken)
@@ -143,21 +145,21 @@ async def test_a_turn_that_failed_hands_over_nothing_and_one_without_calls_that_
     assert await shared.enqueue(closed_turn("Hello.")) is not None
     assert await shared.enqueue(closed_turn("", ("double", {"n": 1}))) is None
     shared.close()
-    assert len([handed async for handed in shared]) == 2  # ...orderly: that is the end of the turn
+    assert len([queued async for queued in shared]) == 2  # ...orderly: that is the end of the turn
 
 
-async def test_a_stream_that_is_left_hands_over_nothing_and_ends_nobody(shared: SharedAccumulator) -> None:
+async def test_a_stream_that_is_left_enqueues_nothing_and_ends_no_worker(shared: SharedAccumulator) -> None:
     with anyio.CancelScope() as scope:
-        async with aclosing(shared.read(turn_of("left"), answer("Hm.", ("double", {"n": 1})))) as events:
+        async with aclosing(shared.read(create_turn("left"), answer("Hm.", ("double", {"n": 1})))) as events:
             async for _ in events:
                 scope.cancel()
                 await anyio.sleep(1)
-    await consumed(shared, turn_of("other"), answer("", ("double", {"n": 1})))
+    await consume(shared, create_turn("other"), answer("", ("double", {"n": 1})))
     shared.close()
-    assert [handed.turn.turn_key async for handed in shared] == ["other"]
+    assert [queued.turn.turn_key async for queued in shared] == ["other"]
 
 
-async def test_a_call_takes_one_result_and_its_own(shared: SharedAccumulator) -> None:
+async def test_a_call_accepts_exactly_one_result_and_only_its_own(shared: SharedAccumulator) -> None:
     await shared.enqueue(closed_turn("", ("double", {"n": 1}), ("double", {"n": 2})))
     first, second = await anext(shared), await anext(shared)
     with pytest.raises(UsageError, match="not of"):
@@ -170,7 +172,7 @@ async def test_a_call_takes_one_result_and_its_own(shared: SharedAccumulator) ->
     assert [result.value for result in update.results] == [2, 4]
 
 
-async def test_after_close_workers_end_and_streams_are_refused(shared: SharedAccumulator) -> None:
+async def test_after_close_workers_end_and_streams_are_rejected(shared: SharedAccumulator) -> None:
     ended: list[int] = []
 
     async def work(number: int) -> None:
@@ -187,13 +189,13 @@ async def test_after_close_workers_end_and_streams_are_refused(shared: SharedAcc
     with pytest.raises(UsageError, match="closed"):
         await shared.enqueue(closed_turn("Hello."))
     with pytest.raises(UsageError, match="closed"):
-        await anext(shared.read(turn_of("t"), []))
+        await anext(shared.read(create_turn("t"), []))
 
 
-async def test_left_while_a_stream_waits_says_so_and_nobody_waits_for_ever() -> None:
+async def test_leaving_while_a_stream_waits_raises_in_that_stream() -> None:
     async def stream(shared: SharedAccumulator) -> None:
         with pytest.raises(UsageError, match="was left"):
-            await consumed(shared, turn_of("t"), answer("", *[("double", {"n": n}) for n in range(3)]))
+            await consume(shared, create_turn("t"), answer("", *[("double", {"n": n}) for n in range(3)]))
         ended.set()
 
     ended = anyio.Event()
@@ -201,10 +203,10 @@ async def test_left_while_a_stream_waits_says_so_and_nobody_waits_for_ever() -> 
         with SharedAccumulator(capacity=1) as shared:
             tasks.start_soon(stream, shared)
             await anyio.wait_all_tasks_blocked()
-        assert [handed async for handed in shared] == []
+        assert [queued async for queued in shared] == []
         await ended.wait()
 
 
-async def test_a_capacity_that_lets_nothing_through_is_refused() -> None:
+async def test_a_capacity_below_one_is_rejected() -> None:
     with pytest.raises(UsageError, match="at least 1"):
         SharedAccumulator(0)

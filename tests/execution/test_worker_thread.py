@@ -1,4 +1,4 @@
-"""Synchronous tools that do not stop: they are given up with a warning, and hold up nobody."""
+"""Synchronous tools that do not stop: they are abandoned with a warning, and block nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from streamkit.execution.worker_thread import WorkerThread
 pytestmark = pytest.mark.anyio
 
 
-class Stuck:
+class StuckTools:
     """A tool that blocks until it is let go, and one that looks whether it should go on."""
 
     def __init__(self) -> None:
@@ -50,12 +50,12 @@ class Stuck:
 
 @pytest.fixture
 def stuck() -> Any:
-    made = Stuck()
-    yield made
-    made.go.set()
+    stuck_tools = StuckTools()
+    yield stuck_tools
+    stuck_tools.go.set()
 
 
-async def test_after_its_time_it_is_given_up_with_a_warning(stuck: Stuck) -> None:
+async def test_a_blocking_tool_is_abandoned_with_a_warning_after_its_timeout(stuck: StuckTools) -> None:
     execution = execute_tool_calls_batched(closed_turn("", ("stuck", {})), tools=stuck.tools, timeout=0.05)
     async with execution:
         events = [event async for event in execution]
@@ -69,7 +69,7 @@ async def test_after_its_time_it_is_given_up_with_a_warning(stuck: Stuck) -> Non
     assert not stuck.stopped.is_set()
 
 
-async def test_one_that_stops_when_told_is_not_warned_of(stuck: Stuck) -> None:
+async def test_a_tool_that_stops_when_canceled_gives_no_warning(stuck: StuckTools) -> None:
     update = await execute_tool_calls_batched(closed_turn("", ("polite", {})), tools=stuck.tools, timeout=0.05)
     assert update.results[0].status == "timed_out"
     assert update.results[0].error == "polite did not finish within 0.05 seconds."
@@ -78,9 +78,12 @@ async def test_one_that_stops_when_told_is_not_warned_of(stuck: Stuck) -> None:
 
 
 @pytest.mark.parametrize(("name", "codes"), [("stuck", ["tool_abandoned"]), ("polite", [])])
-async def test_a_run_that_is_left_says_what_it_left_behind(stuck: Stuck, name: str, codes: list[str]) -> None:
+async def test_a_run_that_is_left_reports_the_abandoned_thread(stuck: StuckTools, name: str, codes: list[str]) -> None:
     run = run_loop(
-        lambda context: answer("", (name, {})), provider="openai_chat", tools=stuck.tools, history=[Content.human("?")]
+        lambda context: answer("", (name, {})),
+        provider="openai_chat",
+        tools=stuck.tools,
+        history=[Content.human("?")],
     )
     async with run:
         async for event in run:
@@ -92,14 +95,14 @@ async def test_a_run_that_is_left_says_what_it_left_behind(stuck: Stuck, name: s
     assert [block.status for block in run.contents[1].blocks] == ["canceled"]  # type: ignore[union-attr]
 
 
-async def test_one_call_alone_reports_it_too(stuck: Stuck) -> None:
+async def test_execute_one_tool_reports_an_abandoned_thread_too(stuck: StuckTools) -> None:
     reported: list[Any] = []
     [call] = closed_turn("", ("stuck", {})).calls
     await execute_one_tool(call, tools=stuck.tools, timeout=0.02, report=reported.append)
     assert [event.type for event in reported] == ["tool_running", "warned", "tool_timed_out"]
 
 
-async def test_what_a_given_up_tool_does_later_is_not_heard(stuck: Stuck) -> None:
+async def test_later_reports_of_an_abandoned_tool_are_ignored(stuck: StuckTools) -> None:
     @tool(timeout=0.02)
     def late(context: ToolContext) -> str:
         stuck.go.wait(30)
@@ -115,7 +118,7 @@ async def test_what_a_given_up_tool_does_later_is_not_heard(stuck: Stuck) -> Non
     assert [event.type for event in events] == ["tool_running", "warned", "tool_timed_out"]
 
 
-async def test_a_thread_is_asked_from_its_own_and_leaves_the_event_loop_alone() -> None:
+async def test_a_worker_thread_runs_the_function_without_the_event_loops_context() -> None:
     names: list[str] = []
 
     def function() -> int:
@@ -134,7 +137,7 @@ async def test_a_thread_is_asked_from_its_own_and_leaves_the_event_loop_alone() 
     assert threading.current_thread().name == "MainThread"
 
 
-async def test_what_a_thread_raises_is_raised() -> None:
+async def test_the_exception_of_a_worker_thread_is_raised() -> None:
     def fails() -> None:
         raise KeyError("x")
 

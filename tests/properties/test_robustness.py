@@ -46,9 +46,10 @@ def wires() -> dict[str, list[str]]:
 WIRES = wires()
 RECORDED: dict[str, list[list[dict[str, Any]]]] = {
     wire: [
-        [chunk for chunk in json.loads(path.read_text()) if "$times" not in chunk]
+        [chunk for chunk in case["chunks"] if "$times" not in chunk]
         for name in names
-        for path in sorted(CASES.glob(f"{name}/*/chunks.json"))
+        for path in sorted(CASES.glob(f"{name}/*.json"))
+        if "chunks" in (case := json.loads(path.read_text("utf-8")))
     ]
     for wire, names in WIRES.items()
 }

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from streamkit import providers
 from streamkit.calls import Usage
+from streamkit.errors import UsageError
 from streamkit.history import Content, ToolCallBlock
 from streamkit.providers.encoding import (
     arguments_text,
@@ -72,3 +74,9 @@ def test_uncached_tokens_are_the_rest_of_the_prompt() -> None:
     assert uncached_input_tokens(Usage(input_tokens=30, cache_read_tokens=4, cache_write_tokens=1)) == 25
     assert uncached_input_tokens(Usage(input_tokens=3, cache_read_tokens=4)) == 0
     assert uncached_input_tokens(Usage()) == 0
+
+
+@pytest.mark.parametrize("name", providers.names())
+def test_a_delta_has_at_least_one_character(name: str) -> None:
+    with pytest.raises(UsageError, match=r"delta_size .* at least 1"):
+        providers.get(name).emit(Content.ai("Hi"), response_id="r", model="m", delta_size=0)

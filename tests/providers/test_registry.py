@@ -9,34 +9,10 @@ import pytest
 import wire_streams
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared_data import CAPTURES
+from shared_data import recorded_streams
 
 from streamkit import detect, providers
 
-#: by the folder of recorded streams, where it is not the name of the wire
-WIRES = {
-    "anthropic_messages": "anthropic",
-    "cohere_v2": "cohere",
-    **dict.fromkeys(
-        [
-            "azure_openai",
-            "cerebras",
-            "deepseek",
-            "groq_chat",
-            "huggingface",
-            "kimi",
-            "mistral_chat",
-            "openrouter",
-            "other_openai_compat",
-            "perplexity",
-            "qwen",
-            "together",
-            "vllm",
-            "xai",
-        ],
-        "openai_chat",
-    ),
-}
 HEAD = 512
 
 CHUNK = {
@@ -54,18 +30,16 @@ def _without(name: str) -> dict[str, Any]:
     return {key: value for key, value in CHUNK.items() if key != name}
 
 
-@pytest.mark.skipif(not CAPTURES.is_dir(), reason="the recorded streams are not here")
 def test_recorded_streams_are_told_from_their_first_bytes() -> None:
-    told: dict[str, int] = {}
-    for path in sorted(CAPTURES.glob("*/*")):
-        if path.name.endswith(".decoded.jsonl"):
+    detected: dict[str, int] = {}
+    for stream in recorded_streams():
+        if stream.path.name.endswith(".decoded.jsonl"):
             continue
-        family = path.parent.name
-        found = detect(path.read_bytes()[:HEAD])
-        assert found in (None, WIRES.get(family, family)), path.name
-        told[family] = told.get(family, 0) + (found is not None)
+        found = detect(stream.data[:HEAD])
+        assert found is None or type(providers.get(found)) is type(providers.get(stream.provider)), stream
+        detected[stream.provider] = detected.get(stream.provider, 0) + (found is not None)
     # Perplexity's first chunk says of itself only behind its sources, far from the beginning
-    assert {family for family, count in told.items() if not count} <= {"perplexity"}
+    assert {provider for provider, count in detected.items() if not count} <= {"perplexity"}
 
 
 @pytest.mark.parametrize(

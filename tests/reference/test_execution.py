@@ -1,12 +1,11 @@
-"""What the system that the documents come from gets wrong about tools, one test each, named after what is right here.
+"""Known errors of the reference system with tools, one test each, named after the right behaviour.
 
-Its facts are written down in the notes beside the checkout (section 2 of reference-behaviour.md: multi-llm-ts, July
-2026); a test's docstring says what came of it there. Section 1, ids and bodies that are not streamed are
-``test_reference_streams``'.
+The system is multi-llm-ts as of July 2026; a test's docstring describes the consequence there. Streams, ids and bodies
+that are not streamed are in ``test_streams``.
 
-Left out, since they are right there, or a matter of taste: which of two tools of one name goes first (here that is a
-``UsageError``), that whoever approves may end the run (here whoever holds the run leaves it), the cooldown between
-requests, how ``done`` is told at the end of a round, that Responses continues by ``previous_response_id``.
+Left out, since they are right there or a matter of taste: which of two tools of one name takes precedence (here a
+``UsageError``), that an approver may end the run (here the owner of the run leaves it), the cooldown between requests,
+the notification ``done`` at the end of a round, that Responses continues by ``previous_response_id``.
 """
 
 from __future__ import annotations
@@ -19,24 +18,24 @@ import anyio
 import anyio.lowlevel
 import pytest
 from execution.chat_chunks import answer, closed_turn
-from execution.fake_model import Model, answered_calls
+from execution.fake_model import FakeModel, calls_with_status
 from execution.provider_streams import (
     BOTH,
     CHAT,
     HISTORY,
     Tools,
-    called,
-    endings,
-    executed,
-    item,
+    call_delta,
+    collect_events,
+    complete_response,
+    execute_chunks,
+    function_call_item,
+    gemini_call,
     loop,
-    ollama,
-    piece,
-    responses,
-    results,
-    use,
-    watched,
-    whole,
+    ollama_chunk,
+    responses_stream,
+    result_events,
+    result_values,
+    tool_use_block,
 )
 from wire_streams import Chunk, block, chat, gemini, message_end, message_start
 
@@ -65,37 +64,37 @@ async def test_invalid_arguments_are_that_calls_own_result_and_the_others_run(ex
     """There the call raised, with no event, out of everything."""
     tools = Tools()
     execution = execute(closed_turn("", ("f", '{"x":1}{"x":2}oops'), ("f", "{x}"), ("g", {"x": 2})), tools=list(tools))
-    events = await watched(execution)
-    assert [status for _, status, _ in results(execution.update)][1:] == ["error", "completed"]
-    assert sorted(endings(events))[-1] == ("g", "tool_completed")
-    assert len(endings(events)) == 3
+    events = await collect_events(execution)
+    assert [status for _, status, _ in result_values(execution.update)][1:] == ["error", "completed"]
+    assert sorted(result_events(events))[-1] == ("g", "tool_completed")
+    assert len(result_events(events)) == 3
     assert ("g", 2) in tools.ran
     assert "Not run: the call is not valid" in (execution.update.results[1].error or "")
 
 
 @pytest.mark.anyio
-async def test_the_conversation_goes_on_after_invalid_arguments() -> None:
-    model = Model(answer("", ("f", "{x}")), answer("Sorry."))
+async def test_the_conversation_continues_after_invalid_arguments() -> None:
+    model = FakeModel(answer("", ("f", "{x}")), answer("Sorry."))
     run = loop(model, *Tools())
-    events = await watched(run)
-    assert endings(events) == [("f", "tool_error")]
+    events = await collect_events(run)
+    assert result_events(events) == [("f", "tool_error")]
     assert "Not run: the call is not valid" in model.requests[1]["messages"][-1]["content"]
     assert (run.ended, run.text) == ("answered", "Sorry.")
 
 
 @pytest.mark.anyio
-async def test_one_tool_alone_gives_a_result_for_invalid_arguments_and_says_its_ending() -> None:
-    said: list[ToolEvent] = []
+async def test_execute_one_tool_returns_and_reports_a_result_for_invalid_arguments() -> None:
+    reported: list[ToolEvent] = []
     tools = Tools()
     [call] = closed_turn("", ("f", "{x}")).calls
-    result = await execute_one_tool(call, tools=list(tools), report=said.append)  # type: ignore[arg-type]
+    result = await execute_one_tool(call, tools=list(tools), report=reported.append)  # type: ignore[arg-type]
     assert (result.status, tools.ran) == ("error", [])
-    assert [event.type for event in said] == ["tool_error"]
+    assert [event.type for event in reported] == ["tool_error"]
 
 
 @pytest.mark.anyio
-async def test_an_unknown_tool_is_an_error_and_nobody_is_asked_about_it() -> None:
-    """There its state was ``completed``, and whoever approves was asked first."""
+async def test_an_unknown_tool_is_an_error_without_a_request_for_approval() -> None:
+    """There its state was ``completed``, and approval was requested first."""
     asked: list[str] = []
 
     async def approve(call: ToolCall, deps: Any) -> bool:
@@ -103,14 +102,14 @@ async def test_an_unknown_tool_is_an_error_and_nobody_is_asked_about_it() -> Non
         return True
 
     execution = execute_tool_calls_batched(closed_turn("", ("nope", {})), tools=list(Tools()), approve=approve)
-    events = await watched(execution)
+    events = await collect_events(execution)
     assert asked == []
-    assert endings(events) == [("nope", "tool_error")]
+    assert result_events(events) == [("nope", "tool_error")]
     assert "There are: " in (execution.update.results[0].error or "")
 
 
 @pytest.mark.anyio
-async def test_a_tool_that_a_hook_took_away_does_not_run_and_one_that_it_gave_does() -> None:
+async def test_a_tool_that_a_hook_removed_does_not_run_and_one_that_it_added_does() -> None:
     """There a tool that was switched off ran when it was called all the same."""
     ran: list[str] = []
 
@@ -121,7 +120,7 @@ async def test_a_tool_that_a_hook_took_away_does_not_run_and_one_that_it_gave_do
     def new() -> None:
         ran.append("new")
 
-    model = Model(answer("", ("old", {})), answer("", ("old", {}), ("new", {})), answer("Done."))
+    model = FakeModel(answer("", ("old", {})), answer("", ("old", {}), ("new", {})), answer("Done."))
     run = await loop(model, old, before_follow_up=lambda context: replace(context, tools=[new]))
     assert [[each["function"]["name"] for each in request["tools"]] for request in model.requests] == [
         ["old"],
@@ -129,7 +128,7 @@ async def test_a_tool_that_a_hook_took_away_does_not_run_and_one_that_it_gave_do
         ["new"],
     ]
     assert ran == ["old", "new"]
-    assert answered_calls(run.contents) == [("old", "completed"), ("old", "error"), ("new", "completed")]
+    assert calls_with_status(run.contents) == [("old", "completed"), ("old", "error"), ("new", "completed")]
     assert (
         run.contents[3].blocks[0].error == "Not run: there is no tool 'old'. There are: new. Call one of these instead."
     )
@@ -137,8 +136,8 @@ async def test_a_tool_that_a_hook_took_away_does_not_run_and_one_that_it_gave_do
 
 @pytest.mark.anyio
 @BOTH
-async def test_a_tool_that_fails_ends_nothing_and_what_ran_is_in_the_thread(execute: Any) -> None:
-    """There the failure was raised out of everything, the model was told nothing, and batched had written nothing."""
+async def test_a_failing_tool_does_not_end_the_round_and_all_results_are_in_the_messages(execute: Any) -> None:
+    """There the exception propagated, the model got no result, and batched wrote no messages."""
 
     async def fail(x: int) -> None:
         raise RuntimeError("disk full")
@@ -146,25 +145,27 @@ async def test_a_tool_that_fails_ends_nothing_and_what_ran_is_in_the_thread(exec
     first, *_ = Tools()
     calls = [("f", {"x": 1}), ("fail", {"x": 2}), ("f", {"x": 3})]
     execution = execute(closed_turn("", *calls), tools=[first, fail])
-    events = await watched(execution)
-    assert results(execution.update) == [("f", "completed", 1), ("fail", "error", None), ("f", "completed", 3)]
-    assert sorted(endings(events)) == [("f", "tool_completed"), ("f", "tool_completed"), ("fail", "tool_error")]
-    told = [message["content"] for message in execution.update.messages if message["role"] == "tool"]
-    assert told == ["1", "fail failed with RuntimeError: disk full.", "3"]
+    events = await collect_events(execution)
+    assert result_values(execution.update) == [("f", "completed", 1), ("fail", "error", None), ("f", "completed", 3)]
+    assert sorted(result_events(events)) == [("f", "tool_completed"), ("f", "tool_completed"), ("fail", "tool_error")]
+    contents_sent = [message["content"] for message in execution.update.messages if message["role"] == "tool"]
+    assert contents_sent == ["1", "fail failed with RuntimeError: disk full.", "3"]
 
 
 @pytest.mark.anyio
-async def test_a_failing_tool_of_responses_has_its_event_and_the_others_their_results() -> None:
+async def test_a_failing_tool_of_responses_has_its_event_and_the_others_have_results() -> None:
     """There the first failure was raised without an event."""
 
     async def fail() -> None:
         raise RuntimeError("disk full")
 
     first, *_ = Tools()
-    model = Model(responses(item(1, "fail", "{}"), item(2, "f", '{"x":2}')), responses())
+    model = FakeModel(
+        responses_stream(function_call_item(1, "fail", "{}"), function_call_item(2, "f", '{"x":2}')), responses_stream()
+    )
     run = loop(model, fail, first, provider="openai_responses")
-    events = await watched(run)
-    assert sorted(endings(events)) == [("f", "tool_completed"), ("fail", "tool_error")]
+    events = await collect_events(run)
+    assert sorted(result_events(events)) == [("f", "tool_completed"), ("fail", "tool_error")]
     outputs = [each["output"] for each in model.requests[1]["input"] if "output" in each]
     assert outputs == ["fail failed with RuntimeError: disk full.", "2"]
     assert run.ended == "answered"
@@ -186,20 +187,20 @@ async def test_a_falsy_result_is_the_result(execute: Any, value: Any) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_error_that_speaks_of_cancellation_is_an_error() -> None:
-    """There a tool that raised ``Operation cancelled`` was ``canceled``, though nobody had canceled anything."""
+async def test_an_error_that_mentions_cancellation_is_an_error() -> None:
+    """There a tool that raised ``Operation cancelled`` was ``canceled`` without a cancellation."""
 
     async def work() -> None:
         raise RuntimeError("Operation cancelled")
 
-    run = loop(Model(answer("", ("work", {})), answer("Done.")), work)
-    events = await watched(run)
-    assert endings(events) == [("work", "tool_error")]
+    run = loop(FakeModel(answer("", ("work", {})), answer("Done.")), work)
+    events = await collect_events(run)
+    assert result_events(events) == [("work", "tool_error")]
     assert run.ended == "answered"
 
 
 @pytest.mark.anyio
-async def test_batched_calls_run_side_by_side() -> None:
+async def test_batched_calls_wait_for_each_other_concurrently() -> None:
     """There "batched" was a format of the thread only."""
     met = anyio.Event()
     waiting = 0
@@ -214,15 +215,19 @@ async def test_batched_calls_run_side_by_side() -> None:
         return "met"
 
     update = await execute_tool_calls_batched(closed_turn("", ("meet", {}), ("meet", {})), tools=[meet])
-    assert results(update) == [("meet", "completed", "met"), ("meet", "completed", "met")]
+    assert result_values(update) == [("meet", "completed", "met"), ("meet", "completed", "met")]
 
 
 # ---------------------------------------------------------------- denied
 
 
 DENYING: dict[str, tuple[str, list[Any], list[Any]]] = {
-    "chat": ("openai_chat", whole(("a", "danger", "{}"), ("b", "f", '{"x":2}')), answer("Done.")),
-    "responses": ("openai_responses", responses(item(1, "danger", "{}"), item(2, "f", '{"x":2}')), responses()),
+    "chat": ("openai_chat", complete_response(("a", "danger", "{}"), ("b", "f", '{"x":2}')), answer("Done.")),
+    "responses": (
+        "openai_responses",
+        responses_stream(function_call_item(1, "danger", "{}"), function_call_item(2, "f", '{"x":2}')),
+        responses_stream(),
+    ),
     "not streamed": (
         "openai_chat",
         [
@@ -237,8 +242,8 @@ DENYING: dict[str, tuple[str, list[Any], list[Any]]] = {
                             "role": "assistant",
                             "content": None,
                             "tool_calls": [
-                                piece("{}", index=None, id="a", name="danger"),
-                                piece('{"x":2}', index=None, id="b", name="f"),
+                                call_delta("{}", index=None, id="a", name="danger"),
+                                call_delta('{"x":2}', index=None, id="b", name="f"),
                             ],
                         },
                         "finish_reason": "tool_calls",
@@ -253,7 +258,7 @@ DENYING: dict[str, tuple[str, list[Any], list[Any]]] = {
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("how", DENYING)
-async def test_a_denied_call_is_a_result_on_every_way_and_the_others_run(how: str) -> None:
+async def test_a_denied_call_is_a_result_in_every_executor_and_the_others_run(how: str) -> None:
     """There a denial ended the run on Responses, and raised where the answer was not streamed."""
     provider, asks, answers = DENYING[how]
     tools = Tools()
@@ -265,11 +270,11 @@ async def test_a_denied_call_is_a_result_on_every_way_and_the_others_run(how: st
     async def approve(call: ToolCall, deps: Any) -> Approval:
         return Approval(False)
 
-    model = Model(asks, answers)
+    model = FakeModel(asks, answers)
     run = loop(model, danger, *tools, provider=provider, approve=approve)
-    events = await watched(run)
+    events = await collect_events(run)
     assert tools.ran == [("f", 2)]
-    assert answered_calls(run.contents) == [("danger", "denied"), ("f", "completed")]
+    assert calls_with_status(run.contents) == [("danger", "denied"), ("f", "completed")]
     [denied] = [event for event in events if isinstance(event, ToolDenied)]
     assert denied.result.error == "Not run: danger was not approved. Do not try it again unasked."
     assert (run.ended, len(model.asked)) == ("answered", 2)
@@ -277,7 +282,7 @@ async def test_a_denied_call_is_a_result_on_every_way_and_the_others_run(how: st
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("answered", ["allow", 1, {"allow": True}, "deny", 0, object()])
-async def test_an_answer_that_is_neither_true_nor_an_approval_is_a_denial(answered: Any) -> None:
+async def test_a_decision_that_is_neither_true_nor_an_approval_is_a_denial(answered: Any) -> None:
     """There whatever was not the word ``deny`` ended as ``completed``, with the error of a denial."""
     tools = Tools()
     danger = [tool(each, approval="ask") for each in tools]
@@ -287,24 +292,24 @@ async def test_an_answer_that_is_neither_true_nor_an_approval_is_a_denial(answer
 
     update = await execute_tool_calls_batched(closed_turn("", ("f", {"x": 1})), tools=danger, approve=approve)
     assert tools.ran == []
-    assert results(update) == [("f", "denied", None)]
+    assert result_values(update) == [("f", "denied", None)]
 
 
 # ---------------------------------------------------------------- left
 
 
-async def left_at_once(execution: Any) -> None:
+async def leave_at_once(execution: Any) -> None:
     async with execution:
         pass
 
 
-async def canceled_and_watched(execution: Any) -> None:
+async def cancel_while_watched(execution: Any) -> None:
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await watched(execution)
+        await collect_events(execution)
 
 
-async def canceled_and_awaited(execution: Any) -> None:
+async def cancel_while_awaited(execution: Any) -> None:
     with anyio.CancelScope() as scope:
         scope.cancel()
         await execution
@@ -312,11 +317,9 @@ async def canceled_and_awaited(execution: Any) -> None:
 
 @pytest.mark.anyio
 @BOTH
-@pytest.mark.parametrize("leave", [left_at_once, canceled_and_watched, canceled_and_awaited])
-async def test_who_leaves_before_the_calls_began_has_an_ending_for_each_and_none_was_begun(
-    execute: Any, leave: Any
-) -> None:
-    """There the call ended, nothing was written, and those behind it stayed ``preparing`` for ever."""
+@pytest.mark.parametrize("leave", [leave_at_once, cancel_while_watched, cancel_while_awaited])
+async def test_leaving_before_the_calls_start_gives_each_a_result_and_starts_none(execute: Any, leave: Any) -> None:
+    """There the call ended, no messages were written, and the later calls stayed ``preparing`` for ever."""
     tools = Tools()
 
     def sync() -> None:
@@ -326,28 +329,28 @@ async def test_who_leaves_before_the_calls_began_has_an_ending_for_each_and_none
     execution = execute(closed_turn("", *calls), tools=[*tools, sync])
     await leave(execution)
     assert tools.ran == []
-    assert results(execution.update) == [(name, "canceled", None) for name in ("f", "sync", "f")]
+    assert result_values(execution.update) == [(name, "canceled", None) for name in ("f", "sync", "f")]
     assert [result.error for result in execution.update.results] == ["Not run: canceled before it began."] * 3
     assert len([message for message in execution.update.messages if message["role"] == "tool"]) == 3
 
 
 @pytest.mark.anyio
-async def test_one_tool_alone_does_not_begin_for_a_caller_who_is_canceled_already() -> None:
-    said: list[Any] = []
+async def test_execute_one_tool_does_not_start_for_a_caller_who_is_already_canceled() -> None:
+    reported: list[Any] = []
     tools = Tools()
     [call] = closed_turn("", ("f", {"x": 1})).calls
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await execute_one_tool(call, tools=list(tools), report=said.append)
+        await execute_one_tool(call, tools=list(tools), report=reported.append)
     assert scope.cancelled_caught
     assert tools.ran == []
-    assert [event.type for event in said] == ["tool_canceled"]
+    assert [event.type for event in reported] == ["tool_canceled"]
 
 
 @pytest.mark.anyio
 @BOTH
-async def test_who_leaves_while_a_call_runs_has_an_ending_for_it_and_for_those_behind_it(execute: Any) -> None:
-    """There the running one was ``canceled``, and those behind it were never told of again."""
+async def test_leaving_while_a_call_runs_gives_it_and_the_later_ones_a_result(execute: Any) -> None:
+    """There the running one was ``canceled``, and the later ones had no further notification."""
     left: list[Event] = []
 
     async def hang() -> None:
@@ -362,19 +365,19 @@ async def test_who_leaves_while_a_call_runs_has_an_ending_for_it_and_for_those_b
                 break
         await execution.aclose()
         left += [event async for event in execution]
-    assert sorted(endings(left)) == [
+    assert sorted(result_events(left)) == [
         ("f", "tool_canceled"),
         ("hang", "tool_canceled"),
         ("hang", "tool_canceled"),
         ("nope", "tool_error"),
     ]
-    assert [status for _, status, _ in results(execution.update)] == ["canceled", "canceled", "canceled", "error"]
+    assert [status for _, status, _ in result_values(execution.update)] == ["canceled", "canceled", "canceled", "error"]
 
 
 @pytest.mark.anyio
 @BOTH
-async def test_what_a_tool_gives_although_it_was_canceled_is_its_result(execute: Any) -> None:
-    """There it was discarded, although what the tool did was done."""
+async def test_the_value_that_a_canceled_tool_returns_is_its_result(execute: Any) -> None:
+    """There it was discarded, although the tool had its effects."""
 
     async def book() -> str:
         try:
@@ -388,13 +391,13 @@ async def test_what_a_tool_gives_although_it_was_canceled_is_its_result(execute:
             if isinstance(event, ToolRunning):
                 await anyio.lowlevel.checkpoint()
                 break
-    assert results(execution.update) == [("book", "completed", "booked")]
+    assert result_values(execution.update) == [("book", "completed", "booked")]
 
 
 @pytest.mark.anyio
 async def test_leaving_closes_the_stream_at_once_and_nothing_more_of_it_is_read() -> None:
     """There an abort did not close it, and its chunks went on being read."""
-    model = Model([*(chat({"content": f"{n} "}) for n in range(50)), chat(None, "stop")])
+    model = FakeModel([*(chat({"content": f"{n} "}) for n in range(50)), chat(None, "stop")])
     async with loop(model) as run:
         async for event in run:
             if event.type == "text":
@@ -409,43 +412,48 @@ async def test_leaving_closes_the_stream_at_once_and_nothing_more_of_it_is_read(
 
 
 FORCED = {
-    "openai_chat": (whole(("a", "f", "{}")), answer("Done."), "tool_choice", "required"),
+    "openai_chat": (complete_response(("a", "f", "{}")), answer("Done."), "tool_choice", "required"),
     "anthropic": (
-        [message_start(), *use(0, "f"), *message_end("tool_use")],
+        [message_start(), *tool_use_block(0, "f"), *message_end("tool_use")],
         [message_start(), *block(0, {"type": "text", "text": "Done."}), *message_end()],
         "tool_choice",
         {"type": "any"},
     ),
     "gemini": (
-        [gemini(called("f"), finish="STOP")],
+        [gemini(gemini_call("f"), finish="STOP")],
         [gemini({"text": "Done."}, finish="STOP")],
         "toolConfig",
         {"functionCallingConfig": {"mode": "ANY"}},
     ),
-    "mistral": (whole(("aaaaaaaaa", "f", "{}")), answer("Done."), "tool_choice", "any"),
-    "openai_responses": (responses(item(1, "f", "{}")), responses(), "tool_choice", "required"),
+    "mistral": (complete_response(("aaaaaaaaa", "f", "{}")), answer("Done."), "tool_choice", "any"),
+    "openai_responses": (
+        responses_stream(function_call_item(1, "f", "{}")),
+        responses_stream(),
+        "tool_choice",
+        "required",
+    ),
 }
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("provider", FORCED)
-async def test_required_holds_for_the_first_round_alone_on_every_wire(provider: str) -> None:
+async def test_required_applies_to_the_first_round_only_on_every_wire(provider: str) -> None:
     """There ``required`` was kept, for ever; on Responses a tool's name as well."""
     first, last, field, required = FORCED[provider]
-    model = Model(first, last)
+    model = FakeModel(first, last)
     run = await loop(model, *Tools(), provider=provider, tool_choice="required")
     assert [request.get(field) for request in model.requests] == [required, None]
-    model = Model(first, last)
+    model = FakeModel(first, last)
     await loop(model, *Tools(), provider=provider, tool_choice="f")
     assert [field in request for request in model.requests] == [True, False]
     assert run.ended == "answered"
 
 
 @pytest.mark.anyio
-async def test_a_model_that_calls_tools_for_ever_is_stopped_where_nobody_set_a_number() -> None:
+async def test_a_model_that_always_calls_tools_is_stopped_by_the_default_max_rounds() -> None:
     """There nothing stopped it."""
     tools = Tools()
-    model = Model(answer("", ("f", {"x": 1})))
+    model = FakeModel(answer("", ("f", {"x": 1})))
     run = await run_loop(model, provider="openai_chat", tools=list(tools), history=HISTORY)
     assert (run.ended, run.rounds, len(model.asked), len(tools.ran)) == ("max_rounds", 8, 8, 7)
     assert model.requests[-1]["tool_choice"] == "none"
@@ -453,44 +461,46 @@ async def test_a_model_that_calls_tools_for_ever_is_stopped_where_nobody_set_a_n
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("provider", FORCED)
-async def test_rounds_are_counted_alike_on_every_wire(provider: str) -> None:
+async def test_rounds_are_counted_the_same_on_every_wire(provider: str) -> None:
     """There Ollama's and Responses' were counted by code of their own, from another number."""
     first, last, *_ = FORCED[provider]
-    events = await watched(loop(Model(first, first, last), *Tools(), provider=provider))
+    events = await collect_events(loop(FakeModel(first, first, last), *Tools(), provider=provider))
     assert [event.round for event in events if isinstance(event, RoundStarted)] == [0, 1, 2]
 
 
 @pytest.mark.anyio
-async def test_rounds_of_ollama_are_counted_like_all() -> None:
-    calls = [ollama(("f", {"x": 1})), ollama(done=True)]
-    events = await watched(loop(Model(calls, [ollama(text="Done.", done=True)]), *Tools(), provider="ollama"))
+async def test_rounds_of_ollama_are_counted_the_same() -> None:
+    calls = [ollama_chunk(("f", {"x": 1})), ollama_chunk(done=True)]
+    events = await collect_events(
+        loop(FakeModel(calls, [ollama_chunk(text="Done.", done=True)]), *Tools(), provider="ollama")
+    )
     assert [event.round for event in events if isinstance(event, RoundStarted)] == [0, 1]
 
 
-# ---------------------------------------------------------------- what the thread holds
+# ---------------------------------------------------------------- the messages
 
 
 @pytest.mark.anyio
 @CHAT
-async def test_text_stands_in_the_first_assistant_message_alone(provider: str) -> None:
+async def test_text_is_only_in_the_first_assistant_message(provider: str) -> None:
     """There every message of a call repeated it."""
-    chunks = whole(("call_aaaa", "f", "{}"), ("call_bbbb", "g", "{}"), text="Let me look.")
-    _, _, update = await executed(provider, chunks, execute=execute_tool_calls_sequentially)
+    chunks = complete_response(("call_aaaa", "f", "{}"), ("call_bbbb", "g", "{}"), text="Let me look.")
+    _, _, update = await execute_chunks(provider, chunks, execute=execute_tool_calls_sequentially)
     assert [message["role"] for message in update.messages] == ["assistant", "tool", "assistant", "tool"]
     assert [message["content"] or "" for message in update.messages[::2]] == ["Let me look.", ""]
 
 
 @pytest.mark.anyio
-async def test_the_reasoning_of_a_round_is_its_own() -> None:
-    """There the reasoning of all rounds before stood in front of it."""
+async def test_each_round_has_only_its_own_reasoning() -> None:
+    """There the reasoning of all earlier rounds preceded it."""
 
     def thought(text: str, *calls: tuple[str, str, Any]) -> list[Chunk]:
-        return [chat({"reasoning_content": text}), *whole(*calls)]
+        return [chat({"reasoning_content": text}), *complete_response(*calls)]
 
-    model = Model(thought("First.", ("a", "f", "{}")), thought("Second.", ("b", "g", "{}")), answer("Done."))
+    model = FakeModel(thought("First.", ("a", "f", "{}")), thought("Second.", ("b", "g", "{}")), answer("Done."))
     run = await loop(model, *Tools(), provider="deepseek")
-    said = [message for message in model.requests[2]["messages"] if message["role"] == "assistant"]
-    assert [message["reasoning_content"] for message in said] == ["First.", "Second."]
+    reported = [message for message in model.requests[2]["messages"] if message["role"] == "assistant"]
+    assert [message["reasoning_content"] for message in reported] == ["First.", "Second."]
     assert run.text == "Done."
 
 
@@ -508,10 +518,10 @@ async def test_blocks_of_thinking_keep_their_own_signatures_and_redacted_ones_th
         *thinking(0, "One.", "c2lnMQ=="),
         *block(1, {"type": "redacted_thinking", "data": "Y2lwaGVy"}),
         *thinking(2, "Two.", "c2lnMg=="),
-        *use(3, "f", '{"x":1}'),
+        *tool_use_block(3, "f", '{"x":1}'),
         *message_end("tool_use"),
     ]
-    _, _, update = await executed("anthropic", chunks)
+    _, _, update = await execute_chunks("anthropic", chunks)
     assert update.messages[0]["content"][:3] == [
         {"type": "thinking", "thinking": "One.", "signature": "c2lnMQ=="},
         {"type": "redacted_thinking", "data": "Y2lwaGVy"},
@@ -526,8 +536,10 @@ async def screenshot() -> list[Any]:
 @pytest.mark.anyio
 async def test_the_images_of_a_computer_tool_stay_images() -> None:
     """There the update of the thread replaced them by JSON text; in the rounds that follow they stay, too."""
-    shot = [message_start(), *use(0, "screenshot"), *message_end("tool_use")]
-    model = Model(shot, [message_start(), *use(0, "f"), *message_end("tool_use")], FORCED["anthropic"][1])
+    shot = [message_start(), *tool_use_block(0, "screenshot"), *message_end("tool_use")]
+    model = FakeModel(
+        shot, [message_start(), *tool_use_block(0, "f"), *message_end("tool_use")], FORCED["anthropic"][1]
+    )
     await loop(model, screenshot, *Tools(), provider="anthropic")
     for request in model.requests[1:]:
         [result] = request["messages"][2]["content"]
@@ -555,8 +567,8 @@ OLDER: dict[str, list[dict[str, Any]]] = {
     ],
 }
 NEWER = {
-    "gemini": ([gemini(called("f", x=1), finish="STOP")], [gemini({"text": "Done."}, finish="STOP")]),
-    "ollama": ([ollama(("f", {"x": 1})), ollama(done=True)], [ollama(text="Done.", done=True)]),
+    "gemini": ([gemini(gemini_call("f", x=1), finish="STOP")], [gemini({"text": "Done."}, finish="STOP")]),
+    "ollama": ([ollama_chunk(("f", {"x": 1})), ollama_chunk(done=True)], [ollama_chunk(text="Done.", done=True)]),
 }
 
 
@@ -566,7 +578,7 @@ async def test_results_of_earlier_rounds_stay_as_they_were(provider: str) -> Non
     """There results were matched by position from the start of the thread, and so written over the earlier ones."""
     older = OLDER[provider]
     before = json.loads(json.dumps(older))
-    model = Model(*NEWER[provider])
+    model = FakeModel(*NEWER[provider])
     run = await loop(model, *Tools(), provider=provider, thread=older)
     assert run.thread[:5] == before == older
     newer = json.dumps(run.thread[5:])

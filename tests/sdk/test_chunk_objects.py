@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from sdk_clients import SDKS, Ask, sdk_of
-from shared_data import CAPTURES
+from shared_data import RecordedStream, recorded_streams
 
 from streamkit import Turn, providers
 from streamkit.testing import cases_in
@@ -138,53 +138,39 @@ def differing(by_bytes: Turn, by_objects: Turn) -> set[str]:
 
 
 def stream_cases() -> list[Path]:
-    found = []
+    paths = []
     for provider in providers.names():
-        for folder in cases_in(CASES / provider):
-            case = Case(providers.get(provider), folder)
-            whole_body = any(stream.suffix == ".json" for stream in case.streams)
-            if (
-                not whole_body
-                and not {"status", "error"} & case.about.keys()
-                and "bytes" in case.about.get("door", ["bytes"])
-            ):
-                found.append(folder)
-    return found
+        for path in cases_in(CASES / provider):
+            case = Case(providers.get(provider), path)
+            is_body = "body" in case.fields or any(file.suffix == ".txt" for file in case.byte_files)
+            has_transport = {"status", "transport_error"} & case.fields.keys()
+            if not is_body and not has_transport and "bytes" in case.fields.get("inputs", ["bytes"]):
+                paths.append(path)
+    return paths
 
 
-@pytest.mark.parametrize("folder", stream_cases(), ids=lambda folder: f"{folder.parent.name}/{folder.name}")
-def test_objects_give_the_turn_that_bytes_give(folder: Path, streams: Streams) -> None:
-    case = Case(providers.get(folder.parent.name), folder)
+@pytest.mark.parametrize("path", stream_cases(), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_objects_give_the_turn_that_bytes_give(path: Path, streams: Streams) -> None:
+    case = Case(providers.get(path.parent.name), path)
     data = case.inputs()["bytes"][0][0]
     by_bytes, _ = case.run([data])
     by_objects = case.turn()
     streams.read(data, by_objects)
-    assert differing(by_bytes, by_objects) == LOSSES.get((folder.parent.name, folder.name), set())
+    assert differing(by_bytes, by_objects) == LOSSES.get((path.parent.name, path.stem), set())
 
 
 def test_every_listed_loss_is_of_a_case() -> None:
-    assert LOSSES.keys() <= {(folder.parent.name, folder.name) for folder in stream_cases()}
+    assert LOSSES.keys() <= {(path.parent.name, path.stem) for path in stream_cases()}
 
 
 # ---------------------------------------------------------------- recorded streams
 
-PROVIDERS = {
-    "anthropic_messages": "anthropic",
-    "cohere_v2": "cohere",
-    "groq_chat": "groq",
-    "mistral_chat": "mistral",
-    "other_openai_compat": "openai_compatible",
-}
 
-
-def recorded() -> dict[str, list[Path]]:
-    if not (CAPTURES / "manifest.json").exists():
-        return {}
-    found: dict[str, list[Path]] = {}
-    for entry in json.loads((CAPTURES / "manifest.json").read_text("utf-8"))["files"]:
-        provider = PROVIDERS.get(entry["wire"], entry["wire"])
-        found.setdefault(provider, []).append(CAPTURES / entry["file"])
-    return found
+def recorded() -> dict[str, list[RecordedStream]]:
+    by_provider: dict[str, list[RecordedStream]] = {}
+    for stream in recorded_streams():
+        by_provider.setdefault(stream.provider, []).append(stream)
+    return by_provider
 
 
 def never(_: bytes) -> bool:
@@ -214,12 +200,11 @@ def as_far_as_the_sdk_shows(provider: str, plain: dict[str, Any]) -> dict[str, A
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not recorded(), reason="no recorded streams here")
 @pytest.mark.parametrize("provider", sorted({*recorded()}))
 def test_objects_of_recorded_streams_give_the_turn_that_bytes_give(provider: str, streams: Streams) -> None:
     read = 0
-    for path in recorded()[provider]:
-        data = path.read_bytes()
+    for stream in recorded()[provider]:
+        data = stream.data
         if UNREADABLE.get(provider, never)(data):
             continue
         by_bytes, by_objects = Turn(provider, "t"), Turn(provider, "t")

@@ -60,7 +60,7 @@ async def test_openai_async(server):
     check("openai_chat", "/chat/completions", server, chunks, {"stream": True})
 
 
-def test_openai_reads_a_refused_request():
+def test_openai_reads_a_rejected_request():
     with (
         serve(Status(400, "no such model")) as server,
         openai_client(server, "openai_chat") as client,
@@ -69,7 +69,7 @@ def test_openai_reads_a_refused_request():
         client.chat.completions.create(model="m", messages=QUESTION, stream=True)
 
 
-def test_openai_tries_again_and_comes_to_the_next_turn():
+def test_openai_repeats_a_request_and_gets_the_next_turn():
     with serve([Status(429, retry_after=0.01), "now"]) as server, openai_client(server, "openai_chat") as client:
         stream = client.chat.completions.create(model="m", messages=QUESTION, stream=True)
         assert "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices) == "now"
@@ -126,7 +126,7 @@ def test_anthropic_reads_thinking_with_its_signature():
     assert (thinking.thinking, thinking.signature) == ("Hm, Oslo.", "c2lnbmVk")
 
 
-def test_anthropic_reads_a_refused_request():
+def test_anthropic_reads_a_rejected_request():
     with (
         serve(Status(404, "no such model")) as server,
         anthropic.Anthropic(base_url=server.base_url("anthropic"), api_key="k") as client,
@@ -174,7 +174,7 @@ async def test_gemini_async(server):
     check("gemini", "/v1beta/models/m:streamGenerateContent?alt=sse", server, chunks, {"contents": []})
 
 
-def test_gemini_reads_a_refused_request():
+def test_gemini_reads_a_rejected_request():
     with (
         serve(Status(400, "no such model")) as server,
         genai_client(server) as client,

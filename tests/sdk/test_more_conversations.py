@@ -79,7 +79,7 @@ async def test_openai_responses(server: Any) -> None:
     check("openai_responses", "/responses", server, rounds[0], {"stream": True})
 
 
-def test_openai_responses_accumulate_the_same(server: Any) -> None:
+def test_openai_responses_accumulate_to_the_same_turn(server: Any) -> None:
     import openai
 
     with (
@@ -205,7 +205,7 @@ async def test_boto3_invoke(server: Any) -> None:
     check("bedrock_invoke", "/model/m/invoke-with-response-stream", server, rounds[0], {})
 
 
-def test_boto3_reads_a_refused_request() -> None:
+def test_boto3_reads_a_rejected_request() -> None:
     from botocore.exceptions import ClientError
 
     with (
@@ -230,7 +230,7 @@ def kinds_of(union: Any) -> list[str]:
     return found
 
 
-def test_anthropics_own_events_say_nothing_twice() -> None:
+def test_derived_events_of_the_anthropic_sdk_are_not_read_twice() -> None:
     import anthropic
 
     with (
@@ -249,7 +249,7 @@ def test_anthropics_own_events_say_nothing_twice() -> None:
     assert [event for piece in events for event in fed.feed(piece) if event.type == "unknown"] == []
 
 
-def test_openais_own_events_say_nothing_twice() -> None:
+def test_derived_events_of_the_openai_sdk_are_not_read_twice() -> None:
     import openai
 
     with (
@@ -266,7 +266,7 @@ def test_openais_own_events_say_nothing_twice() -> None:
     assert [event for piece in events for event in Turn("openai_chat").feed(piece) if event.type == "unknown"] == []
 
 
-def test_every_event_of_the_streams_that_accumulate_is_the_wires_or_left_out() -> None:
+def test_every_event_of_an_accumulating_stream_is_of_the_wire_or_left_out() -> None:
     from anthropic.lib.streaming._beta_types import ParsedBetaMessageStreamEvent
     from anthropic.lib.streaming._types import ParsedMessageStreamEvent
     from anthropic.types import RawMessageStreamEvent

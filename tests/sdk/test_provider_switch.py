@@ -6,6 +6,7 @@ as that provider's 400 and fails the test.
 
 from __future__ import annotations
 
+import re
 from itertools import permutations
 
 import httpx
@@ -13,7 +14,6 @@ import pytest
 
 from streamkit import Content, execute_tool_calls_batched, providers, run_loop
 from streamkit.testing import Call, Disconnect, Reasoning, Reply, serve, validate_request
-from streamkit.testing.endpoints import endpoint_of
 from streamkit.turn import Turn
 
 WIRES = [
@@ -148,7 +148,7 @@ def relay():
 
 @pytest.mark.parametrize("names", TRIPLES, ids="-".join)
 @pytest.mark.parametrize("ids", ["canonical", "origin"])
-def test_a_conversation_goes_on_at_two_other_providers(relay, names, ids):
+def test_a_conversation_continues_on_two_other_providers(relay, names, ids):
     unserved = [name for name in names if name != "openai_chat" and name not in providers.names()]
     if unserved:
         pytest.skip(f"no server for {', '.join(unserved)}")
@@ -159,14 +159,14 @@ def test_a_conversation_goes_on_at_two_other_providers(relay, names, ids):
 
 
 @pytest.mark.parametrize("name", WIRES)
-def test_a_conversation_of_nine_providers_goes_on_at_each(relay, name):
+def test_a_conversation_of_nine_providers_continues_on_each(relay, name):
     rounds = [Reply(Call("get_weather", {"city": "Oslo"}), Call("get_time")) for _ in WIRES]
     relay([*WIRES, name], [*rounds, THIRD])
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("names", TRIPLES[::4], ids="-".join)
-async def test_each_run_of_the_loop_may_have_another_provider(names):
+async def test_each_run_of_the_loop_can_have_another_provider(names):
     history = [Content.human("How warm is it?")]
     scripts = Scripts()
     where = scripts.begin([FIRST, THIRD, SECOND, THIRD, FIRST, THIRD])
@@ -186,7 +186,7 @@ async def test_each_run_of_the_loop_may_have_another_provider(names):
 
 
 @pytest.mark.parametrize("name", WIRES)
-def test_signed_thinking_goes_to_every_wire(relay, name):
+def test_signed_thinking_is_accepted_on_every_wire(relay, name):
     signed = Reply(
         Reasoning("Two cities.", signature="c2ln"), "I look.", Call("get_weather", {"city": "Oslo"}), Call("get_time")
     )
@@ -197,12 +197,12 @@ def test_signed_thinking_goes_to_every_wire(relay, name):
 
 
 @pytest.mark.parametrize("name", WIRES)
-def test_gemini_takes_its_own_and_foreign_calls_back_in_one_turn(relay, name):
+def test_gemini_accepts_its_own_and_foreign_calls_in_one_turn(relay, name):
     relay(["gemini", name, "gemini", name, "gemini"], [FIRST, SECOND, FIRST, SECOND, THIRD])
 
 
 @pytest.mark.parametrize("name", WIRES)
-def test_gemini_has_its_signatures_back_where_they_were(relay, name):
+def test_gemini_gets_its_signatures_back_at_their_positions(relay, name):
     turn = relay.ask("gemini", [Content.human("Time?")], Reply(Call("get_time")))
     signature = turn.content.blocks[-1].metadata["thoughtSignature"]
     history = [Content.human("Time?"), *execute_tool_calls_batched(turn, tools=TOOLS).run_sync().contents]
@@ -215,7 +215,7 @@ def test_gemini_has_its_signatures_back_where_they_were(relay, name):
 
 
 @pytest.mark.parametrize("origin", WIRES)
-def test_a_history_with_a_cut_call_is_taken_everywhere(relay, origin):
+def test_a_history_with_a_truncated_call_is_accepted_everywhere(relay, origin):
     cut = Reply("I look. ", Call("get_weather", {"city": "Oslo"}), Disconnect(), Call("get_time"))
     turn = relay.ask(origin, [Content.human("Hi")], cut)
     assert turn.error is not None
@@ -224,7 +224,7 @@ def test_a_history_with_a_cut_call_is_taken_everywhere(relay, origin):
 
 
 @pytest.mark.parametrize("origin", ["openai_chat", "anthropic", "openai_responses", "kimi"])
-def test_arguments_cut_by_the_length_are_taken_everywhere(relay, origin):
+def test_arguments_truncated_at_the_length_limit_are_accepted_everywhere(relay, origin):
     turn = relay.ask(origin, [Content.human("Hi")], Reply(Call("get_weather", '{"city": "Os'), finish="length"))
     assert [call.state for call in turn.calls] == ["incomplete"]
     update = execute_tool_calls_batched(turn, tools=TOOLS).run_sync()
@@ -233,7 +233,7 @@ def test_arguments_cut_by_the_length_are_taken_everywhere(relay, origin):
 
 
 @pytest.mark.parametrize("origin", WIRES)
-def test_calls_that_were_canceled_and_never_answered_are_taken_everywhere(relay, origin):
+def test_canceled_calls_without_results_are_accepted_everywhere(relay, origin):
     turn = relay.ask(origin, [Content.human("Hi")], FIRST)
     results = execute_tool_calls_batched(turn, tools=TOOLS).run_sync().contents[1:]
     kept = results[0].model_copy(update={"blocks": results[0].blocks[1:2]})
@@ -243,20 +243,20 @@ def test_calls_that_were_canceled_and_never_answered_are_taken_everywhere(relay,
 
 
 @pytest.mark.parametrize("name", WIRES)
-def test_a_history_that_begins_in_the_middle_is_taken_everywhere(relay, name):
+def test_a_history_that_begins_in_the_middle_is_accepted_everywhere(relay, name):
     whole = relay(["openai_chat", "anthropic"], [FIRST, THIRD])
     for start in range(1, len(whole)):
         relay([name], [THIRD], [*whole[start:], Content.human("And now?")])
 
 
 @pytest.mark.parametrize("name", WIRES)
-def test_an_answer_that_ends_in_white_space_and_one_that_is_blank_are_taken(relay, name):
+def test_a_response_that_ends_in_white_space_and_a_blank_one_are_accepted(relay, name):
     history = [Content.human("Hi"), Content.ai("Yes. \n"), Content.human("?"), Content.ai("\n\n"), Content.human("Go")]
     relay([name], [THIRD], history)
     relay([name], [THIRD], history[:2])
 
 
-def test_unsigned_calls_of_an_older_gemini_are_taken_by_a_newer_one(relay):
+def test_unsigned_calls_of_an_older_gemini_are_accepted_by_a_newer_one(relay):
     history = relay(["openai_chat"], [SECOND])
     older = Content.ai("", *history[-2].blocks)
     for block in older.blocks:
@@ -265,7 +265,7 @@ def test_unsigned_calls_of_an_older_gemini_are_taken_by_a_newer_one(relay):
     relay(["gemini"], [THIRD], [*history[:-2], older, history[-1]])
 
 
-def test_an_illegal_history_is_refused_on_its_way(relay):
+def test_an_illegal_history_is_rejected_by_the_server(relay):
     server, url = relay.scripts.server, relay.scripts.begin([THIRD])
     broken = [
         Content.human("Hi"),
@@ -280,7 +280,8 @@ def test_an_illegal_history_is_refused_on_its_way(relay):
         assert "rule " in response.text
 
 
-def test_every_wire_has_its_path():
+def test_every_wire_has_a_path():
     for name in WIRES:
         path = PATHS.get(name, "/chat/completions").format(model="m").partition("?")[0]
-        assert endpoint_of(name).path.fullmatch(endpoint_of(name).base + path)
+        endpoint = providers.get(name).traits.endpoint
+        assert re.fullmatch(endpoint.route, endpoint.sdk_base_path + path)

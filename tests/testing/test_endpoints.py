@@ -33,7 +33,7 @@ STREAM = {"model": "m", "stream": True}
         ("gemini", "/v1/projects/p/locations/l/publishers/google/models/pro:streamGenerateContent", {}, "pro"),
     ],
 )
-def test_the_paths_that_clients_use_are_answered(provider, path, body, model):
+def test_the_server_responds_at_the_paths_that_clients_use(provider, path, body, model):
     model = model or path.split("/", 2)[2].rpartition("/")[0]  # an ARN has slashes
     assert parse_http_request(endpoint_of(provider), "POST", path, {"alt": "sse"}, body) == ParsedRequest(
         model, as_array=False

@@ -413,7 +413,7 @@ BREACHES = [
     (
         "bedrock_converse",
         "id_unique",
-        "messages.1.content.2.toolUse",
+        "messages.1.content.2.toolUse.toolUseId",
         ("messages.1.content.2.toolUse.toolUseId", "a"),
         ("messages.2.content.0", GONE),
     ),
@@ -424,7 +424,12 @@ BREACHES = [
         ("messages.1.content.1.toolUse.input", []),
     ),
     ("bedrock_converse", "call_answered_next", "messages.1.content.1", ("messages.2.content.1", GONE)),
-    ("bedrock_converse", "result_has_call", "messages.2.content.1", ("messages.1.content.1", GONE)),
+    (
+        "bedrock_converse",
+        "result_has_call",
+        "messages.2.content.1.toolResult.toolUseId",
+        ("messages.1.content.1", GONE),
+    ),
     ("bedrock_converse", "results_first", "messages.2.content.0", ("messages.2.content.<", {"text": "Here:"})),
     (
         "bedrock_converse",
@@ -501,7 +506,7 @@ def address(server, name):
 
 
 @pytest.mark.parametrize("name", LEGAL)
-def test_a_legal_conversation_breaks_no_rule_and_is_answered(name, strict):
+def test_a_legal_conversation_breaks_no_rule_and_gets_a_response(name, strict):
     assert validate_request(name, LEGAL[name]) == []
     response = strict(name, {**LEGAL[name], "stream": True})
     assert response.status_code == 200, response.text
@@ -512,7 +517,7 @@ def test_a_legal_conversation_breaks_no_rule_and_is_answered(name, strict):
     [(name, rule, place, changes) for name, rule, place, *changes in BREACHES],
     ids=[f"{breach[0]}-{breach[1]}-{number}" for number, breach in enumerate(BREACHES)],
 )
-def test_a_body_that_breaks_a_rule_is_refused_by_it_alone(name, rule, place, changes, strict):
+def test_a_body_that_breaks_a_rule_violates_only_this_rule(name, rule, place, changes, strict):
     body = changed(LEGAL[name], changes)
     faults = validate_request(name, body)
     assert {fault.rule for fault in faults} == {rule}
@@ -523,7 +528,7 @@ def test_a_body_that_breaks_a_rule_is_refused_by_it_alone(name, rule, place, cha
 
 
 @pytest.mark.parametrize("name", sorted(LEGAL))
-def test_every_rule_is_broken_by_a_body_here(name):
+def test_every_rule_has_a_body_that_breaks_it(name):
     like = "anthropic" if name == "bedrock_invoke" else name
     tried = {rule for tried_name, rule, *_ in BREACHES if tried_name == like}
     if name == "mistral":  # the other rules are those of the wire, tried as openai_chat
@@ -532,7 +537,7 @@ def test_every_rule_is_broken_by_a_body_here(name):
 
 
 @pytest.mark.parametrize("name", sorted(LEGAL))
-def test_every_rule_has_a_name_of_its_own_and_a_source(name):
+def test_every_rule_has_a_unique_name_and_a_source(name):
     rules = list_rules(name)
     assert len({rule.name for rule in rules}) == len(rules)
     for rule in rules:
@@ -549,7 +554,7 @@ def test_every_provider_has_rules(name):
     assert "form" in {rule.name for rule in list_rules(name)}
 
 
-def test_an_unknown_provider_is_said():
+def test_an_unknown_provider_is_an_error():
     with pytest.raises(UnknownProvider):
         list_rules("antropic")
     with pytest.raises(UnknownProvider):
@@ -565,7 +570,7 @@ def test_the_longest_ids_pass():
         assert validate_request(name, json.loads(text.replace('"a"', f'"{"x" * length}"'))) == []
 
 
-def test_unsigned_calls_pass_at_other_models_and_in_turns_that_are_over():
+def test_unsigned_calls_pass_with_other_models_and_in_earlier_turns():
     unsigned = changed(GEMINI, [("contents.1.parts.1.thoughtSignature", GONE)])
     assert validate_request("gemini", unsigned) == []  # a person spoke since
     asking = changed(unsigned, [("contents.4", GONE)])
@@ -580,13 +585,13 @@ def test_outputs_of_calls_that_the_provider_keeps_pass():
     assert validate_request("openai_responses", {"input": "Hi"}) == []
 
 
-def test_a_last_answer_may_be_empty_at_anthropic_and_is_prefixed_at_mistral():
+def test_a_last_assistant_message_may_be_empty_for_anthropic_and_is_a_prefix_for_mistral():
     assert validate_request("anthropic", changed(ANTHROPIC, [("messages.3.content", "")])) == []
     ending = changed(MISTRAL, [("messages.6", GONE), ("messages.5.prefix", True)])
     assert validate_request("mistral", ending) == []
 
 
-def test_redacted_thinking_begins_an_answer():
+def test_redacted_thinking_may_begin_an_assistant_message():
     body = changed(ANTHROPIC, [("messages.3", GONE), ("thinking", {"type": "enabled"})])
     assert validate_request("anthropic", body) == []
     redacted = changed(body, [("messages.1.content.0", {"type": "redacted_thinking", "data": "x"})])
@@ -596,7 +601,7 @@ def test_redacted_thinking_begins_an_answer():
 # ---------------------------------------------------------------- at the server
 
 
-def test_what_is_refused_takes_no_turn_and_says_where_and_why():
+def test_a_rejected_request_takes_no_turn_and_names_the_place_and_the_rule():
     with serve(["hi"]) as server, httpx.Client() as client:
         broken = changed(ANTHROPIC, [("messages.2.content.1", GONE)])
         response = client.post(address(server, "anthropic"), json={**broken, "stream": True})
@@ -614,13 +619,13 @@ def test_what_is_refused_takes_no_turn_and_says_where_and_why():
     assert [request.number for request in server.requests] == [-1, 0]
 
 
-def test_a_server_that_is_not_strict_takes_any_body():
+def test_a_server_that_is_not_strict_accepts_any_body():
     with serve(["hi"], strict=False) as server, httpx.Client() as client:
         body = {"stream": True, "messages": ["what is this?"]}
         assert client.post(address(server, "anthropic"), json=body).status_code == 200
 
 
-def test_gemini_3_signs_the_first_call_of_its_answers():
+def test_gemini_3_signs_the_first_call_of_a_response():
     with serve([Reply(Call("f"), Call("g"))] * 2) as server, httpx.Client() as client:
         new = client.post(address(server, "gemini"), json={"contents": []}).text
         older = client.post(address(server, "gemini").replace("gemini-3", "gemini-2.5"), json={"contents": []}).text
@@ -629,7 +634,7 @@ def test_gemini_3_signs_the_first_call_of_its_answers():
 
 
 @pytest.mark.parametrize("name", sorted(LEGAL))
-def test_a_body_nested_out_of_reach_is_refused(name, strict):
+def test_a_body_that_nests_too_deeply_is_rejected(name, strict):
     with serve("hi") as server, httpx.Client() as client:
         response = client.post(address(server, name), content=b'{"messages": ' + b"[" * 100_000)
     assert response.status_code == 400
@@ -670,7 +675,7 @@ def test_no_body_makes_a_rule_raise(name, data):
 
 
 @pytest.mark.parametrize("name", sorted(LEGAL))
-def test_every_value_of_another_type_is_taken_without_raising(name):
+def test_a_value_of_another_type_never_raises(name):
     for path in places(LEGAL[name]):
         for odd in (None, 3, "", "x", [], {}, [[]], [{}], {"type": []}, "\ud800", float("inf")):
             body = changed(LEGAL[name], [(".".join(map(str, path)), odd)]) if path else odd

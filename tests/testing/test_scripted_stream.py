@@ -36,7 +36,7 @@ def heard(name, steps):
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=30)
 @given(items=spoken, data=st.data())
-def test_stalls_change_no_byte_and_stand_between_what_they_part(name, items, data):
+def test_stalls_change_no_byte_and_are_between_the_right_frames(name, items, data):
     at = data.draw(st.integers(0, len(items)))
     steps = voice(name).steps(Reply(*items[:at], Stall(1), *items[at:]))
     frames = [step for step in steps if isinstance(step, bytes)]
@@ -48,7 +48,7 @@ def test_stalls_change_no_byte_and_stand_between_what_they_part(name, items, dat
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=30)
 @given(items=spoken, data=st.data())
-def test_a_cut_leaves_what_came_before_it_whole_and_nothing_confirmed(name, items, data):
+def test_a_disconnect_keeps_what_was_sent_before_and_confirms_nothing(name, items, data):
     at = data.draw(st.integers(0, len(items)))
     steps = voice(name, delta_size=1).steps(Reply(*items[:at], Disconnect(), *items[at:]))
     assert steps[-1] == Disconnect()
@@ -62,7 +62,7 @@ def test_a_cut_leaves_what_came_before_it_whole_and_nothing_confirmed(name, item
 
 
 @given(st.lists(st.one_of(st.binary(max_size=30), st.just(Stall(1.0)))), st.integers(1, 20))
-def test_reads_keep_the_bytes_on_their_side_of_a_stall(steps, size):
+def test_reads_do_not_move_bytes_across_a_stall(steps, size):
     def sides(of):
         found = [b""]
         for step in of:
@@ -78,12 +78,12 @@ def test_reads_keep_the_bytes_on_their_side_of_a_stall(steps, size):
     assert list(split_reads(steps, None)) == steps
 
 
-def test_an_array_holds_the_payloads_of_the_events():
+def test_an_array_contains_the_payloads_of_the_events():
     steps = [b'data: {"a": 1}\n\n', Stall(1), b'data: {"b": 2}\r\n\r\n']
     assert list(to_json_array(steps)) == [b'[{"a": 1}', Stall(1), b'\n,\r\n{"b": 2}', b"\n]\n"]
 
 
-def test_an_array_is_cut_in_the_middle_of_an_element():
+def test_an_array_is_truncated_in_the_middle_of_an_element():
     assert list(to_json_array([b'data: {"a": 1}\n\n', b'data: {"b', Disconnect()])) == [
         b'[{"a": 1}',
         b'\n,\r\n{"b',
@@ -91,5 +91,5 @@ def test_an_array_is_cut_in_the_middle_of_an_element():
     ]
 
 
-def test_an_array_of_nothing_is_an_array():
+def test_an_array_without_elements_is_an_array():
     assert b"".join(to_json_array([])) == b"[]\n"

@@ -103,7 +103,7 @@ def test_one_script_is_the_same_turn_on_every_wire(client, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_ids_are_of_the_vendors_kind_and_the_same_at_every_run(client, name):
+def test_ids_have_the_vendors_form_and_are_the_same_at_every_run(client, name):
     seen = []
     for _ in range(2):
         with serve([WEATHER, WEATHER]) as server:
@@ -118,7 +118,7 @@ def test_ids_are_of_the_vendors_kind_and_the_same_at_every_run(client, name):
         assert len(set(ids)) == 4
 
 
-def test_an_id_of_ones_own_is_sent_as_it_stands(client):
+def test_an_explicit_id_is_sent_unchanged(client):
     with serve(Reply(Call("f", id="functions.f:0"))) as server:
         assert read("openai_chat", ask(client, server, "openai_chat")).calls[0].raw_id == "functions.f:0"
 
@@ -140,20 +140,20 @@ def streamkit_usage(**figures):
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai_chat"])
-def test_argument_text_that_is_no_object_is_sent_as_it_stands(client, name):
+def test_argument_text_that_is_not_an_object_is_sent_unchanged(client, name):
     with serve(Reply(Call("f", '{"city": "Os'), finish="length")) as server:
         turn = read(name, ask(client, server, name))
     assert [(call.state, call.arguments_text) for call in turn.calls] == [("incomplete", '{"city": "Os')]
 
 
-def test_reasoning_comes_with_its_signature(client):
+def test_reasoning_has_its_signature(client):
     with serve(Reply(Reasoning("Hm.", signature="c2ln"), "Yes.")) as server:
         turn = read("anthropic", ask(client, server, "anthropic"))
     assert (turn.reasoning, turn.text) == ("Hm.", "Yes.")
     assert turn.content.blocks[0].signature == "c2ln"
 
 
-def test_each_provider_and_each_conversation_walks_the_script_on_its_own(client):
+def test_each_provider_and_each_conversation_starts_the_script_anew(client):
     with serve(["one", "two"]) as server:
         said = [
             read(name, ask(client, server, name, conversation)).text
@@ -176,7 +176,7 @@ def test_each_provider_and_each_conversation_walks_the_script_on_its_own(client)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_request_beyond_the_script_is_told_so(client, name):
+def test_a_request_after_the_end_of_the_script_is_an_error(client, name):
     with serve("only one") as server:
         ask(client, server, name)
         response = ask(client, server, name)
@@ -188,7 +188,7 @@ def test_a_request_beyond_the_script_is_told_so(client, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_refused_request_has_the_vendors_error_body_and_the_wait(client, name):
+def test_a_rejected_request_has_the_vendors_error_body_and_retry_after(client, name):
     with serve([Status(429, "slow down", retry_after=2), "now"]) as server:
         response = ask(client, server, name)
         assert response.status_code == 429
@@ -200,7 +200,7 @@ def test_a_refused_request_has_the_vendors_error_body_and_the_wait(client, name)
     assert [request.status for request in server.requests] == [429, 200]
 
 
-def test_a_status_that_has_no_phrase_is_sent(client):
+def test_a_status_without_a_phrase_is_sent(client):
     with serve(Status(529)) as server:
         response = ask(client, server, "anthropic")
     assert (response.status_code, response.json()["error"]["type"]) == (529, "overloaded_error")
@@ -217,7 +217,7 @@ def test_requests_are_recorded(client):
     assert not request.disconnected
 
 
-def test_an_unknown_path_is_answered_by_a_sentence(client):
+def test_an_unknown_path_gets_a_message(client):
     with serve("hi") as server:
         nobody = client.post(f"{server.url}/v1/chat/completions", json={})
         wrong = client.post(f"{server.base_url('anthropic')}/v1/complete", json={"stream": True})
@@ -229,7 +229,7 @@ def test_an_unknown_path_is_answered_by_a_sentence(client):
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai_chat"])
-def test_a_request_that_asks_for_no_stream_takes_no_turn(client, name):
+def test_a_request_without_streaming_takes_no_turn(client, name):
     with serve(["hi"]) as server:
         refused = ask(client, server, name, stream=False)
         assert refused.status_code == 400
@@ -242,7 +242,7 @@ def test_gemini_without_a_stream_takes_no_turn(client):
         assert client.post(f"{server.base_url('gemini')}/v1beta/models/m:generateContent", json={}).status_code == 400
 
 
-def test_a_body_that_is_no_json_is_refused(client):
+def test_a_body_that_is_not_json_is_rejected(client):
     with serve(["hi"]) as server:
         response = client.post(f"{server.base_url('anthropic')}/v1/messages", content=b"{")
     assert response.status_code == 400
@@ -250,7 +250,7 @@ def test_a_body_that_is_no_json_is_refused(client):
 
 
 @pytest.mark.parametrize("read_size", [None, 7])
-def test_gemini_without_events_answers_one_json_array(client, read_size):
+def test_gemini_without_events_sends_one_json_array(client, read_size):
     with serve([WEATHER], read_size=read_size) as server:
         url = f"{server.base_url('gemini')}/v1beta/models/m:streamGenerateContent"
         response = client.post(url, json={"contents": []})
@@ -260,13 +260,13 @@ def test_gemini_without_events_answers_one_json_array(client, read_size):
     assert (turn.text, [call.name for call in turn.executable]) == ("Let me look.", ["get_weather", "get_time"])
 
 
-def test_events_come_as_an_event_stream(client):
+def test_events_have_the_content_type_of_an_event_stream(client):
     with serve(["hi"]) as server:
         assert ask(client, server, "openai_chat").headers["content-type"] == "text/event-stream"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_size_of_reads_changes_the_chunks_and_no_byte(name):
+def test_the_read_size_changes_the_chunks_and_no_byte(name):
     bodies = []
     for size in (None, 20, 100):
         with serve(["hi"], read_size=size, delay=0.001) as server, httpx.Client() as client:
@@ -277,7 +277,7 @@ def test_the_size_of_reads_changes_the_chunks_and_no_byte(name):
     assert len(bodies[1]) > len(bodies[2]) >= len(bodies[0]) > 1  # the network may join some; the pace keeps most apart
 
 
-def test_the_pace_is_kept(client):
+def test_the_delay_is_kept(client):
     with serve(["a text of some length, in pieces"], delta_size=4, delay=0.02) as server:
         started = time.monotonic()
         ask(client, server, "openai_chat")
@@ -285,7 +285,7 @@ def test_the_pace_is_kept(client):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_stall_holds_back_what_follows_it_and_nothing_before(client, name):
+def test_a_stall_delays_only_what_follows_it(client, name):
     with serve(Reply("before", Stall(0.15), Call("after", {}))) as server:
         method, url, body = post(server, name)
         turn = Turn(name, turn_key="t")
@@ -309,7 +309,7 @@ def test_a_stall_holds_back_what_follows_it_and_nothing_before(client, name):
         Reply("before", Call("kept", {"n": 1}), Disconnect(), Call("lost", {"n": 2})),
     ],
 )
-def test_a_connection_is_cut_where_the_script_says(client, name, reply):
+def test_a_connection_breaks_at_the_position_in_the_script(client, name, reply):
     with serve(reply) as server:
         method, url, body = post(server, name)
         turn = Turn(name, turn_key="t")
@@ -321,7 +321,7 @@ def test_a_connection_is_cut_where_the_script_says(client, name, reply):
     assert not server.requests[0].disconnected  # it was the server that hung up
 
 
-def test_a_connection_cut_in_the_middle_of_a_text(client):
+def test_a_connection_breaks_in_the_middle_of_a_text(client):
     with serve(Reply("half a ", Disconnect(), "sentence")) as server:
         method, url, body = post(server, "anthropic")
         turn = Turn("anthropic", turn_key="t")
@@ -330,7 +330,7 @@ def test_a_connection_cut_in_the_middle_of_a_text(client):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_client_that_leaves_early_is_seen(client, name):
+def test_a_client_that_disconnects_early_is_recorded(client, name):
     with serve(Reply("before", Stall(30), "after")) as server:
         method, url, body = post(server, name)
         with client.stream(method, url, **body) as response:
@@ -340,7 +340,7 @@ def test_a_client_that_leaves_early_is_seen(client, name):
 
 # (Cohere's own end, message-end, is followed by a [DONE]: who leaves there leaves before the last frame.)
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "cohere"])
-def test_a_client_that_leaves_at_the_wires_own_end_has_missed_nothing(name):
+def test_a_client_that_disconnects_after_the_terminator_is_not_recorded(name):
     with serve(["hi"], delay=0.002) as server, httpx.Client() as client:
         for _ in range(5):
             method, url, body = post(server, name, conversation=f"c{_}")
@@ -353,7 +353,7 @@ def test_a_client_that_leaves_at_the_wires_own_end_has_missed_nothing(name):
     assert [request.disconnected for request in server.requests] == [False] * 5
 
 
-def test_leaving_the_block_ends_a_stalled_answer_at_once(client):
+def test_exiting_the_block_ends_a_stalled_response_at_once(client):
     with serve(Reply("x", Stall(60))) as server:
         method, url, body = post(server, "anthropic")
         response = client.send(client.build_request(method, url, **body), stream=True)
@@ -363,7 +363,7 @@ def test_leaving_the_block_ends_a_stalled_answer_at_once(client):
     response.close()
 
 
-def test_no_thread_and_no_port_is_left():
+def test_no_thread_and_no_port_remains():
     before = threading.active_count()
     with serve("hi") as server, httpx.Client() as client:
         port = int(server.url.rpartition(":")[2])
@@ -374,7 +374,7 @@ def test_no_thread_and_no_port_is_left():
 
 
 @pytest.mark.anyio
-async def test_it_serves_asyncio_and_trio():
+async def test_the_server_works_with_asyncio_and_trio():
     async with serve([WEATHER]) as server, httpx.AsyncClient() as client:
         method, url, body = post(server, "anthropic")
         response = await client.request(method, url, **body)
@@ -392,7 +392,7 @@ async def test_many_conversations_at_once():
         assert await asyncio.gather(*(one(number) for number in range(40))) == ["hello"] * 40
 
 
-def test_a_function_answers_what_it_is_asked(client):
+def test_a_function_makes_the_response_to_each_request(client):
     def echo(request):
         return Reply(f"{request.provider} {request.number} {request.json['messages'][0]}")
 
@@ -401,7 +401,7 @@ def test_a_function_answers_what_it_is_asked(client):
     assert texts == ["anthropic 0 a", "anthropic 1 b"]
 
 
-def test_a_function_may_be_one_turn_of_many_and_asynchronous(client):
+def test_a_function_can_be_one_turn_of_many_and_asynchronous(client):
     async def second(_request):
         await asyncio.sleep(0)
         return Status(503)
@@ -412,7 +412,7 @@ def test_a_function_may_be_one_turn_of_many_and_asynchronous(client):
     assert (response.status_code, response.json()["error"]["message"]) == (503, "Service Unavailable")
 
 
-def test_a_function_that_fails_is_told_to_the_client(client):
+def test_a_function_that_raises_becomes_an_error_for_the_client(client):
     def broken(request):
         assert request.json["model"] == "another", "the wrong model is asked"
 
@@ -422,12 +422,12 @@ def test_a_function_that_fails_is_told_to_the_client(client):
     assert "request 1 raised AssertionError: the wrong model is asked" in response.json()["error"]["message"]
 
 
-def test_a_function_that_gives_no_turn_is_told_to_the_client(client):
+def test_a_function_that_returns_no_turn_becomes_an_error_for_the_client(client):
     with serve(lambda _: 3) as server:
         assert "not 3" in ask(client, server, "openai_chat").json()["error"]["message"]
 
 
-def test_a_provider_of_ones_own_is_served(client):
+def test_a_third_party_provider_is_served(client):
     base = providers.get("openai_chat")
 
     class Own:
@@ -442,7 +442,7 @@ def test_a_provider_of_ones_own_is_served(client):
     assert server.requests[0].provider == "my_gateway"
 
 
-def test_a_reply_that_a_provider_cannot_say_is_told_to_the_client(client):
+def test_a_reply_that_a_provider_cannot_send_becomes_an_error_for_the_client(client):
     base = providers.get("openai_chat")
 
     class Mute:
@@ -457,7 +457,7 @@ def test_a_reply_that_a_provider_cannot_say_is_told_to_the_client(client):
     with serve(["hi"]) as server:
         response = client.post(server.base_url(Mute()) + "/chat/completions", json={"stream": True})
     assert response.status_code == 500
-    assert "mute cannot say this reply: ValueError: no words for hi" in response.json()["error"]["message"]
+    assert "mute cannot send this reply: ValueError: no words for hi" in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -466,15 +466,15 @@ def test_a_reply_that_a_provider_cannot_say_is_told_to_the_client(client):
         (lambda: Reply(3), "not int: 3"),
         (lambda: Status(200), "from 400 to 599"),
         (lambda: serve([Call("f")]), "put it into a Reply"),
-        (lambda: serve([3]), "a turn is a Reply"),
+        (lambda: serve([3]), "a turn must be a Reply"),
         (lambda: serve("x", delta_size=0), "at least 1"),
         (lambda: serve("x", read_size=0), "at least 1"),
-        (lambda: serve("x", delay=-1), "pace"),
+        (lambda: serve("x", delay=-1), "delay must be"),
         (lambda: serve("x").url, "only inside its `with`"),
         (lambda: serve("x").base_url("anthropic"), "only inside its `with`"),
     ],
 )
-def test_misuse_is_said_at_once(make, sentence):
+def test_misuse_raises_at_once(make, sentence):
     with pytest.raises(UsageError, match=sentence):
         make()
 
@@ -492,7 +492,7 @@ def test_a_server_runs_once():
         pass
 
 
-def test_without_its_extra_it_says_what_to_install():
+def test_without_the_extra_the_error_names_what_to_install():
     code = "import sys; sys.modules['uvicorn'] = None; from streamkit.testing import serve"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -18,9 +18,11 @@ from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel, Field
 
 from streamkit import Content, UsageError, providers, render_request
+from streamkit.providers.anthropic.strict import STRICT as ANTHROPIC
+from streamkit.providers.bedrock_converse.strict import STRICT as BEDROCK
 from streamkit.providers.openai_chat.dialects import DIALECTS
 from streamkit.providers.openai_chat.strict import STRICT_PROFILES
-from streamkit.providers.strict import ANTHROPIC, BEDROCK, OPENAI
+from streamkit.providers.strict import OPENAI
 from streamkit.tools import InvalidArguments, StrictProfile, Tool, strict_parameters, tool
 
 HISTORY = [Content.human("Weather in Oslo?")]

@@ -56,7 +56,7 @@ async def full(city: str) -> AsyncIterator[str]:
     yield city
 
 
-def making() -> ToolSet:
+def create_tools() -> ToolSet:
     assert_type(bare, Tool)
     assert_type(full, Tool)
     assert_type(tool(plain, strict=True), Tool)
@@ -68,9 +68,11 @@ def making() -> ToolSet:
     return tools
 
 
-async def of_a_turn(turn: Turn, calls: list[ToolCall]) -> None:
+async def check_turn(turn: Turn, calls: list[ToolCall]) -> None:
     assert_type(await execute_tool_calls_batched(turn, tools=[plain], limit=Schedule(3)), ThreadUpdate)
-    assert_type(execute_tool_calls_sequentially(calls, tools=making(), provider="gemini").run_sync(), ThreadUpdate)
+    assert_type(
+        execute_tool_calls_sequentially(calls, tools=create_tools(), provider="gemini").run_sync(), ThreadUpdate
+    )
     async with execute_tool_calls_batched(turn, tools=[bare]) as execution:
         assert_type(execution.feed(turn.feed({})), list[Event])
         async for event in execution:
@@ -81,14 +83,14 @@ async def of_a_turn(turn: Turn, calls: list[ToolCall]) -> None:
     assert_type(turn.completed_call(0), ToolCall | None)
 
 
-async def of_a_run(ask: Any, stored: str) -> None:
+async def check_run(ask: Any, stored: str) -> None:
     async def approve(call: ToolCall, deps: Any) -> Approval | None:
         return Approval(allow=True) if call.name == "full" else None
 
     async def hook(context: RoundContext) -> RoundContext:
         return replace(context, tools=[])
 
-    notifier = Notifier(making())
+    notifier = Notifier(create_tools())
     history = [Content.human("Hi")]
     async with run_loop(
         ask, provider="anthropic", history=history, approve=approve, before_follow_up=hook, fallbacks=["gemini"]
@@ -114,7 +116,9 @@ async def of_a_run(ask: Any, stored: str) -> None:
             assert_never(resumed.ended)
 
 
-async def of_ones_own(context: RoundContext, update: ThreadUpdate, turn: Turn, source: AsyncIterator[bytes]) -> None:
+async def check_custom_loop(
+    context: RoundContext, update: ThreadUpdate, turn: Turn, source: AsyncIterator[bytes]
+) -> None:
     following, _ = finalize_tool_execution(context, update, lambda context: source)
     assert_type(following, RoundContext)
     with SharedAccumulator(capacity=8) as shared:

@@ -19,7 +19,8 @@ from streamkit.history.content import (
     TextBlock,
     ToolCallBlock,
 )
-from streamkit.providers.anthropic.schema import FINISH_REASONS, PREFERRED_NAMES, Json
+from streamkit.providers.anthropic.schema import Json
+from streamkit.providers.anthropic.traits import FINISH_REASONS
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.encoding import (
     arguments_text,
@@ -34,7 +35,8 @@ from streamkit.providers.provider import Traits
 
 __all__ = ["emit", "error_body"]
 
-_STOP_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred=PREFERRED_NAMES)
+#: This wire has no name for a filtered turn; a refusal is the nearest.
+_STOP_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"content_filter": "refusal"})
 
 #: https://docs.anthropic.com/en/api/errors
 _ERROR_TYPES: Final = {
@@ -64,6 +66,7 @@ def emit(
 
     Args:
         content: The assistant's content.
+        traits: The traits of the provider; the stream does not depend on them.
         response_id: The message's id.
         model: The model's name.
         finish: None: ``refusal`` if the content has one, ``tool_calls`` if it has calls, else ``stop``. ``error``
@@ -84,7 +87,7 @@ def emit(
         "usage": {**prompt, "output_tokens": min(1, tokens.output_tokens or 0)},
     }
     yield _event("message_start", {"message": message})
-    for index, (block, deltas) in enumerate(_wire_blocks(content.blocks, max(1, delta_size))):
+    for index, (block, deltas) in enumerate(_wire_blocks(content.blocks, delta_size)):
         yield _event("content_block_start", {"index": index, "content_block": block})
         if index == 0:
             yield _event("ping", {})

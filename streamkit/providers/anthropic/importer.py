@@ -17,6 +17,7 @@ from typing import Any
 from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.tool_results import result_parts, to_stored_part
+from streamkit.media import to_data_url
 from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.decoding import as_text
 from streamkit.providers.provider import Traits
@@ -81,7 +82,7 @@ def _read_image(block: Json) -> str | None:
     if isinstance(source.get("url"), str):
         return str(source["url"])
     if isinstance(source.get("data"), str) and isinstance(source.get("media_type"), str):
-        return f"data:{source['media_type']};base64,{source['data']}"
+        return to_data_url(source["data"], source["media_type"])
     return None
 
 

@@ -12,12 +12,11 @@ from typing import Any
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
 from streamkit.history.tool_results import decode_text_file, result_parts
+from streamkit.media import is_url, normalize_data, parse_data_url, to_data_url
 from streamkit.providers.anthropic.schema import Json
-from streamkit.providers.data_urls import file_data, parse_data_url
-from streamkit.providers.encoding import text_or_json as as_text
 from streamkit.providers.tool_result_media import convert_or_describe
 
-__all__ = ["as_text", "document", "media_block", "result_content"]
+__all__ = ["document", "media_block", "result_content"]
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _DOCUMENTS = ("application/pdf", "text/plain")
@@ -84,10 +83,10 @@ def image_source(data: str) -> Json:
     Raises:
         UnsupportedContent: It is neither, or of a media type that the API refuses.
     """
-    if data.startswith(("http://", "https://")):
+    if is_url(data):
         return {"type": "url", "url": data}
     url = parse_data_url(data)
-    media_type = url.media_type.replace("image/jpg", "image/jpeg") if url else ""
+    media_type = url.media_type.replace("image/jpg", "image/jpeg") if url is not None and url.was_base64 else ""
     if url is None or media_type not in _IMAGES:
         raise UnsupportedContent(
             f"Anthropic takes images as base64 data URLs of {', '.join(sorted(_IMAGES))} or as web addresses, "
@@ -102,10 +101,10 @@ def document(block: FileBlock) -> Json:
     Raises:
         UnsupportedContent: It is of another media type, or empty.
     """
-    media_type, data = file_data(block)
+    media_type, data, _ = normalize_data(block.data or "", block.media_type)
     if media_type.startswith("image/"):
-        address = f"data:{media_type};base64,{data}" if data else block.url or ""
-        return {"type": "image", "source": image_source(address)}
+        url = to_data_url(data, media_type) if data else block.url or ""
+        return {"type": "image", "source": image_source(url)}
     text = decode_text_file(block)
     if text is not None and text.strip():
         return _document_block({"type": "text", "media_type": "text/plain", "data": text}, block)

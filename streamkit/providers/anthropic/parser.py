@@ -17,7 +17,8 @@ import msgspec
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
 from streamkit.providers.anthropic.content_blocks import BlockKind, ContentBlockReader
-from streamkit.providers.anthropic.schema import DECODER, FINISH_REASONS, Event, Json
+from streamkit.providers.anthropic.schema import DECODER, Event, Json
+from streamkit.providers.anthropic.traits import FINISH_REASONS
 from streamkit.providers.decoding import as_integer, as_text, convert, excerpt, read_json
 from streamkit.providers.finish_reasons import read_finish_reason
 from streamkit.providers.lenient_json import frame_error, json_or_placeholder

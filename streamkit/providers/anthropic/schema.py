@@ -21,36 +21,14 @@ This module must not depend on sinks, history or requests.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from streamkit.calls import FinishReason
-
-__all__ = ["DECODER", "FAMILY", "FINISH_REASONS", "PREFERRED_NAMES", "BlockDelta", "Event", "Json"]
+__all__ = ["DECODER", "BlockDelta", "Event", "Json"]
 
 Json: TypeAlias = dict[str, Any]
-
-#: Providers that accept each other's blocks: signatures are "compatible across platforms (Claude APIs, Amazon Bedrock,
-#: and Vertex AI)", https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking
-FAMILY = frozenset({"anthropic", "bedrock_invoke"})
-
-#: The neutral reason of each ``stop_reason``. ``compaction`` is a pause: a client that sets
-#: ``pause_after_compaction`` sends the turn back to continue it.
-FINISH_REASONS: Final[dict[str, FinishReason]] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-    "pause_turn": "pause",
-    "compaction": "pause",
-}
-
-#: The names that the inverse of ``FINISH_REASONS`` has instead of the table's first: a filtered turn is a refusal.
-PREFERRED_NAMES: Final[dict[FinishReason, str]] = {"content_filter": "refusal"}
 
 
 class BlockDelta(Struct, gc=False):

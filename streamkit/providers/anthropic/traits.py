@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
+from streamkit.calls import FinishReason
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
-__all__ = ["TRAITS"]
+__all__ = ["FINISH_REASONS", "TRAITS"]
+
+#: The neutral reason of each ``stop_reason``. ``compaction`` is a pause: a client that sets
+#: ``pause_after_compaction`` sends the turn back to continue it.
+FINISH_REASONS: Final[dict[str, FinishReason]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+    "compaction": "pause",
+}
 
 # A text that quotes such a stream has its quotes escaped, so these occur only in the wire itself.
 _STREAM = re.compile(rb'"type"\s*:\s*"message_start"|(?:^|\n|\r)event: ?message_start[\r\n]')

@@ -20,9 +20,10 @@ from streamkit.history.content import (
     TextBlock,
     ToolCallBlock,
 )
-from streamkit.providers import aws_errors
-from streamkit.providers.aws_errors import error_body
-from streamkit.providers.bedrock_converse.schema import FINISH_REASONS, PREFERRED_NAMES, Json
+from streamkit.providers import aws_frames
+from streamkit.providers.aws_frames import error_body
+from streamkit.providers.bedrock_converse.schema import Json
+from streamkit.providers.bedrock_converse.traits import FINISH_REASONS
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.encoding import (
     arguments_text,
@@ -36,7 +37,7 @@ from streamkit.providers.provider import Traits
 
 __all__ = ["emit", "error_body"]
 
-_STOP_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred=PREFERRED_NAMES)
+_STOP_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"content_filter": "content_filtered"})
 _PADDING = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
@@ -54,13 +55,16 @@ def emit(
 
     Args:
         content: The assistant's content.
+        traits: The traits of the provider; the stream does not depend on them.
+        response_id: Not sent; this wire has no field for it.
+        model: The same.
         finish: None: ``tool_calls`` if the content has calls, else ``stop``. ``error`` ends the stream with an
             exception.
         usage: The tokens; None is sent as zeros, as this wire always reports usage.
         delta_size: Characters of a delta.
     """
     yield _event("messageStart", {"role": "assistant"})
-    parts = (part for block in content.blocks for part in _wire_blocks(block, max(1, delta_size)))
+    parts = (part for block in content.blocks for part in _wire_blocks(block, delta_size))
     for index, (start, deltas) in enumerate(parts):
         if start is not None:
             yield _event("contentBlockStart", {"contentBlockIndex": index, "start": start})
@@ -68,7 +72,9 @@ def emit(
             yield _event("contentBlockDelta", {"contentBlockIndex": index, "delta": delta})
         yield _event("contentBlockStop", {"contentBlockIndex": index})
     if finish == "error":
-        yield aws_errors.encode_exception("modelStreamErrorException", "The model stopped in the middle of its answer.")
+        yield aws_frames.encode_exception(
+            "modelStreamErrorException", "The model stopped before the end of its response."
+        )
         return
     yield _event("messageStop", {"stopReason": _STOP_REASONS[finish or default_finish_reason(content)]})
     yield _event("metadata", {"usage": _usage_fields(usage or Usage()), "metrics": {"latencyMs": 0}})
@@ -76,7 +82,7 @@ def emit(
 
 def _event(name: str, body: Json) -> bytes:
     """Return an event with padding, which hides a text's length from an observer; here its size is deterministic."""
-    return aws_errors.encode_event(name, {**body, "p": _PADDING[: len(compact_json(body)) % len(_PADDING)]})
+    return aws_frames.encode_event(name, {**body, "p": _PADDING[: len(compact_json(body)) % len(_PADDING)]})
 
 
 def _usage_fields(usage: Usage) -> Json:

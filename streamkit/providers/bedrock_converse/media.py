@@ -14,12 +14,12 @@ from typing import Any
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
 from streamkit.history.tool_results import result_parts
+from streamkit.media import is_url, normalize_data, parse_data_url
 from streamkit.providers.bedrock_converse.schema import Json
-from streamkit.providers.data_urls import file_data, parse_data_url
-from streamkit.providers.encoding import text_or_json as as_text
+from streamkit.providers.encoding import text_or_json
 from streamkit.providers.tool_result_media import convert_or_describe
 
-__all__ = ["as_text", "media_part", "result_content"]
+__all__ = ["media_part", "result_content"]
 
 _IMAGES = {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
 _DOCUMENTS = {
@@ -58,7 +58,7 @@ def result_content(value: Any, changes: list[str]) -> list[Json]:
         return [{"json": value}]
     parts = result_parts(value, texts_alone=True)
     if parts is None:
-        items: list[Json | str] = [as_text(value)]
+        items: list[Json | str] = [text_or_json(value)]
     else:
         items = [
             part.text if isinstance(part, TextBlock) else convert_or_describe(part, media_part, changes, "Bedrock")
@@ -87,11 +87,11 @@ def image_part(data: str) -> Json:
     Raises:
         UnsupportedContent: It is neither, or of a media type that the API refuses.
     """
-    if data.startswith("s3://"):
+    if is_url(data, ("s3",)):
         extension = data.rpartition(".")[2].lower()
         return {"image": {"format": _IMAGES.get(f"image/{extension}", "png"), "source": {"s3Location": {"uri": data}}}}
     url = parse_data_url(data)
-    image_format = _IMAGES.get(url.media_type) if url is not None else None
+    image_format = _IMAGES.get(url.media_type) if url is not None and url.was_base64 else None
     if url is None or image_format is None:
         raise UnsupportedContent(
             "Bedrock takes images as base64 data URLs of image/gif, image/jpeg, image/png, image/webp or as s3 "
@@ -106,11 +106,11 @@ def file_part(block: FileBlock) -> Json:
     Raises:
         UnsupportedContent: It is of another media type, or has neither data nor an address in S3.
     """
-    media_type, data = file_data(block)
+    media_type, data, _ = normalize_data(block.data or "", block.media_type)
     media_type = media_type.partition(";")[0]
     if data:
         source: Json = {"bytes": data}
-    elif block.url and block.url.startswith("s3://"):
+    elif block.url and is_url(block.url, ("s3",)):
         source = {"s3Location": {"uri": block.url}}
     else:
         raise UnsupportedContent(

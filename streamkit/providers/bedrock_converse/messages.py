@@ -1,59 +1,54 @@
-"""History as Converse messages, and the parts of a request's body that a conversation decides.
+"""History as Converse messages, and the fields of a request's body that the conversation determines.
 
-What the API refuses, and where it says so, decides the form: roles alternate and a user begins; all results of a batch
-stand in the one user message behind their calls
-(https://docs.aws.amazon.com/bedrock/latest/userguide/tool-use-inference-call.html); no text is blank
-(langchain-ai/langchain-aws#403); nothing follows the calls of an assistant message, and none is reasoning alone, for
-newer models take either for a prefilled answer (NousResearch/hermes-agent#108200, #105780); images and documents are a
-user's only, and a document needs a text beside it
-(https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html). Reasoning goes back with its
-signature or encrypted, as it came, and only to this wire: some models refuse what is unsigned, none misses what was
-left out (langchain-ai/langchain-aws#1229).
+The form follows from what the API refuses: roles alternate and a user begins; all results of a batch are in the one
+user message after their calls (https://docs.aws.amazon.com/bedrock/latest/userguide/tool-use-inference-call.html); no
+text is blank (langchain-ai/langchain-aws#403); nothing follows the calls of an assistant message, and no assistant
+message is reasoning only, because newer models take either for a prefilled response
+(NousResearch/hermes-agent#108200, #105780); only a user's message has images and documents, and a document needs a text
+next to it (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html). Reasoning is sent back
+with its signature or encrypted, as it came, and only to this provider: some models refuse unsigned reasoning, and none
+needs what was left out (langchain-ai/langchain-aws#1229).
 
-This file knows neither streams nor how a broken history is repaired: a call without a result stays one.
+This module must not depend on streams. It does not repair a history: a call without a result remains one.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history.content import (
-    Block,
     Content,
     FileBlock,
     ImageBlock,
-    OpaqueBlock,
     ReasoningBlock,
-    ServerToolBlock,
     TextBlock,
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.providers.bedrock_converse.media import as_text, media_part, result_content
+from streamkit.providers.bedrock_converse.media import media_part, result_content
 from streamkit.providers.bedrock_converse.schema import Json
-from streamkit.providers.message_renderer import AlternatingRenderer
+from streamkit.providers.bedrock_converse.strict import STRICT
+from streamkit.providers.block_renderer import BlockRenderer
 from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
-from streamkit.providers.strict import BEDROCK
-from streamkit.providers.tool_result_media import Media, convert_or_describe
 from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 
-_CHOICES: dict[str, Json] = {"auto": {"auto": {}}, "required": {"any": {}}}
+_TOOL_CHOICES: dict[str, Json] = {"auto": {"auto": {}}, "required": {"any": {}}}
+_DESCRIPTION_OF_PAST_TOOL = "A tool of the conversation so far. It cannot be called any more."
 
 
 def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
-    """The thread in Converse's form, its system text apart.
+    """Return a conversation as Converse messages, with the system text outside of them.
 
     Args:
-        contents: the conversation.
-        traits: the target's.
-        ids: ``origin`` gives a call of this wire its own id back; else every id is made from the canonical one.
+        contents: The conversation.
+        traits: The traits of the target.
+        ids: ``origin`` sends this provider's own ids back; else every id is made from the canonical one.
 
     Raises:
-        UnsupportedContent: a person's image or file is in a form that the API does not take.
+        UnsupportedContent: A person's image or file is in a form that the API does not accept.
     """
     return ConverseRenderer(traits, ids).render(contents)
 
@@ -66,99 +61,112 @@ def build_request(
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
 ) -> Json:
-    """The body's fields that the conversation decides; whether it is streamed is said by the request's path.
+    """Return the fields of a body that the conversation determines; the request's path decides if it is streamed.
 
-    The API has no word for a choice of ``none``, and refuses calls and results in a history without ``toolConfig``
-    (langgenius/dify#16421). So with ``none`` the tools stay and the choice is left out; and where no tools are given,
-    those that the history called are named with an open schema. Tools of the provider's own whose calls go back are
-    named, too (``systemTool``).
+    The API has no tool choice ``none``, and it refuses calls and results in a history without ``toolConfig``
+    (langgenius/dify#16421). So for ``none`` the tools stay and the choice is left out. Without tools, those that the
+    history calls are declared with an open schema. The provider's own tools whose calls are sent back are declared as
+    ``systemTool``.
 
     Raises:
-        UsageError: a strict tool's schema cannot be had.
+        UsageError: The schema of a strict tool cannot be converted.
     """
     body: Json = dict(rendered.request_fields)
     body[traits.messages_field] = rendered.messages
-    called, served = _called_tools(rendered.messages)
-    strict = strict_parameters(tools, BEDROCK)
-    specs = [_spec(tool.name, tool.description, tool.parameters, strict.get(tool.name)) for tool in tools]
+    client_tools, system_tools = _called_tools(rendered.messages)
+    strict = strict_parameters(tools, STRICT)
+    specs = [_tool_spec(tool.name, tool.description, tool.parameters, strict.get(tool.name)) for tool in tools]
     if not specs:
-        gone = "A tool of the conversation so far. It cannot be called any more."
-        specs = [_spec(name, gone, {"type": "object"}) for name in called]
-    specs += [{"systemTool": {"name": name}} for name in served]
+        specs = [_tool_spec(name, _DESCRIPTION_OF_PAST_TOOL, {"type": "object"}) for name in client_tools]
+    specs += [{"systemTool": {"name": name}} for name in system_tools]
     if specs:
         body["toolConfig"] = {"tools": specs}
         if tools and tool_choice is not None and tool_choice != "none":
-            body["toolConfig"]["toolChoice"] = dict(_CHOICES.get(tool_choice) or {"tool": {"name": tool_choice}})
+            body["toolConfig"]["toolChoice"] = dict(_TOOL_CHOICES.get(tool_choice) or {"tool": {"name": tool_choice}})
     return body
 
 
-def _spec(name: str, description: str, parameters: Json, strict: Json | None = None) -> Json:
-    """``strict``: the parameters as the strict mode takes them, None where it is not asked for."""
-    described = {"description": description} if description else {}  # an empty one is refused
-    if strict is None:
-        return {"toolSpec": {"name": name, **described, "inputSchema": {"json": parameters}}}
-    return {"toolSpec": {"name": name, **described, "inputSchema": {"json": strict}, "strict": True}}
+def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
+    """Return an image or a file as a part.
+
+    Raises:
+        UnsupportedContent: The API does not accept it in this form.
+    """
+    return media_part(block)
+
+
+def _tool_spec(name: str, description: str, parameters: Json, strict_schema: Json | None = None) -> Json:
+    spec: Json = {"name": name}
+    if description:  # an empty one is refused
+        spec["description"] = description
+    spec["inputSchema"] = {"json": parameters if strict_schema is None else strict_schema}
+    if strict_schema is not None:
+        spec["strict"] = True
+    return {"toolSpec": spec}
 
 
 def _called_tools(messages: Sequence[Json]) -> tuple[list[str], list[str]]:
-    """Return the names of the tools that messages call, each once: those of the client, those that the service runs."""
-    called: dict[str, None] = {}
-    served: dict[str, None] = {}
+    """Return the names of the tools that messages call, each once: the client's tools, and those the service runs."""
+    client_tools: dict[str, None] = {}
+    system_tools: dict[str, None] = {}
     for message in messages:
         parts = message.get("content")
         for part in parts if isinstance(parts, list) else ():
             use = part.get("toolUse") if isinstance(part, dict) else None
             if isinstance(use, dict) and isinstance(use.get("name"), str):
-                (called if _is_call(part) else served)[use["name"]] = None
-    return list(called), list(served)
+                (client_tools if _is_client_call(part) else system_tools)[use["name"]] = None
+    return list(client_tools), list(system_tools)
 
 
-class ConverseRenderer(AlternatingRenderer[Traits]):
-    """Renders history as Converse messages."""
+class ConverseRenderer(BlockRenderer):
+    """A rendering of a conversation to Converse messages."""
 
-    illegal_in_name = re.compile(r"[^a-zA-Z0-9_-]")
+    target = "Bedrock"
+    accepts_blank_results = False
 
     def finish(self) -> None:
-        """What concerns the thread as a whole."""
+        """Apply the rules for the order of messages and of the parts in them."""
         if self.system:
             self.request_fields["system"] = [{"text": text} for text in self.system]
+        self._omit_reasoning_only_messages()
+        self.put_results_first()
+        for message in self.messages:
+            if message["role"] == "assistant":
+                message["content"] = self._put_calls_last(message["content"])
+            else:
+                self._complete_documents(message["content"])
+        self.strip_last_text()
+        self.begin_with_user_text()
+
+    def _omit_reasoning_only_messages(self) -> None:
         messages, self.messages = self.messages, []
         for message in messages:
             parts = message["content"]
             if message["role"] == "assistant" and all("reasoningContent" in part for part in parts):
-                self.report("an answer of nothing but reasoning was left out: it would be taken for a prefilled one")
+                self.report(
+                    "a response with reasoning only was left out: the model would take it for a prefilled response"
+                )
             else:
                 self.push(message["role"], parts, self.contents_of(message))
-        calls: list[str] = []
-        for message in self.messages:
-            if message["role"] == "assistant":
-                message["content"] = self._calls_last(message["content"])
-                calls = [part["toolUse"]["toolUseId"] for part in message["content"] if _is_call(part)]
-            else:
-                message["content"].sort(key=lambda part: _place(part, calls))
-                self._accompany_documents(message["content"])
-        self._trim_end()
-        self.begin_with_user({"text": "(continued)"})
 
-    # ------------------------------------------------------------ a message as a whole
-
-    def _calls_last(self, parts: list[Json]) -> list[Json]:
-        """Late text moved before the calls: an assistant message with calls ends with one."""
-        places = [place for place, part in enumerate(parts) if _is_call(part)]
-        if not places:
+    def _put_calls_last(self, parts: list[Json]) -> list[Json]:
+        """Return parts with late text before the calls: an assistant message that has calls ends with one."""
+        calls = [index for index, part in enumerate(parts) if _is_client_call(part)]
+        if not calls:
             return parts
-        first, last = places[0], places[-1]
-        late = {place for place, part in enumerate(parts) if place > first and (_is_text(part) or place > last)}
+        first, last = calls[0], calls[-1]
+        late = {index for index, part in enumerate(parts) if index > first and (_is_text(part) or index > last)}
         if not late:
             return parts
-        self.report("what followed a call in its message was moved before it")
-        behind = [part for place, part in enumerate(parts) if place >= first and place not in late]
-        return [*parts[:first], *(parts[place] for place in sorted(late)), *behind]
+        self.report("parts after a call in the same message were moved before it")
+        others = [part for index, part in enumerate(parts) if index >= first and index not in late]
+        return [*parts[:first], *(parts[index] for index in sorted(late)), *others]
 
-    def _accompany_documents(self, parts: list[Json]) -> None:
+    def _complete_documents(self, parts: list[Json]) -> None:
+        """Make the names of documents unique, and add a text if there is none next to them."""
+        result_parts = [inner for part in parts for inner in part.get("toolResult", {}).get("content", ())]
         names: set[str] = set()
-        inside = [part for given in parts for part in given.get("toolResult", {}).get("content", ())]
-        for part in [*parts, *inside]:
+        for part in [*parts, *result_parts]:
             if "document" in part:
                 name = part["document"]["name"]
                 number = 2
@@ -168,116 +176,69 @@ class ConverseRenderer(AlternatingRenderer[Traits]):
                 names.add(part["document"]["name"])
         if any("document" in part for part in parts) and not any("text" in part for part in parts):
             parts.append({"text": "(see the document)"})
-            self.report("a text was put beside a document: the API wants one")
+            self.report("a text was added to a message with a document: the API requires one")
 
-    def _trim_end(self) -> None:
-        part = self.messages[-1]["content"][-1] if self.messages and self.messages[-1]["role"] == "assistant" else {}
-        if isinstance(part.get("text"), str) and part["text"] != part["text"].rstrip():
-            part["text"] = part["text"].rstrip()
-            self.report("white space at the end of the last assistant text was cut off")
+    # ------------------------------------------------------------ one block
 
-    # ------------------------------------------------------------ what people and tools say
+    def text_block(self, text: str) -> Json:
+        """Return a ``text`` part."""
+        return {"text": text}
 
-    def user_parts(self, block: Block) -> list[Json]:
-        """See ``AlternatingRenderer``."""
-        if isinstance(block, TextBlock):
-            return self._text(block)
-        if isinstance(block, (ImageBlock, FileBlock)):
-            return [media_part(block)]
-        self.report(f"a block of type {block.type!r} in a user message was left out")
-        return []
+    def media_block(self, block: ImageBlock | FileBlock) -> Json:
+        """Return an ``image``, ``video`` or ``document`` part."""
+        return media_part(block)
 
-    def tool_media_part(self, block: Media) -> Json:
-        """See ``AlternatingRenderer``."""
-        part = convert_or_describe(block, media_part, self.changes, "Bedrock")
-        return {"text": part} if isinstance(part, str) else part
-
-    def _text(self, block: TextBlock) -> list[Json]:
-        if not block.text.strip():
-            if block.text:
-                self.report("a text of nothing but white space was left out")
-            return []
+    def text_parts(self, block: TextBlock) -> list[Json]:
+        """Return text as a ``text`` part, or as ``citationsContent`` if it has citations; none for blank text."""
+        parts = super().text_parts(block)
         citations = block.metadata.get("citations")
-        if isinstance(citations, list) and citations and self.is_own(block):
-            return [{"citationsContent": {"content": [{"text": block.text}], "citations": citations}}]
-        return [{"text": block.text}]
+        if parts and isinstance(citations, list) and citations and self.is_own(block):
+            return [{"citationsContent": {"content": parts, "citations": citations}}]
+        return parts
 
     def result_parts(self, block: ToolResponseBlock) -> list[Json]:
-        """See ``AlternatingRenderer``."""
+        """Return a result as a ``toolResult`` part."""
         result: Json = {"toolUseId": self.ids.result_id(block)}
-        if block.error is not None or block.status not in (None, "completed"):
-            said = block.error or as_text(block.result)
-            result["content"] = [{"text": said if said.strip() else f"The call did not complete: {block.status}."}]
-            result["status"] = "error"
-        else:
+        failure = self.failure_text(block)
+        if failure is None:
             result["content"] = result_content(block.result, self.changes)
+        else:
+            result["content"] = [{"text": failure}]
+            result["status"] = "error"
         return [{"toolResult": result}]
 
-    # ------------------------------------------------------------ what the model said
-
-    def assistant_parts(self, block: Block) -> list[Json]:
-        """See ``AlternatingRenderer``."""
-        if isinstance(block, TextBlock):
-            return self._text(block)
-        if isinstance(block, ToolCallBlock):
-            return [self._call(block)]
-        if isinstance(block, ReasoningBlock):
-            return self._reasoning(block)
-        if isinstance(block, (ServerToolBlock, OpaqueBlock)):
-            raw: list[Any] = block.raw if isinstance(block, ServerToolBlock) else [block.raw]
-            parts = [part for part in raw if isinstance(part, dict) and part]
-            if self.is_own(block) and parts:
-                return parts
-            what = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else "a provider's block"
-            self.report(f"{what} was left out: it can go back only to the provider that made it")
-            return []
-        self.report(f"a block of type {block.type!r} in an assistant message was left out")
-        return []
-
-    def _reasoning(self, block: ReasoningBlock) -> list[Json]:
-        if not self.is_own(block):
-            self.report("reasoning of another provider was left out: it has no signature of this one's")
-            return []
+    def reasoning_block(self, block: ReasoningBlock) -> Json | None:
+        """Return a ``reasoningContent`` part, the encrypted one if the reasoning came so."""
         if isinstance(block.opaque, dict) and "reasoningContent" in block.opaque:
-            return [block.opaque]
+            return block.opaque
         signature = block.signature or block.metadata.get("signature")
         if isinstance(signature, str) and signature:
-            return [{"reasoningContent": {"reasoningText": {"text": block.text, "signature": signature}}}]
-        self.report("reasoning without a signature was left out: not every model takes it back")
-        return []
+            return {"reasoningContent": {"reasoningText": {"text": block.text, "signature": signature}}}
+        return None
 
-    def _call(self, block: ToolCallBlock) -> Json:
+    def call_block(self, block: ToolCallBlock) -> Json:
+        """Return a ``toolUse`` part."""
         arguments = self.arguments_object(block.parameters, block.name)
-        return {
-            "toolUse": {
-                "toolUseId": self.ids.call_id(block),
-                "name": self.tool_name(block.name),
-                "input": arguments,
-            }
-        }
+        call_id, name = self.ids.call_id(block), self.tool_name(block.name)
+        return {"toolUse": {"toolUseId": call_id, "name": name, "input": arguments}}
+
+    def is_block(self, raw: Any) -> bool:
+        """Return True if a value is an object that is not empty."""
+        return isinstance(raw, dict) and bool(raw)
+
+    def read_call_id(self, block: Json) -> str | None:
+        """Return the id of a client's ``toolUse`` part."""
+        return block["toolUse"].get("toolUseId") if _is_client_call(block) else None
+
+    def read_result_id(self, block: Json) -> str | None:
+        """Return the id of the call of a ``toolResult`` part."""
+        return block["toolResult"].get("toolUseId") if "toolResult" in block else None
 
 
-def _is_call(part: Json) -> bool:
-    """Whether a part is a call of the client's, not of a tool that the service runs."""
+def _is_client_call(part: Json) -> bool:
+    """Return True if a part is a call of the client's, not of a tool that the service runs."""
     return isinstance(part.get("toolUse"), dict) and "type" not in part["toolUse"]
 
 
 def _is_text(part: Json) -> bool:
     return "text" in part or "citationsContent" in part
-
-
-def _place(part: Json, calls: list[str]) -> int:
-    """Where a part stands in a user message: results first, in the order of their calls."""
-    result = part.get("toolResult")
-    if result is None:
-        return len(calls) + 1
-    return calls.index(result["toolUseId"]) if result["toolUseId"] in calls else len(calls)
-
-
-def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
-    """Return an image or a file as a part.
-
-    Raises:
-        UnsupportedContent: the API does not accept it in this form.
-    """
-    return media_part(block)

@@ -20,9 +20,10 @@ import msgspec
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers import aws_errors
+from streamkit.providers import aws_frames
 from streamkit.providers.bedrock_converse.content_blocks import ContentBlockReader
-from streamkit.providers.bedrock_converse.schema import DECODER, FINISH_REASONS, Json
+from streamkit.providers.bedrock_converse.schema import DECODER, Json
+from streamkit.providers.bedrock_converse.traits import FINISH_REASONS
 from streamkit.providers.decoding import as_integer, as_text, error_message
 from streamkit.providers.finish_reasons import read_finish_reason
 from streamkit.providers.provider import Sink, Traits
@@ -99,7 +100,7 @@ class BedrockConverseParser:
         except RecursionError:
             self._sink.fail(StreamError("limit_exceeded", "a chunk is nested too deeply"))
             return
-        known = [name for name in data if name in _EVENTS or aws_errors.is_exception(name)]
+        known = [name for name in data if name in _EVENTS or aws_frames.is_exception(name)]
         for name in known:
             self._event(name, data[name])
         output = data.get("output")
@@ -109,7 +110,7 @@ class BedrockConverseParser:
                 self._sink.unknown(rest)
         elif isinstance(output, dict) and isinstance(output.get("message"), dict):
             self._body(output["message"], data)
-        elif (error := aws_errors.error_of_body(data)) is not None:
+        elif (error := aws_frames.error_of_body(data)) is not None:
             self._sink.fail(error)
         elif data.get("error"):
             message = error_message(data) or "the provider reported an error"
@@ -120,7 +121,7 @@ class BedrockConverseParser:
     # ------------------------------------------------------------ frames that are not a plain delta
 
     def _parse_slow(self, name: bytes, data: bytes) -> None:
-        raw, error = aws_errors.read_frame(name, data)
+        raw, error = aws_frames.read_frame(name, data)
         if error is not None:
             self._sink.fail(error)
         elif name:
@@ -131,8 +132,8 @@ class BedrockConverseParser:
             self._sink.unknown(raw)
 
     def _event(self, name: str, body: Any) -> None:
-        if aws_errors.is_exception(name):
-            self._sink.fail(aws_errors.to_stream_error(name, body))
+        if aws_frames.is_exception(name):
+            self._sink.fail(aws_frames.to_stream_error(name, body))
         elif not isinstance(body, dict) or name not in _EVENTS:
             self._sink.unknown({name: body})
         elif name == "contentBlockDelta":

@@ -19,18 +19,13 @@ module must not depend on sinks, history or requests.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from streamkit.calls import FinishReason
-
 __all__ = [
     "DECODER",
-    "FAMILY",
-    "FINISH_REASONS",
-    "PREFERRED_NAMES",
     "BlockDelta",
     "Delta",
     "Json",
@@ -39,29 +34,6 @@ __all__ = [
 ]
 
 Json: TypeAlias = dict[str, Any]
-
-#: Providers whose blocks are sent back to this one unchanged. A Claude's signature is valid on Anthropic's own wires
-#: too, but this service also runs other vendors' models, which refuse it, and the messages do not name the model.
-FAMILY = frozenset({"bedrock_converse"})
-
-#: The neutral reason of each ``stopReason``. The last two are not the service's but Claude's, for gateways that imitate
-#: the API over Anthropic's.
-FINISH_REASONS: Final[dict[str, FinishReason]] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "guardrail_intervened": "content_filter",
-    "content_filtered": "content_filter",
-    "malformed_model_output": "error",
-    "malformed_tool_use": "error",
-    "refusal": "refusal",
-    "pause_turn": "pause",
-}
-
-#: The names that the inverse of ``FINISH_REASONS`` has instead of the table's first.
-PREFERRED_NAMES: Final[dict[FinishReason, str]] = {"content_filter": "content_filtered"}
 
 
 class ToolUseDelta(Struct, gc=False, rename="camel"):

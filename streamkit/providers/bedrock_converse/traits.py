@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
+from streamkit.calls import FinishReason
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
-__all__ = ["TRAITS"]
+__all__ = ["FINISH_REASONS", "TRAITS"]
+
+#: The neutral reason of each ``stopReason``. The last two are not the service's but Claude's, for gateways that imitate
+#: the API over Anthropic's.
+FINISH_REASONS: Final[dict[str, FinishReason]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+    "malformed_model_output": "error",
+    "malformed_tool_use": "error",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+}
 
 _STREAM = re.compile(rb":event-type\x07..(?:messageStart|contentBlock|messageStop|metadata)", re.DOTALL)
 _EVENT = re.compile(rb'\{\s*"(?:messageStart|contentBlock(?:Start|Delta|Stop)|messageStop)"\s*:')

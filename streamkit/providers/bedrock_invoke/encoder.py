@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from streamkit.calls import FinishReason, Usage
 from streamkit.framing import framer_for
 from streamkit.history import Content
-from streamkit.providers import aws_errors
+from streamkit.providers import aws_frames
 from streamkit.providers.anthropic import encoder as anthropic
-from streamkit.providers.aws_errors import error_body
+from streamkit.providers.aws_frames import error_body
 from streamkit.providers.provider import Traits
 
 __all__ = ["emit", "error_body"]
@@ -30,7 +30,7 @@ def emit(
     usage: Usage | None = None,
     delta_size: int = 16,
 ) -> Iterator[bytes]:
-    """Return the stream that would have brought this content, one event-stream frame at a time."""
+    """Return the event-stream frames of a stream that the parser reads as this content."""
     events = anthropic.emit(
         content, traits, response_id=response_id, model=model, finish=finish, usage=usage, delta_size=delta_size
     )
@@ -43,6 +43,6 @@ def _encode_frames(stream: Iterator[bytes]) -> Iterator[bytes]:
     for data in stream:
         for name, payload in framer.feed(data):
             if name == b"error":
-                yield aws_errors.encode_exception("modelStreamErrorException", json.loads(payload)["error"]["message"])
+                yield aws_frames.encode_exception("modelStreamErrorException", json.loads(payload)["error"]["message"])
             elif name != b"ping":  # Bedrock sends none
-                yield aws_errors.encode_event("chunk", {"bytes": b64encode(payload).decode(), "p": "abcdefgh"})
+                yield aws_frames.encode_event("chunk", {"bytes": b64encode(payload).decode(), "p": "abcdefgh"})

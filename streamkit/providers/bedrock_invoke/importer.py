@@ -1,4 +1,4 @@
-"""Messages to history; they are Anthropic's."""
+"""The importer of InvokeModel's messages, which are Anthropic's."""
 
 from __future__ import annotations
 

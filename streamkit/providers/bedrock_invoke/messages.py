@@ -1,4 +1,4 @@
-"""History as messages, as Anthropic's, and the request that carries them."""
+"""History as messages in Anthropic's form, and the fields of a request's body that the conversation determines."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def build_request(
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
 ) -> dict[str, Any]:
-    """Return the body's fields that the conversation decides. The request's path names the model and asks for a stream.
+    """Return the fields of a body that the conversation determines; the path has the model.
 
     Raises:
-        UsageError: the schema of a strict tool cannot be converted.
+        UsageError: The schema of a strict tool cannot be converted, or all of them together exceed a limit.
     """
     body = anthropic.build_request(rendered, traits, tools=tools, tool_choice=tool_choice, stream=False)
     return {"anthropic_version": _VERSION, **body}

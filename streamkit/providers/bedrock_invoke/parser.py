@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from streamkit.calls import StreamError
-from streamkit.providers import aws_errors
+from streamkit.providers import aws_frames
 from streamkit.providers.anthropic import parser as anthropic_parser
 from streamkit.providers.decoding import excerpt
 from streamkit.providers.provider import Sink, Traits
@@ -63,12 +63,12 @@ class BedrockInvokeParser:
             if name == "chunk" and "type" not in data:
                 is_frame = True
                 self._unpack(body)
-            elif aws_errors.is_exception(name):
+            elif aws_frames.is_exception(name):
                 is_frame = True
-                self._sink.fail(aws_errors.to_stream_error(name, body))
+                self._sink.fail(aws_frames.to_stream_error(name, body))
         if is_frame:
             return
-        error = aws_errors.error_of_body(data)
+        error = aws_frames.error_of_body(data)
         if error is not None:
             self._sink.fail(error)
         else:
@@ -94,7 +94,7 @@ class BedrockInvokeParser:
             self._sink.unknown({"chunk": body})
 
     def _parse_slow(self, name: bytes, data: bytes) -> None:
-        raw, error = aws_errors.read_frame(name, data)
+        raw, error = aws_frames.read_frame(name, data)
         if error is not None:
             self._sink.fail(error)
         elif name == b"chunk":

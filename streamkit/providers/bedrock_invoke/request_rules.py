@@ -1,4 +1,4 @@
-"""What the service refuses; the rules are Anthropic's."""
+"""The requests that InvokeModel refuses; the rules are Anthropic's."""
 
 from __future__ import annotations
 

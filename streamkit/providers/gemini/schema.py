@@ -29,15 +29,15 @@ __all__ = [
     "FAMILY",
     "SIGNATURE",
     "Candidate",
-    "GenerateContentChunk",
     "Counts",
     "FunctionCall",
-    "WirePart",
+    "GenerateContentChunk",
     "PartialArg",
+    "WirePart",
     "finish_reason",
     "is_rest_form",
-    "to_camel_case",
     "signature_of",
+    "to_camel_case",
 ]
 
 

@@ -61,5 +61,8 @@ TRAITS = Traits(
     batched_results=True,
     media_speakers=frozenset({"human", "tool", "ai"}),
     sign_call=_sign_call,
-    signature_fields=("thoughtSignature",),  # https://ai.google.dev/gemini-api/docs/thought-signatures
+    signature_fields=(
+        "thoughtSignature",
+        "thought_signature",
+    ),  # https://ai.google.dev/gemini-api/docs/thought-signatures
 )

@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from streamkit.calls import FinishReason
 
-__all__ = ["DECODER", "DONE_REASONS", "NAME", "WORDS", "Json", "ChatChunk"]
+__all__ = ["DECODER", "DONE_REASONS", "NAME", "WORDS", "ChatChunk", "Json"]
 
 Json: TypeAlias = dict[str, Any]
 

@@ -9,14 +9,14 @@ import pytest
 import request_validators
 from anthropic._models import construct_type
 from anthropic.types.beta import BetaRawMessageStreamEvent
-from shared_data import CAPTURES
+from shared_data import RecordedStream, recorded_streams
 
 from streamkit import providers
 from streamkit.history import Content
 from streamkit.turn import Turn
 
 PROVIDER = providers.get("anthropic")
-RECORDED = sorted((CAPTURES / "anthropic_messages").glob("*.sse"))
+RECORDED = recorded_streams("anthropic", ".sse")
 
 
 def read(*chunks: Any, complete: bool = False) -> Turn:
@@ -36,12 +36,10 @@ def summary(turn: Turn) -> dict[str, Any]:
     return {**turn.to_dict(), "usage": None, "content": turn.content.model_dump(mode="json")}
 
 
-@pytest.fixture(params=RECORDED or [None], ids=lambda path: path.stem if path else "none")
+@pytest.fixture(params=RECORDED, ids=str)
 def recorded(request: pytest.FixtureRequest) -> bytes:
-    if request.param is None:
-        pytest.skip("the recorded streams (../shared/captures) are not here")
-    data: bytes = request.param.read_bytes()
-    return data
+    stream: RecordedStream = request.param
+    return stream.data
 
 
 def test_every_input_kind_gives_the_same_turn(recorded: bytes) -> None:

@@ -89,7 +89,7 @@ def test_text_after_the_calls_is_moved_before_them() -> None:
     assert [next(iter(part)) for part in sent] == ["text", "text", "toolUse", "toolUse"]
     assert sent[0] == {"text": "late"}
     _, changes = render(HUMAN, Content.ai("", call(), TextBlock(text="late")))
-    assert changes == ["what followed a call in its message was moved before it"]
+    assert changes == ["parts after a call in the same message were moved before it"]
 
 
 def test_signed_reasoning_between_calls_keeps_its_position_and_after_them_is_moved() -> None:
@@ -274,7 +274,7 @@ def test_images_and_files() -> None:
 def test_a_document_is_accompanied_by_a_text() -> None:
     messages, changes = render(Content.human("", FileBlock(media_type="text/csv", data="QUJD")))
     assert messages[0]["content"][1] == {"text": "(see the document)"}
-    assert changes == ["a text was put beside a document: the API wants one"]
+    assert changes == ["a text was added to a message with a document: the API requires one"]
 
 
 @pytest.mark.parametrize(

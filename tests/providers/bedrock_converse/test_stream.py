@@ -10,13 +10,13 @@ from boto3_streams import read_with_boto3
 from converse_events import END, METADATA, PROVIDER, delta, start, stop, use
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared_data import CAPTURES
+from shared_data import RecordedStream, recorded_streams
 from wire_streams import amazon_frame, converse_frame, dumped
 
 from streamkit import Turn, providers
 from streamkit.events import Reasoning, Text, ToolCallDelta
 
-RECORDED = sorted((CAPTURES / "bedrock_converse").glob("*.eventstream"))
+RECORDED = recorded_streams("bedrock_converse", ".eventstream")
 
 
 def run(*chunks: Any) -> Turn:
@@ -31,12 +31,10 @@ def summary(turn: Turn) -> dict[str, Any]:
     return {**turn.to_dict(), "content": turn.content.model_dump(mode="json")}
 
 
-@pytest.fixture(params=RECORDED or [None], ids=lambda path: path.stem if path else "none")
+@pytest.fixture(params=RECORDED, ids=str)
 def recorded(request: pytest.FixtureRequest) -> bytes:
-    if request.param is None:
-        pytest.skip("the recorded streams (../shared/captures) are not here")
-    data: bytes = request.param.read_bytes()
-    return data
+    stream: RecordedStream = request.param
+    return stream.data
 
 
 def test_bytes_and_dicts_of_boto3_give_the_same_turn(recorded: bytes) -> None:

@@ -12,7 +12,7 @@ from boto3_streams import read_with_boto3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rendering import request_of
-from shared_data import CAPTURES
+from shared_data import RecordedStream, recorded_streams
 from wire_streams import amazon_frame, block, converse_frame, dumped, invoke_frame, message_end, message_start
 
 from streamkit import Turn, providers
@@ -20,7 +20,7 @@ from streamkit.calls import StreamError
 from streamkit.history import Content, ReasoningBlock, TextBlock, ToolCallBlock
 from streamkit.tools import Tool
 
-RECORDED = sorted((CAPTURES / "bedrock_invoke").glob("*.eventstream"))
+RECORDED = recorded_streams("bedrock_invoke", ".eventstream")
 PROVIDER = providers.get("bedrock_invoke")
 EVENTS = [
     message_start(),
@@ -41,12 +41,10 @@ def summary(turn: Turn) -> dict[str, Any]:
     return {**turn.to_dict(), "content": turn.content.model_dump(mode="json")}
 
 
-@pytest.fixture(params=RECORDED or [None], ids=lambda path: path.stem if path else "none")
+@pytest.fixture(params=RECORDED, ids=str)
 def recorded(request: pytest.FixtureRequest) -> bytes:
-    if request.param is None:
-        pytest.skip("the recorded streams (../shared/captures) are not here")
-    data: bytes = request.param.read_bytes()
-    return data
+    stream: RecordedStream = request.param
+    return stream.data
 
 
 def test_every_input_kind_gives_the_same_turn(recorded: bytes) -> None:

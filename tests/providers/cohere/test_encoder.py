@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 import wire_streams
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared_data import CAPTURES
+from shared_data import RecordedStream, recorded_streams
 
 from streamkit import Turn
 from streamkit.calls import Usage
@@ -19,7 +18,7 @@ from streamkit.providers.cohere import PROVIDERS
 
 (COHERE,) = PROVIDERS
 OWN = {"provider": "cohere"}
-RECORDED = sorted((CAPTURES / "cohere_v2").glob("*.sse"))
+RECORDED = recorded_streams("cohere", ".sse")
 
 
 def emitted(content: Content, **options: Any) -> bytes:
@@ -149,7 +148,7 @@ def test_answers_of_other_providers_are_emitted_in_this_ones_form() -> None:
         OpaqueBlock(raw={"type": "x"}),
         TextBlock(text="", metadata={"provider": "x", "citations": [{"a": 1}]}),
     )
-    turn = read(emitted(content, delta_size=0))
+    turn = read(emitted(content, delta_size=1))
     assert (turn.text, turn.reasoning) == ("half \ufffd", "sum")
     assert (turn.calls[0].raw_id, turn.calls[0].arguments) == ("call_t", {"input": "free"})
     assert turn.warnings == []
@@ -166,11 +165,9 @@ def test_error_body() -> None:
     assert COHERE.error_body(429, "slow down") == {"message": "slow down"}
 
 
-@pytest.mark.parametrize("path", RECORDED or [None], ids=lambda path: path.stem if path else "none")
-def test_recorded_answer_emitted_and_read_again_is_the_same(path: Path | None) -> None:
-    if path is None:
-        pytest.skip("the recorded streams (../shared/captures) are not here")
-    turn = read(path.read_bytes())
+@pytest.mark.parametrize("stream", RECORDED, ids=str)
+def test_recorded_answer_emitted_and_read_again_is_the_same(stream: RecordedStream) -> None:
+    turn = read(stream.data)
     finish = turn.finish.reason if turn.finish else None
     data = b"".join(
         COHERE.emit(turn.content, response_id=turn.response_id or "", model="", finish=finish, usage=turn.usage)

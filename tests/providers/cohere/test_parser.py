@@ -11,14 +11,14 @@ from cohere.core.unchecked_base_model import construct_type
 from cohere.v2.types import V2ChatResponse, V2ChatStreamResponse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared_data import CAPTURES
+from shared_data import RecordedStream, recorded_streams
 
 from streamkit import Turn, providers
 from streamkit.calls import StreamError, Usage
 from streamkit.events import Citation, NormalizedToolChunk, Unknown
 from streamkit.providers.cohere import PROVIDERS
 
-RECORDED = sorted((CAPTURES / "cohere_v2").glob("*.sse"))
+RECORDED = recorded_streams("cohere", ".sse")
 (COHERE,) = PROVIDERS
 
 
@@ -297,12 +297,10 @@ def summary(turn: Turn) -> dict[str, Any]:
     return {**wire_streams.summary(turn), "usage": None if turn.usage is None else turn.usage.updated_with(Usage())}
 
 
-@pytest.fixture(params=RECORDED or [None], ids=lambda path: path.stem if path else "none")
+@pytest.fixture(params=RECORDED, ids=str)
 def recorded(request: pytest.FixtureRequest) -> bytes:
-    if request.param is None:
-        pytest.skip("the recorded streams (../shared/captures) are not here")
-    data: bytes = request.param.read_bytes()
-    return data
+    stream: RecordedStream = request.param
+    return stream.data
 
 
 def payloads(data: bytes) -> list[dict[str, Any]]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
-import pathlib
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared_data import CAPTURES
+from shared_data import recorded_streams
 
 from streamkit import providers
 from streamkit.calls import Usage
@@ -31,7 +30,6 @@ from streamkit.turn import Turn
 GEMINI = providers.get("gemini")
 
 OWN = {"provider": "gemini", "model": "m"}
-CAPTURES = CAPTURES / "gemini"
 
 
 def turn_of(*pieces: Any, complete: bool = False) -> Turn:
@@ -370,14 +368,9 @@ def test_error_bodies(status: int, word: str) -> None:
 # ---------------------------------------------------------------- recorded streams
 
 
-def recorded() -> list[pathlib.Path]:
-    return sorted(CAPTURES.glob("*.*")) if CAPTURES.is_dir() else []
-
-
-@pytest.mark.skipif(not recorded(), reason="no recorded streams beside the repository")
 def test_recorded_answers_are_the_same_when_sent_again() -> None:
-    for path in recorded():
-        turn = turn_of(path.read_bytes())
+    for stream in recorded_streams("gemini"):
+        turn = turn_of(stream.data)
         assert turn.error is None
         emitted = GEMINI.emit(turn.content, response_id=turn.response_id or "", model=turn.model or "")
         again = turn_of(b"".join(emitted))
@@ -385,4 +378,4 @@ def test_recorded_answers_are_the_same_when_sent_again() -> None:
         assert [block.model_dump(exclude={"metadata": {"citations"}}) for block in again.content.blocks] == [
             block.model_dump(exclude={"metadata": {"citations"}}) for block in turn.content.blocks
         ]
-        assert GEMINI.traits.matches_head(path.read_bytes()[:4096])
+        assert GEMINI.traits.matches_head(stream.data[:4096])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import ollama
@@ -11,7 +10,7 @@ import pytest
 import wire_streams
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared_data import CAPTURES
+from shared_data import RecordedStream, recorded_streams
 
 from streamkit import Turn
 from streamkit.calls import Usage
@@ -20,7 +19,7 @@ from streamkit.providers.ollama import PROVIDERS
 
 (OLLAMA,) = PROVIDERS
 OWN = {"provider": "ollama", "model": "m"}
-RECORDED = sorted((CAPTURES / "ollama").glob("*.jsonl"))
+RECORDED = recorded_streams("ollama")
 
 
 def emitted(content: Content, **options: Any) -> bytes:
@@ -109,7 +108,7 @@ def test_answers_of_other_providers_are_emitted_in_this_ones_form() -> None:
         FileBlock(media_type="application/pdf", data="x"),
         OpaqueBlock(raw={"type": "x"}),
     )
-    turn = read(emitted(content, delta_size=0))
+    turn = read(emitted(content, delta_size=1))
     assert (turn.text, turn.reasoning) == ("Hi", "sum")
     assert (turn.calls[0].raw_id, turn.calls[0].arguments) == ("call_t", {"input": "free"})
     assert [(block.media_type, block.data) for block in turn.content.blocks if isinstance(block, FileBlock)] == [
@@ -128,11 +127,9 @@ def test_error_body() -> None:
     assert OLLAMA.error_body(404, "model 'x' not found") == {"error": "model 'x' not found"}
 
 
-@pytest.mark.parametrize("path", RECORDED or [None], ids=lambda path: path.stem if path else "none")
-def test_recorded_answer_emitted_and_read_again_is_the_same(path: Path | None) -> None:
-    if path is None:
-        pytest.skip("the recorded streams (../shared/captures) are not here")
-    turn = read(path.read_bytes())
+@pytest.mark.parametrize("stream", RECORDED, ids=str)
+def test_recorded_answer_emitted_and_read_again_is_the_same(stream: RecordedStream) -> None:
+    turn = read(stream.data)
     finish = turn.finish.reason if turn.finish else None
     emitted = OLLAMA.emit(turn.content, response_id="", model=turn.model or "", finish=finish, usage=turn.usage)
     again = read(b"".join(emitted))

@@ -10,14 +10,14 @@ import pytest
 import wire_streams
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared_data import CAPTURES
+from shared_data import RecordedStream, recorded_streams
 
 from streamkit import Turn, providers
 from streamkit.calls import StreamError, Usage
 from streamkit.events import File, NormalizedToolChunk
 from streamkit.providers.ollama import PROVIDERS
 
-RECORDED = sorted((CAPTURES / "ollama").glob("*.jsonl"))
+RECORDED = recorded_streams("ollama")
 (OLLAMA,) = PROVIDERS
 
 
@@ -245,12 +245,10 @@ def turn_of(*pieces: Any, complete: bool = False, key: str | None = "turn-1") ->
     return wire_streams.run("ollama", pieces, complete=complete, key=key)[0]
 
 
-@pytest.fixture(params=RECORDED or [None], ids=lambda path: path.stem if path else "none")
+@pytest.fixture(params=RECORDED, ids=str)
 def recorded(request: pytest.FixtureRequest) -> bytes:
-    if request.param is None:
-        pytest.skip("the recorded streams (../shared/captures) are not here")
-    data: bytes = request.param.read_bytes()
-    return data
+    stream: RecordedStream = request.param
+    return stream.data
 
 
 def test_every_door_says_the_same(recorded: bytes) -> None:

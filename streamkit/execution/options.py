@@ -1,0 +1,104 @@
+"""What the executors and the loop are configured with, checked when it is put together. Pure.
+
+``ExecutionOptions`` is one value instead of the same parameters in every signature; ``LoopOptions`` contains it. The
+public functions have keywords of their own and describe them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from streamkit.accumulator import Limits
+from streamkit.calls import ToolCall
+from streamkit.errors import UsageError
+from streamkit.execution.context import BeforeFollowUp, CreateStream
+from streamkit.execution.scheduler import Schedule
+from streamkit.execution.thread_update import ThreadLayout, check_layout
+from streamkit.providers.provider import Provider
+from streamkit.tools import Approval, Tool
+
+if TYPE_CHECKING:
+    from streamkit.leaked_markup import LeakedMarkup
+
+__all__ = ["Approve", "ExecutionOptions", "LoopOptions"]
+
+#: ``approve(call, deps)``: whether a call may run. True and False are short for an ``Approval``; None is no decision: a
+#: run of the loop pauses then, and anywhere else the call is denied.
+Approve: TypeAlias = Callable[[ToolCall, Any], Awaitable[Approval | bool | None] | Approval | bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionOptions:
+    """How the calls of a round are run.
+
+    Attributes:
+        tools: by name.
+        schedule: the limits, possibly shared with other executions.
+        layout: ``sequential`` runs each call alone, in call order.
+        timeout: seconds for each call; None for no limit.
+        run_timeout: seconds for all of them; of the loop's options, for the complete run.
+        deps: the tools' ``ToolContext.deps``.
+        approve: called for tools with ``approval="ask"``.
+
+    Raises:
+        UsageError: a number of seconds is not above 0, ``approve`` is no function, or the layout is unknown.
+    """
+
+    tools: Mapping[str, Tool]
+    schedule: Schedule = field(default_factory=Schedule)
+    layout: ThreadLayout = "batched"
+    timeout: float | None = 30.0
+    run_timeout: float | None = None
+    deps: Any = None
+    approve: Approve | None = None
+
+    def __post_init__(self) -> None:
+        check_layout(self.layout)
+        for name, seconds in (("timeout", self.timeout), ("run_timeout", self.run_timeout)):
+            if seconds is not None and not seconds > 0:
+                raise UsageError(f"{name} must be a number of seconds above 0, or None, not {seconds!r}")
+        _check_callable("approve", self.approve)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOptions:
+    """How ``run_loop`` makes its rounds.
+
+    Attributes:
+        create_new_stream: makes the stream of each request.
+        execution: how tools are run.
+        max_rounds: requests at most.
+        retries: how often a request that failed before its first event is made again.
+        fallbacks: the providers of further attempts.
+        before_follow_up: the hooks.
+        turn_limits: the limits of each turn.
+        leaked_markup: what each turn does with tool-call markup in its text.
+
+    Raises:
+        UsageError: a number is too small, or a function is none.
+    """
+
+    create_new_stream: CreateStream
+    execution: ExecutionOptions
+    max_rounds: int = 8
+    retries: int = 0
+    fallbacks: tuple[Provider, ...] = ()
+    before_follow_up: tuple[BeforeFollowUp, ...] = ()
+    turn_limits: Limits | None = None
+    leaked_markup: LeakedMarkup = "keep"
+
+    def __post_init__(self) -> None:
+        if self.max_rounds < 1:
+            raise UsageError(f"max_rounds must be at least 1, not {self.max_rounds!r}")
+        if self.retries < 0:
+            raise UsageError(f"retries must be the number of further attempts, at least 0, not {self.retries!r}")
+        _check_callable("create_new_stream", self.create_new_stream)
+        for number, hook in enumerate(self.before_follow_up):
+            _check_callable(f"before_follow_up[{number}]", hook)
+
+
+def _check_callable(name: str, function: object) -> None:
+    if function is not None and not callable(function):
+        raise UsageError(f"{name} must be a function, not {function!r}")

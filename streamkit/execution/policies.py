@@ -1,0 +1,236 @@
+"""Decisions of the shell: eager start, the circuit breaker, retries, and the end of a run. Pure.
+
+* Eager start: which calls of an open turn may start before it ends (``docs/rules.md``, "Eager start").
+* Circuit breaker: when equal calls have failed too often. A model that repeats a failing call after it was given the
+  error repeats it again, at the price of a request each (HKUDS/nanobot#5169; lobehub/lobehub#13817: 17 steps, 487k
+  tokens).
+* Retries: when a request that failed before its first event is made again, and after how long. After the first event it
+  is not: the reader has seen a part of the response, and the provider has charged for it.
+* End: what a turn means for its run (``docs/rules.md``, "Rounds").
+
+This module must not depend on a clock, randomness or HTTP; of HTTP it has only status codes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from streamkit.calls import CallRef, StreamError, ToolCall, ToolResult
+from streamkit.events import Event, ToolCallEnd, ToolCallStart
+from streamkit.execution.state import Ended
+from streamkit.tools import Tool
+from streamkit.turn import Turn
+
+__all__ = [
+    "MAX_FAILURES",
+    "CircuitBreaker",
+    "EagerCalls",
+    "can_start_eagerly",
+    "delay",
+    "is_paused_by_provider",
+    "is_programming_error",
+    "is_retryable",
+    "reason_to_end",
+    "turn_error",
+]
+
+# ---------------------------------------------------------------- eager start
+
+
+def can_start_eagerly(tool: Tool) -> bool:
+    """Return True if calls of this tool may start before their turn ends."""
+    return tool.eager and tool.approval == "allow" and tool.function is not None
+
+
+class EagerCalls:
+    """The calls of one open turn that may start eagerly.
+
+    Args:
+        turn: the turn, while it is read.
+        tools: by name.
+    """
+
+    def __init__(self, turn: Turn, tools: Mapping[str, Tool]) -> None:
+        self._turn = turn
+        self._tools = tools
+        self._candidates: list[int] = []  # indexes of calls of eager tools that are not known to be complete
+
+    def feed(self, events: Iterable[Event]) -> Iterator[tuple[CallRef, Tool] | ToolCall]:
+        """Yield, for the turn's next events, each started call of a known tool, and each call that may run now."""
+        for event in events:
+            if not isinstance(event, (ToolCallStart, ToolCallEnd)) or event.choice:
+                continue
+            if isinstance(event, ToolCallStart) and (tool := self._tools.get(event.call.name)) is not None:
+                yield event.call, tool
+                if can_start_eagerly(tool):
+                    self._candidates.append(event.call.index)
+            # The start of a call may prove that an earlier one is complete.
+            completed = [call for index in self._candidates if (call := self._turn.completed_call(index)) is not None]
+            for call in completed:
+                self._candidates.remove(call.index)
+                yield call
+
+
+# ---------------------------------------------------------------- circuit breaker
+
+MAX_FAILURES = 3  #: rounds in which the same call with the same arguments may fail
+
+_FAILURE_STATUSES = ("error", "timed_out", "denied")
+
+
+class CircuitBreaker:
+    """The number of failures of equal calls, over the rounds of a run.
+
+    Args:
+        failures: the counts of earlier rounds.
+    """
+
+    def __init__(self, failures: Mapping[str, int] | None = None) -> None:
+        self._failures: Counter[str] = Counter(failures)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How often each call has failed; to be stored, and passed to another ``CircuitBreaker``."""
+        return dict(self._failures)
+
+    def trips(self, results: Sequence[ToolResult]) -> bool:
+        """Count a round's results; return True if one of its calls has now failed in ``MAX_FAILURES`` rounds.
+
+        A success resets the count of its call. Equal calls of one round count once: the model had not read the error
+        of the first when it made the second.
+        """
+        failed = {_call_identity(result.call) for result in results if result.status in _FAILURE_STATUSES}
+        for result in results:
+            if result.status == "completed":
+                self._failures.pop(_call_identity(result.call), None)
+        self._failures.update(failed)
+        return any(self._failures[call] >= MAX_FAILURES for call in failed)
+
+
+def _call_identity(call: ToolCall) -> str:
+    arguments = call.arguments if call.state == "complete" else call.arguments_text
+    return json.dumps([call.name, arguments], sort_keys=True, default=repr)
+
+
+# ---------------------------------------------------------------- retries
+
+# What both official SDKs retry: openai-python `_should_retry` and anthropic-sdk-python `_should_retry` (408, 409, 429,
+# 5xx); 425 is RFC 8470's "too early", 529 Anthropic's "overloaded".
+_RETRYABLE_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+
+# The equivalents in an error inside a stream, whose status was 200:
+# https://docs.claude.com/en/api/errors, https://platform.openai.com/docs/guides/error-codes, Bedrock's exceptions.
+_RETRYABLE_CODES = frozenset(
+    {
+        "overloaded_error",
+        "rate_limit_error",
+        "api_error",
+        "timeout_error",
+        "server_error",
+        "rate_limit_exceeded",
+        "internal_server_error",
+        "service_unavailable",
+        "internalServerException",
+        "modelTimeoutException",
+        "serviceUnavailableException",
+        "throttlingException",
+        "INTERNAL",
+        "RESOURCE_EXHAUSTED",
+        "UNAVAILABLE",
+    }
+)
+
+_PROGRAMMING_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+)
+
+_FIRST_DELAY, _MAX_DELAY, _MAX_RETRY_AFTER = 0.5, 8.0, 60.0  # seconds; as in the official SDKs
+
+
+def is_retryable(error: StreamError, exception: BaseException | None) -> bool:
+    """Return True if another attempt may succeed.
+
+    Args:
+        error: the error of the last attempt.
+        exception: what was raised, if anything.
+    """
+    if error.status is not None:
+        return error.status in _RETRYABLE_STATUSES
+    if error.kind == "provider_error":
+        return not _RETRYABLE_CODES.isdisjoint(_error_codes(error.raw))
+    return error.kind in ("transport_error", "stream_truncated") and not is_programming_error(exception)
+
+
+def is_programming_error(exception: BaseException | None) -> bool:
+    """Return True for an exception that a defect in the program raises: no other provider would help."""
+    return isinstance(exception, _PROGRAMMING_ERRORS)
+
+
+def delay(error: StreamError, attempt: int, jitter: float) -> float | None:
+    """Return the seconds to wait before the next attempt, or None if the provider demands more than 60.
+
+    Args:
+        error: the error of the last attempt; its ``retry_after`` is obeyed.
+        attempt: the number of attempts so far.
+        jitter: a number from 0 to 1, which shortens the delay by up to a quarter: two clients that failed together
+            should not retry together.
+    """
+    if error.retry_after is not None:
+        return error.retry_after if error.retry_after <= _MAX_RETRY_AFTER else None
+    doubled: float = _FIRST_DELAY * 2.0 ** min(attempt - 1, 10)
+    return min(doubled, _MAX_DELAY) * (1 - 0.25 * jitter)
+
+
+def _error_codes(raw: object) -> set[str]:
+    """Return the type, code and status in an error as the provider sent it."""
+    codes: set[str] = set()
+    for _ in range(3):  # {"type": "error", "error": {"type": "overloaded_error"}}
+        if not isinstance(raw, dict):
+            break
+        codes |= {value for name in ("type", "code", "status", "__type") if isinstance(value := raw.get(name), str)}
+        codes |= {name for name in raw if name in _RETRYABLE_CODES}
+        raw = raw.get("error")
+    return codes
+
+
+# ---------------------------------------------------------------- the end of a run
+
+
+def is_paused_by_provider(turn: Turn | None) -> bool:
+    """Return True if the provider paused the turn, so that it has to be continued."""
+    return turn is not None and turn.finish is not None and turn.finish.reason == "pause"
+
+
+def turn_error(turn: Turn) -> StreamError | None:
+    """Return the error of a turn that does not count, or None."""
+    if turn.error is None and turn.finish is not None and turn.finish.reason == "error":
+        return StreamError("provider_error", f"the provider ended the response with {turn.finish.raw!r}")
+    return turn.error
+
+
+def reason_to_end(turn: Turn | None, *, has_results: bool) -> Ended | None:
+    """Return why a run ends with a turn, or None if the model has to read the results of its calls.
+
+    Args:
+        turn: the turn; None for the rest of a resumed round.
+        has_results: the turn made calls.
+    """
+    reason = turn.finish.reason if turn is not None and turn.finish is not None else None
+    if reason == "content_filter":
+        return "filtered"
+    if reason == "refusal" or (turn is not None and turn.refusal is not None and not has_results):
+        return "refusal"
+    if reason == "length" and turn is not None and not turn.executable:
+        # Another request would be truncated at the same place (lobehub/lobehub#13817: 17 steps, 487k tokens).
+        return "length"
+    return None if has_results else "answered"

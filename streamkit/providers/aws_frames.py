@@ -1,0 +1,117 @@
+"""Frames of Amazon's event streams and the errors in them, as both Bedrock wires have them.
+
+In a stream an exception is a frame of its own, in boto3's dicts a member with the exception's name; a refused request
+has the body ``{"message": ...}``. Names and statuses are those of the service model of ``bedrock-runtime``,
+https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html. This module must not depend on the contents
+of a model's stream.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from streamkit.calls import StreamError
+from streamkit.framing.event_stream import EXCEPTION, encode_message
+from streamkit.providers.decoding import as_text, excerpt, read_json
+from streamkit.providers.encoding import encode_json
+from streamkit.providers.lenient_json import frame_error
+
+__all__ = [
+    "STATUS",
+    "encode_event",
+    "encode_exception",
+    "error_body",
+    "error_of_body",
+    "error_of_frame",
+    "is_exception",
+    "read_frame",
+    "to_stream_error",
+]
+
+#: The HTTP status of each exception, by its name in a stream.
+STATUS: Final = {
+    "accessDeniedException": 403,
+    "conflictException": 400,
+    "internalServerException": 500,
+    "modelErrorException": 424,
+    "modelNotReadyException": 429,
+    "modelStreamErrorException": 424,
+    "modelTimeoutException": 408,
+    "resourceNotFoundException": 404,
+    "serviceQuotaExceededException": 400,
+    "serviceUnavailableException": 503,
+    "throttlingException": 429,
+    "validationException": 400,
+}
+_ERROR_FIELDS = frozenset(
+    {"message", "Message", "__type", "code", "originalMessage", "originalStatusCode", "resourceName"}
+)
+
+
+def is_exception(name: Any) -> bool:
+    """Return True if an event, or a member of a chunk, with this name is an exception."""
+    return isinstance(name, str) and name.endswith("Exception")
+
+
+def to_stream_error(name: str, body: Any) -> StreamError:
+    """Return an exception as an error with ``raw={name: body}``."""
+    text = None
+    if isinstance(body, dict):
+        text = next((body[key] for key in ("message", "Message", "originalMessage") if as_text(body.get(key))), None)
+    message = as_text(text) or as_text(body) or name or "an exception"
+    return StreamError("provider_error", message, raw={name: body}, status=_status(name))
+
+
+def error_of_frame(name: bytes, payload: bytes) -> StreamError | None:
+    """Return the error that a frame reports, None if the frame is no exception."""
+    if not name.startswith(EXCEPTION):
+        return None
+    try:
+        body = read_json(payload)
+    except (ValueError, RecursionError):
+        body = excerpt(payload)
+    return to_stream_error(name[len(EXCEPTION) :].decode("utf-8", "replace"), body)
+
+
+def error_of_body(data: dict[str, Any]) -> StreamError | None:
+    """Return the error of a body such as ``{"message": "Too many requests"}``, None for any other body."""
+    message = as_text(data.get("message")) or as_text(data.get("Message"))
+    if message is None or data.keys() - _ERROR_FIELDS:
+        return None
+    name = (as_text(data.get("__type")) or "").rpartition("#")[2]
+    return StreamError("provider_error", message, raw=data, status=_status(name))
+
+
+def _status(name: str) -> int | None:
+    return STATUS.get(name[:1].lower() + name[1:])  # in the code of a failed request the name begins with a capital
+
+
+def read_frame(name: bytes, data: bytes) -> tuple[Any, StreamError | None]:
+    """Return the JSON value of a frame, ``{}`` if it is empty, or the error that it is: an exception, or not JSON."""
+    error = error_of_frame(name, data)
+    if error is None:
+        try:
+            return read_json(data) if data else {}, None
+        except (ValueError, RecursionError) as exception:
+            error = frame_error(exception, data)
+    return None, error
+
+
+def error_body(status: int, message: str) -> dict[str, Any]:
+    """Return the JSON body of a refused request; the services name its type in the header ``x-amzn-errortype``."""
+    return {"message": message}
+
+
+def encode_event(name: str, body: dict[str, Any]) -> bytes:
+    """Return an event as a frame."""
+    return _encode(":event-type", "event", name, body)
+
+
+def encode_exception(name: str, message: str) -> bytes:
+    """Return an exception as a frame."""
+    return _encode(":exception-type", "exception", name, {"message": message})
+
+
+def _encode(name_header: str, message_type: str, name: str, body: dict[str, Any]) -> bytes:
+    headers = {name_header: name, ":content-type": "application/json", ":message-type": message_type}
+    return encode_message(headers, encode_json(body))

@@ -1,0 +1,133 @@
+"""Request rules of providers whose messages contain calls and results as blocks: Anthropic and Bedrock Converse.
+
+A call is a block of an assistant message, and its result a block of the user message that follows. The counterpart for
+wires like Chat Completions is ``call_pairing``. This module depends on no provider: `BlockRules` is created with the
+functions that find calls and results.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from streamkit.providers.request_rule import Finding, Json, objects, shown, words
+
+__all__ = ["BlockKind", "BlockRules", "first_message_is_user", "last_text_is_stripped"]
+
+#: Returns the index of each block of a kind in a message, and the object that contains its id.
+FindBlocks: TypeAlias = Callable[[Json], list[tuple[int, Json]]]
+
+_LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+class BlockKind(NamedTuple):
+    """The blocks that are calls, or those that are results."""
+
+    name: str  #: of the kind, for messages
+    role: str  #: of the messages that contain them
+    id_field: str  #: the field of the object that contains the id of the call
+    find: FindBlocks
+    path: str = ""  #: the path of that object in the block, such as ``.toolUse``
+
+
+class BlockRules:
+    """The rules of calls and results for one wire; each method is a ``Check``.
+
+    Args:
+        calls: the client's calls.
+        results: their results.
+    """
+
+    def __init__(self, calls: BlockKind, results: BlockKind) -> None:
+        self._calls = calls
+        self._results = results
+
+    def ids_are_legal(self, body: Json, _model: str) -> Iterator[Finding]:
+        """Yield ids that the API does not accept."""
+        for kind in (self._calls, self._results):
+            for block_path, item in _all_blocks(body, kind):
+                value = item.get(kind.id_field)
+                if not _LEGAL_ID.fullmatch(words(value) or ""):
+                    path = f"{block_path}{kind.path}.{kind.id_field}"
+                    yield path, f"is {shown(value)}, not 1 to 64 of a-z, A-Z, 0-9, _ and -"
+
+    def ids_are_unique(self, body: Json, _model: str) -> Iterator[Finding]:
+        """Yield ids of calls that an earlier call has."""
+        seen: set[str] = set()
+        for block_path, item in _all_blocks(body, self._calls):
+            call_id = words(item.get(self._calls.id_field))
+            if call_id in seen:
+                path = f"{block_path}{self._calls.path}.{self._calls.id_field}"
+                yield path, f"is {shown(call_id)}, the id of an earlier call: {self._calls.name} ids must be unique"
+            if call_id is not None:
+                seen.add(call_id)
+
+    def inputs_are_objects(self, body: Json, _model: str) -> Iterator[Finding]:
+        """Yield arguments that are not an object."""
+        for block_path, item in _all_blocks(body, self._calls):
+            if not isinstance(item.get("input"), dict):
+                yield f"{block_path}{self._calls.path}.input", f"is {shown(item.get('input'))}, not an object"
+
+    def calls_have_results(self, body: Json, _model: str) -> Iterator[Finding]:
+        """Yield calls without a result in the next message."""
+        messages = objects(body.get("messages"))
+        next_messages = [message for _, message in messages[1:]]
+        for (index, message), next_message in zip(messages, [*next_messages, {}], strict=False):
+            result_ids = _ids_in(next_message, self._results)
+            for number, item in self._calls.find(message):
+                call_id = words(item.get(self._calls.id_field))
+                if call_id and call_id not in result_ids:
+                    path = f"messages.{index}.content.{number}"
+                    yield path, f"{shown(call_id)} has no {self._results.name} in the next message"
+
+    def results_have_calls(self, body: Json, _model: str) -> Iterator[Finding]:
+        """Yield results without a call in the previous message."""
+        call_ids: set[str] = set()
+        for index, message in objects(body.get("messages")):
+            for number, item in self._results.find(message):
+                call_id = words(item.get(self._results.id_field))
+                if call_id and call_id not in call_ids:
+                    path = f"messages.{index}.content.{number}{self._results.path}.{self._results.id_field}"
+                    yield path, f"{shown(call_id)} is not the id of a {self._calls.name} in the previous message"
+            call_ids = _ids_in(message, self._calls)
+
+    def results_are_first(self, body: Json, _model: str) -> Iterator[Finding]:
+        """Yield blocks before a result in its message."""
+        for index, message in objects(body.get("messages")):
+            results = [number for number, _ in self._results.find(message)]
+            others = [number for number, _ in objects(message.get("content")) if number not in results]
+            if results and others and others[0] < results[-1]:
+                path = f"messages.{index}.content.{others[0]}"
+                yield path, f"is before a {self._results.name}; a message must begin with its results"
+
+
+def first_message_is_user(body: Json, _model: str) -> Iterator[Finding]:
+    """Yield a first message that is the model's."""
+    for index, message in objects(body.get("messages"))[:1]:
+        if index == 0 and message.get("role") == "assistant":
+            yield "messages.0.role", "the first message must be a user's"
+
+
+def last_text_is_stripped(body: Json, _model: str) -> Iterator[Finding]:
+    """Yield a last assistant message, text or a list of blocks, that ends in white space."""
+    for index, message in objects(body.get("messages"))[-1:]:
+        content = message.get("content")
+        path, text = f"messages.{index}.content", words(content)
+        for number, block in objects(content)[-1:]:
+            path, text = f"{path}.{number}.text", words(block.get("text"))
+        if message.get("role") == "assistant" and text and text.strip() and text != text.rstrip():
+            yield path, "the last assistant text ends in white space"
+
+
+def _all_blocks(body: Json, kind: BlockKind) -> Iterator[tuple[str, Json]]:
+    """Yield the path of each block of a kind in a request, and the object that contains its id."""
+    for index, message in objects(body.get("messages")):
+        for number, item in kind.find(message):
+            yield f"messages.{index}.content.{number}", item
+
+
+def _ids_in(message: Json, kind: BlockKind) -> set[str]:
+    if message.get("role") != kind.role:
+        return set()
+    return {call_id for _, item in kind.find(message) if (call_id := words(item.get(kind.id_field))) is not None}

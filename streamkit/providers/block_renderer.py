@@ -1,0 +1,172 @@
+"""The base of the renderers to messages of content blocks: Anthropic's Messages and Bedrock's Converse.
+
+Both wires alternate between user and assistant messages, each a list of blocks. Both refuse blank text, white space at
+the end of a last assistant message, and results that are not at the beginning of the user message after their calls.
+Both take reasoning back only with its signature, and only from a compatible provider. `BlockRenderer` contains these
+rules; a subclass converts single blocks. This module depends on no provider.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from streamkit.history.content import (
+    Block,
+    FileBlock,
+    ImageBlock,
+    OpaqueBlock,
+    ReasoningBlock,
+    ServerToolBlock,
+    TextBlock,
+    ToolCallBlock,
+    ToolResponseBlock,
+)
+from streamkit.providers.encoding import text_or_json
+from streamkit.providers.message_renderer import AlternatingRenderer, Json
+from streamkit.providers.provider import Traits
+from streamkit.providers.tool_result_media import Media, convert_or_describe
+
+__all__ = ["BlockRenderer"]
+
+
+class BlockRenderer(AlternatingRenderer[Traits]):
+    """A rendering of a conversation to messages of content blocks."""
+
+    illegal_in_name = re.compile(r"[^a-zA-Z0-9_-]")
+    #: the provider's name in reported changes
+    target: ClassVar[str]
+    #: the API accepts a result whose text is only white space
+    accepts_blank_results: ClassVar[bool] = True
+
+    # ---------------------------------------------------------------- one block, by the subclass
+
+    def text_block(self, text: str) -> Json:
+        """Return text as a block."""
+        raise NotImplementedError
+
+    def media_block(self, block: Media) -> Json:
+        """Return an image or a file as a block.
+
+        Raises:
+            UnsupportedContent: The API does not accept it in this form.
+        """
+        raise NotImplementedError
+
+    def reasoning_block(self, block: ReasoningBlock) -> Json | None:
+        """Return reasoning of a compatible provider as a block; None if it has neither signature nor opaque block."""
+        raise NotImplementedError
+
+    def call_block(self, block: ToolCallBlock) -> Json:
+        """Return a call as a block."""
+        raise NotImplementedError
+
+    def is_block(self, raw: Any) -> bool:
+        """Return True if a raw value that history contains is a block of this wire."""
+        raise NotImplementedError
+
+    def read_call_id(self, block: Json) -> str | None:
+        """Return the id of a block that is a call of the client's; None for any other block."""
+        raise NotImplementedError
+
+    def read_result_id(self, block: Json) -> str | None:
+        """Return the id of the call that a result block belongs to; None for any other block."""
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------- blocks of a message
+
+    def user_parts(self, block: Block) -> list[Json]:
+        """Return text, images and files as blocks; any other block is left out."""
+        if isinstance(block, TextBlock):
+            return self.text_parts(block)
+        if isinstance(block, (ImageBlock, FileBlock)):
+            return [self.media_block(block)]
+        self.report(f"a block of type {block.type!r} in a user message was left out")
+        return []
+
+    def tool_media_part(self, block: Media) -> Json:
+        """Return an image or file that a tool made; a text block that describes it if the API does not accept it."""
+        part = convert_or_describe(block, self.media_block, self.changes, self.target)
+        return self.text_block(part) if isinstance(part, str) else part
+
+    def assistant_parts(self, block: Block) -> list[Json]:
+        """Return the model's text, calls and signed reasoning as blocks, and the provider's own blocks unchanged."""
+        if isinstance(block, TextBlock):
+            return self.text_parts(block)
+        if isinstance(block, ToolCallBlock):
+            return [self.call_block(block)]
+        if isinstance(block, ReasoningBlock):
+            return self._reasoning_parts(block)
+        if isinstance(block, (ServerToolBlock, OpaqueBlock)):
+            return self._own_parts(block)
+        self.report(f"a block of type {block.type!r} in an assistant message was left out")
+        return []
+
+    def text_parts(self, block: TextBlock) -> list[Json]:
+        """Return text as blocks; none for blank text, which the APIs refuse."""
+        if block.text.strip():
+            return [self.text_block(block.text)]
+        if block.text:
+            self.report("a text of nothing but white space was left out")
+        return []
+
+    def failure_text(self, block: ToolResponseBlock) -> str | None:
+        """Return the text of a result that is an error or did not complete; None for a completed result."""
+        if block.error is None and block.status in (None, "completed"):
+            return None
+        text = block.error or text_or_json(block.result)
+        has_text = bool(text if self.accepts_blank_results else text.strip())
+        return text if has_text else f"The call did not complete: {block.status}."
+
+    def _reasoning_parts(self, block: ReasoningBlock) -> list[Json]:
+        if not self.is_own(block):
+            self.report(f"reasoning of another provider was left out: it has no signature of {self.target}'s")
+            return []
+        part = self.reasoning_block(block)
+        if part is None:
+            self.report(f"reasoning without a signature was left out: {self.target} accepts only signed reasoning")
+            return []
+        return [part]
+
+    def _own_parts(self, block: ServerToolBlock | OpaqueBlock) -> list[Json]:
+        raw = block.raw if isinstance(block, ServerToolBlock) else [block.raw]
+        parts = [part for part in raw if self.is_block(part)]
+        if self.is_own(block) and parts:
+            return parts
+        label = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else "a provider's block"
+        self.report(f"{label} was left out: only the provider that made it accepts it")
+        return []
+
+    # ---------------------------------------------------------------- all messages
+
+    def put_results_first(self) -> None:
+        """Move the results of each user message to its beginning, in the order of their calls."""
+        call_ids: list[str] = []
+        for message in self.messages:
+            blocks = message["content"]
+            if message["role"] == "assistant":
+                call_ids = [call_id for block in blocks if (call_id := self.read_call_id(block)) is not None]
+            else:
+                message["content"] = self._sorted(blocks, call_ids)
+
+    def _sorted(self, blocks: list[Json], call_ids: list[str]) -> list[Json]:
+        positions = {call_id: position for position, call_id in enumerate(call_ids)}
+
+        def position(block: Json) -> int:
+            call_id = self.read_result_id(block)
+            return len(positions) + 1 if call_id is None else positions.get(call_id, len(positions))
+
+        return sorted(blocks, key=position)
+
+    def strip_last_text(self) -> None:
+        """Remove white space at the end of the last assistant message, for which the APIs refuse a request."""
+        last = self.messages[-1] if self.messages else None
+        block = last["content"][-1] if last is not None and last["role"] == "assistant" else {}
+        text = block.get("text")
+        if isinstance(text, str) and text != text.rstrip():
+            block["text"] = text.rstrip()
+            self.report("white space at the end of the last assistant text was removed")
+
+    def begin_with_user_text(self) -> None:
+        """Insert a user message with a text in front if the first message is the model's."""
+        self.begin_with_user(self.text_block("(continued)"))
