@@ -11,7 +11,7 @@ from typing import Any
 
 from streamkit.events import ReasoningKind
 from streamkit.providers.openai_chat.schema import REASONING_DETAIL_FIELDS, REASONING_TEXT_FIELDS, Delta
-from streamkit.providers.provider import ChoiceSink
+from streamkit.providers.sink import ChoiceSink
 
 __all__ = ["read_content_parts", "read_reasoning", "reasoning_detail_text"]
 

@@ -112,8 +112,7 @@ class ChatDialect(Traits):
     whole_names: bool = False
     id_rule: IdRule = _OPENAI_IDS
     end_marker: str | None = "[DONE]"
-    # Gemini's signature behind its OpenAI-compatible endpoint
-    signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")
+    signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")  # of Gemini's OpenAI-compatible endpoint
     # requests
     reasoning_field: str | None = None
     thinking_parts: bool = False

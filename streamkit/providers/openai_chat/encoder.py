@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamkit.calls import FinishReason, Usage
-from streamkit.errors import UsageError
 from streamkit.history import (
     Block,
     Content,
@@ -59,12 +58,7 @@ def emit(
         finish: the finish reason; None means ``tool_calls`` if the content has calls, else ``stop``.
         usage: the token counts of the usage chunk; without them there is none.
         delta_size: the characters of a delta, at least 1.
-
-    Raises:
-        UsageError: ``delta_size`` is below 1.
     """
-    if delta_size < 1:
-        raise UsageError(f"delta_size is a number of characters, at least 1, not {delta_size!r}")
     return _StreamEncoder(traits, response_id, model).encode(content, finish, usage, delta_size)
 
 

@@ -12,7 +12,7 @@ from streamkit.media import parse_data_url
 from streamkit.providers.decoding import as_text, compact_json
 from streamkit.providers.lenient_json import parse_json_or_text
 from streamkit.providers.openai_chat.schema import Delta
-from streamkit.providers.provider import ChoiceSink, Sink
+from streamkit.providers.sink import ChoiceSink, Sink
 
 __all__ = ["ExtrasReader", "blocking_filters"]
 

@@ -33,7 +33,8 @@ from streamkit.providers.openai_chat.dialects import FINISH_REASONS
 from streamkit.providers.openai_chat.extras import ExtrasReader, blocking_filters
 from streamkit.providers.openai_chat.schema import Choice, Chunk, Delta, ToolCall
 from streamkit.providers.openai_errors import to_stream_error
-from streamkit.providers.provider import ChoiceSink, Sink, Traits
+from streamkit.providers.provider import Traits
+from streamkit.providers.sink import ChoiceSink, Sink
 
 __all__ = ["ChatParser", "create_parser"]
 

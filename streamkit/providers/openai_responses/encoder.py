@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from streamkit.calls import FinishReason, Usage
-from streamkit.errors import UsageError
 from streamkit.history.content import (
     Block,
     Content,
@@ -61,12 +60,7 @@ def emit(
             ``failed`` one, None and all others a ``completed`` one.
         usage: the token counts; None leaves them out.
         delta_size: the characters of a delta, at least 1.
-
-    Raises:
-        UsageError: ``delta_size`` is below 1.
     """
-    if delta_size < 1:
-        raise UsageError(f"delta_size is a number of characters, at least 1, not {delta_size!r}")
     return _ResponseEncoder(traits, response_id, model, delta_size).encode(content.blocks, finish, usage)
 
 

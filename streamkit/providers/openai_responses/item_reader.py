@@ -27,7 +27,7 @@ from streamkit.providers.openai_responses.schema import (
 )
 from streamkit.providers.openai_responses.server_tools import ServerToolReader, runs_on_server
 from streamkit.providers.openai_responses.text_reader import TextReader
-from streamkit.providers.provider import Sink
+from streamkit.providers.sink import Sink
 
 __all__ = ["ItemReader"]
 

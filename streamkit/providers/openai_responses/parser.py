@@ -29,7 +29,8 @@ from streamkit.providers.openai_responses.schema import (
     ResponseStreamEvent,
 )
 from streamkit.providers.openai_responses.traits import FINISH_REASONS
-from streamkit.providers.provider import Sink, Traits
+from streamkit.providers.provider import Traits
+from streamkit.providers.sink import Sink
 
 __all__ = ["ResponsesParser", "create_parser"]
 

@@ -11,7 +11,7 @@ from typing import Any
 from streamkit.providers.decoding import as_text, read_json
 from streamkit.providers.openai_responses.output_items import OutputItem, item_type
 from streamkit.providers.openai_responses.schema import SERVER_RESULT_ITEMS, SERVER_TOOL_ITEMS, Json
-from streamkit.providers.provider import ChoiceSink
+from streamkit.providers.sink import ChoiceSink
 
 __all__ = ["ServerToolReader", "runs_on_server"]
 

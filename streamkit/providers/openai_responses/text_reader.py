@@ -14,7 +14,7 @@ from typing import Any
 from streamkit.providers.decoding import as_text
 from streamkit.providers.openai_responses.output_items import ContentPart, OutputItem, OutputItemIndex
 from streamkit.providers.openai_responses.schema import Json, PartKind, ResponseStreamEvent
-from streamkit.providers.provider import Sink
+from streamkit.providers.sink import Sink
 
 __all__ = ["TextReader"]
 

@@ -11,7 +11,6 @@ from openai.types.chat import ChatCompletionChunk
 
 from streamkit import Turn
 from streamkit.calls import Usage
-from streamkit.errors import UsageError
 from streamkit.history import (
     Block,
     Content,
@@ -230,11 +229,6 @@ def test_half_a_surrogate_pair_is_valid_json() -> None:
     block = TextBlock(text="")
     block.text = "\ud83d"  # assigned, because the constructor replaces half a pair
     assert _deltas(Content.ai("", block))[1] == {"content": "\ud83d"}
-
-
-def test_a_delta_size_below_one_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match=r"delta_size .* at least 1"):
-        _frames(Content.ai("Hi"), delta_size=0)
 
 
 def test_error_bodies() -> None:

@@ -13,7 +13,7 @@ from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 from shared_data import CONFORMANCE_CASES, recorded_streams
 
-from streamkit import Content, Turn, Usage, UsageError, providers
+from streamkit import Content, Turn, Usage, providers
 from streamkit.history import (
     FileBlock,
     OpaqueBlock,
@@ -214,11 +214,6 @@ def test_half_a_surrogate_pair_is_encoded_and_parsed() -> None:
 def test_raw_items_that_are_not_objects_are_left_out() -> None:
     turn = parse(encode(Content.ai("Hi", ServerToolBlock(raw=[7], metadata=OWN), OpaqueBlock(raw=7, metadata=OWN))))
     assert [block.type for block in turn.content.blocks] == ["text"]
-
-
-def test_a_delta_size_below_one_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="at least 1"):
-        encode(Content.ai("Hi"), delta_size=0)
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
