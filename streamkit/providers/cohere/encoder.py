@@ -55,7 +55,7 @@ def emit(
     """
     empty: Json = {"role": "assistant", "content": [], "tool_plan": "", "tool_calls": [], "citations": []}
     yield _event({"id": response_id, "type": "message-start", "delta": {"message": empty}})
-    encoder = _BlockEncoder(traits, max(1, delta_size))
+    encoder = _BlockEncoder(traits, delta_size)
     for block in content.blocks:
         for event in encoder.encode(block):
             yield _event(event)

@@ -72,7 +72,7 @@ def emit(
         usage: the token counts. Those of the prompt are in every chunk, all of them in the last.
         delta_size: the characters of a text delta. Signed text is not split: its signature belongs to one part.
     """
-    chunks = _chunks(content, response_id, model, finish, usage, max(1, delta_size))
+    chunks = _chunks(content, response_id, model, finish, usage, delta_size)
     if traits.framing == "json_array":  # the API's framing without ``alt=sse``
         separator = b"["
         for chunk in chunks:

@@ -8,25 +8,15 @@ This module converts single values and does not depend on contents or their orde
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import FileBlock, ImageBlock
+from streamkit.media import is_url, media_type_of_name, normalize_data, parse_data_url
 
 __all__ = ["file_part", "image_part", "is_allowed_in_result", "media_part"]
 
-_DATA_URL = re.compile(r"data:([\w.+/-]*)((?:;[\w.+=-]+)*);base64,", re.IGNORECASE)
-_URI = re.compile(r"(?:https?|gs)://", re.IGNORECASE)
-_MEDIA_TYPES_BY_EXTENSION = {
-    "png": "image/png",
-    "jpg": "image/jpeg",
-    "jpeg": "image/jpeg",
-    "webp": "image/webp",
-    "gif": "image/gif",
-    "heic": "image/heic",
-    "heif": "image/heif",
-}
+_SCHEMES = ("http", "https", "gs")
 _MEDIA_TYPES_IN_RESULTS = ("image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain")
 
 
@@ -34,42 +24,40 @@ def image_part(data: str) -> dict[str, Any]:
     """Return the part of an image.
 
     Args:
-        data: a base64 data URL, or a URI of the web, of Cloud Storage or of the Files API.
+        data: a data URL, or a URI of the web, of Cloud Storage or of the Files API.
 
     Raises:
         UnsupportedContent: the data is neither.
     """
-    if _URI.match(data):
+    if is_url(data, _SCHEMES):
         # Vertex requires a media type with every URI; the Gemini API detects it.
-        extension = re.sub(r"[?#].*", "", data).rpartition(".")[2].lower()
-        return _file_data(data, _MEDIA_TYPES_BY_EXTENSION.get(extension))
-    prefix = _DATA_URL.match(data)
-    if prefix is None:
+        media_type = media_type_of_name(data) or ""
+        return _file_data(data, media_type if media_type.startswith("image/") else None)
+    url = parse_data_url(data)
+    if url is None:
         raise UnsupportedContent(
-            f"Gemini accepts an image as a base64 data URL or as an http, https or gs URI, not {data[:40]!r}"
+            f"Gemini accepts an image as a data URL or as an http, https or gs URI, not {data[:40]!r}"
         )
-    return {"inlineData": {"mimeType": prefix[1].lower() or "image/png", "data": data[prefix.end() :]}}
+    return {"inlineData": {"mimeType": url.media_type or "image/png", "data": url.data}}
 
 
 def file_part(block: FileBlock) -> dict[str, Any]:
-    """Return the part of a file: its base64 data with its media type, or its URI.
+    """Return the part of a file: its data with its media type, or its URI.
 
     Raises:
         UnsupportedContent: the file has neither data nor a URI, or data without a media type.
     """
     data, media_type = block.data, block.media_type
     uri = block.url if block.url and not data else None
-    if uri and _DATA_URL.match(uri):
+    if uri and parse_data_url(uri) is not None:
         data, uri = uri, None
     if uri:
-        if not _URI.match(uri):
+        if not is_url(uri, _SCHEMES):
             raise UnsupportedContent(f"Gemini accepts a file as an http, https or gs URI, not {uri[:40]!r}")
         return _file_data(uri, media_type)
     if not data:
         raise UnsupportedContent(f"the file {block.name!r} has neither data nor a URI")
-    prefix = _DATA_URL.match(data)
-    if prefix is not None:
-        media_type, data = media_type or prefix[1].lower(), data[prefix.end() :]
+    media_type, data, _ = normalize_data(data, media_type)
     if not media_type:
         raise UnsupportedContent(f"the file {block.name!r} has no media type, which Gemini requires with data")
     return {"inlineData": {"mimeType": media_type, "data": data}}

@@ -47,7 +47,7 @@ def emit(
         delta_size: the characters of a text delta.
     """
     head: Json = {"model": model, "created_at": "1970-01-01T00:00:00Z"}
-    encoder = _BlockEncoder(traits, max(1, delta_size))
+    encoder = _BlockEncoder(traits, delta_size)
     for block in content.blocks:
         for fields in encoder.encode(block):
             yield _line({**head, "message": {"role": "assistant", "content": "", **fields}, "done": False})

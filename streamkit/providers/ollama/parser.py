@@ -165,6 +165,7 @@ class OllamaParser:
 
 
 def _items(value: Any) -> list[Any]:
+    """Return a list unchanged, another value as a list of it; an empty value is absent, as in ``frame``."""
     if isinstance(value, list):
         return value
-    return [] if value is None or value == "" else [value]
+    return [value] if value else []

@@ -283,6 +283,10 @@ def test_geminis_own_parts_are_sent_back_unchanged_and_in_order() -> None:
             ImageBlock(data="https://x.org/a.JPG?x=1.png"),
             {"fileData": {"fileUri": "https://x.org/a.JPG?x=1.png", "mimeType": "image/jpeg"}},
         ),
+        (
+            ImageBlock(data="data:image/svg+xml,%3Csvg%3E"),
+            {"inlineData": {"mimeType": "image/svg+xml", "data": "PHN2Zz4="}},
+        ),
         (ImageBlock(data="gs://b/o"), {"fileData": {"fileUri": "gs://b/o"}}),
         (
             FileBlock(media_type="application/pdf", data="aGk="),
@@ -305,7 +309,6 @@ def test_images_and_files(block: Any, part: dict[str, Any]) -> None:
     "block",
     [
         ImageBlock(data="aGk="),
-        ImageBlock(data="data:image/svg+xml,%3Csvg%3E"),
         ImageBlock(data="file:///etc/passwd"),
         FileBlock(data="aGk="),
         FileBlock(media_type="application/pdf"),

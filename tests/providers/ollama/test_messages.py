@@ -240,6 +240,11 @@ def test_images_are_base64_without_a_prefix() -> None:
     assert rendered.messages == [{"role": "user", "content": "Look", "images": [PIXEL] * 3}]
 
 
+def test_an_image_in_a_data_url_without_base64_is_encoded() -> None:
+    (message,) = render(Content.human("", ImageBlock(data="data:image/png,raw"))).messages
+    assert message["images"] == ["cmF3"]
+
+
 def test_an_own_image_is_sent_back_with_its_message() -> None:
     own = FileBlock(media_type="image/png", data=PIXEL, metadata=OWN)
     assert render(Content.ai("", own)).messages == [{"role": "assistant", "content": "", "images": [PIXEL]}]
@@ -249,7 +254,6 @@ def test_an_own_image_is_sent_back_with_its_message() -> None:
     "block",
     [
         ImageBlock(data="https://e.org/a.png"),
-        ImageBlock(data="data:image/png,raw"),
         ImageBlock(data=PIXEL),
         FileBlock(media_type="image/png", url="https://e.org/a.png"),
         FileBlock(media_type="application/pdf", data="x"),
