@@ -8,64 +8,62 @@ from typing import Any
 from streamkit.calls import FinishReason, StreamError, Usage
 from streamkit.events import NormalizedToolChunk, ReasoningKind, ServerToolPhase
 
-__all__ = ["RecordingSink"]
+__all__ = ["RecordingSink", "call_delta", "call_start"]
+
+Record = tuple[Any, ...]
 
 
-class RecordingSink:
-    """A sink whose only choice is itself.
+def call_start(
+    id: str | None, name: str | None, key: Hashable, *, metadata: Any = None, arguments: str | None = None
+) -> Record:
+    """Return the record of the start of a call."""
+    return ("tool", NormalizedToolChunk("start", id, name, arguments, key=key, metadata=metadata))
 
-    Attributes:
-        reported: A tuple for each call, with the method's name first; ``start`` and ``arguments`` for ``tool``.
-        errors: The errors, in order.
-        usage_reports: The reports of usage, in order.
-    """
 
-    def __init__(self) -> None:
-        self.reported: list[tuple[Any, ...]] = []
-        self.errors: list[StreamError] = []
-        self.usage_reports: list[Usage] = []
+def call_delta(text: str | None, key: Hashable, *, id: str | None = None, name: str | None = None) -> Record:
+    """Return the record of a delta of a call's arguments."""
+    return ("tool", NormalizedToolChunk("delta", id, name, None, text, key))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, RecordingSink) and vars(self) == vars(other)
 
-    __hash__ = None  # type: ignore[assignment]
+class RecordingChoice:
+    """A choice that appends to the records of its sink. All but choice 0 add ``#`` and their number to the names."""
 
-    def choice(self, index: int) -> RecordingSink:
-        assert index == 0
-        return self
+    def __init__(self, records: list[Record], suffix: str = "") -> None:
+        self._records, self._suffix = records, suffix
+
+    def _record(self, name: str, *required: Any, optional: tuple[Any, ...] = ()) -> None:
+        while optional and optional[-1] is None:
+            optional = optional[:-1]
+        self._records.append((name + self._suffix, *required, *optional))
 
     def text(self, text: str, key: Hashable = None) -> None:
-        self.reported.append(("text", text, key))
+        self._record("text", text, optional=(key,))
 
     def reasoning(self, text: str, kind: ReasoningKind = "text", key: Hashable = None) -> None:
-        assert kind == "text"
-        self.reported.append(("reasoning", text, key))
+        self._record("reasoning", text, kind, optional=(key,))
 
     def refusal(self, text: str) -> None:
-        self.reported.append(("refusal", text))
+        self._record("refusal", text)
 
     def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
-        self.reported.append(("add_metadata", dict(metadata), key))
+        self._record("add_metadata", dict(metadata), optional=(key,))
 
     def tool(self, chunk: NormalizedToolChunk) -> None:
-        if chunk.type == "start":
-            self.reported.append(("start", chunk.id, chunk.name, chunk.key, chunk.metadata))
-        else:
-            self.reported.append(("arguments", chunk.arguments_delta, chunk.key))
+        self._record("tool", chunk)
 
     def end_block(self, key: Hashable) -> None:
-        self.reported.append(("end_block", key))
+        self._record("end_block", key)
 
     def replace_arguments(self, key: Hashable, arguments_text: str) -> None:
-        self.reported.append(("replace_arguments", key, arguments_text))
+        self._record("replace_arguments", key, arguments_text)
 
     def server_tool(
         self, id: str | None, name: str, phase: ServerToolPhase, data: Any = None, *, raw: Any = None
     ) -> None:
-        self.reported.append(("server_tool", id, name, phase, data, raw))
+        self._record("server_tool", id, name, phase, optional=(data, raw))
 
     def citation(self, data: Any) -> None:
-        self.reported.append(("citation", data))
+        self._record("citation", data)
 
     def file(
         self,
@@ -76,31 +74,73 @@ class RecordingSink:
         raw: Any = None,
         key: Hashable = None,
     ) -> None:
-        self.reported.append(("file", media_type, data, url, raw))
+        self._record("file", media_type, optional=(data, url, raw, key))
 
     def provider_block(self, raw: Any) -> None:
-        self.reported.append(("provider_block", raw))
+        self._record("provider_block", raw)
 
     def finish(self, raw: str | int | None, reason: FinishReason) -> None:
-        self.reported.append(("finish", raw, reason))
+        self._record("finish", raw, reason)
+
+
+class RecordingSink(RecordingChoice):
+    """A sink that is its own choice 0.
+
+    Attributes:
+        recorded: Every call in order, as a tuple of the method's name and its arguments in declared order, without
+            optional ones that are None at the end.
+    """
+
+    def __init__(self) -> None:
+        self.recorded: list[Record] = []
+        super().__init__(self.recorded)
+        self._choices: dict[int, RecordingChoice] = {0: self}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RecordingSink) and self.recorded == other.recorded
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def select(self, *names: str) -> list[Record]:
+        """Return the recorded calls of these methods."""
+        return [entry for entry in self.recorded if entry[0] in names]
+
+    @property
+    def reported(self) -> list[Record]:
+        """The recorded calls, except errors and usage; warnings without their messages."""
+        shown = [entry for entry in self.recorded if entry[0] not in ("fail", "usage")]
+        return [entry[:2] if entry[0] == "warn" else entry for entry in shown]
+
+    @property
+    def errors(self) -> list[StreamError]:
+        """The errors, in order."""
+        return [error for _, error in self.select("fail")]
+
+    @property
+    def usage_reports(self) -> list[Usage]:
+        """The reports of usage, in order."""
+        return [usage for _, usage in self.select("usage")]
+
+    def choice(self, index: int) -> RecordingChoice:
+        return self._choices.setdefault(index, RecordingChoice(self.recorded, f"#{index}"))
 
     def identify(self, response_id: str | None, model: str | None) -> None:
-        self.reported.append(("identify", response_id, model))
+        self._record("identify", response_id, model)
 
     def usage(self, usage: Usage) -> None:
-        self.usage_reports.append(usage)
+        self._record("usage", usage)
 
     def terminate(self) -> None:
-        self.reported.append(("terminate",))
+        self._record("terminate")
 
     def heartbeat(self) -> None:
-        self.reported.append(("heartbeat",))
+        self._record("heartbeat")
 
     def fail(self, error: StreamError) -> None:
-        self.errors.append(error)
+        self._record("fail", error)
 
     def warn(self, code: str, message: str) -> None:
-        self.reported.append(("warn", code))
+        self._record("warn", code, message)
 
     def unknown(self, raw: Any) -> None:
-        self.reported.append(("unknown", raw))
+        self._record("unknown", raw)

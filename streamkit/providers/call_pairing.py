@@ -1,5 +1,6 @@
 """Rules of wires whose calls and results pair as those of Chat Completions do: calls in an assistant message, then one
-message of the role ``tool`` for each result."""
+message of the role ``tool`` for each result.
+"""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # parsers use encode_json, and load without pydantic
     from streamkit.history.content import Content, ToolCallBlock
 
 __all__ = [
+    "arguments_object",
     "arguments_text",
     "default_finish_reason",
     "encode_json",
@@ -67,16 +68,20 @@ def raw_call_id(block: ToolCallBlock) -> str | None:
     return raw_id if isinstance(raw_id, str) and raw_id else None
 
 
+def arguments_object(block: ToolCallBlock) -> dict[str, Any]:
+    """Return a call's arguments as an object; the text of a custom call goes under the name ``input``."""
+    return block.parameters if isinstance(block.parameters, dict) else {"input": block.parameters}
+
+
 def arguments_text(block: ToolCallBlock) -> str:
     """Return a call's arguments as the text that a wire streams, ``""`` for a call without arguments.
 
     Arguments that never were an object are kept as text in ``metadata["raw_arguments"]`` and are returned unchanged.
-    Parameters that are no object go under the name ``input``, for wires whose calls take objects only.
     """
     raw_arguments = block.metadata.get("raw_arguments")
     if isinstance(raw_arguments, str):
         return raw_arguments
-    arguments = block.parameters if isinstance(block.parameters, dict) else {"input": block.parameters}
+    arguments = arguments_object(block)
     return compact_json(arguments) if arguments else ""
 
 

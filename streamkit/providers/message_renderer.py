@@ -2,8 +2,9 @@
 
 Two forms cover most wires. `AlternatingRenderer`: messages of two roles alternate, each a list of parts, system text is
 apart (Anthropic, Bedrock, Gemini). `RoleRenderer`: a message has one role, tool results are one message each, directly
-after the calls (Chat Completions, Cohere, Ollama). A provider's subclass converts blocks; the order of messages, merging,
-buffered results and the record of which content made which message are here. This module depends on no provider.
+after the calls (Chat Completions, Cohere, Ollama). A provider's subclass converts blocks. The order of messages,
+merging, buffered results and the record of which content made which message are here. This module depends on no
+provider.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from streamkit.history import (
     FileBlock,
     ImageBlock,
     TextBlock,
+    ToolCallBlock,
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import ResultPart
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.message_ids import MessageIds
 from streamkit.providers.provider import IdPolicy, RenderedMessages, Traits
-from streamkit.providers.tool_result_media import Media, followup_user_blocks
+from streamkit.providers.tool_result_media import Media, followup_user_blocks, result_parts, split_text_and_media
 
 __all__ = ["AlternatingRenderer", "Json", "MessageRenderer", "RoleRenderer", "result_text"]
 
@@ -79,6 +81,11 @@ class MessageRenderer(Generic[AnyTraits]):
     def is_own(self, block: Block) -> bool:
         """Return True if the target accepts the opaque state of this block."""
         return self.traits.accepts_state(block.metadata)
+
+    def own_raw_id(self, block: ToolCallBlock | ToolResponseBlock) -> str | None:
+        """Return the raw id of a call or result if the target accepts its state; None if it has none."""
+        raw_id = block.metadata.get("raw_id") if self.is_own(block) else None
+        return raw_id if isinstance(raw_id, str) and raw_id else None
 
     def tool_name(self, name: str) -> str:
         """Return a tool's name as the target accepts it."""
@@ -259,8 +266,13 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
         raise NotImplementedError
 
     def add_system(self, blocks: Sequence[Block]) -> None:
-        """Render system text."""
-        raise NotImplementedError
+        """Append a system message of the texts, joined by newlines; other blocks are left out."""
+        for block in blocks:
+            if not isinstance(block, TextBlock):
+                self.omit(block, "a system message contains only text")
+        text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock) and block.text)
+        if text:
+            self.push({"role": "system", "content": text})
 
     def add_result(self, block: ToolResponseBlock) -> None:
         """Render the result of a call and buffer it with `buffer_result`."""
@@ -269,6 +281,11 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
     def tool_media(self, parts: Sequence[ResultPart]) -> list[ResultPart]:
         """Return images and files of tools as the target's user message can show them; text for the others."""
         raise NotImplementedError
+
+    def text_and_media(self, block: ToolResponseBlock) -> tuple[str, list[Media]]:
+        """Return the text of a result, and its images and files, for wires whose results are only text."""
+        parts = result_parts(block)
+        return (result_text(block), []) if parts is None else split_text_and_media(self.tool_media(parts))
 
     def omit(self, block: Block, reason: str) -> None:
         """Report that a block was left out."""

@@ -1,24 +1,24 @@
-"""History as Cohere v2 messages, and the parts of a request's body that a conversation decides.
+"""Renderer of history as Cohere v2 messages, and the fields of a request's body that a conversation decides.
 
-Wire      https://docs.cohere.com/v2/reference/chat and .../docs/tool-use-overview
+Source    https://docs.cohere.com/v2/reference/chat and .../docs/tool-use-overview
 
-An assistant message holds text or calls, never both: "text content is not allowed when tool_calls are provided. If
+An assistant message contains text or calls, never both: "text content is not allowed when tool_calls are provided. If
 you wish to pass a tool plan, either pass thinking content (with thinking enabled) or use 'tool_plan'"
-(vercel/ai#5794). So what the model said beside its calls goes as the plan, which is what it was. Results follow their
-calls, one message each, in call order. A tool's result is sent as a string, which "should be formatted as a JSON
-object string" and stands for one document that the model may cite; the list of documents is the other form. Neither
-holds an image (the SDK's ToolContent is text or a document of text), so those are shown by the user behind the results.
+(vercel/ai#5794). Text of the model with calls is therefore sent as the plan, which it was. Results follow their calls,
+one message each, in call order. A result is sent as a string, which "should be formatted as a JSON object string" and
+is one document that the model may cite; the list of documents is the other form. Neither can contain an image (the
+SDK's ToolContent is text or a document of text), so a user message after the results shows the images.
 
-Whatever a message has no place for is left out with a sentence in ``changes``; an image or file of a person that
-cannot be carried raises instead, in the place of a tool's stands text. This file does not mend a thread: a call without
-a result stays one.
+Blocks that no message can contain are left out and reported in ``changes``. A person's image or file that the API does
+not accept raises; one of a tool is replaced by text. This module does not repair history: a call without a result stays
+one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamkit.errors import UnsupportedContent, UsageError
+from streamkit.errors import UnsupportedContent
 from streamkit.history import (
     Block,
     Content,
@@ -30,44 +30,32 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import ResultPart
+from streamkit.media import is_url, to_data_url
 from streamkit.providers.cohere.schema import Json
+from streamkit.providers.cohere.strict import STRICT
 from streamkit.providers.decoding import compact_json
-from streamkit.providers.message_renderer import RoleRenderer, result_text
+from streamkit.providers.message_renderer import RoleRenderer
 from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
-from streamkit.providers.tool_result_media import (
-    Media,
-    caption,
-    convert_parts,
-    result_parts,
-    split_text_and_media,
-)
-from streamkit.tools import StrictProfile, Tool, strict_parameters
+from streamkit.providers.tool_choice import select_tools
+from streamkit.providers.tool_result_media import Media, caption, convert_parts
+from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 
-# https://docs.cohere.com/docs/structured-outputs#parameter-types-support and .../tool-use-parameter-types (read
-# 2026-11): one switch for the request; no range of a number or a length; these formats; patterns without ^ and $, which
-# few are; a required parameter in each tool, 200 fields in all of them.
-_STRICT = StrictProfile(
-    "Cohere",
-    words={"format": frozenset(("date-time", "uuid", "date", "time"))},
-    some_required=True,
-    all_or_none=True,
-    fields=200,
-)
+_TOOL_CHOICES = {"auto": None, "none": "NONE", "required": "REQUIRED"}
 
 
 def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
-    """History as Cohere's messages.
+    """Return history as Cohere's messages.
 
     Args:
         contents: the conversation.
         traits: the target's.
-        ids: ``origin`` gives a call that goes back its own id; else every id is made from the canonical one. Cohere
-            states no rule for ids; they are made as OpenAI's are.
+        ids: ``origin`` restores the raw id of a call that Cohere made; otherwise every id is derived from the canonical
+            one. Cohere documents no rule for ids, so they have the most common form.
 
     Raises:
-        UnsupportedContent: an image or a file of a person is in a form that a message does not take.
+        UnsupportedContent: a message cannot contain a person's image or file in this form.
     """
     return CohereRenderer(traits, ids).render(contents)
 
@@ -80,41 +68,35 @@ def build_request(
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
 ) -> Json:
-    """The fields of the request's body that the conversation decides.
+    """Return the fields of a request's body that the conversation decides.
 
-    The API's own choices are REQUIRED and NONE; leaving the field out is ``auto``. It cannot name a tool, so where one
-    must be called, that one alone is offered and required.
+    The API's choices are REQUIRED and NONE; without the field it is ``auto``. No choice can name a tool. If one must be
+    called, only that one is offered, and required.
 
     Raises:
-        UsageError: ``tool_choice`` asks for a tool that is not there, or a strict tool's schema cannot be had.
+        UsageError: ``tool_choice`` names no tool, or a strict tool's schema cannot be converted.
     """
     body: Json = {traits.messages_field: rendered.messages}
-    offered, choice = _choice(tool_choice, list(tools))
+    offered, mode = select_tools(tool_choice, tools)
     if offered:
-        strict = strict_parameters(offered, _STRICT)
+        strict = strict_parameters(offered, STRICT)
         body["tools"] = [_tool(tool, strict.get(tool.name, tool.parameters)) for tool in offered]
         if strict:
             body["strict_tools"] = True
-        if choice is not None:
+        if (choice := _TOOL_CHOICES[mode]) is not None:
             body["tool_choice"] = choice
     if stream:
         body["stream"] = True
     return body
 
 
-def _choice(choice: ToolChoice | None, tools: list[Tool]) -> tuple[list[Tool], str | None]:
-    """The tools to offer, and the API's word."""
-    named = [tool for tool in tools if tool.name == choice]
-    if named:
-        return named, "REQUIRED"
-    if choice in (None, "auto"):
-        return tools, None
-    if choice == "none":
-        return tools, "NONE"
-    if choice == "required" and tools:
-        return tools, "REQUIRED"
-    known = f"nor one of the tools: {', '.join(tool.name for tool in tools)}" if tools else "and there are no tools"
-    raise UsageError(f'tool_choice {choice!r} cannot be had: it is not "auto" or "none", {known}')
+def convert_media(block: Media, traits: Traits) -> Json:
+    """Return an image, or a file that is one, as a part.
+
+    Raises:
+        UnsupportedContent: the API does not accept its form.
+    """
+    return _image_part(block.data if isinstance(block, ImageBlock) else _image_of_file(block))
 
 
 def _tool(tool: Tool, parameters: Json) -> Json:
@@ -124,75 +106,59 @@ def _tool(tool: Tool, parameters: Json) -> Json:
     return {"type": "function", "function": {**function, "parameters": parameters}}
 
 
+def _image_part(data: str) -> Json:
+    if not is_url(data) and not (data.startswith("data:image/") and ";base64," in data):
+        raise UnsupportedContent(f"Cohere accepts an image as a base64 data URL or an http(s) URL, not {data[:40]!r}")
+    return {"type": "image_url", "image_url": {"url": data}}
+
+
+def _image_of_file(block: FileBlock) -> str:
+    """Return the data URL or the URL of a file that is an image."""
+    media_type, data = block.media_type or "", block.data or ""
+    if data.startswith("data:image/"):
+        return data
+    if media_type.startswith("image/") and (data or block.url):
+        return to_data_url(data, media_type) if data else block.url or ""
+    kind = media_type or block.name or "a file of unknown type"
+    raise UnsupportedContent(f"Cohere accepts only images as files, not {kind!r}")
+
+
 class CohereRenderer(RoleRenderer[Traits]):
-    """Renders history as Cohere's messages."""
+    """A rendering of history as Cohere's messages."""
 
     def __init__(self, traits: Traits, ids: IdPolicy | None = None) -> None:
         super().__init__(traits, ids)
-        self._order: dict[str, int] = {}  # wire id of each call of the last assistant message, to its place
-        self._names: dict[str, str] = {}  # of the tool of each call, by the call's id in history
+        self._call_places: dict[str, int] = {}  # of the last assistant message's calls, by their ids on the wire
+        self._tool_names: dict[str, str] = {}  # by the id of a call in history
 
     def results_flushed(self) -> None:
-        """See ``RoleRenderer``."""
-        self._order = {}
+        """Forget the places of the calls that the results belonged to."""
+        self._call_places = {}
 
     def tool_media(self, parts: Sequence[ResultPart]) -> list[ResultPart]:
-        """See ``RoleRenderer``."""
+        """Return the images of tools unchanged; text for other files."""
         return convert_parts(parts, lambda part: convert_media(part, self.traits), self.changes, "Cohere")
 
-    # ------------------------------------------------------------ what people say
-
-    def add_system(self, blocks: Sequence[Block]) -> None:
-        """See ``RoleRenderer``."""
-        texts: list[str] = []
-        for block in blocks:
-            if isinstance(block, TextBlock):
-                texts.append(block.text)
-            else:
-                self.omit(block, "a system message holds text alone")
-        text = "\n".join(filter(None, texts))
-        if text:
-            self.push({"role": "system", "content": text})
-
     def add_user(self, blocks: Sequence[Block]) -> None:
-        """See ``RoleRenderer``."""
+        """Append a user message of text, or of parts if there are images."""
         parts: list[Json] = []
         for block in blocks:
             if isinstance(block, TextBlock):
                 if block.text:
-                    parts.append({"type": "text", "text": block.text})
+                    parts.append(_text_part(block.text))
             elif isinstance(block, (ImageBlock, FileBlock)):
                 parts.append(convert_media(block, self.traits))
             else:
-                self.omit(block, "a user message has no place for it")
-        if all(part["type"] == "text" for part in parts):
-            if parts:
-                self.push({"role": "user", "content": "\n".join(part["text"] for part in parts)})
-        else:
+                self.omit(block, "a user message cannot contain it")
+        if any(part["type"] != "text" for part in parts):
             self.push({"role": "user", "content": parts})
-
-    # ------------------------------------------------------------ what the model and its tools say
+        elif parts:
+            self.push({"role": "user", "content": "\n".join(part["text"] for part in parts)})
 
     def add_assistant(self, blocks: Sequence[Block]) -> None:
-        """See ``RoleRenderer``."""
+        """Append an assistant message of text and thinking, or of a plan and calls."""
         calls = [block for block in blocks if isinstance(block, ToolCallBlock)]
-        plan: list[str] = []
-        parts: list[Json] = []
-        for block in blocks:
-            if isinstance(block, TextBlock):
-                if block.text and calls:
-                    plan.append(block.text)
-                elif block.text:
-                    parts.append({"type": "text", "text": block.text})
-            elif isinstance(block, ReasoningBlock) and self.is_own(block) and block.text:
-                if block.kind != "plan":
-                    parts.append({"type": "thinking", "thinking": block.text})
-                elif calls:
-                    plan.append(block.text)
-                else:
-                    self.omit(block, "a plan goes with the calls that it is for, and there are none")
-            elif not isinstance(block, ToolCallBlock):
-                self.omit(block, "an assistant message to Cohere has no place for it")
+        plan, parts = self._plan_and_parts(blocks, has_calls=bool(calls))
         if not calls and not any(part["type"] == "text" for part in parts):
             if blocks:
                 self.changes.append("left out an assistant message: it has neither text nor calls")
@@ -208,11 +174,32 @@ class CohereRenderer(RoleRenderer[Traits]):
         if calls:
             self.ids.start_round()
             message["tool_calls"] = [self._call(call) for call in calls]
-            self._order = {call["id"]: place for place, call in enumerate(message["tool_calls"])}
+            self._call_places = {call["id"]: place for place, call in enumerate(message["tool_calls"])}
+
+    def _plan_and_parts(self, blocks: Sequence[Block], *, has_calls: bool) -> tuple[list[str], list[Json]]:
+        """Return the texts of the plan and the parts of the content; other blocks except calls are left out."""
+        plan: list[str] = []
+        parts: list[Json] = []
+        for block in blocks:
+            if isinstance(block, TextBlock):
+                if block.text and has_calls:
+                    plan.append(block.text)
+                elif block.text:
+                    parts.append(_text_part(block.text))
+            elif isinstance(block, ReasoningBlock) and self.is_own(block) and block.text:
+                if block.kind != "plan":
+                    parts.append({"type": "thinking", "thinking": block.text})
+                elif has_calls:
+                    plan.append(block.text)
+                else:
+                    self.omit(block, "a plan belongs to calls, and there are none")
+            elif not isinstance(block, ToolCallBlock):
+                self.omit(block, "an assistant message to Cohere cannot contain it")
+        return plan, parts
 
     def _call(self, block: ToolCallBlock) -> Json:
         arguments = self.arguments_object(block.parameters, block.name)
-        self._names[block.id] = block.name
+        self._tool_names[block.id] = block.name
         return {
             "id": self.ids.call_id(block),
             "type": "function",
@@ -220,38 +207,13 @@ class CohereRenderer(RoleRenderer[Traits]):
         }
 
     def add_result(self, block: ToolResponseBlock) -> None:
-        """See ``RoleRenderer``."""
-        wire_id = self.ids.result_id(block)
-        parts = result_parts(block)
-        text, media = (result_text(block), []) if parts is None else split_text_and_media(self.tool_media(parts))
-        message = {"role": "tool", "tool_call_id": wire_id, "content": text}
-        name = block.name or self._names.get(block.call_id)
-        self.buffer_result(self._order.get(wire_id, len(self._order)), message, caption(media, name))
+        """Buffer the tool message of a result; a user message after the results shows its images."""
+        call_id = self.ids.result_id(block)
+        text, media = self.text_and_media(block)
+        message = {"role": "tool", "tool_call_id": call_id, "content": text}
+        name = block.name or self._tool_names.get(block.call_id)
+        self.buffer_result(self._call_places.get(call_id, len(self._call_places)), message, caption(media, name))
 
 
-def convert_media(block: Media, traits: Traits) -> Json:
-    """Return an image or a file as a part.
-
-    Raises:
-        UnsupportedContent: the API does not accept it in this form.
-    """
-    return _image(block.data) if isinstance(block, ImageBlock) else _file(block)
-
-
-def _image(data: str) -> Json:
-    if not data.startswith(("http://", "https://")) and not (data.startswith("data:image/") and ";base64," in data):
-        raise UnsupportedContent(
-            f"an image must be a base64 data URL or an http(s) address to go to Cohere, not {data[:40]!r}"
-        )
-    return {"type": "image_url", "image_url": {"url": data}}
-
-
-def _file(block: FileBlock) -> Json:
-    media_type, data = block.media_type or "", block.data or ""
-    if data.startswith("data:image/"):
-        return _image(data)
-    if media_type.startswith("image/") and (data or block.url):
-        return _image(f"data:{media_type};base64,{data}" if data else block.url or "")
-    raise UnsupportedContent(
-        f"Cohere takes images as files, not {media_type or block.name or 'one of no known type'!r}"
-    )
+def _text_part(text: str) -> Json:
+    return {"type": "text", "text": text}

@@ -1,10 +1,10 @@
-"""Cohere v2 chat chunks to what they say.
+"""Parser of Cohere's v2 chat stream.
 
-The short path is a piece of text, of thinking, of the tool plan or of a call's arguments in the form that the vendor
-sends: one decode, a few attributes, one call of the sink. All else is read as plain data, so that a field of another
-shape than it should have costs that field and not the turn.
+The fast path is a delta of text, thinking, tool plan or arguments in the form that the vendor sends: one decode, a few
+attributes, one call of the sink. All other events are read as plain data, so that a field of an unexpected type costs
+that field and not the turn.
 
-It does not know of canonical ids, of JSON being complete, of history or of I/O.
+This module does not depend on canonical ids, on the completeness of JSON, on history or on I/O.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ import msgspec
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers.cohere.schema import DECODER, FINISH_REASONS, Json
-from streamkit.providers.decoding import as_integer, as_text, compact_json, error_message, excerpt, read_json
+from streamkit.providers.cohere.schema import DECODER, Json
+from streamkit.providers.cohere.traits import FINISH_REASONS
+from streamkit.providers.decoding import as_integer, as_text, error_message, excerpt, read_json
+from streamkit.providers.finish_reasons import read_finish_reason
+from streamkit.providers.lenient_json import arguments_as_text, frame_error
 from streamkit.providers.provider import Sink, Traits
 
 __all__ = ["CohereParser", "create_parser"]
 
 _decode = DECODER.decode
 
-#: The one field of the message that an event brings a piece of.
+#: The one field of the message that an event has an increment of.
 _FIELD_OF_EVENT = {
     "content-start": "content",
     "content-delta": "content",
@@ -34,8 +37,8 @@ _FIELD_OF_EVENT = {
     "tool-call-delta": "tool_calls",
     "citation-start": "citations",
 }
-#: The kinds of content there are; a delta does not say which it is.
-_CONTENTS = (None, "", "text", "thinking")
+#: The kinds of content. A delta has no ``type``.
+_CONTENT_KINDS = (None, "", "text", "thinking")
 
 
 def create_parser(sink: Sink, traits: Traits) -> CohereParser:
@@ -44,7 +47,7 @@ def create_parser(sink: Sink, traits: Traits) -> CohereParser:
 
 
 class CohereParser:
-    """Reads one Cohere v2 chat stream, or a body of the not streamed kind."""
+    """A parser of one v2 chat stream, or of a body that was not streamed."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -54,7 +57,7 @@ class CohereParser:
         self._tool = self._choice.tool
 
     def frame(self, name: bytes, data: bytes) -> None:
-        """One SSE event."""
+        """Parse one SSE event."""
         try:
             event = _decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -90,58 +93,55 @@ class CohereParser:
                     return
         self._parse_slow(name, data)
 
-    def end(self) -> None:
-        """The stream is over; nothing waits for that here."""
-
     def chunk(self, data: dict[str, Any]) -> None:
-        """One event as plain data, or a whole body."""
+        """Parse one event as plain data, or a body that was not streamed."""
         kind = data.get("type")
         field = _FIELD_OF_EVENT.get(kind) if isinstance(kind, str) else None
         if field is not None:
-            message = _message_of(data)
+            message = _message_in(data)
             if message is None:
                 self._sink.unknown(data)
             else:
-                index, begins = _label(data.get("index")), kind == "tool-call-start"
-                self._message({field: message.get(field)}, index, begins=begins)
+                index, starts = _index_key(data.get("index")), kind == "tool-call-start"
+                self._read_message({field: message.get(field)}, index, starts=starts)
         elif kind == "content-end":
-            self._choice.end_block(("content", _label(data.get("index"))))
+            self._choice.end_block(("content", _index_key(data.get("index"))))
         elif kind == "tool-call-end":
-            self._choice.end_block(("call", _label(data.get("index"))))
+            self._choice.end_block(("call", _index_key(data.get("index"))))
         elif kind == "citation-end":
             self._sink.heartbeat()
         elif kind == "message-start":
             self._sink.identify(as_text(data.get("id")), None)
-            self._message(_message_of(data) or {}, 0, begins=True, whole=True)
+            self._read_message(_message_in(data) or {}, 0, starts=True, is_complete=True)
         elif kind == "message-end":
             self._sink.identify(as_text(data.get("id")), None)
             delta = data.get("delta")
-            self._end({**data, **delta} if isinstance(delta, dict) else data)
+            self._read_end({**data, **delta} if isinstance(delta, dict) else data)
         elif kind is None and isinstance(data.get("message"), dict):
             self._sink.identify(as_text(data.get("id")), None)
-            self._message(data["message"], 0, begins=True, whole=True)
-            self._end(data)
+            self._read_message(data["message"], 0, starts=True, is_complete=True)
+            self._read_end(data)
         elif kind == "error" or data.get("error") or (kind is None and isinstance(data.get("message"), str)):
             self._fail(data)
         else:
-            self._sink.unknown(data)  # debug, too: the prompt as the model saw it, for which there is no word
+            self._sink.unknown(data)  # includes debug, the prompt as the model got it, for which there is no event
+
+    def end(self) -> None:
+        """Do nothing: this parser holds nothing back."""
 
     # ------------------------------------------------------------ frames that are not a plain delta
 
     def _parse_slow(self, name: bytes, data: bytes) -> None:
-        """A frame that is not a plain delta, or not what the strict decoder takes."""
+        """Parse a frame that is not a plain delta, or that the strict decoder refused."""
         try:
             raw = read_json(data)
-        except RecursionError:
-            self._sink.fail(StreamError("limit_exceeded", "a frame's JSON is nested too deeply", excerpt(data)))
-            return
-        except ValueError as error:
+        except (RecursionError, ValueError) as error:
             if data.strip() == b"[DONE]":
                 self._sink.terminate()
-            elif name == b"error":  # a relay's own words
+            elif name == b"error" and isinstance(error, ValueError):  # the text of a relay
                 self._fail({"error": excerpt(data)})
             else:
-                self._sink.fail(StreamError("protocol_error", f"a frame is no JSON ({error})", excerpt(data)))
+                self._sink.fail(frame_error(error, data))
             return
         if not isinstance(raw, dict):
             self._sink.unknown(raw)
@@ -152,39 +152,41 @@ class CohereParser:
                 raw["type"] = name.decode("utf-8", "replace")  # a relay that names its events in SSE alone
             self.chunk(raw)
 
-    def _message(self, message: Json, index: Hashable, *, begins: bool = False, whole: bool = False) -> None:
-        """What a message has so far: one piece in a stream, nothing where that begins, all of it in a body.
+    def _read_message(self, message: Json, index: Hashable, *, starts: bool = False, is_complete: bool = False) -> None:
+        """Read a message: one increment of a stream, an empty one at its start, or all of a body.
 
         Args:
             message: the message.
-            index: the event's own, under which its pieces go.
-            begins: a call is a new one.
-            whole: nothing of its calls will follow.
+            index: the event's index, which is the key of its increments.
+            starts: each call is a new one.
+            is_complete: no more of its calls will follow.
         """
-        self._plan(message.get("tool_plan"))
+        self._read_plan(message.get("tool_plan"))
         for number, part in _items(message.get("content")):
-            self._content(part, ("content", (index, number) if number else index))
+            self._read_content(part, ("content", (index, number) if number else index))
         for number, call in _items(message.get("tool_calls")):
             key = ("call", (index, number) if number else index)
-            self._call(call, key, begins=begins)
-            if whole:
+            self._read_call(call, key, starts=starts)
+            if is_complete:
                 self._choice.end_block(key)
         for _, citation in _items(message.get("citations")):
             self._choice.citation(citation)
 
-    def _plan(self, plan: Any) -> None:
+    def _read_plan(self, plan: Any) -> None:
         if isinstance(plan, str):
             if plan:
                 self._reasoning(plan, "plan")
         elif plan is not None:
             self._sink.unknown({"tool_plan": plan})
 
-    def _content(self, part: Any, key: Hashable) -> None:
+    def _read_content(self, part: Any, key: Hashable) -> None:
         if isinstance(part, str):
             part = {"text": part}
         thinking, text = (part.get("thinking"), part.get("text")) if isinstance(part, dict) else (None, None)
-        known = thinking is not None or text is not None or (isinstance(part, dict) and part.get("type") in _CONTENTS)
-        if not known or not isinstance(thinking, (str, NoneType)) or not isinstance(text, (str, NoneType)):
+        is_known = (
+            thinking is not None or text is not None or (isinstance(part, dict) and part.get("type") in _CONTENT_KINDS)
+        )
+        if not is_known or not isinstance(thinking, (str, NoneType)) or not isinstance(text, (str, NoneType)):
             self._sink.unknown(part)
             return
         if thinking:
@@ -192,42 +194,40 @@ class CohereParser:
         if text:
             self._text(text, key)
 
-    def _call(self, call: Any, key: Hashable, *, begins: bool) -> None:
+    def _read_call(self, call: Any, key: Hashable, *, starts: bool) -> None:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict):
             self._sink.unknown(call)
             return
         call_id, name, arguments = as_text(call.get("id")), as_text(function.get("name")), function.get("arguments")
-        if arguments is not None and not isinstance(arguments, str):
-            try:
-                arguments = compact_json(arguments)
-            except (RecursionError, TypeError, ValueError):
-                self._sink.fail(StreamError("limit_exceeded", "a call's arguments are nested too deeply"))
-                return
-        if begins:
-            self._tool(NormalizedToolChunk("start", call_id, name, arguments, key=key))
-        elif call_id or name or arguments:
-            self._tool(NormalizedToolChunk("delta", call_id, name, None, arguments, key))
+        text = arguments_as_text(arguments, self._sink)
+        if arguments and not text:  # nested too deeply, as was reported
+            return
+        if starts:
+            self._tool(NormalizedToolChunk("start", call_id, name, text, key=key))
+        elif call_id or name or text:
+            self._tool(NormalizedToolChunk("delta", call_id, name, None, text, key))
 
     # ------------------------------------------------------------ the end
 
-    def _end(self, ending: Json) -> None:
-        """What an event or a body says of the end, which it is."""
-        self._report(ending.get("usage"))
+    def _read_end(self, ending: Json) -> None:
+        """Report usage, finish reason and error of a ``message-end`` or a body, then the end of the stream."""
+        self._report_usage(ending.get("usage"))
         reason = ending.get("finish_reason")
-        if isinstance(reason, str) and reason:
-            self._choice.finish(reason, FINISH_REASONS.get(reason, "other"))
-        elif reason:
-            self._choice.finish(reason if reason.__class__ is int else reason.__class__.__name__, "other")
-        if ending.get("error"):  # beside it stands its error_type
+        if reason:
+            self._choice.finish(*read_finish_reason(reason, FINISH_REASONS))
+        if ending.get("error"):  # with its error_type
             self._fail({name: value for name, value in ending.items() if str(name).startswith("error")})
         self._sink.terminate()
 
     def _fail(self, raw: Json) -> None:
         self._sink.fail(StreamError("provider_error", error_message(raw) or "the provider reported an error", raw))
 
-    def _report(self, usage: Any) -> None:
-        """``tokens`` counts what the model read and wrote; ``billed_units``, less, what is paid for of it."""
+    def _report_usage(self, usage: Any) -> None:
+        """Report the token counts.
+
+        ``tokens`` counts all input and output of the model, ``billed_units`` only those that are paid for.
+        """
         if not isinstance(usage, dict) or not usage:
             return
         tokens, billed = _object(usage.get("tokens")), _object(usage.get("billed_units"))
@@ -243,14 +243,14 @@ class CohereParser:
         )
 
 
-def _message_of(event: Json) -> Json | None:
+def _message_in(event: Json) -> Json | None:
     delta = event.get("delta")
     message = delta.get("message") if isinstance(delta, dict) else None
     return message if isinstance(message, dict) else None
 
 
 def _items(value: Any) -> Iterator[tuple[int, Any]]:
-    """What stands where a stream has one object and a body a list of them."""
+    """Yield the numbered values of a field that is one object in a stream and a list of objects in a body."""
     if isinstance(value, list):
         yield from enumerate(value)
     elif value is not None and value != "":
@@ -261,6 +261,6 @@ def _object(value: Any) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _label(index: Any) -> Hashable:
-    """An index as a key; they should be ints, and whatever else one is, it must not raise."""
+def _index_key(index: Any) -> Hashable:
+    """Return an event's index as a key. It should be an integer; any other value must not raise."""
     return index if isinstance(index, (int, float, str, NoneType)) else index.__class__.__name__

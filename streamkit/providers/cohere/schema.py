@@ -1,8 +1,8 @@
-"""What Cohere's v2 chat stream is made of.
+"""Types of the events of Cohere's v2 chat stream.
 
 Source: https://docs.cohere.com/v2/docs/streaming and .../tool-use-streaming, the reference at
-https://docs.cohere.com/v2/reference/chat-stream, and the types of the vendor's SDK. An SSE event a chunk; its name is
-also the chunk's ``type``:
+https://docs.cohere.com/v2/reference/chat-stream, and the types of the vendor's SDK. Every chunk is an SSE event; the
+event's name is also the chunk's ``type``:
 
     message-start     {id, delta: {message: {role, content: [], tool_plan: "", tool_calls: [], citations: []}}}
     content-start     {index, delta: {message: {content: {type: "text" | "thinking", text | thinking: ""}}}}
@@ -17,64 +17,35 @@ also the chunk's ``type``:
     debug             {prompt}
     message-end       {id?, delta: {finish_reason, error?, usage}}    the terminator; ``[DONE]`` may follow
 
-In a stream ``content``, ``tool_calls`` and ``citations`` are one object, in a whole body lists of such; libraries that
-looked for a list in the stream lost the calls (genkit-ai/genkit#4518). Contents, calls and citations each count their
-indexes from 0. Only the three hot events are structs; the others come a handful of times in a turn and are read as
-plain data. Leaves are ``Any``.
+In a stream ``content``, ``tool_calls`` and ``citations`` are one object, in a body that was not streamed lists of such
+objects; libraries that expected a list in the stream lost the calls (genkit-ai/genkit#4518). Contents, calls and
+citations have indexes of their own, each from 0. Only the three frequent events are structs. The others come a handful
+of times in a turn and are read as plain data. Leaves are ``Any``.
 
-This file knows the wire alone: nothing of sinks, history or requests.
+This module does not depend on sinks, history or requests.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from streamkit.calls import FinishReason
-
-__all__ = ["DECODER", "FINISH_REASONS", "NAME", "WORDS", "Event", "Json"]
+__all__ = ["DECODER", "Event", "Json"]
 
 Json: TypeAlias = dict[str, Any]
 
-NAME: Final = "cohere"
-
-#: The vendor's word for why the model stopped, and what it means. The last two are words of its first API: the text
-#: was toxic, and the context was full (https://docs.cohere.com/v1/reference/chat-stream).
-FINISH_REASONS: Final[dict[str, FinishReason]] = {
-    "COMPLETE": "stop",
-    "STOP_SEQUENCE": "stop",
-    "TOOL_CALL": "tool_calls",
-    "MAX_TOKENS": "length",
-    "ERROR": "error",
-    "TIMEOUT": "error",
-    "ERROR_TOXIC": "content_filter",
-    "ERROR_LIMIT": "length",
-}
-
-#: The way back, for the emitted stream. What the vendor has no word for is sent as ours, in its spelling.
-WORDS: Final[dict[FinishReason, str]] = {
-    "stop": "COMPLETE",
-    "tool_calls": "TOOL_CALL",
-    "length": "MAX_TOKENS",
-    "error": "ERROR",
-    "content_filter": "ERROR_TOXIC",
-    "refusal": "REFUSAL",
-    "pause": "PAUSE",
-    "other": "OTHER",
-}
-
 
 class ContentDelta(Struct, gc=False):
-    """The piece that a ``content-delta`` brings: one of the two."""
+    """The increment of a ``content-delta``, in one of the two fields."""
 
     text: Any = None
     thinking: Any = None
 
 
 class FunctionDelta(Struct, gc=False):
-    """What a ``tool-call-delta`` brings."""
+    """The increment of a ``tool-call-delta``."""
 
     arguments: Any = None
     name: Any = None
@@ -88,7 +59,7 @@ class ToolCallDelta(Struct, gc=False):
 
 
 class MessageDelta(Struct, gc=False):
-    """Which field is filled, the event's ``type`` says."""
+    """The message of an event. The event's ``type`` decides which field is set."""
 
     content: ContentDelta | None = None
     tool_plan: Any = None
@@ -96,13 +67,13 @@ class MessageDelta(Struct, gc=False):
 
 
 class Delta(Struct, gc=False):
-    """The envelope around every piece."""
+    """The envelope of every message."""
 
     message: MessageDelta | None = None
 
 
 class Event(Struct, gc=False):
-    """Any event, as far as the three hot ones need it."""
+    """Any event, with the fields that the three frequent ones have."""
 
     type: str = ""
     index: Any = None

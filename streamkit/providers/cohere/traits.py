@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
+from streamkit.calls import FinishReason
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 
-__all__ = ["TRAITS"]
+__all__ = ["FINISH_REASONS", "TRAITS"]
+
+#: https://docs.cohere.com/v2/reference/chat-stream. The last two are of the vendor's first API: the text was toxic, and
+#: the context was full (https://docs.cohere.com/v1/reference/chat-stream). A name that is not listed is ``other``.
+FINISH_REASONS: Final[dict[str, FinishReason]] = {
+    "COMPLETE": "stop",
+    "STOP_SEQUENCE": "stop",
+    "TOOL_CALL": "tool_calls",
+    "MAX_TOKENS": "length",
+    "ERROR": "error",
+    "TIMEOUT": "error",
+    "ERROR_TOXIC": "content_filter",
+    "ERROR_LIMIT": "length",
+}
 
 # A text that quotes such a stream has its quotes escaped, so these occur only in the wire itself.
 _STREAM = re.compile(rb'"type"\s*:\s*"message-start"|(?:^|\n|\r)event: ?message-start[\r\n]')

@@ -1,12 +1,13 @@
-"""An answer back to the bytes that generativelanguage.googleapis.com would have streamed, for the embedded server.
+"""Encoder of content as the stream that generativelanguage.googleapis.com would have sent.
 
-Read again by the parser it is the same turn, opaque state byte for byte. It knows neither requests nor sockets.
+The embedded server uses it. Parsed again, the stream is the same turn, opaque state byte for byte. This module does not
+depend on requests, sockets or clocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.history.content import (
@@ -20,26 +21,22 @@ from streamkit.history.content import (
     TextBlock,
     ToolCallBlock,
 )
-from streamkit.providers.decoding import compact_json
+from streamkit.providers.encoding import arguments_object, encode_json, raw_call_id, split_text
+from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.gemini.media import file_part, image_part
 from streamkit.providers.gemini.schema import SIGNATURE
+from streamkit.providers.gemini.traits import FINISH_REASONS
 from streamkit.providers.provider import Traits
 
 __all__ = ["emit", "error_body"]
 
-_WORDS: dict[FinishReason, str] = {
-    "stop": "STOP",
-    "tool_calls": "STOP",  # the wire has no word of its own for it
-    "length": "MAX_TOKENS",
-    "content_filter": "SAFETY",
-    "refusal": "SAFETY",
-    "error": "MALFORMED_FUNCTION_CALL",
-    "pause": "OTHER",
-    "other": "OTHER",
-}
+# The wire has no name of its own for calls, refusals and pauses.
+_FINISH_REASONS: Final = invert_finish_reasons(
+    FINISH_REASONS, preferred={"tool_calls": "STOP", "refusal": "SAFETY"}, default="OTHER"
+)
 
 #: https://cloud.google.com/apis/design/errors#handling_errors
-_STATUSES = {
+_ERROR_STATUSES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
@@ -64,32 +61,33 @@ def emit(
     usage: Usage | None = None,
     delta_size: int = 16,
 ) -> Iterator[bytes]:
-    """The stream that this answer would have been, one SSE event at a time (``alt=sse``).
+    """Yield the content as a stream: an SSE event (``alt=sse``) or an element of a JSON array at a time.
 
     Args:
         content: the assistant's content.
+        traits: the target's; its framing is ``sse`` or ``json_array``.
         response_id: the response's id, in every chunk.
         model: the model's name, in every chunk.
-        finish: None means ``STOP``, with calls and without.
-        usage: its figures; the prompt's are in every chunk, all of them in the last.
-        piece: characters of a piece of text. Signed text comes whole: its signature is of one part.
+        finish: None means ``STOP``, with or without calls.
+        usage: the token counts. Those of the prompt are in every chunk, all of them in the last.
+        delta_size: the characters of a text delta. Signed text is not split: its signature belongs to one part.
     """
-    chunks = _chunks(content, response_id, model, finish, usage, max(1, delta_size))
-    if traits.framing == "json_array":  # what the API sends if ``alt=sse`` was not asked for: an element at a time
-        begin = "["
+    chunks = _chunks(content, response_id, model, finish, usage, delta_size)
+    if traits.framing == "json_array":  # the API's framing without ``alt=sse``
+        separator = b"["
         for chunk in chunks:
-            yield f"{begin}{compact_json(chunk)}".encode("utf-8", "surrogatepass")
-            begin = "\n,\r\n"
+            yield separator + encode_json(chunk)
+            separator = b"\n,\r\n"
         yield b"\n]\n"
         return
     for chunk in chunks:
-        yield f"data: {compact_json(chunk)}\r\n\r\n".encode("utf-8", "surrogatepass")
+        yield b"data: %b\r\n\r\n" % encode_json(chunk)
 
 
 def error_body(status: int, message: str) -> dict[str, Any]:
-    """The body with which the API answers a bad request."""
-    word = _STATUSES.get(status) or ("INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
-    return {"error": {"code": status, "message": message, "status": word}}
+    """Return the body with which the API reports a failed request of that HTTP status."""
+    name = _ERROR_STATUSES.get(status) or ("INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
+    return {"error": {"code": status, "message": message, "status": name}}
 
 
 def _chunks(
@@ -99,50 +97,50 @@ def _chunks(
     for block in content.blocks:
         for part in _parts(block, delta_size):
             yield _chunk({"content": {"parts": [part], "role": "model"}, "index": 0}, prompt, model, response_id)
-    # The last part is an empty text, as Gemini 3 sends it behind calls.
-    last = {"content": {"parts": [{"text": ""}], "role": "model"}, "finishReason": _WORDS[finish or "stop"], "index": 0}
-    yield _chunk(last, None if usage is None else _counts(usage), model, response_id)
+    # The last part is an empty text, as Gemini 3 sends it after calls.
+    last: dict[str, Any] = {"content": {"parts": [{"text": ""}], "role": "model"}}
+    last |= {"finishReason": _FINISH_REASONS[finish or "stop"], "index": 0}
+    yield _chunk(last, None if usage is None else _usage_metadata(usage), model, response_id)
 
 
-def _chunk(candidate: dict[str, Any], counts: Any, model: str, response_id: str) -> dict[str, Any]:
+def _chunk(
+    candidate: dict[str, Any], usage_metadata: dict[str, int] | None, model: str, response_id: str
+) -> dict[str, Any]:
     chunk: dict[str, Any] = {"candidates": [candidate]}
-    if counts:
-        chunk["usageMetadata"] = counts
+    if usage_metadata:
+        chunk["usageMetadata"] = usage_metadata
     return {**chunk, "modelVersion": model, "responseId": response_id}
 
 
-def _counts(usage: Usage) -> dict[str, int]:
-    answer = usage.output_tokens
-    if answer is not None and usage.reasoning_tokens is not None:
-        answer = max(0, answer - usage.reasoning_tokens)
-    figures = {
+def _usage_metadata(usage: Usage) -> dict[str, int]:
+    output = usage.output_tokens
+    if output is not None and usage.reasoning_tokens is not None:
+        output = max(0, output - usage.reasoning_tokens)
+    counts = {
         "promptTokenCount": usage.input_tokens,
         "cachedContentTokenCount": usage.cache_read_tokens,
-        "candidatesTokenCount": answer,
+        "candidatesTokenCount": output,
         "thoughtsTokenCount": usage.reasoning_tokens,
         "totalTokenCount": (usage.input_tokens or 0) + (usage.output_tokens or 0),
     }
-    return {name: figure for name, figure in figures.items() if figure is not None}
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def _parts(block: Block, delta_size: int) -> Iterator[dict[str, Any]]:
-    """The parts that a block came as."""
+    """Yield the parts of a block as the API would have sent them."""
     signature = block.metadata.get(SIGNATURE)
     signed = {SIGNATURE: signature} if isinstance(signature, str) and signature else {}
     if isinstance(block, (TextBlock, ReasoningBlock)):
         thought = {"thought": True} if isinstance(block, ReasoningBlock) else {}
-        size = max(1, len(block.text)) if signed else delta_size
-        for at in range(0, max(len(block.text), 1 if signed else 0), size):
-            yield {"text": block.text[at : at + size], **thought, **signed}
+        for text in [block.text] if signed else split_text(block.text, delta_size):
+            yield {"text": text, **thought, **signed}
     elif isinstance(block, ToolCallBlock):
-        call: dict[str, Any] = {"name": block.name}
-        call["args"] = block.parameters if isinstance(block.parameters, dict) else {"input": block.parameters}
-        raw_id = block.metadata.get("raw_id")
-        if isinstance(raw_id, str) and raw_id:
+        call: dict[str, Any] = {"name": block.name, "args": arguments_object(block)}
+        if raw_id := raw_call_id(block):
             call["id"] = raw_id
         yield {"functionCall": call, **signed}
     elif isinstance(block, ServerToolBlock):
-        yield from block.raw or _tool_parts(block)
+        yield from block.raw or _server_tool_parts(block)
     elif isinstance(block, OpaqueBlock):
         if isinstance(block.raw, dict):
             yield block.raw
@@ -154,9 +152,9 @@ def _parts(block: Block, delta_size: int) -> Iterator[dict[str, Any]]:
             yield {**(file_part(block) if isinstance(block, FileBlock) else image_part(block.data)), **signed}
 
 
-def _tool_parts(block: ServerToolBlock) -> Iterator[dict[str, Any]]:
-    """A tool that a script says Google ran."""
-    named = {"toolType": block.name, **({"id": block.id} if block.id else {})}
-    yield {"toolCall": {**named, "args": block.arguments} if block.arguments is not None else named}
+def _server_tool_parts(block: ServerToolBlock) -> Iterator[dict[str, Any]]:
+    """Yield the parts of a server tool that has no parts of the API's own."""
+    tool = {"toolType": block.name, **({"id": block.id} if block.id else {})}
+    yield {"toolCall": {**tool, "args": block.arguments} if block.arguments is not None else tool}
     if block.result is not None:
-        yield {"toolResponse": {**named, "response": block.result}}
+        yield {"toolResponse": {**tool, "response": block.result}}

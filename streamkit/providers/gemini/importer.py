@@ -1,11 +1,14 @@
-"""Gemini's contents -> history: the way back, for conversations that people already have.
+"""Importer of Gemini's contents as history.
 
 Wire      https://ai.google.dev/api/caching#Content
 
-Both spellings are read, REST's ``functionCall`` and google-genai's ``function_call``. A signature stays with its part.
-Ids are optional here: a result without one belongs to the first unanswered call of its function in the turn before it.
-Rendered again it is the same thread, up to this: fields are in REST's spelling, contents of one role in a row are one,
-results stand first in theirs and name no role but ``user``, and empty parts without a signature are gone.
+Both spellings are accepted, REST's ``functionCall`` and google-genai's ``function_call``. A signature stays with its
+part. Ids are optional: a result without one belongs to the first call of its function in the turn before that has no
+result. Rendered again, the messages are the same except for this: fields are in REST's spelling, consecutive contents
+of one role are joined, results are first in their content and have no role but ``user``, and empty parts without a
+signature are left out.
+
+This module does not depend on streams or on rendering.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from streamkit.providers.tool_result_media import join_text_and_media
 __all__ = ["parse_messages"]
 
 _SPEAKERS = {"user": "human", "function": "human", "model": "ai", None: "human"}
-#: What the provider runs itself, by the field in which it stands.
+#: The names of the tools that the provider runs itself, by the field of the part.
 _SERVER_TOOLS = {
     "executableCode": "code_execution",
     "codeExecutionResult": "code_execution",
@@ -34,116 +37,125 @@ _SERVER_TOOLS = {
 
 
 def parse_messages(messages: Sequence[dict[str, Any]], traits: Traits, *, system: Any = None) -> list[Content]:
-    """Contents as history, the system text (a text, parts or a content) in front. Nothing is raised for what they hold.
+    """Return Gemini's contents as history. Nothing that they contain raises.
 
-    What only the provider knows (tools that it ran, parts that are not known here) is kept as it came.
+    Server tools and unknown parts are kept unchanged.
+
+    Args:
+        messages: the contents.
+        traits: the provider's; under its name signatures, ids and opaque parts are stored.
+        system: the system text (text, parts or a content), which becomes the first message.
     """
-    transcript = ContentBuilder(traits.name)
-    _read_system(transcript, system)
-    for given in messages:
-        message = to_camel_case(given)
+    builder = ContentBuilder(traits.name)
+    _read_system(builder, system)
+    for original in messages:
+        message = to_camel_case(original)
         role = message.get("role")
         speaker = _SPEAKERS.get(role) if role is None or isinstance(role, str) else None
-        transcript.end()
+        builder.end()
         if speaker is None:
-            transcript.add_unknown_role(given)
+            builder.add_unknown_role(original)
             continue
         for part in as_list(message.get("parts")):
             if isinstance(part, dict):
-                _read_part(transcript, speaker, part)
-            elif not transcript.text(speaker, part):
-                transcript.opaque(speaker, part)
-    return transcript.build()
+                _read_part(builder, speaker, part)
+            elif not builder.text(speaker, part):
+                builder.opaque(speaker, part)
+    return builder.build()
 
 
-def _read_system(transcript: ContentBuilder, system: Any) -> None:
-    given = to_camel_case(system) if isinstance(system, dict) else system
-    parts = given.get("parts", given) if isinstance(given, dict) else given
+def _read_system(builder: ContentBuilder, system: Any) -> None:
+    content = to_camel_case(system) if isinstance(system, dict) else system
+    parts = content.get("parts", content) if isinstance(content, dict) else content
     for part in as_list(parts):
-        if not transcript.text("system", part.get("text") if isinstance(part, dict) else part):
-            transcript.opaque("system", part)
-    transcript.end()
+        if not builder.text("system", part.get("text") if isinstance(part, dict) else part):
+            builder.opaque("system", part)
+    builder.end()
 
 
-def _read_part(transcript: ContentBuilder, speaker: str, part: dict[str, Any]) -> None:
+def _read_part(builder: ContentBuilder, speaker: str, part: dict[str, Any]) -> None:
     signature = signature_of(part.get(SIGNATURE))
     text = part.get("text")
     if isinstance(part.get("functionCall"), dict):
         call = part["functionCall"]
-        transcript.call(call.get("name"), call.get("args"), raw_id=call.get("id"), beside={SIGNATURE: signature})
+        builder.call(call.get("name"), call.get("args"), raw_id=call.get("id"), beside={SIGNATURE: signature})
     elif isinstance(part.get("functionResponse"), dict):
-        _read_result(transcript, part["functionResponse"])
+        _read_result(builder, part["functionResponse"])
     elif isinstance(text, str):
         if not text and signature is None:
             return
         if part.get("thought") is True:
-            transcript.add_block(
-                speaker, ReasoningBlock(text=text, metadata=transcript.provider_metadata({SIGNATURE: signature}))
-            )
+            metadata = builder.provider_metadata({SIGNATURE: signature})
+            builder.add_block(speaker, ReasoningBlock(text=text, metadata=metadata))
         elif speaker == "ai":
-            transcript.add_block(
-                speaker, TextBlock(text=text, metadata=transcript.provider_metadata({SIGNATURE: signature}))
-            )
+            metadata = builder.provider_metadata({SIGNATURE: signature})
+            builder.add_block(speaker, TextBlock(text=text, metadata=metadata))
         else:
-            transcript.text(speaker, text)
+            builder.text(speaker, text)
     else:
-        _read_thing(transcript, speaker, part)
+        _read_data(builder, speaker, part)
 
 
-def _read_result(transcript: ContentBuilder, given: dict[str, Any]) -> None:
-    response = given.get("response")
+def _read_result(builder: ContentBuilder, function_response: dict[str, Any]) -> None:
+    response = function_response.get("response")
     value, error = response, None
     if isinstance(response, dict) and len(response) == 1:
         if isinstance(response.get("error"), str):
             value, error = None, response["error"]
         elif "result" in response and not isinstance(response["result"], dict):
             value = response["result"]
-    # Images and files of a result, which Gemini 3 takes inside of it.
+    # Images and files of a result, which Gemini 3 accepts within it.
     media = [
-        block for part in as_list(given.get("parts")) if isinstance(block := _media(part), (ImageBlock, FileBlock))
+        block
+        for part in as_list(function_response.get("parts"))
+        if isinstance(block := _media(part), (ImageBlock, FileBlock))
     ]
     if media and error is None:
         text = value if isinstance(value, str) else compact_json(value) if value else ""
         value = [to_stored_part(part) for part in join_text_and_media(text, media)]
-    transcript.result(given.get("id"), value, name=given.get("name"), error=error)
+    builder.result(function_response.get("id"), value, name=function_response.get("name"), error=error)
 
 
-def _read_thing(transcript: ContentBuilder, speaker: str, part: dict[str, Any]) -> None:
-    """A file, a step of a tool that Google ran, or what is not known here."""
-    whole = (
-        transcript.provider_metadata({"raw": part}) if speaker == "ai" else {}
-    )  # goes back as it came, with its signature
+def _read_data(builder: ContentBuilder, speaker: str, part: dict[str, Any]) -> None:
+    """Read a part without text, call or result: a file, a step of a server tool, or unknown data."""
     media = _media(part, images=speaker != "ai")
     name = next((name for name in _SERVER_TOOLS if isinstance(part.get(name), dict)), None)
     if media is not None:
-        transcript.add_block(speaker, media.model_copy(update={"metadata": whole}))
+        # The model's own part goes back unchanged, with its signature.
+        metadata = builder.provider_metadata({"raw": part}) if speaker == "ai" else {}
+        builder.add_block(speaker, media.model_copy(update={"metadata": metadata}))
     elif name is not None:
-        step = part[name]
-        result = step.get("response", step) if name in ("codeExecutionResult", "toolResponse") else None
-        given = step.get("args", step) if result is None else None
-        transcript.add_block(
+        data = part[name]
+        result = data.get("response", data) if name in ("codeExecutionResult", "toolResponse") else None
+        arguments = data.get("args", data) if result is None else None
+        builder.add_block(
             speaker,
             ServerToolBlock(
-                id=as_text(step.get("id")),
-                name=as_text(step.get("toolType")) or _SERVER_TOOLS[name],
-                arguments=given,
+                id=as_text(data.get("id")),
+                name=as_text(data.get("toolType")) or _SERVER_TOOLS[name],
+                arguments=arguments,
                 result=result,
                 raw=[part],
-                metadata=transcript.provider_metadata(),
+                metadata=builder.provider_metadata(),
             ),
         )
     else:
-        transcript.opaque(speaker, part)
+        builder.opaque(speaker, part)
 
 
 def _media(part: Any, *, images: bool = True) -> ImageBlock | FileBlock | None:
-    """An image or a file; ``images``: one without a name that is an image is an image."""
-    inline, address = (part.get("inlineData"), part.get("fileData")) if isinstance(part, dict) else (None, None)
+    """Return the image or file of a part, or None if it has neither.
+
+    Args:
+        part: a part of a content or of a function response.
+        images: an image without a display name becomes an ``ImageBlock``, not a ``FileBlock``.
+    """
+    inline, file_data = (part.get("inlineData"), part.get("fileData")) if isinstance(part, dict) else (None, None)
     if isinstance(inline, dict) and isinstance(inline.get("data"), str):
-        media_type, label = as_text(inline.get("mimeType")), as_text(inline.get("displayName"))
-        if images and media_type is not None and media_type.startswith("image/") and label is None:
+        media_type, name = as_text(inline.get("mimeType")), as_text(inline.get("displayName"))
+        if images and media_type is not None and media_type.startswith("image/") and name is None:
             return ImageBlock(data=f"data:{media_type};base64,{inline['data']}")
-        return FileBlock(media_type=media_type, data=inline["data"], name=label)
-    if isinstance(address, dict) and isinstance(address.get("fileUri"), str):
-        return FileBlock(media_type=as_text(address.get("mimeType")), url=address["fileUri"])
+        return FileBlock(media_type=media_type, data=inline["data"], name=name)
+    if isinstance(file_data, dict) and isinstance(file_data.get("fileUri"), str):
+        return FileBlock(media_type=as_text(file_data.get("mimeType")), url=file_data["fileUri"])
     return None

@@ -1,26 +1,28 @@
-"""History as Gemini's contents, and the parts of a request's body that a conversation decides.
+"""Renderer of history as Gemini's contents, and the fields of a request's body that a conversation decides.
 
-What the API refuses decides the form: all calls of a step stand in one model content and all their results, as many,
-in one user content behind it ("the number of function response parts is equal to the number of function call parts");
-a result names its function; a signature goes back on the very part that it came on, also where that part's text is
-empty (https://ai.google.dev/gemini-api/docs/thought-signatures). Gemini 3 refuses a step whose first call is unsigned.
-For calls that Gemini never made, or that an older model of it made unsigned, that page names the signature which skips
-the check; older models ignore it.
+Source    https://ai.google.dev/gemini-api/docs/function-calling, https://ai.google.dev/api/caching#Content
 
-Images and files of a result stand in its function response (``parts``), which Gemini 3 alone takes:
-"function_response.parts is not supported for this model" (google-gemini/gemini-cli#19436). A thread does not say which
-model will read it, so they stand there where a Gemini 3 made the call, and else behind the results, as every model
-takes them.
+The form follows from what the API refuses:
 
-Signatures, ids and the provider's own parts go back only to the family that made them. This file knows neither streams
-nor how a broken history is repaired: a call without a result stays one.
+- All calls of a step are in one model content and all their results, as many, in the user content after it: "the number
+  of function response parts is equal to the number of function call parts". A result has the name of its function.
+- A signature goes back on the part that it came on, also if that part's text is empty
+  (https://ai.google.dev/gemini-api/docs/thought-signatures). Gemini 3 refuses a step whose first call is unsigned. For
+  calls that Gemini did not make, or that an older model made unsigned, that page documents the signature that skips the
+  check; older models ignore it.
+- Only Gemini 3 accepts images and files of a result in its function response (``parts``): "function_response.parts is
+  not supported for this model" (google-gemini/gemini-cli#19436). The model that will read the conversation is not
+  known here, so they are there if Gemini 3 made the call, and otherwise after the results, where every model accepts
+  them.
+
+Signatures, ids and the provider's own parts go back only to a compatible provider. This module does not depend on
+streams, and does not repair history: a call without a result stays one.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from streamkit.history.content import (
     Block,
@@ -34,10 +36,10 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.providers.decoding import compact_json
 from streamkit.providers.gemini.media import file_part, image_part, is_allowed_in_result, media_part
 from streamkit.providers.gemini.schema import SIGNATURE
-from streamkit.providers.message_renderer import AlternatingRenderer
+from streamkit.providers.gemini.strict import STRICT
+from streamkit.providers.message_renderer import AlternatingRenderer, Json, result_text
 from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
 from streamkit.providers.tool_result_media import (
     Media,
@@ -47,41 +49,29 @@ from streamkit.providers.tool_result_media import (
     result_parts,
     split_text_and_media,
 )
-from streamkit.tools import StrictProfile, Tool, strict_parameters
+from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["SKIP_SIGNATURE", "build_request", "convert_media", "render_messages"]
 
 SKIP_SIGNATURE = "skip_thought_signature_validator"
 
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
-_NESTING = re.compile(r"(?:.*/)?gemini-(?:[3-9]|\d\d)\b")  # models that take the parts of a function response
-# https://ai.google.dev/gemini-api/docs/function-calling: no field of a tool, but a mode of the request, VALIDATED:
-# "ensures function schema adherence" where the model is free to answer in text; ANY is constrained anyway. The words
-# are those of https://ai.google.dev/gemini-api/docs/structured-output#json-schema-support; others are not read.
-_STRICT = StrictProfile(
-    "Gemini",
-    words={
-        "format": frozenset(("date-time", "date", "time")),
-        "minimum": None,
-        "maximum": None,
-        "minItems": None,
-        "maxItems": None,
-    },
-    all_or_none=True,
-)
-_UNSIGNING = re.compile(r"(?:.*/)?gemini-[12]\b")  # models whose calls may have no signature
+#: models that accept the parts of a function response
+_MEDIA_IN_RESULTS = re.compile(r"(?:.*/)?gemini-(?:[3-9]|\d\d)\b")
+#: models whose calls may have no signature
+_UNSIGNED_CALLS = re.compile(r"(?:.*/)?gemini-[12]\b")
 
 
 def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
-    """The thread as contents of the roles ``user`` and ``model``, its system text apart.
+    """Return history as contents of the roles ``user`` and ``model``, with its system text apart.
 
     Args:
         contents: the conversation.
         traits: the target's.
-        ids: not used: ids are optional here, and a call has one only where this wire gave it one.
+        ids: ignored: ids are optional on this wire, and a call has one only if this wire gave it one.
 
     Raises:
-        UnsupportedContent: an image or file is in a form that the API does not take.
+        UnsupportedContent: the API does not accept the form of a person's image or file.
     """
     return GeminiRenderer(traits, ids).render(contents)
 
@@ -93,69 +83,88 @@ def build_request(
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
-) -> dict[str, Any]:
-    """The body's fields that the conversation decides. The model and whether to stream stand in the address.
+) -> Json:
+    """Return the fields of a request's body that the conversation decides.
 
     A conversation that begins with a call gets a user content before it: "function call turn comes immediately after a
     user turn or after a function response turn" (google-gemini/gemini-cli#11814).
 
+    Args:
+        rendered: the rendered messages.
+        traits: the target's.
+        tools: the tools to offer.
+        tool_choice: a mode or the name of a tool; without tools it is left out.
+        stream: ignored: the address decides whether the response is streamed.
+
     Raises:
-        UsageError: a strict tool's schema cannot be had.
+        UsageError: a strict tool's schema cannot be converted.
     """
     messages = rendered.messages
     first = messages[0].get("parts") if messages else None
     if isinstance(first, list) and any("functionCall" in part for part in first):
         messages = [{"role": "user", "parts": [{"text": "(continued)"}]}, *messages]
-    body: dict[str, Any] = {traits.messages_field: messages}
+    body: Json = {traits.messages_field: messages}
     if rendered.system is not None:
         body["systemInstruction"] = {"parts": [{"text": rendered.system}]}
     if tools:
-        strict = strict_parameters(tools, _STRICT)
+        strict = strict_parameters(tools, STRICT)
         declarations = [_declaration(tool, strict.get(tool.name, tool.parameters)) for tool in tools]
         body["tools"] = [{"functionDeclarations": declarations}]
-        if strict and tool_choice in (None, "auto"):
-            body["toolConfig"] = {"functionCallingConfig": {"mode": "VALIDATED"}}
-        elif tool_choice is not None:
-            config: dict[str, Any] = {"mode": _MODES.get(tool_choice, "ANY")}
-            if tool_choice not in _MODES:
-                config["allowedFunctionNames"] = [tool_choice]
+        if config := _calling_config(tool_choice, is_strict=bool(strict)):
             body["toolConfig"] = {"functionCallingConfig": config}
     return body
 
 
-def _declaration(tool: Tool, parameters: dict[str, Any]) -> dict[str, Any]:
-    declaration: dict[str, Any] = {"name": tool.name}
+def convert_media(block: Media, traits: Traits) -> Json:
+    """Return an image or file as a part.
+
+    Raises:
+        UnsupportedContent: the API does not accept its form.
+    """
+    return image_part(block.data) if isinstance(block, ImageBlock) else file_part(block)
+
+
+def _declaration(tool: Tool, parameters: Json) -> Json:
+    declaration: Json = {"name": tool.name}
     if tool.description:
         declaration["description"] = tool.description
     declaration["parametersJsonSchema"] = parameters
     return declaration
 
 
+def _calling_config(choice: ToolChoice | None, *, is_strict: bool) -> Json | None:
+    if is_strict and choice in (None, "auto"):
+        return {"mode": "VALIDATED"}
+    if choice is None:
+        return None
+    return {"mode": _MODES[choice]} if choice in _MODES else {"mode": "ANY", "allowedFunctionNames": [choice]}
+
+
 class _Part:
-    """A part of a content, and what decides where it stands and how it is signed."""
+    """A part of a content, with the facts that decide its position and its signature."""
 
-    __slots__ = ("foreign_call", "place", "wire")
+    __slots__ = ("call_number", "data", "is_foreign_call")
 
-    def __init__(self, wire: dict[str, Any], *, place: int | None = None, foreign_call: bool = False) -> None:
-        self.wire = wire
-        self.place = place  # of a result: the number of its call
-        self.foreign_call = foreign_call
+    def __init__(self, data: Json, *, call_number: int | None = None, is_foreign_call: bool = False) -> None:
+        self.data = data
+        self.call_number = call_number  # of a result
+        self.is_foreign_call = is_foreign_call  # a call that Gemini did not make, or made unsigned
 
 
 class _Call:
-    """What a result must know of its call."""
+    """The facts of a call that its result depends on."""
 
-    __slots__ = ("name", "nests", "number", "raw_id")
+    __slots__ = ("accepts_media", "name", "number", "raw_id")
 
-    def __init__(self, number: int, name: str, raw_id: str | None, *, nests: bool = False) -> None:
+    def __init__(self, number: int, name: str, raw_id: str | None, *, accepts_media: bool = False) -> None:
         self.number = number
         self.name = name
         self.raw_id = raw_id
-        self.nests = nests  # its model takes images within the result
+        self.accepts_media = accepts_media  # its model accepts images in the result
 
 
 class GeminiRenderer(AlternatingRenderer[Traits]):
-    """Renders history as Gemini's contents; until the end their parts are ``_Part`` objects."""
+    """A rendering of history as Gemini's contents. Until ``finish`` their parts are ``_Part`` objects."""
 
     assistant_role = "model"
     parts_field = "parts"
@@ -165,129 +174,121 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
 
     def __init__(self, traits: Traits, ids: IdPolicy | None = None) -> None:
         super().__init__(traits, ids)
-        self._calls = 0
-        self._unanswered: dict[str, list[_Call]] = {}  # by the id in history, which may be there several times
-        self._answered: dict[str, _Call] = {}
-        self._unsigning = False  # the message is by a model whose calls may have no signature
-        self._nests = False  # the message is by a model that takes images within results
+        self._call_count = 0
+        self._open_calls: dict[str, list[_Call]] = {}  # without a result, by the id in history, which may be repeated
+        self._closed_calls: dict[str, _Call] = {}  # the last call with a result, by the id in history
+        self._model = ""  # the model that made the content
 
     def begin_content(self, content: Content) -> None:
-        """See ``AlternatingRenderer``."""
+        """Store the model that made the content."""
         model = content.metadata.get("model")
-        self._unsigning = isinstance(model, str) and _UNSIGNING.match(model) is not None
-        self._nests = isinstance(model, str) and _NESTING.match(model) is not None
+        self._model = model if isinstance(model, str) else ""
 
     def finish(self) -> None:
         """Put results first and in call order, and sign the first call of each step."""
         for message in self.messages:
             parts = message["parts"]
-            parts.sort(key=lambda part: self._calls + 1 if part.place is None else part.place)
-            first = next((part for part in parts if "functionCall" in part.wire), None)
-            if first is not None and first.foreign_call and SIGNATURE not in first.wire:
-                first.wire[SIGNATURE] = SKIP_SIGNATURE
-            message["parts"] = [part.wire for part in parts]
+            parts.sort(key=lambda part: self._call_count + 1 if part.call_number is None else part.call_number)
+            first_call = next((part for part in parts if "functionCall" in part.data), None)
+            if first_call is not None and first_call.is_foreign_call:
+                first_call.data.setdefault(SIGNATURE, SKIP_SIGNATURE)
+            message["parts"] = [part.data for part in parts]
 
-    # ------------------------------------------------------------ what people and tools say
+    # ------------------------------------------------------------ messages of people and tools
 
     def user_parts(self, block: Block) -> list[_Part]:
-        """See ``AlternatingRenderer``."""
+        """Return text, an image or a file as a part; any other block is left out."""
         if isinstance(block, TextBlock):
             return [_Part({"text": block.text})] if block.text else []
-        if isinstance(block, ImageBlock):
-            return [_Part(image_part(block.data))]
-        if isinstance(block, FileBlock):
-            return [_Part(file_part(block))]
+        if isinstance(block, (ImageBlock, FileBlock)):
+            return [_Part(convert_media(block, self.traits))]
         self.report(f"a block of type {block.type!r} in a user message was left out")
         return []
 
     def tool_media_part(self, block: Media) -> _Part:
-        """See ``AlternatingRenderer``."""
+        """Return an image or file that a tool made; text that describes it if no model accepts it."""
         part = convert_or_describe(block, media_part, self.changes, "Gemini")
         return _Part({"text": part} if isinstance(part, str) else part)
 
     def result_parts(self, block: ToolResponseBlock) -> list[_Part]:
-        """See ``AlternatingRenderer``."""
-        waiting = self._unanswered.get(block.call_id)
-        call = waiting.pop(0) if waiting else self._answered.get(block.call_id)
-        if call is None:  # its call is not in this part of the conversation
-            raw_id = block.metadata.get("raw_id") if self.is_own(block) else None
-            call = _Call(self._calls, self.tool_name(block.name or ""), raw_id if isinstance(raw_id, str) else None)
-        else:
-            self._answered[block.call_id] = call
-        response: dict[str, Any]
-        inside: list[dict[str, Any]] = []
-        behind: list[_Part] = []
+        """Return a result as a function response, and after it the images and files that are not in the response."""
+        call = self._call_of(block)
+        response: Json
+        media_inside: list[Json] = []
+        parts_after: list[_Part] = []
         if (parts := result_parts(block)) is not None:
             text, media = split_text_and_media(convert_parts(parts, media_part, self.changes, "Gemini"))
             response = {"result": text}
-            inside = [media_part(part) for part in media]
-            if not (call.nests and all(is_allowed_in_result(part) for part in inside)):
-                inside = []
-                behind = [part for said in caption(media, call.name) for part in self.user_parts(said)]
+            media_inside = [media_part(part) for part in media]
+            if not (call.accepts_media and all(is_allowed_in_result(part) for part in media_inside)):
+                media_inside = []
+                parts_after = [part for shown in caption(media, call.name) for part in self.user_parts(shown)]
         elif block.error is not None or block.status not in (None, "completed"):
-            said = block.error or (block.result if isinstance(block.result, str) else compact_json(block.result))
-            if block.error is None and block.result is None:
-                said = f"The call did not complete: {block.status}."
-            response = {"error": said}
+            response = {"error": result_text(block)}
         else:
             response = block.result if isinstance(block.result, dict) else {"result": block.result}
-        wire: dict[str, Any] = {"name": call.name, "response": response}
+        data: Json = {"name": call.name, "response": response}
         if call.raw_id:
-            wire["id"] = call.raw_id
-        if inside:
-            wire["parts"] = inside
-        return [_Part({"functionResponse": wire}, place=call.number), *behind]
+            data["id"] = call.raw_id
+        if media_inside:
+            data["parts"] = media_inside
+        return [_Part({"functionResponse": data}, call_number=call.number), *parts_after]
 
-    # ------------------------------------------------------------ what the model said
+    def _call_of(self, block: ToolResponseBlock) -> _Call:
+        """Return the call that a result belongs to: the first of its id without a result, else the last with one."""
+        open_calls = self._open_calls.get(block.call_id)
+        call = open_calls.pop(0) if open_calls else self._closed_calls.get(block.call_id)
+        if call is None:  # the call is not in this part of the conversation
+            return _Call(self._call_count, self.tool_name(block.name or ""), self.own_raw_id(block))
+        self._closed_calls[block.call_id] = call
+        return call
+
+    # ------------------------------------------------------------ messages of the model
 
     def assistant_parts(self, block: Block) -> list[_Part]:
-        """See ``AlternatingRenderer``."""
+        """Return a block of the model as parts: signed as they were, and the provider's own parts unchanged."""
         signature = self._signature(block)
         if isinstance(block, TextBlock):
             return [_signed({"text": block.text}, signature)] if block.text or signature else []
         if isinstance(block, ToolCallBlock):
-            return [self._call(block, signature)]
+            return [self._call_part(block, signature)]
         if isinstance(block, ReasoningBlock):
             if signature:
                 return [_signed({"text": block.text, "thought": True}, signature)]
             self.report("reasoning without a signature of Gemini's was left out: only signed parts need to go back")
             return []
-        if isinstance(block, (ServerToolBlock, OpaqueBlock, FileBlock, ImageBlock)):
-            own = self._own_parts(block)
-            if own:
-                return own
-        if isinstance(block, ImageBlock):
-            return [_Part(image_part(block.data))]
-        if isinstance(block, FileBlock):
-            return [_Part(file_part(block))]
-        what = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else f"a {block.type} block"
-        self.report(f"{what} was left out: it can go back only to the provider that made it")
+        if parts := self._own_parts(block):
+            return parts
+        if isinstance(block, (ImageBlock, FileBlock)):
+            return [_Part(convert_media(block, self.traits))]
+        label = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else f"a {block.type} block"
+        self.report(f"{label} was left out: only the provider that made it accepts it")
         return []
 
-    def _own_parts(self, block: ServerToolBlock | OpaqueBlock | FileBlock | ImageBlock) -> list[_Part]:
-        """The provider's own parts that a block was made of."""
+    def _own_parts(self, block: Block) -> list[_Part]:
+        """Return the provider's own parts that a block was made of."""
         if not self.is_own(block):
             return []
+        raw_parts: list[object] = []
         if isinstance(block, ServerToolBlock):
-            parts = block.raw
-        else:
-            parts = [block.raw if isinstance(block, OpaqueBlock) else block.metadata.get("raw")]
-        return [_Part(part) for part in parts if isinstance(part, dict) and part]
+            raw_parts = block.raw
+        elif isinstance(block, OpaqueBlock):
+            raw_parts = [block.raw]
+        elif isinstance(block, (FileBlock, ImageBlock)):
+            raw_parts = [block.metadata.get("raw")]
+        return [_Part(raw) for raw in raw_parts if isinstance(raw, dict) and raw]
 
-    def _call(self, block: ToolCallBlock, signature: str | None) -> _Part:
-        name = self.tool_name(block.name)
-        arguments = self.arguments_object(block.parameters, block.name)
-        own = self.is_own(block)
-        raw_id = block.metadata.get("raw_id") if own else None
-        raw_id = raw_id if isinstance(raw_id, str) and raw_id else None
-        call = _Call(self._calls, name, raw_id, nests=own and self._nests)
-        self._calls += 1
-        self._unanswered.setdefault(block.id, []).append(call)
-        wire: dict[str, Any] = {"name": name, "args": arguments}
+    def _call_part(self, block: ToolCallBlock, signature: str | None) -> _Part:
+        is_own = self.is_own(block)
+        accepts_media = is_own and _MEDIA_IN_RESULTS.match(self._model) is not None
+        call = _Call(self._call_count, self.tool_name(block.name), self.own_raw_id(block), accepts_media=accepts_media)
+        self._call_count += 1
+        self._open_calls.setdefault(block.id, []).append(call)
+        data: Json = {"name": call.name, "args": self.arguments_object(block.parameters, block.name)}
         if call.raw_id:
-            wire["id"] = call.raw_id
-        part = _signed({"functionCall": wire}, signature)
-        part.foreign_call = not own or self._unsigning
+            data["id"] = call.raw_id
+        part = _signed({"functionCall": data}, signature)
+        part.is_foreign_call = not is_own or _UNSIGNED_CALLS.match(self._model) is not None
         return part
 
     def _signature(self, block: Block) -> str | None:
@@ -295,16 +296,7 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         return signature if isinstance(signature, str) and signature else None
 
 
-def _signed(wire: dict[str, Any], signature: str | None) -> _Part:
+def _signed(data: Json, signature: str | None) -> _Part:
     if signature:
-        wire[SIGNATURE] = signature
-    return _Part(wire)
-
-
-def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> dict[str, Any]:
-    """Return an image or a file as a part.
-
-    Raises:
-        UnsupportedContent: the API does not accept it in this form.
-    """
-    return image_part(block.data) if isinstance(block, ImageBlock) else file_part(block)
+        data[SIGNATURE] = signature
+    return _Part(data)

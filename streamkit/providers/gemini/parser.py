@@ -1,14 +1,15 @@
-"""Gemini's streamGenerateContent -> what it says.
+"""Parser of Gemini's ``streamGenerateContent``.
 
 Wire      https://ai.google.dev/api/generate-content, https://ai.google.dev/gemini-api/docs/thought-signatures
           https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling
 
-Every chunk is a whole response with the parts that are new. There is no terminator: the finish reason confirms. A part
-is one thing (a piece of text, a thought, a whole call, a file, a step of a tool that Google ran), and a signature
-belongs to the part that it came on, also where that part's text is empty: "Don't merge one part with a signature with
-another part without a signature". So signed text is a block of its own, and unsigned text beside it another.
+Every chunk is a complete response that contains only the new parts. There is no terminator: the finish reason confirms
+the turn. A part contains one kind of data (text, a thought, a complete call, a file, a step of a tool that Google ran).
+A signature belongs to the part that it came on, also if the text of that part is empty: "Don't merge one part with a
+signature with another part without a signature". Signed text is therefore a block of its own, separate from unsigned
+text before and after it.
 
-Usage is the count so far, in every chunk. The last figure stands; nothing is added up over chunks.
+This module does not depend on accumulation, history or I/O.
 """
 
 from __future__ import annotations
@@ -18,46 +19,52 @@ from typing import Any
 
 import msgspec
 
-from streamkit.calls import StreamError, Usage
+from streamkit.calls import StreamError
 from streamkit.events import ServerToolPhase
 from streamkit.providers.decoding import as_integer, as_text, convert, decode, error_message, read_json
+from streamkit.providers.gemini.finish_reasons import normalize_finish_reason
 from streamkit.providers.gemini.function_calls import FunctionCallReader
 from streamkit.providers.gemini.schema import (
-    BLOCKED,
     CHUNK_DECODER,
     SIGNATURE,
     Candidate,
-    Counts,
     GenerateContentChunk,
     WirePart,
-    finish_reason,
     is_rest_form,
     signature_of,
     to_camel_case,
 )
+from streamkit.providers.gemini.usage import UsageReader
 from streamkit.providers.provider import Sink, Traits
 
 __all__ = ["GeminiParser", "create_parser"]
 
 _decode = CHUNK_DECODER.decode
 
-#: What may stand in a part beside its content, and so says nothing by itself.
-_BESIDE = frozenset(("text", "thought", SIGNATURE, "partMetadata"))
-_THINGS = frozenset(("executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData"))
-_SOURCES = ("groundingMetadata", "citationMetadata", "urlContextMetadata")
+_MAX_CANDIDATES = 128  # the limit of the sink as well: numbers invented by the wire must not fill memory
+
+# https://ai.google.dev/api/caching#Part: the fields of a part that are not its data, then the union field ``data``
+# without text and calls. ``toolCall`` and ``toolResponse`` are in the SDK's Part
+# (https://googleapis.github.io/python-genai/genai.html#genai.types.Part).
+_NON_DATA_FIELDS = frozenset(("text", "thought", SIGNATURE, "partMetadata"))
+_DATA_FIELDS = frozenset(
+    ("executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData")
+)
+#: https://ai.google.dev/api/generate-content#GroundingMetadata, #v1beta.CitationMetadata and #UrlContextMetadata
+_CITATION_FIELDS = ("groundingMetadata", "citationMetadata", "urlContextMetadata")
 
 
 class _CandidateState:
-    """What must be remembered of one candidate."""
+    """The state of one candidate between chunks."""
 
-    __slots__ = ("calls", "choice", "cited", "read_call", "text")
+    __slots__ = ("calls", "choice", "citations", "read_call", "text")
 
     def __init__(self, sink: Sink, number: int) -> None:
         self.choice = sink.choice(number)
         self.calls = FunctionCallReader(sink, self.choice)
         self.text = self.choice.text
         self.read_call = self.calls.read
-        self.cited: dict[str, Any] = {}  # sources already told: some streams repeat them in every chunk
+        self.citations: dict[str, Any] = {}  # those already reported: some streams repeat them in every chunk
 
 
 def create_parser(sink: Sink, traits: Traits) -> GeminiParser:
@@ -66,85 +73,84 @@ def create_parser(sink: Sink, traits: Traits) -> GeminiParser:
 
 
 class GeminiParser:
-    """Reads one stream."""
+    """A parser of one stream."""
 
-    __slots__ = ("_answers", "_first", "_held", "_identified", "_raw", "_raw_of", "_raw_parts", "_sink", "_untold")
+    __slots__ = ("_candidates", "_first", "_is_identified", "_raw", "_raw_parts", "_raw_source", "_sink", "_usage")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._first = _CandidateState(sink, 0)
-        self._answers = {0: self._first}
-        self._identified = False
-        self._held = Counts()  # the last figure of each
-        self._untold = False  # they have grown since they were told
-        self._raw_of: Any = None  # the frame whose plain form is ``_raw``
+        self._candidates = {0: self._first}
+        self._is_identified = False
+        self._usage = UsageReader(sink)
+        self._raw_source: Any = None  # the frame or dict whose plain form is ``_raw``
         self._raw: dict[str, Any] = {}
         self._raw_parts: dict[int, list[Any]] = {}
 
     def frame(self, name: bytes, data: bytes) -> None:
-        """One SSE event, or one element of the array."""
+        """Parse one SSE event, or one element of the array."""
         try:
             chunk = _decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            odd = decode(CHUNK_DECODER, data, self._sink)
-            if odd is None:
+            coerced = decode(CHUNK_DECODER, data, self._sink)
+            if coerced is None:
                 return
-            chunk = odd
+            chunk = coerced
         try:
             self._read(chunk, data)
         except RecursionError:
-            self._too_deep()
+            self._fail_too_deep()
 
     def chunk(self, data: dict[str, Any]) -> None:
-        """One response as a dict, as REST or as google-genai spells it; or a whole body of the not streamed kind."""
+        """Parse one response as a dict in the spelling of REST or of google-genai, or a body that was not streamed."""
         if not is_rest_form(data):
             data = to_camel_case(data)
-        self._raw_of = None  # the same dict may come again, changed
+        self._raw_source = None  # the same dict may be fed again after a change
         try:
             chunk = convert(data, GenerateContentChunk, self._sink)
             if chunk is not None:
                 self._read(chunk, data)
         except RecursionError:
-            self._too_deep()
+            self._fail_too_deep()
 
     def end(self) -> None:
-        """The stream is over: what a cut answer has cost so far."""
-        if self._untold:
-            self._emit_usage()
+        """Report the token counts of a truncated response."""
+        if self._usage.is_pending:
+            self._usage.report()
 
-    def _too_deep(self) -> None:
-        # What decodes may still be too deep to be compared, written or decoded again from further down the stack.
+    def _fail_too_deep(self) -> None:
+        # A chunk that was decoded may still be too deep to be compared, encoded or decoded again deeper in the stack.
         self._sink.fail(StreamError("limit_exceeded", "a chunk's JSON is nested too deeply"))
 
     def _read(self, chunk: GenerateContentChunk, source: bytes | dict[str, Any]) -> None:
-        if not self._identified:
+        if not self._is_identified:
             self._identify(chunk)
-        finishing = False
+        finishes = False
         candidates = chunk.candidates
         if candidates:
             for at, candidate in enumerate(candidates):
                 index = candidate.index
-                answer = self._first if index == 0 or (index is None and at == 0) else self._answer(index, at)
+                state = self._first if index == 0 or (index is None and at == 0) else self._candidate(index, at)
                 content = candidate.content
                 if content is not None and content.parts:
                     for number, part in enumerate(content.parts):
                         text = part.text
                         if text and text.__class__ is str and part.thoughtSignature is None and part.thought is None:
-                            answer.text(text)
+                            state.text(text)
                             if part.functionCall is not None:
-                                answer.read_call(part.functionCall, None)
+                                state.read_call(part.functionCall, None)
                         elif part.functionCall is not None and text is None:
-                            answer.read_call(part.functionCall, part.thoughtSignature)
+                            state.read_call(part.functionCall, part.thoughtSignature)
                         else:
-                            self._read_part(answer, part, source, at, number)
+                            self._read_part(state, part, source, at, number)
                 if (
                     candidate.finishReason is not None
                     or candidate.groundingMetadata is not None
                     or candidate.citationMetadata is not None
                     or candidate.urlContextMetadata is not None
                 ):
-                    finishing = True
-                    self._read_end(answer, candidate, source)
+                    finishes = True
+                    self._read_end(state, candidate, source)
         elif candidates is None and chunk.promptFeedback is None and chunk.error is None:
             if (
                 chunk.usageMetadata is None
@@ -157,72 +163,39 @@ class GeminiParser:
             self._read_feedback(chunk.promptFeedback)
         counts = chunk.usageMetadata
         if counts is not None:
-            self._store_usage(counts)
-            if finishing or not candidates:
-                self._emit_usage(self._plain(source).get("usageMetadata"))
+            self._usage.store(counts)
+            if finishes or not candidates:
+                self._usage.report(self._plain(source).get("usageMetadata"))
         if chunk.error is not None and chunk.error is not False:
             self._fail(chunk.error)
 
-    # ---------------------------------------------------------------- who answers, and what it cost
+    # ---------------------------------------------------------------- identity, feedback and errors
 
     def _identify(self, chunk: GenerateContentChunk) -> None:
         response_id, model = as_text(chunk.responseId), as_text(chunk.modelVersion)
         if response_id or model:
             self._sink.identify(response_id, model)
-            self._identified = response_id is not None and model is not None
-
-    def _store_usage(self, counts: Counts) -> None:
-        """Every chunk has the counts so far: they are told when the answer finishes, or the stream ends without that.
-
-        To tell them with each chunk would cost more than all the rest of it.
-        """
-        held = self._held
-        prompt, answer = counts.promptTokenCount, counts.candidatesTokenCount
-        if not prompt or prompt.__class__ is not int:
-            prompt = _later(prompt, held.promptTokenCount)
-        if not answer or answer.__class__ is not int:
-            answer = _later(answer, held.candidatesTokenCount)
-        held.promptTokenCount, held.candidatesTokenCount = prompt, answer
-        if counts.thoughtsTokenCount is not None:
-            held.thoughtsTokenCount = _later(counts.thoughtsTokenCount, held.thoughtsTokenCount)
-        if counts.toolUsePromptTokenCount is not None:
-            held.toolUsePromptTokenCount = _later(counts.toolUsePromptTokenCount, held.toolUsePromptTokenCount)
-        if counts.cachedContentTokenCount is not None:
-            held.cachedContentTokenCount = _later(counts.cachedContentTokenCount, held.cachedContentTokenCount)
-        self._untold = True
-
-    def _emit_usage(self, raw: Any = None) -> None:
-        held = self._held
-        prompt, answer = held.promptTokenCount, held.candidatesTokenCount
-        thoughts, tools, cached = held.thoughtsTokenCount, held.toolUsePromptTokenCount, held.cachedContentTokenCount
-        self._untold = False
-        if prompt is None and tools is None and answer is None and thoughts is None:
-            return  # Vertex sends {"trafficType": ...} alone until the last chunk
-        if raw is None:
-            raw = {name: figure for name in held.__struct_fields__ if (figure := getattr(held, name)) is not None}
-        self._sink.usage(
-            Usage(
-                prompt if tools is None else (prompt or 0) + tools,
-                answer if thoughts is None else (answer or 0) + thoughts,
-                thoughts,
-                cached,
-                None,
-                raw,
-            )
-        )
+            self._is_identified = response_id is not None and model is not None
 
     def _read_feedback(self, feedback: Any) -> None:
-        """A prompt that was refused: there is no candidate then."""
+        """Report a blocked prompt as the finish; the response has no candidate then.
+
+        "If set, the prompt was blocked and no candidates are returned"
+        (https://ai.google.dev/api/generate-content#PromptFeedback).
+        """
         raw = feedback.get("blockReason") if isinstance(feedback, dict) else None
-        if finish_reason(raw) is None or str(raw).endswith("BLOCKED_REASON_UNSPECIFIED"):
+        if normalize_finish_reason(raw) is None or str(raw).endswith("BLOCKED_REASON_UNSPECIFIED"):
             return
         message = feedback.get("blockReasonMessage")
         if isinstance(message, str) and message:
             self._sink.warn("finish_message", message)
-        self._first.choice.finish(raw, BLOCKED)
+        self._first.choice.finish(raw, "content_filter")
 
     def _fail(self, error: Any) -> None:
-        """``{"code", "message", "status", "details"}``; a RetryInfo among the details says how long to wait."""
+        """Report an error body ``{"code", "message", "status", "details"}``.
+
+        A RetryInfo among the details has the seconds to wait (https://cloud.google.com/apis/design/errors).
+        """
         message = error_message({"error": error}) or "the provider reported an error"
         status, retry_after = None, None
         if isinstance(error, dict):
@@ -234,128 +207,134 @@ class GeminiParser:
                     retry_after = float(delay[:-1])
         self._sink.fail(StreamError("provider_error", message, error, status, retry_after))
 
-    # ---------------------------------------------------------------- one candidate
+    # ---------------------------------------------------------------- candidates
 
-    def _answer(self, index: Any, at: int) -> _CandidateState:
-        # A candidate without a number is the first; of several without one, their order is all there is.
+    def _candidate(self, index: Any, at: int) -> _CandidateState:
+        # A candidate without a number is the first. Several without one are distinguished by their order alone.
         number = index if index.__class__ is int and index >= 0 else at
-        answer = self._answers.get(number)
-        if answer is None:
-            answer = _CandidateState(self._sink, number)
-            if len(self._answers) < 128:  # what the sink bounds as well: numbers invented by the wire fill no memory
-                self._answers[number] = answer
-        return answer
+        state = self._candidates.get(number)
+        if state is None:
+            state = _CandidateState(self._sink, number)
+            if len(self._candidates) < _MAX_CANDIDATES:
+                self._candidates[number] = state
+        return state
 
-    def _read_end(self, answer: _CandidateState, candidate: Candidate, source: bytes | dict[str, Any]) -> None:
-        for name in _SOURCES:
-            sources = getattr(candidate, name)
-            if sources and sources != answer.cited.get(name):
-                answer.cited[name] = sources
-                if isinstance(source, dict) and isinstance(sources, dict):
-                    sources = to_camel_case(sources, rename=False)
-                answer.choice.citation(sources)
+    def _read_end(self, state: _CandidateState, candidate: Candidate, source: bytes | dict[str, Any]) -> None:
+        """Report citations, finish message and finish reason of a candidate."""
+        for name in _CITATION_FIELDS:
+            citation = getattr(candidate, name)
+            if citation and citation != state.citations.get(name):
+                state.citations[name] = citation
+                if isinstance(source, dict) and isinstance(citation, dict):
+                    citation = to_camel_case(citation, rename=False)
+                state.choice.citation(citation)
         raw = candidate.finishReason
         if isinstance(raw, Enum):
             raw = raw.value
-        reason = finish_reason(raw)
+        reason = normalize_finish_reason(raw)
         if reason is None:
             if raw is not None and raw.__class__ is not int and not isinstance(raw, str):
                 self._sink.unknown({"finishReason": raw})
             return
         if reason == "stop":
-            # The empty functionCall that ends a streamed call may be missing. After any other reason a call that
-            # was not ended was cut.
-            answer.calls.end_all()
+            # The empty functionCall that ends a streamed call may be missing. After any other reason a call without
+            # its end was truncated.
+            state.calls.end_all()
         if reason != "stop" and isinstance(candidate.finishMessage, str) and candidate.finishMessage:
             self._sink.warn("finish_message", candidate.finishMessage)
-        answer.choice.finish(raw, reason)
+        state.choice.finish(raw, reason)
+
+    # ---------------------------------------------------------------- parts
 
     def _read_part(
-        self, answer: _CandidateState, part: WirePart, source: bytes | dict[str, Any], at: int, number: int
+        self, state: _CandidateState, part: WirePart, source: bytes | dict[str, Any], at: int, number: int
     ) -> None:
-        """Any part but plain text and calls."""
+        """Read any part except plain text and calls.
+
+        Thoughts are parts with ``thought: true`` (https://ai.google.dev/gemini-api/docs/thinking#summaries).
+        """
         signature = signature_of(part.thoughtSignature)
-        text, thought = part.text, part.thought is True
-        choice = answer.choice
+        text, is_thought = part.text, part.thought is True
+        choice = state.choice
         if text is not None and not isinstance(text, str):
             self._sink.unknown(self._raw_part(source, at, number))
             return
         call = part.functionCall
         if text and (signature is None or call is not None):
-            if thought:
+            if is_thought:
                 choice.reasoning(text)
             else:
                 choice.text(text)
         elif text:
-            self._signed(answer, text, signature, thought=thought)
+            self._report_signed(state, text, signature, is_thought=is_thought)
         if call is not None:
-            answer.read_call(call, signature)
+            state.read_call(call, signature)
         elif not text:
-            self._read_thing(answer, self._raw_part(source, at, number), signature, thought=thought)
+            self._read_data(state, self._raw_part(source, at, number), signature, is_thought=is_thought)
 
-    def _signed(self, answer: _CandidateState, text: str, signature: str | None, *, thought: bool) -> None:
-        key = answer.calls.new_key()
-        if thought:
-            answer.choice.reasoning(text, "text", key)
+    def _report_signed(self, state: _CandidateState, text: str, signature: str | None, *, is_thought: bool) -> None:
+        key = state.calls.new_key()
+        if is_thought:
+            state.choice.reasoning(text, "text", key)
         else:
-            answer.choice.text(text, key)
-        answer.choice.add_metadata({SIGNATURE: signature}, key)
+            state.choice.text(text, key)
+        state.choice.add_metadata({SIGNATURE: signature}, key)
 
-    def _read_thing(
-        self, answer: _CandidateState, raw: dict[str, Any], signature: str | None, *, thought: bool
+    def _read_data(
+        self, state: _CandidateState, raw: dict[str, Any], signature: str | None, *, is_thought: bool
     ) -> None:
-        """A file, a step of a tool that Google ran, what is not known here; or a signature with nothing beside it."""
-        choice = answer.choice
-        found = [name for name, value in raw.items() if value is not None and name not in _BESIDE]
-        name = next((name for name in found if name in _THINGS and isinstance(raw[name], dict)), "")
-        thing: dict[str, Any] = raw[name] if name else {}
-        own_id = as_text(thing.get("id"))
-        if name in ("executableCode", "codeExecutionResult"):
-            told = {field: value for field, value in thing.items() if field != "id"}
-            if name == "executableCode":
-                choice.server_tool(own_id, "code_execution", "started")
-            phase: ServerToolPhase = "arguments" if name == "executableCode" else "result"
-            choice.server_tool(own_id, "code_execution", phase, told, raw=raw)
-        elif name == "toolCall":
-            tool, given = as_text(thing.get("toolType")) or "tool", thing.get("args")
-            choice.server_tool(own_id, tool, "started", raw=raw if given is None else None)
-            if given is not None:
-                choice.server_tool(own_id, tool, "arguments", given, raw=raw)
-        elif name == "toolResponse":
-            tool = as_text(thing.get("toolType")) or "tool"
-            choice.server_tool(own_id, tool, "result", thing.get("response"), raw=raw)
-        elif name == "inlineData" and isinstance(thing.get("data"), str) and not thought:
-            choice.file(as_text(thing.get("mimeType")), thing["data"], raw=raw)
-        elif name == "fileData" and isinstance(thing.get("fileUri"), str) and not thought:
-            choice.file(as_text(thing.get("mimeType")), None, thing["fileUri"], raw=raw)
-        elif found:
-            choice.provider_block(raw)  # also a thought that is a picture: a draft, and no part of the answer
-        elif signature is not None:
-            self._signed(answer, "", signature, thought=thought)
+        """Read a part without text or call: a file, a step of a server tool, unknown data, or a signature alone.
 
-    # ---------------------------------------------------------------- the plain form of what was decoded
+        Server tools are executed code (https://ai.google.dev/gemini-api/docs/code-execution) and ``toolCall`` with its
+        ``toolResponse``: "The client is NOT expected to execute this `ToolCall`" but should pass both back
+        (https://googleapis.github.io/python-genai/genai.html#genai.types.ToolCall).
+        """
+        choice = state.choice
+        names = [name for name, value in raw.items() if value is not None and name not in _NON_DATA_FIELDS]
+        name = next((name for name in names if name in _DATA_FIELDS and isinstance(raw[name], dict)), "")
+        data: dict[str, Any] = raw[name] if name else {}
+        data_id = as_text(data.get("id"))
+        if name in ("executableCode", "codeExecutionResult"):
+            fields = {field: value for field, value in data.items() if field != "id"}
+            if name == "executableCode":
+                choice.server_tool(data_id, "code_execution", "started")
+            phase: ServerToolPhase = "arguments" if name == "executableCode" else "result"
+            choice.server_tool(data_id, "code_execution", phase, fields, raw=raw)
+        elif name == "toolCall":
+            tool, arguments = as_text(data.get("toolType")) or "tool", data.get("args")
+            choice.server_tool(data_id, tool, "started", raw=raw if arguments is None else None)
+            if arguments is not None:
+                choice.server_tool(data_id, tool, "arguments", arguments, raw=raw)
+        elif name == "toolResponse":
+            tool = as_text(data.get("toolType")) or "tool"
+            choice.server_tool(data_id, tool, "result", data.get("response"), raw=raw)
+        elif name == "inlineData" and isinstance(data.get("data"), str) and not is_thought:
+            choice.file(as_text(data.get("mimeType")), data["data"], raw=raw)
+        elif name == "fileData" and isinstance(data.get("fileUri"), str) and not is_thought:
+            choice.file(as_text(data.get("mimeType")), None, data["fileUri"], raw=raw)
+        elif names:
+            choice.provider_block(raw)  # includes a thought that is an image: a draft, not a part of the response
+        elif signature is not None:
+            self._report_signed(state, "", signature, is_thought=is_thought)
+
+    # ---------------------------------------------------------------- plain data of the decoded chunk
 
     def _plain(self, source: bytes | dict[str, Any]) -> dict[str, Any]:
-        """The chunk as plain data; made once a frame, and only where something is kept as it came."""
-        if self._raw_of is not source:
+        """Return the chunk as plain data. It is made once a frame, and only if something is kept unchanged."""
+        if self._raw_source is not source:
             self._raw = to_camel_case(source, rename=False) if isinstance(source, dict) else read_json(source)
-            self._raw_of = source
+            self._raw_source = source
             self._raw_parts = {}
         return self._raw
 
     def _raw_part(self, source: bytes | dict[str, Any], at: int, number: int) -> dict[str, Any]:
-        """A part as it came, to be sent back unchanged."""
+        """Return a part as plain data, to be sent back unchanged."""
         raw = self._plain(source)
         parts = self._raw_parts.get(at)
         if parts is None:
-            # Entries of another type than an object were left out when the chunk was fitted to its types.
+            # Entries that are not objects were left out when the chunk was coerced to its types.
             candidates = [entry for entry in raw["candidates"] if isinstance(entry, dict)]
             parts = [entry for entry in candidates[at]["content"]["parts"] if isinstance(entry, dict)]
             self._raw_parts[at] = parts
         part: dict[str, Any] = parts[number]
         return part
-
-
-def _later(count: Any, held: Any) -> Any:
-    """The later figure, where it is one; a zero never replaces a figure."""
-    return count if count.__class__ is int and (count or held is None) else held

@@ -1,16 +1,16 @@
-"""Arguments that are streamed value by value (Vertex), as one growing JSON text.
+"""Assembler of streamed arguments (Vertex) into one growing JSON text.
 
 Wire      https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling
           ``{"jsonPath": "$.recipe.steps[0]", "stringValue": "Preheat", "willContinue": true}``
 
-Every fragment names its place. As long as places come in the order of a JSON text (which is how a model writes them),
-each fragment becomes the next piece of that text: nothing is held back and nothing is built twice. A fragment that goes
-back to something already closed cannot be written any more; then the whole text is made once, at the end.
+Every fragment has a JSON path. As long as the paths come in the order of a JSON text (which is how a model writes
+them), each fragment becomes the next part of that text: nothing is held back and nothing is built twice. A fragment
+whose place in the text is already closed cannot be appended any more. The complete text is then built once, at the end.
 
-What cannot be placed at all (no path, a path through a string, a hole in an array) leaves the arguments unknown. That
-is said, and the text is never closed, so that the call counts as cut and not as whole.
+A fragment without a place (no path, a path through a string, a gap in an array) makes the arguments unknown. The
+problem is reported and the text is never closed, so that the call is incomplete.
 
-This file knows no stream, sink or call.
+This module does not depend on streams, sinks or calls.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from streamkit.providers.gemini.schema import PartialArg
 
 __all__ = ["PartialArgsAssembler", "escape_json", "parse_json_path"]
 
-Steps: TypeAlias = tuple[str | int, ...]
+Segments: TypeAlias = tuple[str | int, ...]
 
-_STEP = re.compile(
-    r"""\.("(?:[^"\\]|\\.)*")(?=[.\[]|$)   # ."a b", which RFC 9535 does not know
+_SEGMENT = re.compile(
+    r"""\.("(?:[^"\\]|\\.)*")(?=[.\[]|$)   # ."a b", which is not in RFC 9535
       | \.([^.\[]+)                         # .a
       | \[(0|[1-9][0-9]{0,8})\]             # [0]
       | \[("(?:[^"\\]|\\.)*")\]            # ["a b"]
@@ -42,256 +42,270 @@ _STEP = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _QUOTED_ESCAPE = re.compile(r'\\(.)|(")', re.DOTALL)
-_ODD: Any = object()
-_MOST_UNWRITTEN = 8 * 1024 * 1024  # the turn's limit for a call's arguments, which only sees what is written
-_DEEPEST = 256  # the turn's limit of nesting; what is deeper is refused there
+_WRONG_TYPE: Any = object()
+_MAX_UNWRITTEN = 8 * 1024 * 1024  # the turn's limit for a call's arguments, which counts only text that was sent
+_MAX_DEPTH = 256  # the turn's limit of nesting, which refuses anything deeper
 
 
 def escape_json(text: str) -> str:
-    """A piece of a string as it stands between the quotes of JSON."""
+    """Return text escaped for JSON, without the quotes around it."""
     if text.isascii():
         return encode_basestring(text)[1:-1]
     try:
         return msgspec.json.encode(text)[1:-1].decode()
-    except UnicodeEncodeError:  # half of a surrogate pair: the other half may be in the next piece
+    except UnicodeEncodeError:  # half of a surrogate pair: the other half may be in the next fragment
         return json.dumps(text)[1:-1]
 
 
-def parse_json_path(path: Any) -> Steps | None:
-    """The steps of a JSON path to one place (RFC 9535: ``$.a['b c'][0]``); None where it is none, or the root."""
+def parse_json_path(path: Any) -> Segments | None:
+    """Return the segments of a JSON path to one value (RFC 9535: ``$.a['b c'][0]``).
+
+    Returns:
+        Names and indexes, or None if the path is not of this form or is the root.
+    """
     if not isinstance(path, str):
         return None
     rest = path[1:] if path.startswith("$") else f".{path}" if path and path[0] not in ".[" else path
-    steps: list[str | int] = []
+    segments: list[str | int] = []
     at = 0
     while at < len(rest):
-        step = _STEP.match(rest, at)
-        if step is None or len(steps) == _DEEPEST:
+        match = _SEGMENT.match(rest, at)
+        if match is None or len(segments) == _MAX_DEPTH:
             return None
-        dotted, name, index, double, single = step.groups()
+        dotted, name, index, double, single = match.groups()
         if index is not None:
-            steps.append(int(index))
+            segments.append(int(index))
         elif name is not None:
-            steps.append(name)
+            segments.append(name)
         else:
             quoted = double or dotted
             if quoted is None:
-                # In single quotes a " stands bare and ' is escaped; in JSON it is the other way round.
+                # Within single quotes " is written bare and ' is escaped; in JSON it is the opposite.
                 inner = _QUOTED_ESCAPE.sub(lambda m: '\\"' if m[2] else "'" if m[1] == "'" else m[0], single or "")
                 quoted = f'"{inner}"'
             try:
-                steps.append(json.loads(quoted, strict=False))
+                segments.append(json.loads(quoted, strict=False))
             except ValueError:
                 return None
-        at = step.end()
-    return tuple(steps) if steps and isinstance(steps[0], str) else None
+        at = match.end()
+    return tuple(segments) if segments and isinstance(segments[0], str) else None
 
 
 class _OpenContainer:
-    """A container whose closing bracket has not been written."""
+    """A container without its closing bracket so far."""
 
-    __slots__ = ("entries", "is_array", "names", "step")
+    __slots__ = ("entries", "is_array", "names", "segment")
 
-    def __init__(self, step: str | int, *, is_array: bool) -> None:
-        self.step = step
+    def __init__(self, segment: str | int, *, is_array: bool) -> None:
+        self.segment = segment
         self.is_array = is_array
         self.entries = 0
         self.names: set[str] = set()
 
 
 class PartialArgsAssembler:
-    """The arguments of one call, gathered from fragments.
+    """The arguments of one call, assembled from fragments.
 
     Attributes:
-        problem: why the arguments can no longer be known, in a sentence; None while they can.
+        problem: a sentence on why the arguments are unknown, or None.
     """
 
-    __slots__ = ("_behind", "_fragments", "_open", "_path", "_pieces", "_unwritten", "problem")
+    __slots__ = ("_fragments", "_is_out_of_order", "_open", "_path", "_string_parts", "_unwritten", "problem")
 
-    OPENING = "{"  #: what the text begins with, before any fragment: a call cut here is cut, not empty
+    OPENING = "{"  #: the beginning of the text before any fragment: a call truncated here is incomplete, not empty
 
     def __init__(self) -> None:
         self.problem: str | None = None
         self._open: list[_OpenContainer] = [_OpenContainer("", is_array=False)]
-        self._path: Any = None  # the path of the string that is open
-        self._pieces: list[str] | None = None  # its pieces; None where no string is open
-        self._behind = False  # a fragment went back: from there on nothing could be written
-        self._unwritten = 0  # about the characters that are kept since then
-        self._fragments: list[tuple[Steps, Any]] = []  # every value; strings as the list of their pieces
+        self._path: Any = None  # the path of the open string
+        self._string_parts: list[str] | None = None  # the parts of the open string, None if no string is open
+        self._is_out_of_order = False  # a fragment could not be appended, and nothing is written after it
+        self._unwritten = 0  # about the characters that were kept since then
+        self._fragments: list[tuple[Segments, Any]] = []  # every value; strings as the list of their parts
 
     def add(self, fragments: Sequence[PartialArg]) -> str:
-        """The next piece of the JSON text; ``""`` where the fragments add nothing that can be written now."""
-        if self._pieces is not None and len(fragments) == 1:
-            # Most fragments by far: the string that is open goes on.
+        """Return the next part of the JSON text, ``""`` if the fragments add nothing that can be written now."""
+        if self._string_parts is not None and len(fragments) == 1:
+            # Most fragments by far continue the open string.
             fragment = fragments[0]
             value = fragment.stringValue
             if value.__class__ is str and fragment.jsonPath == self._path:
-                self._pieces.append(value)
+                self._string_parts.append(value)
                 if fragment.willContinue is True:
                     return escape_json(value)
-                self._pieces = None
+                self._string_parts = None
                 return f'{escape_json(value)}"'
         written: list[str] = []
         for fragment in fragments:
             self._add(fragment, written)
         return "".join(written)
 
-    def _add(self, fragment: PartialArg, written: list[str]) -> None:
-        found, value = _value_of(fragment)
-        if self._pieces is not None and fragment.jsonPath == self._path and (isinstance(value, str) or not found):
-            if found:
-                self._pieces.append(value)
-                written.append(escape_json(value))
-            if fragment.willContinue is not True:
-                self._close_string(written)
-            return
-        if not found:
-            return  # the announcement of a value: without one it says nothing
-        steps = parse_json_path(fragment.jsonPath)
-        if steps is None:
-            self._lose(f"a fragment of the arguments has no place: its path is {fragment.jsonPath!r}"[:300])
-            return
-        if value is _ODD:
-            self._lose(f"the value at {fragment.jsonPath} is of another type than its name says"[:300])
-            return
-        text = isinstance(value, str)
-        kept = [value] if text else value
-        self._fragments.append((steps, kept))
-        if self._behind:
-            self._unwritten += len(steps) + (len(value) if text else 8)
-            if self._unwritten > _MOST_UNWRITTEN:
-                self._fragments.clear()
-                self._lose("the fragments of the arguments are out of order, and too many")
-            return
-        self._close_string(written)
-        if not self._go_to(steps, written):
-            self._behind = True
-            return
-        if text and fragment.willContinue is True:
-            self._path, self._pieces = fragment.jsonPath, kept
-            written.append(f'"{escape_json(value)}')
-        else:
-            written.append(f'"{escape_json(value)}"' if text else compact_json(value))
+    def close(self) -> tuple[str, str | None]:
+        """Return the rest of the text, or the complete text if fragments came out of order.
 
-    def _close_string(self, written: list[str]) -> None:
-        if self._pieces is not None:
-            self._pieces = None
-            written.append('"')
-
-    def _go_to(self, steps: Steps, written: list[str]) -> bool:
-        """Write what stands between the last value and the place of the next; False where that is not ahead."""
-        opened = self._open
-        depth = 0
-        while depth < len(steps) - 1 and depth + 1 < len(opened) and opened[depth + 1].step == steps[depth]:
-            depth += 1
-        if not _fits(opened[depth], steps[depth]):
-            return False
-        written.extend("]" if container.is_array else "}" for container in reversed(opened[depth + 1 :]))
-        del opened[depth + 1 :]
-        while True:
-            container, step = opened[-1], steps[depth]
-            if container.entries:
-                written.append(",")
-            container.entries += 1
-            if isinstance(step, str):
-                container.names.add(step)
-                written.append(f'"{escape_json(step)}":')
-            depth += 1
-            if depth == len(steps):
-                return True
-            is_array = isinstance(steps[depth], int)
-            if is_array and steps[depth] != 0:
-                return False
-            opened.append(_OpenContainer(step, is_array=is_array))
-            written.append("[" if is_array else "{")
-
-    def finish(self) -> tuple[str, str | None]:
-        """The arguments are over: the rest of the text, and the whole text where it could not be written in order.
-
-        Where ``problem`` is set there is neither: the arguments are not whole.
+        Returns:
+            The rest of the text, and None or the complete text that replaces all text so far. ``("", None)`` if
+            ``problem`` is set: the arguments are incomplete.
         """
         if self.problem is not None:
             return "", None
-        if self._behind:
-            return "", self._whole()
+        if self._is_out_of_order:
+            return "", self._rebuild()
         closing: list[str] = []
         self._close_string(closing)
         closing.extend("]" if container.is_array else "}" for container in reversed(self._open))
         return "".join(closing), None
 
-    def _lose(self, problem: str) -> None:
+    def _add(self, fragment: PartialArg, written: list[str]) -> None:
+        has_value, value = _read_value(fragment)
+        if (
+            self._string_parts is not None
+            and fragment.jsonPath == self._path
+            and (isinstance(value, str) or not has_value)
+        ):
+            if has_value:
+                self._string_parts.append(value)
+                written.append(escape_json(value))
+            if fragment.willContinue is not True:
+                self._close_string(written)
+            return
+        if not has_value:
+            return  # it announces a value and adds none
+        segments = parse_json_path(fragment.jsonPath)
+        if segments is None:
+            self._fail(f"a fragment of the arguments has no place: its path is {fragment.jsonPath!r}"[:300])
+            return
+        if value is _WRONG_TYPE:
+            self._fail(f"the value at {fragment.jsonPath} has another type than its field"[:300])
+            return
+        is_text = isinstance(value, str)
+        kept = [value] if is_text else value
+        self._fragments.append((segments, kept))
+        if self._is_out_of_order:
+            self._unwritten += len(segments) + (len(value) if is_text else 8)
+            if self._unwritten > _MAX_UNWRITTEN:
+                self._fragments.clear()
+                self._fail("the fragments of the arguments are out of order, and too many")
+            return
+        self._close_string(written)
+        if not self._advance_to(segments, written):
+            self._is_out_of_order = True
+            return
+        if is_text and fragment.willContinue is True:
+            self._path, self._string_parts = fragment.jsonPath, kept
+            written.append(f'"{escape_json(value)}')
+        else:
+            written.append(f'"{escape_json(value)}"' if is_text else compact_json(value))
+
+    def _close_string(self, written: list[str]) -> None:
+        if self._string_parts is not None:
+            self._string_parts = None
+            written.append('"')
+
+    def _advance_to(self, segments: Segments, written: list[str]) -> bool:
+        """Write the text between the last value and the next one. Return False if the next one is not ahead."""
+        containers = self._open
+        depth = 0
+        while (
+            depth < len(segments) - 1
+            and depth + 1 < len(containers)
+            and containers[depth + 1].segment == segments[depth]
+        ):
+            depth += 1
+        if not _can_append(containers[depth], segments[depth]):
+            return False
+        written.extend("]" if container.is_array else "}" for container in reversed(containers[depth + 1 :]))
+        del containers[depth + 1 :]
+        while True:
+            container, segment = containers[-1], segments[depth]
+            if container.entries:
+                written.append(",")
+            container.entries += 1
+            if isinstance(segment, str):
+                container.names.add(segment)
+                written.append(f'"{escape_json(segment)}":')
+            depth += 1
+            if depth == len(segments):
+                return True
+            is_array = isinstance(segments[depth], int)
+            if is_array and segments[depth] != 0:
+                return False
+            containers.append(_OpenContainer(segment, is_array=is_array))
+            written.append("[" if is_array else "{")
+
+    def _fail(self, problem: str) -> None:
         if self.problem is None:
             self.problem = problem
 
-    def _whole(self) -> str | None:
-        """The text of the object that all fragments make, in the order in which its entries first came."""
+    def _rebuild(self) -> str | None:
+        """Return the text of the object that all fragments make, entries in the order of their first fragment."""
         root: dict[str | int, Any] = {}
-        for steps, value in self._fragments:
+        for segments, value in self._fragments:
             node = root
-            for step in steps[:-1]:
-                node = node.setdefault(step, {})
+            for segment in segments[:-1]:
+                node = node.setdefault(segment, {})
                 if not isinstance(node, dict):
                     break
             else:
-                held = node.get(steps[-1])
-                if isinstance(held, list) and isinstance(value, list):
-                    held.extend(value)  # a string goes on
+                existing = node.get(segments[-1])
+                if isinstance(existing, list) and isinstance(value, list):
+                    existing.extend(value)  # the next part of a string
                     continue
-                if not isinstance(held, dict):
-                    node[steps[-1]] = list(value) if isinstance(value, list) else (value,)
+                if not isinstance(existing, dict):
+                    node[segments[-1]] = list(value) if isinstance(value, list) else (value,)
                     continue
-            self._lose(f"the fragments of the arguments contradict each other at {_written_path(steps)}")
+            self._fail(f"the fragments of the arguments contradict each other at {_format_path(segments)}")
             return None
         try:
-            return compact_json(self._settled(root, ()))
-        except _MissingPathError as hole:
-            self._lose(f"the fragments of the arguments leave a hole at {_written_path(hole.steps)}")
+            return compact_json(self._to_json_value(root, ()))
+        except _MissingPathError as error:
+            self._fail(f"the fragments of the arguments have no value at {_format_path(error.segments)}")
         return None
 
-    def _settled(self, node: Any, at: Steps) -> Any:
+    def _to_json_value(self, node: Any, path: Segments) -> Any:
         if isinstance(node, list):
             return "".join(node)
         if isinstance(node, tuple):
             return node[0]
-        if all(isinstance(step, str) for step in node):
-            return {step: self._settled(value, (*at, step)) for step, value in node.items()}
+        if all(isinstance(segment, str) for segment in node):
+            return {segment: self._to_json_value(value, (*path, segment)) for segment, value in node.items()}
         items = [node.get(index) for index in range(len(node))]
         for index, item in enumerate(items):
             if item is None:
-                raise _MissingPathError((*at, index))
-        return [self._settled(item, (*at, index)) for index, item in enumerate(items)]
+                raise _MissingPathError((*path, index))
+        return [self._to_json_value(item, (*path, index)) for index, item in enumerate(items)]
 
 
 class _MissingPathError(Exception):
-    """An array lacks an element, or its place is an object's too."""
+    """An array without one of its elements, or with members of an object in its place."""
 
-    def __init__(self, steps: Steps) -> None:
-        self.steps = steps
-        super().__init__(steps)
+    def __init__(self, segments: Segments) -> None:
+        self.segments = segments
+        super().__init__(segments)
 
 
-def _fits(container: _OpenContainer, step: str | int) -> bool:
-    """Whether an entry of that name or number can be written next."""
+def _can_append(container: _OpenContainer, segment: str | int) -> bool:
+    """Return True if an entry of that name or index can be written next."""
     if container.is_array:
-        return step == container.entries
-    return isinstance(step, str) and step not in container.names
+        return segment == container.entries
+    return isinstance(segment, str) and segment not in container.names
 
 
-def _value_of(fragment: PartialArg) -> tuple[bool, Any]:
-    """Whether a fragment has a value, and which; ``_ODD`` for one of another type than its name says."""
+def _read_value(fragment: PartialArg) -> tuple[bool, Any]:
+    """Return whether a fragment has a value, and the value, ``_WRONG_TYPE`` if it does not fit its field."""
     if (value := fragment.stringValue) is not None and value is not UNSET:
-        return True, value if isinstance(value, str) else _ODD
+        return True, value if isinstance(value, str) else _WRONG_TYPE
     if (value := fragment.numberValue) is not None:
         if value.__class__ is float and math.isfinite(value):
-            # The SDK's float of what the wire writes as 50.
+            # The SDK has 50.0 for what the wire writes as 50.
             return True, int(value) if value.is_integer() and abs(value) < 2**53 else value
-        return True, value if value.__class__ is int else _ODD
+        return True, value if value.__class__ is int else _WRONG_TYPE
     if (value := fragment.boolValue) is not None:
-        return True, value if isinstance(value, bool) else _ODD
+        return True, value if isinstance(value, bool) else _WRONG_TYPE
     if fragment.nullValue is None:
         return fragment.stringValue is UNSET, None
     return fragment.nullValue is not UNSET, None
 
 
-def _written_path(steps: Steps) -> str:
-    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)[:200]
+def _format_path(segments: Segments) -> str:
+    return "$" + "".join(f"[{segment}]" if isinstance(segment, int) else f".{segment}" for segment in segments)[:200]

@@ -5,13 +5,36 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
+from streamkit.calls import FinishReason
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, unchanged_ids
 
-__all__ = ["TRAITS"]
+__all__ = ["FINISH_REASONS", "TRAITS"]
+
+#: https://ai.google.dev/api/generate-content#FinishReason; ``MODEL_ARMOR`` only on Vertex. A name that is not listed is
+#: ``other``.
+FINISH_REASONS: Final[dict[str, FinishReason]] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "SAFETY": "content_filter",
+    "RECITATION": "content_filter",
+    "BLOCKLIST": "content_filter",
+    "PROHIBITED_CONTENT": "content_filter",
+    "SPII": "content_filter",
+    "MODEL_ARMOR": "content_filter",
+    "IMAGE_SAFETY": "content_filter",
+    "IMAGE_PROHIBITED_CONTENT": "content_filter",
+    "IMAGE_RECITATION": "content_filter",
+    # The model's own output could not be parsed, or the request's history was refused: trying again may help.
+    "MALFORMED_FUNCTION_CALL": "error",
+    "MALFORMED_RESPONSE": "error",
+    "UNEXPECTED_TOOL_CALL": "error",
+    "TOO_MANY_TOOL_CALLS": "error",
+    "MISSING_THOUGHT_SIGNATURE": "error",
+}
 
 # The beginning of a chunk that no other wire has, in either framing or as the one body of a request without streaming.
 _CHUNK = re.compile(
@@ -61,8 +84,6 @@ TRAITS = Traits(
     batched_results=True,
     media_speakers=frozenset({"human", "tool", "ai"}),
     sign_call=_sign_call,
-    signature_fields=(
-        "thoughtSignature",
-        "thought_signature",
-    ),  # https://ai.google.dev/gemini-api/docs/thought-signatures
+    # https://ai.google.dev/gemini-api/docs/thought-signatures
+    signature_fields=("thoughtSignature", "thought_signature"),
 )

@@ -1,22 +1,27 @@
-"""An answer -> the lines that Ollama would have streamed. The counterpart of ``parse``.
+"""Encoder of content as the lines that Ollama would have sent.
 
-Read again by the parser it is the same turn. Nothing here reads a clock: ``created_at`` is the epoch and durations are
-0. It knows neither requests nor sockets.
+Parsed again, the stream is the same turn. ``created_at`` is the epoch and durations are 0, so that the lines depend on
+the content alone. This module does not depend on requests, sockets or clocks.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from typing import Final
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.history import Block, Content, FileBlock, ReasoningBlock, TextBlock, ToolCallBlock
-from streamkit.providers.decoding import compact_json
-from streamkit.providers.ollama.schema import NAME, WORDS, Json
+from streamkit.providers.encoding import arguments_object, encode_json, raw_call_id, split_text
+from streamkit.providers.finish_reasons import invert_finish_reasons
+from streamkit.providers.ollama.schema import Json
+from streamkit.providers.ollama.traits import FINISH_REASONS
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import DEFAULT_ID_RULE, TargetIds
 
 __all__ = ["emit", "error_body"]
+
+# Calls end in ``stop`` too. A reason for which the vendor has no name is the neutral one.
+_DONE_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"tool_calls": "stop"})
 
 
 def emit(
@@ -29,25 +34,28 @@ def emit(
     usage: Usage | None = None,
     delta_size: int = 16,
 ) -> Iterator[bytes]:
-    """The stream that this answer would have been, line by line.
+    """Yield the content as a stream, one line at a time.
 
     Args:
-        content: the assistant's content; what this wire cannot say (another provider's own blocks) is not said.
+        content: the assistant's content. Blocks that this wire cannot express (another provider's opaque ones) are left
+            out.
+        traits: the provider's.
+        response_id: ignored: this wire has no response id.
         model: the model's name.
-        finish: None and ``tool_calls`` are ``stop``, as on this wire; ``error`` ends the stream with an error's line.
-        usage: its figures; None: there are none.
-        piece: characters of a line's text.
+        finish: None and ``tool_calls`` are ``stop``, as on this wire. ``error`` ends the stream with an error line.
+        usage: the token counts, or None for a stream without usage.
+        delta_size: the characters of a text delta.
     """
     head: Json = {"model": model, "created_at": "1970-01-01T00:00:00Z"}
-    answer = _Answer(max(1, delta_size))
+    encoder = _BlockEncoder(traits, delta_size)
     for block in content.blocks:
-        for fields in answer.messages(block):
+        for fields in encoder.encode(block):
             yield _line({**head, "message": {"role": "assistant", "content": "", **fields}, "done": False})
     if finish == "error":
         yield _line({"error": "an error was encountered while running the model"})
         return
-    word = WORDS.get(finish, finish) if finish is not None else "stop"
-    ending: Json = {**head, "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": word}
+    done_reason = _DONE_REASONS[finish or "stop"]
+    ending: Json = {**head, "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": done_reason}
     ending |= {"total_duration": 0, "load_duration": 0}
     if usage is not None:
         counts = {"prompt_eval_count": usage.input_tokens, "eval_count": usage.output_tokens}
@@ -55,21 +63,22 @@ def emit(
     yield _line(ending)
 
 
-class _Answer:
-    """One answer being said: its calls are counted from 0."""
+class _BlockEncoder:
+    """An encoder of the blocks of one response, which counts its calls from 0."""
 
-    def __init__(self, delta_size: int) -> None:
-        self._piece = delta_size
-        self._calls = 0
+    def __init__(self, traits: Traits, delta_size: int) -> None:
+        self._accepts_state = traits.accepts_state
+        self._delta_size = delta_size
+        self._call_count = 0
         self._ids = TargetIds(DEFAULT_ID_RULE)
 
-    def messages(self, block: Block) -> Iterator[Json]:
-        """What the messages of a block's lines hold."""
+    def encode(self, block: Block) -> Iterator[Json]:
+        """Yield the message fields of each line of a block."""
         if isinstance(block, TextBlock):
-            for text in self._pieces(block.text):
+            for text in split_text(block.text, self._delta_size):
                 yield {"content": text}
         elif isinstance(block, ReasoningBlock):
-            for text in self._pieces(block.text):
+            for text in split_text(block.text, self._delta_size):
                 yield {"thinking": text}
         elif isinstance(block, ToolCallBlock):
             yield {"tool_calls": [self._call(block)]}
@@ -77,28 +86,20 @@ class _Answer:
             yield {"images": [block.data.partition(";base64,")[2] or block.data]}
 
     def _call(self, block: ToolCallBlock) -> Json:
-        index, self._calls = self._calls, self._calls + 1
-        own, raw_id = block.metadata.get("provider") == NAME, block.metadata.get("raw_id")
-        arguments = block.metadata.get("raw_arguments")
-        if not isinstance(arguments, str):  # else they never were an object, and go out as they came
-            arguments = block.parameters if isinstance(block.parameters, dict) else {"input": block.parameters}
+        index, self._call_count = self._call_count, self._call_count + 1
+        raw_arguments = block.metadata.get("raw_arguments")  # never were an object, and are encoded unchanged
+        arguments = raw_arguments if isinstance(raw_arguments, str) else arguments_object(block)
         call: Json = {"function": {"index": index, "name": block.name, "arguments": arguments}}
-        if not own:
+        if not self._accepts_state(block.metadata):
             return {"id": self._ids.call(block.id, block.name), **call}
-        return {"id": raw_id, **call} if isinstance(raw_id, str) else call  # older servers gave none
-
-    def _pieces(self, text: str) -> Iterator[str]:
-        for start in range(0, len(text), self._piece):
-            yield text[start : start + self._piece]
+        raw_id = raw_call_id(block)
+        return {"id": raw_id, **call} if raw_id else call  # older servers sent none
 
 
 def _line(fields: Json) -> bytes:
-    try:
-        return compact_json(fields).encode() + b"\n"
-    except UnicodeEncodeError:  # half of a surrogate pair; JSON can say it, UTF-8 cannot
-        return json.dumps(fields, separators=(",", ":"), default=str).encode() + b"\n"
+    return encode_json(fields) + b"\n"
 
 
 def error_body(status: int, message: str) -> Json:
-    """Return the body with which the API answers a bad request."""
+    """Return the body with which the API reports a failed request."""
     return {"error": message}

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
+from streamkit.calls import FinishReason
 from streamkit.providers.decoding import read_json
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 
-__all__ = ["TRAITS"]
+__all__ = ["FINISH_REASONS", "TRAITS"]
+
+#: ``done_reason`` of https://docs.ollama.com/api/chat. ``load`` and ``unload`` end a request without messages, which
+#: only loads the model into memory or unloads it: they are ``other``, as every name that is not listed.
+FINISH_REASONS: Final[dict[str, FinishReason]] = {"stop": "stop", "length": "length"}
 
 # The server's own order of fields, for a line whose end has not arrived.
 _LINE = re.compile(rb'\A\{\s*"model"\s*:\s*"[^"]*"\s*,\s*(?:"remote_\w+"\s*:\s*"[^"]*"\s*,\s*)*"created_at"\s*:')

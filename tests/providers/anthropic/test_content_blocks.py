@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from anthropic_events import CALL, STOP, begin, delta, end, read, start, stop
+from recording_sink import call_delta, call_start
 
 from streamkit.providers import buffer_limit
 
@@ -34,7 +35,7 @@ def test_interleaved_blocks_are_identified_by_index() -> None:
         delta(1, "input_json_delta", partial_json='{"b"'),
         delta(0, "input_json_delta", partial_json='{"a"'),
     )
-    assert sink.reported[2:] == [("arguments", '{"b"', 1), ("arguments", '{"a"', 0)]
+    assert sink.reported[2:] == [call_delta('{"b"', 1), call_delta('{"a"', 0)]
 
 
 def test_text_delta_without_a_block_start_opens_a_text_block() -> None:
@@ -76,8 +77,8 @@ def test_signature_of_thinking_is_metadata_of_its_block() -> None:
         stop(0),
     )
     assert sink.reported == [
-        ("reasoning", "", 0),
-        ("reasoning", "hm", 0),
+        ("reasoning", "", "text", 0),
+        ("reasoning", "hm", "text", 0),
         ("add_metadata", {"signature": "SIG"}, 0),
         ("end_block", 0),
     ]
@@ -85,12 +86,12 @@ def test_signature_of_thinking_is_metadata_of_its_block() -> None:
 
 def test_signature_on_a_thinking_delta_is_read() -> None:
     sink = read(start(0, "thinking", thinking=""), delta(0, "thinking_delta", thinking="hm", signature="SIG"))
-    assert sink.reported[1:] == [("reasoning", "hm", 0), ("add_metadata", {"signature": "SIG"}, 0)]
+    assert sink.reported[1:] == [("reasoning", "hm", "text", 0), ("add_metadata", {"signature": "SIG"}, 0)]
 
 
 def test_signature_of_the_block_start_is_not_appended_when_it_is_sent_again() -> None:
     sink = read(start(0, "thinking", thinking="t", signature="SIG"), delta(0, "signature_delta", signature="SIG"))
-    assert sink.reported == [("reasoning", "t", 0), ("add_metadata", {"signature": "SIG"}, 0)]
+    assert sink.reported == [("reasoning", "t", "text", 0), ("add_metadata", {"signature": "SIG"}, 0)]
 
 
 def test_signature_in_parts_is_reported_in_parts() -> None:
@@ -104,13 +105,13 @@ def test_signature_in_parts_is_reported_in_parts() -> None:
 
 def test_thinking_delta_without_a_block_start_opens_reasoning() -> None:
     sink = read(delta(3, "thinking_delta", thinking="a"), delta(3, "signature_delta", signature="S"))
-    assert sink.reported == [("reasoning", "a", 0), ("add_metadata", {"signature": "S"}, 0)]
+    assert sink.reported == [("reasoning", "a", "text", 0), ("add_metadata", {"signature": "S"}, 0)]
 
 
 def test_redacted_thinking_is_reasoning_that_keeps_its_block() -> None:
     sink = read(start(0, "redacted_thinking", data="OPAQUE"), stop(0))
     block = {"type": "redacted_thinking", "data": "OPAQUE"}
-    assert sink.reported == [("reasoning", "", 0), ("add_metadata", {"opaque": block}, 0), ("end_block", 0)]
+    assert sink.reported == [("reasoning", "", "text", 0), ("add_metadata", {"opaque": block}, 0), ("end_block", 0)]
 
 
 # ---------------------------------------------------------------- calls
@@ -125,9 +126,9 @@ def test_placeholder_input_is_not_joined_with_the_deltas() -> None:
         stop(0),
     )
     assert sink.reported == [
-        ("start", "toolu_1", "w", 0, None),
-        ("arguments", '{"city"', 0),
-        ("arguments", ':"Paris"}', 0),
+        call_start("toolu_1", "w", 0),
+        call_delta('{"city"', 0),
+        call_delta(':"Paris"}', 0),
         ("end_block", 0),
     ]
 
@@ -135,7 +136,7 @@ def test_placeholder_input_is_not_joined_with_the_deltas() -> None:
 def test_input_of_a_block_start_counts_if_no_delta_follows() -> None:
     block_start = start(0, "tool_use", id="t", name="w", input={"city": "Zürich"})
     assert read(block_start, delta(0, "input_json_delta", partial_json=""), stop(0)).reported[1:] == [
-        ("arguments", '{"city":"Zürich"}', 0),
+        call_delta('{"city":"Zürich"}', 0),
         ("end_block", 0),
     ]
 
@@ -143,20 +144,20 @@ def test_input_of_a_block_start_counts_if_no_delta_follows() -> None:
 def test_input_of_a_block_start_does_not_count_if_a_delta_follows() -> None:
     block_start = start(0, "tool_use", id="t", name="w", input={"city": "Paris"})
     sink = read(block_start, delta(0, "input_json_delta", partial_json='{"city":"Oslo"}'), stop(0))
-    assert sink.reported[1:] == [("arguments", '{"city":"Oslo"}', 0), ("end_block", 0)]
+    assert sink.reported[1:] == [call_delta('{"city":"Oslo"}', 0), ("end_block", 0)]
 
 
 @pytest.mark.parametrize("last", [end("tool_use"), STOP])
 def test_input_of_a_block_start_counts_if_the_block_has_no_stop(last: dict[str, Any]) -> None:
     sink = read(start(0, "tool_use", id="t", name="w", input={"a": 1}), last)
-    assert ("arguments", '{"a":1}', 0) in sink.reported
+    assert call_delta('{"a":1}', 0) in sink.reported
     assert ("end_block", 0) not in sink.reported
 
 
 def test_extra_fields_of_text_and_thinking_are_kept() -> None:
     assert read(start(0, "text", text="", marker=1)).reported == [("text", "", 0), ("add_metadata", {"marker": 1}, 0)]
     assert read(start(0, "thinking", thinking="", marker=1)).reported == [
-        ("reasoning", "", 0),
+        ("reasoning", "", "text", 0),
         ("add_metadata", {"marker": 1}, 0),
     ]
 
@@ -171,20 +172,20 @@ def test_arguments_with_a_text_as_index_belong_to_their_call() -> None:
         delta("a", "input_json_delta", partial_json="{}"),
         stop("a"),
     )
-    assert sink.reported[1:] == [("arguments", "{}", 0), ("end_block", 0)]
+    assert sink.reported[1:] == [call_delta("{}", 0), ("end_block", 0)]
 
 
 def test_extra_fields_of_a_call_are_kept() -> None:
     sink = read(start(0, "tool_use", id="t", name="w", input={}, caller={"type": "direct"}))
-    assert sink.reported == [("start", "t", "w", 0, {"caller": {"type": "direct"}})]
+    assert sink.reported == [call_start("t", "w", 0, metadata={"caller": {"type": "direct"}})]
 
 
 def test_argument_delta_without_a_call_is_passed_to_the_accumulator() -> None:
-    assert read(delta(5, "input_json_delta", partial_json="{}")).reported == [("arguments", "{}", ("index", 5))]
+    assert read(delta(5, "input_json_delta", partial_json="{}")).reported == [call_delta("{}", ("index", 5))]
 
 
 def test_number_as_id_is_read_as_text() -> None:
-    assert read(start(0, "tool_use", id=7, name="w", input={})).reported == [("start", "7", "w", 0, None)]
+    assert read(start(0, "tool_use", id=7, name="w", input={})).reported == [call_start("7", "w", 0)]
 
 
 def test_block_index_used_again_is_a_block_of_its_own() -> None:
@@ -198,8 +199,8 @@ def test_block_index_used_again_is_a_block_of_its_own() -> None:
     )
     assert sink.reported[3:] == [
         ("warn", "block_index_reused"),
-        ("start", "toolu_2", "v", 1, None),
-        ("arguments", '{"b":2}', 1),
+        call_start("toolu_2", "v", 1),
+        call_delta('{"b":2}', 1),
         ("end_block", 1),
     ]
 
@@ -227,7 +228,7 @@ def test_server_tool_is_reported_in_three_phases_with_the_blocks_to_send_back() 
         "caller": {"type": "direct"},
     }
     assert sink.reported == [
-        ("server_tool", "srvtoolu_1", "web_search", "started", None, None),
+        ("server_tool", "srvtoolu_1", "web_search", "started"),
         ("server_tool", "srvtoolu_1", "web_search", "arguments", {"query": "x"}, use),
         ("server_tool", "srvtoolu_1", "web_search", "result", sources, result),
     ]
@@ -248,7 +249,7 @@ def test_every_kind_of_server_tool_has_the_name_of_its_call(use: str, result: st
         start(0, use, id="s", name="ask", input={}), stop(0), start(1, result, tool_use_id="s", content={"a": 1})
     )
     assert [entry[1:5] for entry in sink.reported] == [
-        ("s", "ask", "started", None),
+        ("s", "ask", "started"),
         ("s", "ask", "arguments", {}),
         ("s", "ask", "result", {"a": 1}),
     ]

@@ -8,7 +8,7 @@ import pytest
 from anthropic_events import CALL, STOP, begin, delta, end, frames, read, start, stop
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recording_sink import RecordingSink
+from recording_sink import RecordingSink, call_delta, call_start
 
 from streamkit import providers
 from streamkit.calls import StreamError
@@ -28,8 +28,8 @@ def test_complete_message_in_message_start_is_read_like_streamed_blocks() -> Non
         ("identify", "msg_1", "m"),
         ("text", "x", 0),
         ("end_block", 0),
-        ("start", "t", "w", 1, None),
-        ("arguments", '{"a":1}', 1),
+        call_start("t", "w", 1),
+        call_delta('{"a":1}', 1),
         ("end_block", 1),
         ("finish", "tool_use", "tool_calls"),
         ("terminate",),
@@ -70,11 +70,11 @@ def test_blocks_of_a_spliced_message_are_new_blocks() -> None:
         delta(0, "signature_delta", signature="S2"),
     )
     assert sink.reported[1:] == [
-        ("reasoning", "one", 0),
+        ("reasoning", "one", "text", 0),
         ("add_metadata", {"signature": "S1"}, 0),
         ("warn", "message_restarted"),
         ("identify", "msg_2", "m"),
-        ("reasoning", "two", 1),
+        ("reasoning", "two", "text", 1),
         ("add_metadata", {"signature": "S2"}, 1),
     ]
 
@@ -201,8 +201,8 @@ def test_complete_message_is_read_like_a_stream() -> None:
     )
     assert sink.reported == [
         ("identify", "msg_1", "m"),
-        ("start", "t", "w", 0, None),
-        ("arguments", "{}", 0),
+        call_start("t", "w", 0),
+        call_delta("{}", 0),
         ("end_block", 0),
         ("finish", "tool_use", "tool_calls"),
         ("terminate",),

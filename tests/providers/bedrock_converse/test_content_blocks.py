@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from converse_events import END, PROVIDER, delta, read, start, stop, use
-from recording_sink import RecordingSink
+from recording_sink import RecordingSink, call_delta, call_start
 
 from streamkit.providers import buffer_limit
 
@@ -18,13 +18,13 @@ def test_text_needs_no_start_and_padding_is_ignored() -> None:
 
 def test_every_argument_delta_is_reported_at_once() -> None:
     sink = read(start(1, toolUse=use()), delta(1, toolUse={"input": ""}), delta(1, toolUse={"input": "{"}), stop(1))
-    assert sink.reported == [("start", "t1", "w", 0, None), ("arguments", "{", 0), ("end_block", 0)]
+    assert sink.reported == [call_start("t1", "w", 0), call_delta("{", 0), ("end_block", 0)]
 
 
 def test_signature_without_text_opens_reasoning() -> None:
     sink = read(delta(0, reasoningContent={"signature": "s1"}), delta(0, reasoningContent={"signature": "s2"}), stop(0))
     assert sink.reported == [
-        ("reasoning", "", 0),
+        ("reasoning", "", "text", 0),
         ("add_metadata", {"signature": "s1"}, 0),
         ("add_metadata", {"signature": "s2"}, 0),
         ("end_block", 0),
@@ -34,7 +34,7 @@ def test_signature_without_text_opens_reasoning() -> None:
 def test_redacted_reasoning_is_kept_as_the_block_to_send_back() -> None:
     sink = read(delta(0, reasoningContent={"redactedContent": "QUJD"}), stop(0))
     block = {"reasoningContent": {"redactedContent": "QUJD"}}
-    assert sink.reported == [("reasoning", "", 0), ("add_metadata", {"opaque": block}, 0), ("end_block", 0)]
+    assert sink.reported == [("reasoning", "", "text", 0), ("add_metadata", {"opaque": block}, 0), ("end_block", 0)]
     # boto3 yields bytes; here in two deltas, as a stream may split them
     parser = PROVIDER.parser(sink := RecordingSink())
     parser.chunk(delta(0, reasoningContent={"redactedContent": b"AB"}))
@@ -64,7 +64,7 @@ def test_server_tool_is_reported_complete_with_the_blocks_to_send_back() -> None
     )
     content = [{"text": "ab"}, {"text": "c"}, {"json": {"n": 1}}, {"text": "d"}]
     assert sink.reported == [
-        ("server_tool", "s1", "nova_grounding", "started", None, None),
+        ("server_tool", "s1", "nova_grounding", "started"),
         ("server_tool", "s1", "nova_grounding", "arguments", {"query": "x"}, sent_back),
         ("server_tool", "s1", "nova_grounding", "result", content, {"toolResult": {**result, "content": content}}),
     ]
@@ -82,7 +82,7 @@ def test_result_without_its_call_is_named_by_its_type() -> None:
 
 
 def test_call_of_type_tool_use_is_a_client_call() -> None:
-    assert read(start(0, toolUse=use(type="tool_use"))).reported == [("start", "t1", "w", 0, None)]
+    assert read(start(0, toolUse=use(type="tool_use"))).reported == [call_start("t1", "w", 0)]
 
 
 def test_citation_before_any_text_opens_a_text() -> None:
@@ -175,9 +175,9 @@ def test_every_member_of_a_delta_is_reported() -> None:
         delta(0, reasoningContent={"text": "d", "signature": "s"}),
     )
     assert sink.reported == [
-        *(("text", "a", 0), ("reasoning", "", 1), ("reasoning", "b", 1)),
+        *(("text", "a", 0), ("reasoning", "", "text", 1), ("reasoning", "b", "text", 1)),
         ("text", "c", 0),
-        *(("reasoning", "d", 1), ("add_metadata", {"signature": "s"}, 1)),
+        *(("reasoning", "d", "text", 1), ("add_metadata", {"signature": "s"}, 1)),
     ]
 
 
@@ -189,7 +189,7 @@ def test_encrypted_reasoning_replaces_a_buffered_block_at_its_index() -> None:
     assert [entry[:4] for entry in sink.reported] == [
         ("server_tool", None, "", "started"),
         ("server_tool", None, "", "arguments"),
-        ("reasoning", "", 1),
+        ("reasoning", "", "text", 1),
     ]
 
 
@@ -202,12 +202,12 @@ def test_complete_response_may_have_blocks_of_every_kind() -> None:
     parser = PROVIDER.parser(sink := RecordingSink())
     parser.chunk({"output": {"message": {"role": "assistant", "content": content}}, "stopReason": "tool_use"})
     assert sink.reported == [
-        ("server_tool", "s1", "n", "started", None, None),
+        ("server_tool", "s1", "n", "started"),
         ("server_tool", "s1", "n", "arguments", {"q": 1}, use_block),
         ("server_tool", "s1", "n", "result", [{"text": "x"}], result),
         ("file", "image/png", "QUJD", None, {"image": {"format": "png", "source": {"bytes": "QUJD"}}}),
         ("provider_block", document),
-        ("start", "t1", "w", 3, None),
+        call_start("t1", "w", 3),
         ("end_block", 3),
         ("unknown", "odd"),
         ("provider_block", {"text": 5}),

@@ -1,4 +1,4 @@
-"""An emitted answer is a stream of Cohere's wire, and read again it is the same answer."""
+"""Encoded content has Cohere's wire format, and parsed again it is the same content."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OWN = {"provider": "cohere"}
 RECORDED = recorded_streams("cohere", ".sse")
 
 
-def emitted(content: Content, **options: Any) -> bytes:
+def encode(content: Content, **options: Any) -> bytes:
     return b"".join(COHERE.emit(content, response_id="c-1", model="m", **options))
 
 
@@ -29,22 +29,22 @@ def read(data: bytes) -> Turn:
     return wire_streams.run("cohere", [data])[0]
 
 
-def events(data: bytes) -> list[dict[str, Any]]:
-    found = []
-    *named, done = data.decode().split("\n\n")[:-1]
+def decode_events(data: bytes) -> list[dict[str, Any]]:
+    events = []
+    *frames, done = data.decode().split("\n\n")[:-1]
     assert done == "data: [DONE]"
-    for event in named:
-        name, payload = event.split("\n")
-        found.append(json.loads(payload.removeprefix("data: ")))
-        assert name == f"event: {found[-1]['type']}"
-    return found
+    for frame in frames:
+        name, payload = frame.split("\n")
+        events.append(json.loads(payload.removeprefix("data: ")))
+        assert name == f"event: {events[-1]['type']}"
+    return events
 
 
-def test_plan_and_call_are_streamed_as_the_api_streams_them() -> None:
+def test_a_plan_and_a_call_are_encoded_as_the_api_streams_them() -> None:
     plan = ReasoningBlock(text="I look.", kind="plan", metadata=OWN)
     call = ToolCallBlock(id="x", name="w", parameters={"a": "é"}, metadata={**OWN, "raw_id": "w_1"})
-    found = events(emitted(Content.ai("", plan, call), delta_size=5, usage=Usage(30, 7, 3, 4)))
-    assert found == [
+    events = decode_events(encode(Content.ai("", plan, call), delta_size=5, usage=Usage(30, 7, 3, 4)))
+    assert events == [
         {
             "id": "c-1",
             "type": "message-start",
@@ -86,10 +86,10 @@ def test_plan_and_call_are_streamed_as_the_api_streams_them() -> None:
     ]
 
 
-def test_contents_are_numbered_and_citations_stand_in_their_text() -> None:
+def test_contents_are_numbered_and_citations_are_within_their_text() -> None:
     cited = TextBlock(text="b", metadata={**OWN, "citations": [{"text": "b"}]})
-    found = events(emitted(Content.ai("", ReasoningBlock(text="hm"), cited)))
-    assert [(event["type"], event.get("index")) for event in found[1:-1]] == [
+    events = decode_events(encode(Content.ai("", ReasoningBlock(text="hm"), cited)))
+    assert [(event["type"], event.get("index")) for event in events[1:-1]] == [
         ("content-start", 0),
         ("content-delta", 0),
         ("content-end", 0),
@@ -99,17 +99,17 @@ def test_contents_are_numbered_and_citations_stand_in_their_text() -> None:
         ("citation-end", 0),
         ("content-end", 1),
     ]
-    assert found[-1]["delta"] == {"finish_reason": "COMPLETE"}
+    assert events[-1]["delta"] == {"finish_reason": "COMPLETE"}
 
 
-def test_call_without_arguments_has_no_delta() -> None:
-    found = events(emitted(Content.ai("", ToolCallBlock(id="a", name="now"))))
-    assert [event["type"] for event in found[1:-1]] == ["tool-call-start", "tool-call-end"]
-    assert found[1]["delta"]["message"]["tool_calls"]["id"] == "call_a"
+def test_a_call_without_arguments_has_no_delta() -> None:
+    events = decode_events(encode(Content.ai("", ToolCallBlock(id="a", name="now"))))
+    assert [event["type"] for event in events[1:-1]] == ["tool-call-start", "tool-call-end"]
+    assert events[1]["delta"]["message"]["tool_calls"]["id"] == "call_a"
 
 
 @pytest.mark.parametrize(
-    ("finish", "word", "reason"),
+    ("finish", "name", "reason"),
     [
         ("stop", "COMPLETE", "stop"),
         ("length", "MAX_TOKENS", "length"),
@@ -120,26 +120,26 @@ def test_call_without_arguments_has_no_delta() -> None:
         (None, "COMPLETE", "stop"),
     ],
 )
-def test_finish(finish: Any, word: str, reason: str) -> None:
-    turn = read(emitted(Content.ai("x"), finish=finish))
+def test_finish_reasons(finish: Any, name: str, reason: str) -> None:
+    turn = read(encode(Content.ai("x"), finish=finish))
     assert turn.finish is not None
-    assert (turn.finish.raw, turn.finish.reason, turn.error) == (word, reason, None)
+    assert (turn.finish.raw, turn.finish.reason, turn.error) == (name, reason, None)
 
 
-def test_finish_in_error_is_the_providers_error() -> None:
-    turn = read(emitted(Content.ai("x"), finish="error"))
+def test_an_error_finish_is_a_provider_error() -> None:
+    turn = read(encode(Content.ai("x"), finish="error"))
     assert turn.error is not None
     assert turn.error.kind == "provider_error"
     assert turn.text == "x"
 
 
-def test_cut_arguments_come_back_cut() -> None:
-    cut = ToolCallBlock(id="t", name="w", metadata={"raw_arguments": '{"a":"b'})
-    turn = read(emitted(Content.ai("", cut), finish="length"))
+def test_truncated_arguments_stay_truncated() -> None:
+    truncated = ToolCallBlock(id="t", name="w", metadata={"raw_arguments": '{"a":"b'})
+    turn = read(encode(Content.ai("", truncated), finish="length"))
     assert [(call.state, call.arguments_text) for call in turn.calls] == [("incomplete", '{"a":"b')]
 
 
-def test_answers_of_other_providers_are_emitted_in_this_ones_form() -> None:
+def test_content_of_other_providers_is_encoded_in_this_format() -> None:
     content = Content.ai(
         "half \ud83d",
         ReasoningBlock(text="sum", kind="summary", metadata={"provider": "x"}),
@@ -148,7 +148,7 @@ def test_answers_of_other_providers_are_emitted_in_this_ones_form() -> None:
         OpaqueBlock(raw={"type": "x"}),
         TextBlock(text="", metadata={"provider": "x", "citations": [{"a": 1}]}),
     )
-    turn = read(emitted(content, delta_size=1))
+    turn = read(encode(content, delta_size=1))
     assert (turn.text, turn.reasoning) == ("half \ufffd", "sum")
     assert (turn.calls[0].raw_id, turn.calls[0].arguments) == ("call_t", {"input": "free"})
     assert turn.warnings == []
@@ -156,7 +156,7 @@ def test_answers_of_other_providers_are_emitted_in_this_ones_form() -> None:
 
 def test_half_of_a_surrogate_pair_is_escaped() -> None:
     text = TextBlock.model_construct(type="text", text="a\ud83d", metadata={})
-    data = emitted(Content.model_construct(speaker="ai", blocks=[text], metadata={}))
+    data = encode(Content.model_construct(speaker="ai", blocks=[text], metadata={}))
     assert b"a\\ud83d" in data
     assert read(data).text == "a\ufffd"
 
@@ -166,7 +166,7 @@ def test_error_body() -> None:
 
 
 @pytest.mark.parametrize("stream", RECORDED, ids=str)
-def test_recorded_answer_emitted_and_read_again_is_the_same(stream: RecordedStream) -> None:
+def test_a_recorded_stream_encoded_and_parsed_again_is_the_same(stream: RecordedStream) -> None:
     turn = read(stream.data)
     finish = turn.finish.reason if turn.finish else None
     data = b"".join(
@@ -203,17 +203,17 @@ _blocks = st.one_of(
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(_blocks, min_size=1, max_size=5), st.text(), st.integers(1, 20))
-def test_parse_of_emit_is_the_same_turn(blocks: list[Any], plan: str, piece: int) -> None:
+def test_encoded_content_parsed_again_is_the_same(blocks: list[Any], plan: str, delta_size: int) -> None:
     for number, block in enumerate(blocks):
         if isinstance(block, ToolCallBlock):
             block.kind = "function"
             block.metadata = {**OWN, "raw_id": f"w_{number}"}
     if plan:
-        made = ReasoningBlock(text=plan, kind="plan", metadata=OWN)
-        blocks.insert(len(plan) % (len(blocks) + 1), made)
-    turn = read(emitted(Content.ai("", *blocks), delta_size=piece))
+        plan_block = ReasoningBlock(text=plan, kind="plan", metadata=OWN)
+        blocks.insert(len(plan) % (len(blocks) + 1), plan_block)
+    turn = read(encode(Content.ai("", *blocks), delta_size=delta_size))
     assert turn.error is None
     assert turn.warnings == []
-    got = [block.model_dump(exclude={"id"}) for block in turn.content.blocks]
-    assert got == [block.model_dump(exclude={"id"}) for block in blocks]
-    assert read(emitted(turn.content, delta_size=piece + 1)).content == turn.content
+    parsed = [block.model_dump(exclude={"id"}) for block in turn.content.blocks]
+    assert parsed == [block.model_dump(exclude={"id"}) for block in blocks]
+    assert read(encode(turn.content, delta_size=delta_size + 1)).content == turn.content

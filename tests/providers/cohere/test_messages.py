@@ -1,4 +1,4 @@
-"""History as Cohere's messages: what the API refuses never leaves, and nothing is changed in silence."""
+"""History as Cohere's messages: the API accepts all of them, and every change is reported."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
 
 @functools.cache
-def judge(name: str) -> SchemaValidator:
-    """The SDK's own type, made strict: its models take any field besides those they know.
+def strict_validator(name: str) -> SchemaValidator:
+    """Return a strict validator of a type of the SDK, whose models accept any additional field.
 
-    Of a model only its fields are kept: for a whole model pydantic takes the validator that the class has already.
+    Only the fields of a model are kept: for a complete model pydantic uses the validator that the class already has.
     """
 
     def strict(schema: Any) -> Any:
         if isinstance(schema, dict):
             if schema.get("type") == "model":
                 return strict(schema["schema"])
-            made = {key: strict(item) for key, item in schema.items()}
-            return {**made, "extra_behavior": "forbid"} if made.get("type") == "model-fields" else made
+            converted = {key: strict(item) for key, item in schema.items()}
+            return {**converted, "extra_behavior": "forbid"} if converted.get("type") == "model-fields" else converted
         if isinstance(schema, (list, tuple)):
             return type(schema)(strict(item) for item in schema)
         return schema
@@ -54,20 +54,20 @@ def judge(name: str) -> SchemaValidator:
     return SchemaValidator(strict(TypeAdapter(getattr(cohere.types, name)).core_schema))
 
 
-def accept(messages: list[dict[str, Any]]) -> None:
-    """Raises ``ValueError`` for what the API refuses."""
-    asked: set[str] = set()
+def validate(messages: list[dict[str, Any]]) -> None:
+    """Raise ``ValueError`` if the API would refuse the messages."""
+    used_ids: set[str] = set()
     for message in messages:
-        judge("ChatMessageV2").validate_python(message)
+        strict_validator("ChatMessageV2").validate_python(message)
         if message["role"] == "assistant" and "tool_calls" in message:
             parts = message.get("content", [])
             # "text content is not allowed when tool_calls are provided" (vercel/ai#5794)
             if isinstance(parts, str) or any(part["type"] == "text" for part in parts):
-                raise ValueError("text beside tool_calls")
+                raise ValueError("text in a message with tool_calls")
             ids = [call["id"] for call in message["tool_calls"]]
-            if len(set(ids)) < len(ids) or asked & set(ids):
-                raise ValueError("an id twice")
-            asked |= set(ids)
+            if len(set(ids)) < len(ids) or used_ids & set(ids):
+                raise ValueError("a repeated id")
+            used_ids |= set(ids)
 
 
 def call(id: str, name: str = "w", metadata: dict[str, Any] | None = None, **parameters: Any) -> ToolCallBlock:
@@ -78,14 +78,14 @@ def result(call_id: str, value: Any = "ok", **fields: Any) -> Content:
     return Content(speaker="tool", blocks=[ToolResponseBlock(call_id=call_id, name="w", result=value, **fields)])
 
 
-def rendered(*contents: Content, ids: Any = None) -> RenderedMessages:
-    thread = COHERE.render(contents, ids=ids)
-    accept(thread.messages)
-    return thread
+def render(*contents: Content, ids: Any = None) -> RenderedMessages:
+    rendered = COHERE.render(contents, ids=ids)
+    validate(rendered.messages)
+    return rendered
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "message",
     [
         {"role": "tool", "content": "21"},
         {"role": "robot", "content": "x"},
@@ -96,34 +96,34 @@ def rendered(*contents: Content, ids: Any = None) -> RenderedMessages:
         {"role": "user", "content": [{"type": "image", "image": "x"}]},
     ],
 )
-def test_judge_refuses(wrong: dict[str, Any]) -> None:
+def test_the_validator_refuses_illegal_messages(message: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"."):
-        accept([wrong])
+        validate([message])
 
 
 # ---------------------------------------------------------------- messages
 
 
-def test_text_of_all_sides() -> None:
-    thread = rendered(
+def test_text_of_every_speaker() -> None:
+    rendered = render(
         Content.system("Be brief.", TextBlock(text="Be kind.")),
         Content.human("Hi", TextBlock(text="there")),
         Content.ai("Hello"),
     )
-    assert thread.messages == [
+    assert rendered.messages == [
         {"role": "system", "content": "Be brief.\nBe kind."},
         {"role": "user", "content": "Hi\nthere"},
         {"role": "assistant", "content": "Hello"},
     ]
-    assert thread.changes == []
+    assert rendered.changes == []
 
 
-def test_text_beside_calls_is_sent_as_the_plan() -> None:
-    thread = rendered(
+def test_text_with_calls_is_sent_as_the_plan() -> None:
+    rendered = render(
         Content.human("?"), Content.ai("I look.", call("a", city="Oslo"), TextBlock(text="Now.")), result("a", 21)
     )
-    wire_id = thread.messages[1]["tool_calls"][0]["id"]
-    assert thread.messages[1:] == [
+    wire_id = rendered.messages[1]["tool_calls"][0]["id"]
+    assert rendered.messages[1:] == [
         {
             "role": "assistant",
             "tool_plan": "I look.\nNow.",
@@ -135,8 +135,8 @@ def test_text_beside_calls_is_sent_as_the_plan() -> None:
     ]
 
 
-def test_own_plan_and_thinking_go_back_with_the_calls() -> None:
-    thread = rendered(
+def test_own_plan_and_thinking_are_sent_back_with_the_calls() -> None:
+    rendered = render(
         Content.ai(
             "",
             ReasoningBlock(text="hm", metadata=OWN),
@@ -144,20 +144,20 @@ def test_own_plan_and_thinking_go_back_with_the_calls() -> None:
             call("a"),
         )
     )
-    message = thread.messages[0]
+    message = rendered.messages[0]
     assert message["tool_plan"] == "I look."
     assert message["content"] == [{"type": "thinking", "thinking": "hm"}]
-    assert thread.changes == []
+    assert rendered.changes == []
 
 
-def test_own_thinking_goes_back_before_the_text() -> None:
-    thread = rendered(Content.ai("", ReasoningBlock(text="hm", metadata=OWN), TextBlock(text="Hi")))
-    assert thread.messages[0]["content"] == [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Hi"}]
+def test_own_thinking_is_sent_back_before_the_text() -> None:
+    rendered = render(Content.ai("", ReasoningBlock(text="hm", metadata=OWN), TextBlock(text="Hi")))
+    assert rendered.messages[0]["content"] == [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Hi"}]
 
 
-def test_texts_of_several_contents_stay_several() -> None:
-    thread = rendered(Content.ai("a", TextBlock(text=""), TextBlock(text="b")))
-    assert thread.messages[0]["content"] == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+def test_several_texts_stay_several() -> None:
+    rendered = render(Content.ai("a", TextBlock(text=""), TextBlock(text="b")))
+    assert rendered.messages[0]["content"] == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
 
 
 @pytest.mark.parametrize(
@@ -170,32 +170,32 @@ def test_texts_of_several_contents_stay_several() -> None:
         FileBlock(media_type="image/png", data="x"),
     ],
 )
-def test_what_an_answer_has_no_place_for_is_left_out_and_said(block: Any) -> None:
-    thread = rendered(Content.ai("Hi", block))
-    assert thread.messages == [{"role": "assistant", "content": "Hi"}]
-    assert len(thread.changes) == 1
-    assert repr(block.type) in thread.changes[0]
+def test_blocks_without_a_field_are_left_out_and_reported(block: Any) -> None:
+    rendered = render(Content.ai("Hi", block))
+    assert rendered.messages == [{"role": "assistant", "content": "Hi"}]
+    assert len(rendered.changes) == 1
+    assert repr(block.type) in rendered.changes[0]
 
 
-def test_answer_without_text_and_calls_is_left_out_and_said() -> None:
-    thread = rendered(Content.ai("", ReasoningBlock(text="hm", metadata=OWN)), Content.ai(""))
-    assert thread.messages == []
-    assert thread.changes == ["left out an assistant message: it has neither text nor calls"]
+def test_an_assistant_message_without_text_and_calls_is_left_out_and_reported() -> None:
+    rendered = render(Content.ai("", ReasoningBlock(text="hm", metadata=OWN)), Content.ai(""))
+    assert rendered.messages == []
+    assert rendered.changes == ["left out an assistant message: it has neither text nor calls"]
 
 
-def test_unknown_speakers_and_misplaced_blocks_are_left_out_and_said() -> None:
-    thread = rendered(
+def test_unknown_speakers_and_misplaced_blocks_are_left_out_and_reported() -> None:
+    rendered = render(
         Content(speaker="narrator", blocks=[TextBlock(text="x")]),
         Content(speaker="tool", blocks=[TextBlock(text="x")]),
         Content.system("", ImageBlock(data=PIXEL)),
         Content.human("", OpaqueBlock(raw=1)),
     )
-    assert thread.messages == []
-    assert len(thread.changes) == 4
+    assert rendered.messages == []
+    assert len(rendered.changes) == 4
 
 
-def test_images_of_people() -> None:
-    thread = rendered(
+def test_images_of_the_user() -> None:
+    rendered = render(
         Content.human(
             "Look",
             ImageBlock(data=PIXEL),
@@ -205,7 +205,7 @@ def test_images_of_people() -> None:
             FileBlock(media_type="image/png", url="https://e.org/b.png"),
         )
     )
-    (message,) = thread.messages
+    (message,) = rendered.messages
     assert message["content"][0] == {"type": "text", "text": "Look"}
     assert [part["image_url"]["url"] for part in message["content"][1:]] == [
         PIXEL,
@@ -226,7 +226,7 @@ def test_images_of_people() -> None:
         FileBlock(),
     ],
 )
-def test_image_or_file_of_another_form_is_refused(block: Any) -> None:
+def test_an_image_or_file_of_another_form_raises(block: Any) -> None:
     with pytest.raises(UnsupportedContent):
         COHERE.render([Content.human("Look", block)])
 
@@ -234,17 +234,20 @@ def test_image_or_file_of_another_form_is_refused(block: Any) -> None:
 # ---------------------------------------------------------------- calls and results
 
 
-def test_results_stand_behind_their_calls_in_call_order() -> None:
-    thread = rendered(Content.ai("", call("a"), call("b")), result("b", "2"), result("a", "1"), result("z", "?"))
-    first, second = (made["id"] for made in thread.messages[0]["tool_calls"])
-    assert [(made["tool_call_id"], made["content"]) for made in thread.messages[1:3]] == [(first, "1"), (second, "2")]
-    assert thread.messages[3]["content"] == "?"
+def test_results_follow_their_calls_in_call_order() -> None:
+    rendered = render(Content.ai("", call("a"), call("b")), result("b", "2"), result("a", "1"), result("z", "?"))
+    first, second = (call_data["id"] for call_data in rendered.messages[0]["tool_calls"])
+    assert [(message["tool_call_id"], message["content"]) for message in rendered.messages[1:3]] == [
+        (first, "1"),
+        (second, "2"),
+    ]
+    assert rendered.messages[3]["content"] == "?"
 
 
-def test_results_in_the_answers_own_content() -> None:
-    made = Content.ai("", call("a"), ToolResponseBlock(call_id="a", result={"t": "é"}))
-    assert [message["role"] for message in rendered(made).messages] == ["assistant", "tool"]
-    assert rendered(made).messages[1]["content"] == '{"t":"é"}'
+def test_results_in_the_content_of_their_calls() -> None:
+    content = Content.ai("", call("a"), ToolResponseBlock(call_id="a", result={"t": "é"}))
+    assert [message["role"] for message in render(content).messages] == ["assistant", "tool"]
+    assert render(content).messages[1]["content"] == '{"t":"é"}'
 
 
 @pytest.mark.parametrize(
@@ -258,42 +261,42 @@ def test_results_in_the_answers_own_content() -> None:
     ],
 )
 def test_texts_of_results(fields: dict[str, Any], text: str) -> None:
-    thread = rendered(Content.ai("", call("a")), result("a", fields.pop("value"), **fields))
-    assert thread.messages[1]["content"] == text
+    rendered = render(Content.ai("", call("a")), result("a", fields.pop("value"), **fields))
+    assert rendered.messages[1]["content"] == text
 
 
-def test_free_text_of_a_call_becomes_an_object_and_is_said() -> None:
-    thread = rendered(Content.ai("", ToolCallBlock(id="a", name="w", parameters="free", kind="custom")))
-    assert thread.messages[0]["tool_calls"][0]["function"]["arguments"] == '{"input":"free"}'
-    assert len(thread.changes) == 1
+def test_free_text_of_a_call_becomes_an_object_and_is_reported() -> None:
+    rendered = render(Content.ai("", ToolCallBlock(id="a", name="w", parameters="free", kind="custom")))
+    assert rendered.messages[0]["tool_calls"][0]["function"]["arguments"] == '{"input":"free"}'
+    assert len(rendered.changes) == 1
 
 
-def test_own_id_goes_back_only_where_asked() -> None:
+def test_an_own_id_is_sent_back_only_with_the_origin_policy() -> None:
     own = call("hist_tool_" + "a" * 24, metadata={**OWN, "raw_id": "w_2fnrphbsnr66"})
     other = call("hist_tool_" + "b" * 24, metadata={"provider": "x", "raw_id": "w_1"})
     contents = [Content.ai("", own, other), result(own.id), result(other.id)]
-    plain = [made["id"] for made in rendered(*contents).messages[0]["tool_calls"]]
+    plain = [call_data["id"] for call_data in render(*contents).messages[0]["tool_calls"]]
     assert plain == ["call_" + "a" * 24, "call_" + "b" * 24]
-    origin = rendered(*contents, ids="origin").messages
-    assert [made["id"] for made in origin[0]["tool_calls"]] == ["w_2fnrphbsnr66", plain[1]]
-    assert [made["tool_call_id"] for made in origin[1:]] == ["w_2fnrphbsnr66", plain[1]]
+    origin = render(*contents, ids="origin").messages
+    assert [call_data["id"] for call_data in origin[0]["tool_calls"]] == ["w_2fnrphbsnr66", plain[1]]
+    assert [message["tool_call_id"] for message in origin[1:]] == ["w_2fnrphbsnr66", plain[1]]
 
 
-def test_one_id_for_several_calls_is_told_apart_by_order() -> None:
-    thread = rendered(
+def test_several_calls_with_one_id_are_distinguished_by_order() -> None:
+    rendered = render(
         Content.ai("", call("x"), call("x")), result("x", "1"), result("x", "2"), Content.ai("", call("x")), result("x")
     )
-    ids = [made["id"] for message in thread.messages for made in message.get("tool_calls", ())]
+    ids = [call_data["id"] for message in rendered.messages for call_data in message.get("tool_calls", ())]
     assert len(set(ids)) == 3
-    answered = [
-        (message["tool_call_id"], message["content"]) for message in thread.messages if "tool_call_id" in message
+    result_ids = [
+        (message["tool_call_id"], message["content"]) for message in rendered.messages if "tool_call_id" in message
     ]
-    assert answered == [(ids[0], "1"), (ids[1], "2"), (ids[2], "ok")]
+    assert result_ids == [(ids[0], "1"), (ids[1], "2"), (ids[2], "ok")]
 
 
-def test_unanswered_call_of_an_earlier_round_does_not_take_a_later_ones_result() -> None:
-    thread = rendered(Content.ai("", call("x")), Content.ai("", call("x")), result("x"))
-    assert thread.messages[2]["tool_call_id"] == thread.messages[1]["tool_calls"][0]["id"]
+def test_a_call_without_result_does_not_get_the_result_of_a_later_round() -> None:
+    rendered = render(Content.ai("", call("x")), Content.ai("", call("x")), result("x"))
+    assert rendered.messages[2]["tool_call_id"] == rendered.messages[1]["tool_calls"][0]["id"]
 
 
 # ---------------------------------------------------------------- the request
@@ -304,7 +307,7 @@ TOOLS = [
 ]
 
 
-def test_request_holds_what_the_conversation_decides() -> None:
+def test_the_request_has_the_fields_that_the_conversation_decides() -> None:
     body = providers.render_request([Content.human("Hi")], "cohere", tools=TOOLS)
     assert body == {
         "messages": [{"role": "user", "content": "Hi"}],
@@ -322,12 +325,12 @@ def test_request_holds_what_the_conversation_decides() -> None:
         "stream": True,
     }
     for tool in body["tools"]:
-        judge("ToolV2").validate_python(tool)
+        strict_validator("ToolV2").validate_python(tool)
     assert set(providers.render_request([Content.human("Hi")], "cohere", stream=False)) == {"messages"}
 
 
 @pytest.mark.parametrize(
-    ("choice", "names", "word"),
+    ("choice", "names", "wire_choice"),
     [
         (None, ["f", "g"], None),
         ("auto", ["f", "g"], None),
@@ -336,19 +339,19 @@ def test_request_holds_what_the_conversation_decides() -> None:
         ("g", ["g"], "REQUIRED"),
     ],
 )
-def test_tool_choice(choice: str | None, names: list[str], word: str | None) -> None:
+def test_tool_choice(choice: str | None, names: list[str], wire_choice: str | None) -> None:
     body = request_of(COHERE, [], tools=TOOLS, tool_choice=choice)
     assert [tool["function"]["name"] for tool in body["tools"]] == names
-    assert body.get("tool_choice") == word
+    assert body.get("tool_choice") == wire_choice
 
 
 @pytest.mark.parametrize("choice", [None, "auto", "none"])
-def test_choice_without_tools_is_left_out(choice: str | None) -> None:
+def test_a_choice_without_tools_is_left_out(choice: str | None) -> None:
     assert request_of(COHERE, [], tool_choice=choice) == {"messages": [], "stream": True}
 
 
 @pytest.mark.parametrize(("choice", "tools"), [("h", TOOLS), ("required", []), ("f", [])])
-def test_choice_of_a_tool_that_is_not_there_is_refused(choice: str, tools: list[Tool]) -> None:
+def test_a_choice_of_a_missing_tool_raises(choice: str, tools: list[Tool]) -> None:
     with pytest.raises(UsageError, match=choice):
         request_of(COHERE, [], tools=tools, tool_choice=choice)
 
@@ -388,5 +391,5 @@ conversations = st.lists(
 
 @settings(max_examples=100, deadline=None)
 @given(conversations, st.sampled_from([None, "canonical", "origin"]))
-def test_any_conversation_renders_to_what_the_sdk_accepts(contents: list[Content], ids: Any) -> None:
-    rendered(*contents, ids=ids)
+def test_any_conversation_renders_to_messages_that_the_sdk_accepts(contents: list[Content], ids: Any) -> None:
+    render(*contents, ids=ids)

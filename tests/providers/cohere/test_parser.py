@@ -1,4 +1,4 @@
-"""What the Cohere parser tells its sink, and whole streams through ``Turn``."""
+"""The calls of Cohere's parser on its sink, and complete streams through ``Turn``."""
 
 from __future__ import annotations
 
@@ -11,35 +11,20 @@ from cohere.core.unchecked_base_model import construct_type
 from cohere.v2.types import V2ChatResponse, V2ChatStreamResponse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recording_sink import RecordingSink, call_delta, call_start
 from shared_data import RecordedStream, recorded_streams
 
 from streamkit import Turn, providers
 from streamkit.calls import StreamError, Usage
-from streamkit.events import Citation, NormalizedToolChunk, Unknown
+from streamkit.events import Citation, Unknown
 from streamkit.providers.cohere import PROVIDERS
 
 RECORDED = recorded_streams("cohere", ".sse")
 (COHERE,) = PROVIDERS
 
 
-class RecordingSink:
-    """Writes down what it is told, as tuples; it is its own only choice."""
-
-    def __init__(self) -> None:
-        self.said: list[tuple[Any, ...]] = []
-
-    def choice(self, index: int) -> RecordingSink:
-        assert index == 0
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return lambda *said: self.said.append((name, *said))
-
-
 def read(*events: Any) -> list[tuple[Any, ...]]:
-    """What is said by the dict door and by the bytes door, which must be the same."""
+    """Return the calls on the sink for dicts and for bytes, which must be the same."""
     dicts, frames = RecordingSink(), RecordingSink()
     by_dict, by_frame = COHERE.parser(dicts), COHERE.parser(frames)
     for event in events:
@@ -47,21 +32,21 @@ def read(*events: Any) -> list[tuple[Any, ...]]:
         by_dict.chunk(json.loads(text))
         name = event.get("type")
         by_frame.frame(name.encode() if isinstance(name, str) else b"", text.encode())
-    assert dicts.said == frames.said
-    return dicts.said
+    assert dicts.recorded == frames.recorded
+    return dicts.recorded
 
 
-def frames(*pairs: tuple[bytes, bytes]) -> list[tuple[Any, ...]]:
+def parse_frames(*pairs: tuple[bytes, bytes]) -> list[tuple[Any, ...]]:
     sink = RecordingSink()
     parser = COHERE.parser(sink)
     for name, data in pairs:
         parser.frame(name, data)
-    return sink.said
+    return sink.recorded
 
 
 def event(kind: str, index: Any = None, **message: Any) -> dict[str, Any]:
-    made: dict[str, Any] = {"type": kind, "delta": {"message": message}}
-    return made if index is None else {**made, "index": index}
+    data: dict[str, Any] = {"type": kind, "delta": {"message": message}}
+    return data if index is None else {**data, "index": index}
 
 
 def begin(index: Any = 0, id: Any = "w_1", name: Any = "w", arguments: Any = "") -> dict[str, Any]:
@@ -83,7 +68,7 @@ START = {"id": "c-1", "type": "message-start", "delta": {"message": {"role": "as
 # ---------------------------------------------------------------- text, thinking, plan
 
 
-def test_text_and_thinking_go_under_the_key_of_their_content() -> None:
+def test_text_and_thinking_have_the_key_of_their_content() -> None:
     assert read(
         event("content-start", 0, content={"type": "thinking", "thinking": ""}),
         event("content-delta", 0, content={"thinking": "hm"}),
@@ -99,18 +84,18 @@ def test_text_and_thinking_go_under_the_key_of_their_content() -> None:
     ]
 
 
-def test_text_at_the_start_of_a_content_is_said() -> None:
+def test_text_at_the_start_of_a_content_is_reported() -> None:
     assert read(event("content-start", 0, content={"type": "text", "text": "Hi"})) == [("text", "Hi", ("content", 0))]
 
 
-def test_piece_of_both_kinds_is_thought_before_it_is_said() -> None:
-    said = read(event("content-delta", 0, content={"text": "Hi", "thinking": "hm"}))
-    assert said == [("reasoning", "hm", "text", ("content", 0)), ("text", "Hi", ("content", 0))]
+def test_a_delta_with_thinking_and_text_reports_thinking_first() -> None:
+    recorded = read(event("content-delta", 0, content={"text": "Hi", "thinking": "hm"}))
+    assert recorded == [("reasoning", "hm", "text", ("content", 0)), ("text", "Hi", ("content", 0))]
 
 
-def test_contents_of_a_list_have_keys_of_their_own() -> None:
-    said = read(event("content-delta", 0, content=["a", {"type": "text", "text": "b"}]))
-    assert said == [("text", "a", ("content", 0)), ("text", "b", ("content", (0, 1)))]
+def test_contents_of_a_list_have_separate_keys() -> None:
+    recorded = read(event("content-delta", 0, content=["a", {"type": "text", "text": "b"}]))
+    assert recorded == [("text", "a", ("content", 0)), ("text", "b", ("content", (0, 1)))]
 
 
 def test_content_of_an_unknown_kind_is_unknown() -> None:
@@ -123,7 +108,7 @@ def test_tool_plan_is_reasoning_of_kind_plan() -> None:
 
 
 @pytest.mark.parametrize(
-    "silent",
+    "empty",
     [
         event("tool-plan-delta", tool_plan=""),
         event("content-delta", 0, content={"text": ""}),
@@ -132,58 +117,58 @@ def test_tool_plan_is_reasoning_of_kind_plan() -> None:
         arguments(""),
     ],
 )
-def test_empty_pieces_say_nothing(silent: dict[str, Any]) -> None:
-    assert read(silent) == []
+def test_empty_deltas_are_not_reported(empty: dict[str, Any]) -> None:
+    assert read(empty) == []
 
 
 # ---------------------------------------------------------------- calls
 
 
-def test_call_starts_goes_on_and_is_sealed() -> None:
+def test_a_call_starts_continues_and_ends() -> None:
     assert read(begin(), arguments('{"a"'), arguments(":1}"), {"type": "tool-call-end", "index": 0}) == [
-        ("tool", NormalizedToolChunk("start", "w_1", "w", "", key=("call", 0))),
-        ("tool", NormalizedToolChunk("delta", None, None, None, '{"a"', ("call", 0))),
-        ("tool", NormalizedToolChunk("delta", None, None, None, ":1}", ("call", 0))),
+        call_start("w_1", "w", ("call", 0), arguments=""),
+        call_delta('{"a"', ("call", 0)),
+        call_delta(":1}", ("call", 0)),
         ("end_block", ("call", 0)),
     ]
 
 
-def test_events_without_an_index_belong_together() -> None:
-    said = read(begin(None), arguments("{}", None), {"type": "tool-call-end"})
-    assert [what[1].key if what[0] == "tool" else what[1] for what in said] == [("call", None)] * 3
+def test_events_without_an_index_have_one_key() -> None:
+    recorded = read(begin(None), arguments("{}", None), {"type": "tool-call-end"})
+    assert [entry[1].key if entry[0] == "tool" else entry[1] for entry in recorded] == [("call", None)] * 3
 
 
-def test_id_and_name_of_a_delta_are_handed_on() -> None:
+def test_the_id_and_name_of_a_delta_are_passed_on() -> None:
     call = {"id": "w_1", "function": {"name": "w", "arguments": "{}"}}
-    said = read(event("tool-call-delta", 0, tool_calls=call))
-    assert said == [("tool", NormalizedToolChunk("delta", "w_1", "w", None, "{}", ("call", 0)))]
+    recorded = read(event("tool-call-delta", 0, tool_calls=call))
+    assert recorded == [call_delta("{}", ("call", 0), id="w_1", name="w")]
 
 
-def test_call_without_a_function_is_unknown() -> None:
+def test_a_call_without_a_function_is_unknown() -> None:
     assert read(event("tool-call-start", 0, tool_calls={"id": "x"})) == [("unknown", {"id": "x"})]
 
 
-def test_index_that_cannot_be_a_key_does_not_raise() -> None:
+def test_an_index_that_is_not_hashable_does_not_raise() -> None:
     assert read(begin([0]), arguments("{}", [0])) == [
-        ("tool", NormalizedToolChunk("start", "w_1", "w", "", key=("call", "list"))),
-        ("tool", NormalizedToolChunk("delta", None, None, None, "{}", ("call", "list"))),
+        call_start("w_1", "w", ("call", "list"), arguments=""),
+        call_delta("{}", ("call", "list")),
     ]
 
 
-def test_arguments_nested_beyond_writing_are_a_limit() -> None:
+def test_arguments_nested_too_deeply_to_be_encoded_exceed_a_limit() -> None:
     nested: Any = {}
     for _ in range(100_000):
         nested = {"a": nested}
     sink = RecordingSink()
     COHERE.parser(sink).chunk(begin(arguments=nested))
-    assert sink.said == [("fail", StreamError("limit_exceeded", "a call's arguments are nested too deeply"))]
+    assert sink.recorded == [("fail", StreamError("limit_exceeded", "a call's arguments are nested too deeply"))]
 
 
-# ---------------------------------------------------------------- the ends
+# ---------------------------------------------------------------- finish, usage, citations
 
 
 @pytest.mark.parametrize(
-    ("word", "reason"),
+    ("name", "reason"),
     [
         ("COMPLETE", "stop"),
         ("STOP_SEQUENCE", "stop"),
@@ -197,27 +182,27 @@ def test_arguments_nested_beyond_writing_are_a_limit() -> None:
         (7, "other"),
     ],
 )
-def test_reasons(word: Any, reason: str) -> None:
-    assert read(end(word))[1:] == [("finish", word, reason), ("terminate",)]
+def test_finish_reasons(name: Any, reason: str) -> None:
+    assert read(end(name))[1:] == [("finish", name, reason), ("terminate",)]
 
 
 @pytest.mark.parametrize("nothing", [None, ""])
-def test_end_without_a_reason_only_terminates(nothing: Any) -> None:
+def test_an_end_without_a_finish_reason_only_terminates(nothing: Any) -> None:
     assert read(end(nothing))[1:] == [("terminate",)]
     assert read({"type": "message-end"})[1:] == [("terminate",)]
 
 
-def test_reason_of_another_type_is_named_by_it() -> None:
-    assert ("finish", "dict", "other") in read(end({"a": 1}))
+def test_a_finish_reason_of_another_type_is_reported_as_json() -> None:
+    assert ("finish", '{"a":1}', "other") in read(end({"a": 1}))
 
 
-def test_error_keeps_its_type() -> None:
-    said = read(end("ERROR", error="bad", error_type="INVALID_TOOL_GENERATION"))
+def test_an_error_keeps_its_type() -> None:
+    recorded = read(end("ERROR", error="bad", error_type="INVALID_TOOL_GENERATION"))
     error = StreamError("provider_error", "bad", {"error": "bad", "error_type": "INVALID_TOOL_GENERATION"})
-    assert said[1:] == [("finish", "ERROR", "error"), ("fail", error), ("terminate",)]
+    assert recorded[1:] == [("finish", "ERROR", "error"), ("fail", error), ("terminate",)]
 
 
-def test_usage_is_by_tokens_and_by_billed_units_where_they_are_missing() -> None:
+def test_usage_is_the_tokens_and_the_billed_units_for_missing_ones() -> None:
     usage = {
         "billed_units": {"input_tokens": 1.0, "output_tokens": 2.0},
         "tokens": {"input_tokens": 10.0, "reasoning_tokens": 4},
@@ -227,20 +212,20 @@ def test_usage_is_by_tokens_and_by_billed_units_where_they_are_missing() -> None
 
 
 @pytest.mark.parametrize("nothing", [None, {}, "12", [1]])
-def test_no_usage_is_no_report(nothing: Any) -> None:
-    assert not [said for said in read(end(usage=nothing)) if said[0] == "usage"]
+def test_without_usage_nothing_is_reported(nothing: Any) -> None:
+    assert not [entry for entry in read(end(usage=nothing)) if entry[0] == "usage"]
 
 
-def test_citation_is_handed_on_as_it_is() -> None:
-    said = read(event("citation-start", 0, citations={"text": "x"}), {"type": "citation-end", "index": 0})
-    assert said == [("citation", {"text": "x"}), ("heartbeat",)]
+def test_a_citation_is_passed_on_unchanged() -> None:
+    recorded = read(event("citation-start", 0, citations={"text": "x"}), {"type": "citation-end", "index": 0})
+    assert recorded == [("citation", {"text": "x"}), ("heartbeat",)]
 
 
 # ---------------------------------------------------------------- other frames
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "said"),
+    ("name", "data", "expected"),
     [
         (b"", b"[DONE]", ("terminate",)),
         (
@@ -259,18 +244,18 @@ def test_citation_is_handed_on_as_it_is() -> None:
         ),
     ],
 )
-def test_frames_of_other_kinds(name: bytes, data: bytes, said: tuple[Any, ...]) -> None:
-    assert frames((name, data)) == [said]
+def test_frames_of_other_kinds(name: bytes, data: bytes, expected: tuple[Any, ...]) -> None:
+    assert parse_frames((name, data)) == [expected]
 
 
-def test_frame_that_is_no_json_is_a_protocol_error() -> None:
-    ((what, error),) = frames((b"", b"{oops"))
-    assert (what, error.kind, error.raw) == ("fail", "protocol_error", "{oops")
+def test_a_frame_that_is_not_json_is_a_protocol_error() -> None:
+    ((method, error),) = parse_frames((b"", b"{oops"))
+    assert (method, error.kind, error.raw) == ("fail", "protocol_error", "{oops")
 
 
-def test_frame_nested_beyond_reading_is_a_limit() -> None:
-    ((what, error),) = frames((b"", b'{"a":' * 200_000))
-    assert (what, error.kind) == ("fail", "limit_exceeded")
+def test_a_frame_nested_too_deeply_to_be_decoded_exceeds_a_limit() -> None:
+    ((method, error),) = parse_frames((b"", b'{"a":' * 200_000))
+    assert (method, error.kind) == ("fail", "limit_exceeded")
 
 
 @pytest.mark.parametrize(
@@ -282,15 +267,15 @@ def test_frame_nested_beyond_reading_is_a_limit() -> None:
         ({"type": "error"}, "the provider reported an error"),
     ],
 )
-def test_errors(raw: dict[str, Any], message: str) -> None:
+def test_error_bodies_and_events(raw: dict[str, Any], message: str) -> None:
     assert read(raw) == [("fail", StreamError("provider_error", message, raw))]
 
 
-# ---------------------------------------------------------------- whole turns
+# ---------------------------------------------------------------- complete turns
 
 
-def turn_of(*pieces: Any, complete: bool = False) -> Turn:
-    return wire_streams.run("cohere", pieces, complete=complete)[0]
+def read_turn(*inputs: Any, complete: bool = False) -> Turn:
+    return wire_streams.run("cohere", inputs, complete=complete)[0]
 
 
 def summary(turn: Turn) -> dict[str, Any]:
@@ -308,33 +293,33 @@ def payloads(data: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def test_every_door_says_the_same(recorded: bytes) -> None:
-    whole = summary(turn_of(recorded))
+def test_every_input_kind_gives_the_same_turn(recorded: bytes) -> None:
+    expected = summary(read_turn(recorded))
     events = payloads(recorded)
-    assert summary(turn_of(*events)) == whole
+    assert summary(read_turn(*events)) == expected
     objects = [construct_type(type_=V2ChatStreamResponse, object_=chunk) for chunk in events]
     assert type(objects[0]).__name__ == "MessageStartV2ChatStreamResponse"
-    assert summary(turn_of(*objects, complete=True)) == whole
+    assert summary(read_turn(*objects, complete=True)) == expected
 
 
-def test_recorded_stream_is_detected(recorded: bytes) -> None:
+def test_a_recorded_stream_is_detected(recorded: bytes) -> None:
     assert providers.detect(recorded[:1024]) == "cohere"
 
 
-def test_body_as_the_sdks_object() -> None:
+def test_a_body_as_an_object_of_the_sdk() -> None:
     body = {
         "id": "c-1",
         "finish_reason": "COMPLETE",
         "message": {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]},
         "usage": {"tokens": {"input_tokens": 3, "output_tokens": 1}},
     }
-    turn = turn_of(construct_type(type_=V2ChatResponse, object_=body))
+    turn = read_turn(construct_type(type_=V2ChatResponse, object_=body))
     assert (turn.text, turn.response_id, turn.done, turn.error) == ("Hi", "c-1", True, None)
     assert turn.usage is not None
     assert (turn.usage.input_tokens, turn.usage.output_tokens) == (3, 1)
 
 
-def test_citations_are_events_and_stay_with_their_text() -> None:
+def test_citations_are_events_and_are_kept_with_their_text() -> None:
     stream = wire_streams.framed(
         "cohere",
         [
@@ -346,27 +331,27 @@ def test_citations_are_events_and_stay_with_their_text() -> None:
         ],
     )
     turn, seen = wire_streams.run("cohere", [stream])
-    assert [said.data for said in seen if isinstance(said, Citation)] == [{"text": "Paris"}]
+    assert [event.data for event in seen if isinstance(event, Citation)] == [{"text": "Paris"}]
     (block,) = turn.content.blocks
     assert (block.text, block.metadata["citations"]) == ("Paris.", [{"text": "Paris"}])
 
 
-def test_debug_is_an_unknown_event() -> None:
+def test_a_debug_event_is_unknown() -> None:
     debug = {"type": "debug", "prompt": "<BOS_TOKEN>"}
     _, seen = wire_streams.run("cohere", [START, debug, end()])
-    assert [said.raw for said in seen if isinstance(said, Unknown)] == [debug]
+    assert [event.raw for event in seen if isinstance(event, Unknown)] == [debug]
 
 
-def test_no_piece_waits_for_a_later_feed() -> None:
+def test_no_delta_waits_for_a_later_feed() -> None:
     turn = Turn("cohere", turn_key="t")
-    pieces = [
+    chunks = [
         event("tool-plan-delta", tool_plan="p"),
         event("content-delta", 0, content={"text": "x"}),
         begin(),
         arguments("{"),
         {"type": "tool-call-end", "index": 0},
     ]
-    assert [[said.type for said in turn.feed(piece)] for piece in pieces] == [
+    assert [[event.type for event in turn.feed(chunk)] for chunk in chunks] == [
         ["reasoning"],
         ["text"],
         ["tool_call_start"],
@@ -376,7 +361,7 @@ def test_no_piece_waits_for_a_later_feed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "is_ours"),
+    ("head", "is_cohere"),
     [
         (b'event: message-start\r\ndata: {"id": "x"}\r\n\r\n', True),
         (b'data: {"type": "message-start", "id": "x"}\n\n', True),
@@ -389,11 +374,11 @@ def test_no_piece_waits_for_a_later_feed() -> None:
         (b"", False),
     ],
 )
-def test_detection_knows_only_this_wire(head: bytes, is_ours: bool) -> None:
-    assert COHERE.traits.matches_head(head) is is_ours
+def test_only_this_wire_is_detected(head: bytes, is_cohere: bool) -> None:
+    assert COHERE.traits.matches_head(head) is is_cohere
 
 
-def test_provider_shows_its_name() -> None:
+def test_the_repr_has_the_providers_name() -> None:
     assert repr(providers.get("cohere")) == "<provider cohere>"
 
 
@@ -407,15 +392,19 @@ values = st.recursive(
 )
 
 
-def some(**fields: Any) -> st.SearchStrategy[Any]:
-    """An object with any of these fields, or something else in its place."""
+def object_with(**fields: Any) -> st.SearchStrategy[Any]:
+    """Return a strategy for an object with any of these fields, or for any other value."""
     return st.fixed_dictionaries({}, optional=fields) | values
 
 
-functions = some(name=st.text(max_size=3) | values, arguments=st.sampled_from(["", "{", '{"a":', "1}", "{}"]) | values)
-calls = some(id=st.sampled_from(["a", "b", ""]) | values, function=functions, type=values)
-contents = some(type=st.sampled_from(["text", "thinking", "x"]) | values, text=st.text() | values, thinking=values)
-messages = some(
+functions = object_with(
+    name=st.text(max_size=3) | values, arguments=st.sampled_from(["", "{", '{"a":', "1}", "{}"]) | values
+)
+calls = object_with(id=st.sampled_from(["a", "b", ""]) | values, function=functions, type=values)
+contents = object_with(
+    type=st.sampled_from(["text", "thinking", "x"]) | values, text=st.text() | values, thinking=values
+)
+messages = object_with(
     content=contents | st.lists(contents, max_size=2),
     tool_calls=calls | st.lists(calls, max_size=2),
     tool_plan=st.text(max_size=4) | values,
@@ -443,7 +432,7 @@ chunks = st.fixed_dictionaries(
         "type": kinds | values,
         "index": st.integers(0, 2) | values,
         "id": values,
-        "delta": some(message=messages, finish_reason=values, usage=some(tokens=values), error=values),
+        "delta": object_with(message=messages, finish_reason=values, usage=object_with(tokens=values), error=values),
         "message": messages,
         "usage": values,
         "error": values,
@@ -453,37 +442,37 @@ chunks = st.fixed_dictionaries(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(chunks, max_size=5), st.randoms(use_true_random=False))
-def test_chunks_of_any_shape_never_raise_and_say_the_same_by_every_door(made: list[Any], chance: Any) -> None:
+def test_chunks_of_any_shape_never_raise_and_give_the_same_for_every_input_kind(drawn: list[Any], random: Any) -> None:
     try:
-        read(*made)
-    except UnicodeEncodeError:  # an event's name with half of a surrogate pair is no bytes
+        read(*drawn)
+    except UnicodeEncodeError:  # an event's name with half of a surrogate pair has no bytes
         return
-    data = b"".join(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in made)
-    whole, seen = wire_streams.run("cohere", [data])
-    cut = chance.randrange(len(data) + 1)
+    data = b"".join(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in drawn)
+    turn, seen = wire_streams.run("cohere", [data])
+    cut = random.randrange(len(data) + 1)
     again, seen_again = wire_streams.run("cohere", [data[:cut], data[cut:]])
-    assert wire_streams.summary(again) == wire_streams.summary(whole)
+    assert wire_streams.summary(again) == wire_streams.summary(turn)
     assert wire_streams.merge_deltas(seen_again) == wire_streams.merge_deltas(seen)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([b"", b"error", b"message-start"]), st.binary(max_size=40)), max_size=4))
 def test_bytes_of_any_kind_never_raise(pairs: list[tuple[bytes, bytes]]) -> None:
-    frames(*pairs)
+    parse_frames(*pairs)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.text(max_size=6), max_size=3), min_size=1, max_size=4), st.randoms(use_true_random=False))
-def test_interleaved_calls_equal_the_calls_one_by_one(texts: list[list[str]], chance: Any) -> None:
-    wanted = [json.dumps({"t": parts}) for parts in texts]
+def test_interleaved_calls_equal_the_calls_one_by_one(texts: list[list[str]], random: Any) -> None:
+    expected = [json.dumps({"t": parts}) for parts in texts]
     queues = [
         [begin(number, f"w_{number}"), *(arguments(text[at : at + 3], number) for at in range(0, len(text), 3))]
-        for number, text in enumerate(wanted)
+        for number, text in enumerate(expected)
     ]
     events = [queue.pop(0) for queue in queues]  # the starts fix the order
     while any(queues):
-        events.append(chance.choice([queue for queue in queues if queue]).pop(0))
+        events.append(random.choice([queue for queue in queues if queue]).pop(0))
     events += [{"type": "tool-call-end", "index": number} for number in range(len(texts))]
-    turn = turn_of(wire_streams.framed("cohere", [START, *events, end("TOOL_CALL")]))
-    assert [call.arguments for call in turn.executable] == [json.loads(text) for text in wanted]
+    turn = read_turn(wire_streams.framed("cohere", [START, *events, end("TOOL_CALL")]))
+    assert [call.arguments for call in turn.executable] == [json.loads(text) for text in expected]
     assert turn.warnings == []

@@ -1,4 +1,4 @@
-"""History as Gemini's contents: roles, calls and results, signatures, media. google-genai's own types are the judge."""
+"""History as Gemini's contents: roles, calls and results, signatures, media; validated by google-genai's types."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ _types: Any = importlib.import_module("google.genai.types")
 CONTENTS = TypeAdapter(list[_types.Content])
 
 
-def rendered(*contents: Content) -> RenderedMessages:
-    thread = GEMINI.render(contents)
-    CONTENTS.validate_python(thread.messages)
-    json.dumps(thread.messages)
-    return thread
+def render(*contents: Content) -> RenderedMessages:
+    rendered = GEMINI.render(contents)
+    CONTENTS.validate_python(rendered.messages)
+    json.dumps(rendered.messages)
+    return rendered
 
 
 def messages(*contents: Content) -> list[dict[str, Any]]:
-    return rendered(*contents).messages
+    return render(*contents).messages
 
 
 def call(id: str = "hist_tool_1", name: str = "w", *, own: bool = True, **metadata: Any) -> ToolCallBlock:
@@ -58,20 +58,20 @@ def result(call_id: str = "hist_tool_1", **fields: Any) -> Content:
     return Content(speaker="tool", blocks=[ToolResponseBlock(call_id=call_id, **fields)])
 
 
-# ---------------------------------------------------------------- the thread
+# ---------------------------------------------------------------- messages
 
 
-def test_system_text_stands_apart_and_roles_are_geminis() -> None:
-    thread = rendered(Content.system("Be brief."), Content.system("Be kind."), Content.human("Hi"), Content.ai("Hello"))
-    assert thread.system == "Be brief.\n\nBe kind."
-    assert thread.messages == [
+def test_system_text_is_separate_and_roles_are_user_and_model() -> None:
+    rendered = render(Content.system("Be brief."), Content.system("Be kind."), Content.human("Hi"), Content.ai("Hello"))
+    assert rendered.system == "Be brief.\n\nBe kind."
+    assert rendered.messages == [
         {"role": "user", "parts": [{"text": "Hi"}]},
         {"role": "model", "parts": [{"text": "Hello"}]},
     ]
-    assert thread.changes == []
+    assert rendered.changes == []
 
 
-def test_messages_of_one_role_are_one_content() -> None:
+def test_consecutive_messages_of_one_role_are_one_content() -> None:
     assert messages(Content.human("a"), Content.human("b")) == [
         {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}
     ]
@@ -83,8 +83,8 @@ def test_empty_texts_are_left_out() -> None:
     ]
 
 
-def test_what_has_no_place_is_left_out_and_said() -> None:
-    thread = rendered(
+def test_blocks_without_a_form_are_left_out_and_reported() -> None:
+    rendered = render(
         Content(speaker="narrator", blocks=[TextBlock(text="x")]),
         Content.model_validate({"speaker": "human", "blocks": [{"type": "smell"}]}),
         Content.human("Hi"),
@@ -92,15 +92,15 @@ def test_what_has_no_place_is_left_out_and_said() -> None:
         Content(speaker="ai", blocks=[OpaqueBlock(raw={"x": 1}, metadata=FOREIGN), ReasoningBlock(text="Hm.")]),
         Content.model_validate({"speaker": "ai", "blocks": [{"type": "smell"}]}),
     )
-    assert thread.messages == [{"role": "user", "parts": [{"text": "Hi"}]}]
-    assert thread.system == "late"
-    assert len(thread.changes) == 6
+    assert rendered.messages == [{"role": "user", "parts": [{"text": "Hi"}]}]
+    assert rendered.system == "late"
+    assert len(rendered.changes) == 6
 
 
 # ---------------------------------------------------------------- calls and results
 
 
-def test_all_calls_stand_in_one_content_and_all_results_in_the_next_in_call_order() -> None:
+def test_all_calls_are_in_one_content_and_all_results_in_the_next_in_call_order() -> None:
     assert messages(
         Content.human("Hi"),
         Content(speaker="ai", blocks=[call("1", "x"), call("2", "y")]),
@@ -127,7 +127,7 @@ def test_all_calls_stand_in_one_content_and_all_results_in_the_next_in_call_orde
     ]
 
 
-def test_an_id_goes_back_only_where_the_wire_gave_one() -> None:
+def test_an_id_is_sent_back_only_if_gemini_sent_one() -> None:
     blocks = [call("1", raw_id="g1"), call("2"), call("3", own=False, raw_id="toolu_1")]
     model, user = messages(
         Content(speaker="ai", blocks=list(blocks)), *[result(number, result=number) for number in ("1", "2", "3")]
@@ -136,14 +136,14 @@ def test_an_id_goes_back_only_where_the_wire_gave_one() -> None:
     assert [part["functionResponse"].get("id") for part in user["parts"]] == ["g1", None, None]
 
 
-def test_calls_of_one_id_are_answered_in_order() -> None:
+def test_results_of_calls_with_one_id_are_paired_in_order() -> None:
     _, user = messages(
         Content(speaker="ai", blocks=[call("1", "x"), call("1", "y")]), result("1", result="a"), result("1", result="b")
     )
     assert [part["functionResponse"]["name"] for part in user["parts"]] == ["x", "y"]
 
 
-def test_a_result_names_its_function_also_without_its_call() -> None:
+def test_a_result_without_its_call_has_the_name_of_its_function() -> None:
     assert messages(result("9", name="w", result=1)) == [
         {"role": "user", "parts": [{"functionResponse": {"name": "w", "response": {"result": 1}}}]}
     ]
@@ -167,16 +167,16 @@ def test_results_are_objects(fields: dict[str, Any], response: dict[str, Any]) -
     assert message["parts"][0]["functionResponse"]["response"] == response
 
 
-def test_free_text_and_illegal_names_are_made_to_fit_and_said() -> None:
-    thread = rendered(
+def test_free_text_and_illegal_names_are_converted_and_reported() -> None:
+    rendered = render(
         Content(
             speaker="ai", blocks=[ToolCallBlock(id="1", name="my tool!", kind="custom", parameters="ls", metadata=OWN)]
         ),
         result("1", result="x"),
     )
-    assert thread.messages[0]["parts"] == [{"functionCall": {"name": "my_tool_", "args": {"input": "ls"}}}]
-    assert thread.messages[1]["parts"][0]["functionResponse"]["name"] == "my_tool_"
-    assert len(thread.changes) == 2
+    assert rendered.messages[0]["parts"] == [{"functionCall": {"name": "my_tool_", "args": {"input": "ls"}}}]
+    assert rendered.messages[1]["parts"][0]["functionResponse"]["name"] == "my_tool_"
+    assert len(rendered.changes) == 2
 
 
 # ---------------------------------------------------------------- signatures
@@ -186,7 +186,7 @@ def signatures(message: dict[str, Any]) -> list[str | None]:
     return [part.get("thoughtSignature") for part in message["parts"]]
 
 
-def test_signatures_go_back_on_their_own_parts() -> None:
+def test_signatures_are_sent_back_on_their_own_parts() -> None:
     blocks = [
         TextBlock(text="Looking.", metadata={**OWN, "thoughtSignature": "SIG0"}),
         call("1", thoughtSignature="SIG1"),
@@ -201,12 +201,12 @@ def test_signatures_go_back_on_their_own_parts() -> None:
 def test_only_the_first_foreign_call_of_a_step_skips_the_check() -> None:
     step = Content(speaker="ai", blocks=[call("1", own=False), call("2", own=False)])
     other = Content(speaker="ai", blocks=[TextBlock(text="a"), ToolCallBlock(id="3", name="w")])
-    thread = messages(step, result("1", result=1), result("2", result=2), other)
-    assert signatures(thread[0]) == [SKIP_SIGNATURE, None]
-    assert signatures(thread[2]) == [None, SKIP_SIGNATURE]
+    rendered = messages(step, result("1", result=1), result("2", result=2), other)
+    assert signatures(rendered[0]) == [SKIP_SIGNATURE, None]
+    assert signatures(rendered[2]) == [None, SKIP_SIGNATURE]
 
 
-def test_own_calls_are_never_signed_for_the_model() -> None:
+def test_the_models_own_calls_get_no_signature_value() -> None:
     assert signatures(messages(Content(speaker="ai", blocks=[call("1"), call("2", own=False)]))[0]) == [None, None]
     signed = [call("1", thoughtSignature="SIGN"), call("2", own=False)]
     assert signatures(messages(Content(speaker="ai", blocks=list(signed)))[0]) == ["SIGN", None]
@@ -214,19 +214,19 @@ def test_own_calls_are_never_signed_for_the_model() -> None:
 
 @pytest.mark.parametrize(("model", "signed"), [("gemini-2.5-flash", True), ("gemini-3-pro", False), (None, False)])
 def test_unsigned_calls_of_an_older_model_skip_the_check_of_newer_ones(model: str | None, signed: bool) -> None:
-    asked = Content(speaker="ai", blocks=[call("a"), call("b")], metadata={"provider": "gemini", "model": model})
-    assert signatures(messages(Content.human("?"), asked)[1]) == [SKIP_SIGNATURE if signed else None, None]
-    asked.blocks[0].metadata["thoughtSignature"] = "c2ln"
-    assert signatures(messages(Content.human("?"), asked)[1]) == ["c2ln", None]
+    asking = Content(speaker="ai", blocks=[call("a"), call("b")], metadata={"provider": "gemini", "model": model})
+    assert signatures(messages(Content.human("?"), asking)[1]) == [SKIP_SIGNATURE if signed else None, None]
+    asking.blocks[0].metadata["thoughtSignature"] = "c2ln"
+    assert signatures(messages(Content.human("?"), asking)[1]) == ["c2ln", None]
 
 
 def test_a_request_that_begins_with_a_call_has_a_user_content_before_it() -> None:
-    asked, answered = Content.ai("", call("a", own=False)), result("a", result=1)
-    contents = providers.render_request([asked, answered], "gemini")["contents"]
+    asking, answering = Content.ai("", call("a", own=False)), result("a", result=1)
+    contents = providers.render_request([asking, answering], "gemini")["contents"]
     assert contents[0] == {"role": "user", "parts": [{"text": "(continued)"}]}
-    assert contents[1:] == messages(asked, answered)
-    said = [Content.ai("Hello."), Content.human("Hi.")]
-    assert providers.render_request(said, "gemini")["contents"] == messages(*said)
+    assert contents[1:] == messages(asking, answering)
+    without_calls = [Content.ai("Hello."), Content.human("Hi.")]
+    assert providers.render_request(without_calls, "gemini")["contents"] == messages(*without_calls)
 
 
 def test_foreign_signatures_are_not_replayed() -> None:
@@ -235,8 +235,8 @@ def test_foreign_signatures_are_not_replayed() -> None:
     assert messages(Content(speaker="ai", blocks=[block, empty])) == [{"role": "model", "parts": [{"text": "a"}]}]
 
 
-def test_only_signed_thoughts_of_its_own_go_back() -> None:
-    thread = rendered(
+def test_only_geminis_signed_thoughts_are_sent_back() -> None:
+    rendered = render(
         Content(
             speaker="ai",
             blocks=[
@@ -246,30 +246,30 @@ def test_only_signed_thoughts_of_its_own_go_back() -> None:
             ],
         )
     )
-    assert thread.messages[0]["parts"] == [{"text": "signed", "thought": True, "thoughtSignature": "SIGN"}]
-    assert len(thread.changes) == 1
+    assert rendered.messages[0]["parts"] == [{"text": "signed", "thought": True, "thoughtSignature": "SIGN"}]
+    assert len(rendered.changes) == 1
 
 
-def test_its_own_parts_go_back_unchanged_and_in_order() -> None:
-    search = {"toolCall": {"toolType": "FILE_SEARCH", "id": "t"}, "thoughtSignature": "SIGN"}
-    found = {"toolResponse": {"toolType": "FILE_SEARCH", "id": "t"}}
+def test_geminis_own_parts_are_sent_back_unchanged_and_in_order() -> None:
+    call_part = {"toolCall": {"toolType": "FILE_SEARCH", "id": "t"}, "thoughtSignature": "SIGN"}
+    response_part = {"toolResponse": {"toolType": "FILE_SEARCH", "id": "t"}}
     code = {"executableCode": {"language": "PYTHON", "code": "1"}}
     image = {"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thoughtSignature": "TSIG"}
     blocks = [
-        ServerToolBlock(id="t", name="FILE_SEARCH", raw=[search, found], metadata=OWN),
+        ServerToolBlock(id="t", name="FILE_SEARCH", raw=[call_part, response_part], metadata=OWN),
         OpaqueBlock(raw=code, metadata=OWN),
         FileBlock(media_type="image/png", data="aGk=", metadata={**OWN, "raw": image}),
     ]
     (model,) = messages(Content(speaker="ai", blocks=list(blocks)))
-    assert model["parts"] == [search, found, code, image]
-    odd = rendered(Content(speaker="ai", blocks=[OpaqueBlock(raw="no part", metadata=OWN)]))
+    assert model["parts"] == [call_part, response_part, code, image]
+    odd = render(Content(speaker="ai", blocks=[OpaqueBlock(raw="no part", metadata=OWN)]))
     assert (odd.messages, len(odd.changes)) == ([], 1)
     (empty,) = messages(Content(speaker="ai", blocks=[ImageBlock(data="gs://b/o", metadata=OWN)]))
     assert empty["parts"] == [{"fileData": {"fileUri": "gs://b/o"}}]
     foreign = [block.model_copy(update={"metadata": FOREIGN}) for block in blocks]
-    thread = rendered(Content(speaker="ai", blocks=foreign))
-    assert thread.messages[0]["parts"] == [{"inlineData": {"mimeType": "image/png", "data": "aGk="}}]
-    assert len(thread.changes) == 2
+    rendered = render(Content(speaker="ai", blocks=foreign))
+    assert rendered.messages[0]["parts"] == [{"inlineData": {"mimeType": "image/png", "data": "aGk="}}]
+    assert len(rendered.changes) == 2
 
 
 # ---------------------------------------------------------------- images and files
@@ -282,6 +282,10 @@ def test_its_own_parts_go_back_unchanged_and_in_order() -> None:
         (
             ImageBlock(data="https://x.org/a.JPG?x=1.png"),
             {"fileData": {"fileUri": "https://x.org/a.JPG?x=1.png", "mimeType": "image/jpeg"}},
+        ),
+        (
+            ImageBlock(data="data:image/svg+xml,%3Csvg%3E"),
+            {"inlineData": {"mimeType": "image/svg+xml", "data": "PHN2Zz4="}},
         ),
         (ImageBlock(data="gs://b/o"), {"fileData": {"fileUri": "gs://b/o"}}),
         (
@@ -305,14 +309,13 @@ def test_images_and_files(block: Any, part: dict[str, Any]) -> None:
     "block",
     [
         ImageBlock(data="aGk="),
-        ImageBlock(data="data:image/svg+xml,%3Csvg%3E"),
         ImageBlock(data="file:///etc/passwd"),
         FileBlock(data="aGk="),
         FileBlock(media_type="application/pdf"),
         FileBlock(media_type="application/pdf", url="ftp://x"),
     ],
 )
-def test_what_gemini_cannot_carry_is_refused(block: Any) -> None:
+def test_media_that_gemini_does_not_accept_raises(block: Any) -> None:
     with pytest.raises(UnsupportedContent):
         GEMINI.render([Content.human("", block)])
 
@@ -324,7 +327,7 @@ def tool(name: str = "w", description: str = "Weather.") -> Tool:
     return Tool(name=name, description=description, parameters={"type": "object", "properties": {}})
 
 
-def test_the_request_has_what_the_conversation_decides() -> None:
+def test_the_request_has_the_fields_that_the_conversation_decides() -> None:
     body = request_of(GEMINI, [Content.system("Be brief."), Content.human("Hi")], tools=[tool()], tool_choice="auto")
     assert body == {
         "contents": [{"role": "user", "parts": [{"text": "Hi"}]}],
@@ -346,7 +349,7 @@ def test_the_request_has_what_the_conversation_decides() -> None:
     _types.ToolConfig.model_validate(body["toolConfig"])
 
 
-def test_what_is_absent_is_left_out() -> None:
+def test_absent_fields_are_left_out_of_the_request() -> None:
     assert request_of(GEMINI, [Content.human("Hi")], tool_choice="required") == {
         "contents": [{"role": "user", "parts": [{"text": "Hi"}]}]
     }
@@ -368,7 +371,7 @@ def test_tool_choices(choice: str, config: dict[str, Any]) -> None:
     assert body["toolConfig"] == {"functionCallingConfig": config}
 
 
-def test_it_is_found_by_its_name() -> None:
+def test_the_provider_is_registered_by_its_name() -> None:
     assert providers.render([Content.human("Hi")], "gemini") == [{"role": "user", "parts": [{"text": "Hi"}]}]
     assert providers.get("gemini").traits.batched_results
 
@@ -398,11 +401,11 @@ HISTORY = st.lists(
 
 @settings(deadline=None)
 @given(HISTORY)
-def test_any_history_is_what_the_sdk_accepts(history: list[Content]) -> None:
-    thread = rendered(*history)
-    roles = [message["role"] for message in thread.messages]
+def test_any_history_renders_to_contents_that_the_sdk_accepts(history: list[Content]) -> None:
+    rendered = render(*history)
+    roles = [message["role"] for message in rendered.messages]
     assert all(a != b for a, b in pairwise(roles))
-    assert all(message["parts"] for message in thread.messages)
-    for message in thread.messages:
+    assert all(message["parts"] for message in rendered.messages)
+    for message in rendered.messages:
         results = ["functionResponse" in part for part in message["parts"]]
         assert results == sorted(results, reverse=True)

@@ -1,4 +1,4 @@
-"""What a Gemini stream says, told to a sink that writes everything down."""
+"""The calls of Gemini's parser on its sink."""
 
 from __future__ import annotations
 
@@ -10,43 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recording_sink import RecordingSink, call_start
 
 from streamkit import Turn, providers
 from streamkit.calls import StreamError, Usage
-from streamkit.events import NormalizedToolChunk
 from streamkit.providers.gemini.parser import GeminiParser
 from streamkit.providers.gemini.schema import to_camel_case
 
 GEMINI = providers.get("gemini")
-
-
-class Choice:
-    def __init__(self, told: list[Any], number: int) -> None:
-        self._told, self._number = told, number
-
-    def __getattr__(self, name: str) -> Any:
-        def tell(*given: Any, **named: Any) -> None:
-            prefix = (f"{name}#{self._number}",) if self._number else (name,)
-            self._told.append((*prefix, *given, *named.values()))
-
-        return tell
-
-
-class Recorder:
-    """A sink that keeps what it is told, in order."""
-
-    def __init__(self) -> None:
-        self.told: list[Any] = []
-        self._choices: dict[int, Choice] = {}
-
-    def choice(self, index: int) -> Any:
-        return self._choices.setdefault(index, Choice(self.told, index))
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *given: self.told.append((name, *given))
-
-    def named(self, *names: str) -> list[Any]:
-        return [entry for entry in self.told if entry[0] in names]
 
 
 def chunk(*parts: Any, finish: Any = None, **rest: Any) -> dict[str, Any]:
@@ -56,37 +27,37 @@ def chunk(*parts: Any, finish: Any = None, **rest: Any) -> dict[str, Any]:
     return {"candidates": [candidate], **rest}
 
 
-def read(*chunks: dict[str, Any], as_dicts: bool = False) -> Recorder:
-    recorder = Recorder()
-    parser = GeminiParser(recorder)
+def read(*chunks: dict[str, Any], as_dicts: bool = False) -> RecordingSink:
+    sink = RecordingSink()
+    parser = GeminiParser(sink)
     for data in chunks:
         if as_dicts:
             parser.chunk(data)
         else:
             parser.frame(b"", json.dumps(data).encode())
-    return recorder
+    return sink
 
 
 def call(**fields: Any) -> dict[str, Any]:
     return {"functionCall": fields}
 
 
-def argument_text(recorder: Recorder) -> str:
-    return "".join((piece.args or "") + (piece.arguments_delta or "") for _, piece in recorder.named("tool"))
+def argument_text(sink: RecordingSink) -> str:
+    return "".join((delta.args or "") + (delta.arguments_delta or "") for _, delta in sink.select("tool"))
 
 
 # ---------------------------------------------------------------- text, reasoning, signatures
 
 
-def test_text_and_thoughts_are_told_apart() -> None:
-    told = read(
+def test_thoughts_are_reasoning_and_other_text_is_text() -> None:
+    sink = read(
         chunk({"text": "Hm.", "thought": True}), chunk({"text": "Hel"}), chunk({"text": "lo", "thought": False})
     )
-    assert told.told == [("reasoning", "Hm."), ("text", "Hel"), ("text", "lo")]
+    assert sink.recorded == [("reasoning", "Hm.", "text"), ("text", "Hel"), ("text", "lo")]
 
 
 def test_a_signature_stays_on_its_own_part() -> None:
-    told = read(
+    sink = read(
         chunk({"text": "a"}),
         chunk({"text": "b", "thoughtSignature": "S1"}),
         chunk({"text": "c"}),
@@ -94,7 +65,7 @@ def test_a_signature_stays_on_its_own_part() -> None:
         chunk({"thoughtSignature": "S3"}),
         chunk({"text": "t", "thought": True, "thoughtSignature": "S4"}),
     )
-    assert told.told == [
+    assert sink.recorded == [
         ("text", "a"),
         ("text", "b", 1),
         ("add_metadata", {"thoughtSignature": "S1"}, 1),
@@ -108,91 +79,89 @@ def test_a_signature_stays_on_its_own_part() -> None:
     ]
 
 
-def test_empty_parts_say_nothing() -> None:
-    told = read(chunk({"text": ""}, {}, {"thought": True}), {"candidates": [{"content": {"role": "model"}}]})
-    assert told.told == []
+def test_empty_parts_are_not_reported() -> None:
+    sink = read(chunk({"text": ""}, {}, {"thought": True}), {"candidates": [{"content": {"role": "model"}}]})
+    assert sink.recorded == []
 
 
 def test_candidates_are_choices() -> None:
     first, second = {"content": {"parts": [{"text": "a"}]}}, {"index": 1, "content": {"parts": [{"text": "b"}]}}
-    assert read({"candidates": [first, second]}).told == [("text", "a"), ("text#1", "b")]
-    assert read({"candidates": [first, {"content": {"parts": [{"text": "b"}]}}]}).told[-1] == ("text#1", "b")
-    assert read({"candidates": [{"index": "x", "content": {"parts": [{"text": "a"}]}}]}).told == [("text", "a")]
+    assert read({"candidates": [first, second]}).recorded == [("text", "a"), ("text#1", "b")]
+    assert read({"candidates": [first, {"content": {"parts": [{"text": "b"}]}}]}).recorded[-1] == ("text#1", "b")
+    assert read({"candidates": [{"index": "x", "content": {"parts": [{"text": "a"}]}}]}).recorded == [("text", "a")]
 
 
-def test_a_part_that_is_two_things_is_both() -> None:
+def test_a_part_with_text_and_a_call_is_both() -> None:
     both = {"text": "a", **call(name="f", args={})}
-    assert [entry[0] for entry in read(chunk(both)).told] == ["text", "tool", "end_block"]
+    assert [entry[0] for entry in read(chunk(both)).recorded] == ["text", "tool", "end_block"]
     signed = read(chunk({**both, "thought": True, "thoughtSignature": "S"}))
-    assert [entry[0] for entry in signed.told] == ["reasoning", "tool", "end_block"]
-    assert signed.told[1][1].metadata == {"thoughtSignature": "S"}
+    assert [entry[0] for entry in signed.recorded] == ["reasoning", "tool", "end_block"]
+    assert signed.recorded[1][1].metadata == {"thoughtSignature": "S"}
 
 
-def test_invented_candidate_numbers_fill_no_memory() -> None:
-    recorder = Recorder()
-    parser = GeminiParser(recorder)
+def test_invented_candidate_numbers_do_not_fill_memory() -> None:
+    sink = RecordingSink()
+    parser = GeminiParser(sink)
     for number in range(1000):
         parser.chunk({"candidates": [{"index": number, "content": {"parts": [{"text": "a"}]}}]})
-    assert len(parser._answers) == 128
-    assert len(recorder.told) == 1000
+    assert len(parser._candidates) == 128
+    assert len(sink.recorded) == 1000
 
 
-# ---------------------------------------------------------------- whole calls
+# ---------------------------------------------------------------- complete calls
 
 
-def test_every_part_is_a_call_of_its_own() -> None:
-    told = read(
+def test_each_part_is_a_separate_call() -> None:
+    sink = read(
         chunk(call(name="w", args={"city": "Zürich", "n": [1, 2]}), call(name="w", args={"city": "Oslo"})),
         chunk(call(name="w", args={"city": "Oslo"})),
     )
-    pieces = [piece for _, piece in told.named("tool")]
-    assert [piece.args for piece in pieces] == ['{"city":"Zürich","n":[1,2]}', '{"city":"Oslo"}', '{"city":"Oslo"}']
-    assert len({piece.key for piece in pieces}) == 3
-    assert [piece.type for piece in pieces] == ["start"] * 3
-    assert [key for _, key in told.named("end_block")] == [piece.key for piece in pieces]
+    deltas = [delta for _, delta in sink.select("tool")]
+    assert [delta.args for delta in deltas] == ['{"city":"Zürich","n":[1,2]}', '{"city":"Oslo"}', '{"city":"Oslo"}']
+    assert len({delta.key for delta in deltas}) == 3
+    assert [delta.type for delta in deltas] == ["start"] * 3
+    assert [key for _, key in sink.select("end_block")] == [delta.key for delta in deltas]
 
 
 @pytest.mark.parametrize("fields", [{"name": "now"}, {"name": "now", "args": None}, {"name": "now", "args": {}}])
-def test_a_call_without_arguments_has_none(fields: dict[str, Any]) -> None:
-    told = read(chunk(call(**fields)))
-    assert told.told == [
-        ("tool", NormalizedToolChunk("start", None, "now", "{}", None, 1)),
+def test_a_call_without_arguments_has_an_empty_object(fields: dict[str, Any]) -> None:
+    sink = read(chunk(call(**fields)))
+    assert sink.recorded == [
+        call_start(None, "now", 1, arguments="{}"),
         ("end_block", 1),
     ]
 
 
-def test_ids_are_kept_as_they_are() -> None:
-    told = read(chunk(call(name="a", args={}, id="x1"), call(name="a", args={}, id=""), call(name="a", args={}, id=7)))
-    assert [piece.id for _, piece in told.named("tool")] == ["x1", None, "7"]
+def test_ids_are_passed_on_unchanged() -> None:
+    sink = read(chunk(call(name="a", args={}, id="x1"), call(name="a", args={}, id=""), call(name="a", args={}, id=7)))
+    assert [delta.id for _, delta in sink.select("tool")] == ["x1", None, "7"]
 
 
 def test_a_call_keeps_its_signature() -> None:
-    told = read(chunk({**call(name="a", args={}), "thoughtSignature": "S"}, call(name="b", args={})))
-    assert [piece.metadata for _, piece in told.named("tool")] == [{"thoughtSignature": "S"}, None]
+    sink = read(chunk({**call(name="a", args={}), "thoughtSignature": "S"}, call(name="b", args={})))
+    assert [delta.metadata for _, delta in sink.select("tool")] == [{"thoughtSignature": "S"}, None]
 
 
-def test_arguments_that_are_text_stay_text() -> None:
+def test_arguments_sent_as_text_are_a_json_string() -> None:
     assert argument_text(read(chunk(call(name="a", args='{"x":1}')))) == '"{\\"x\\":1}"'
 
 
-def test_a_call_without_a_name_is_a_call() -> None:
-    assert read(chunk(call(args={"x": 1}))).named("tool") == [
-        ("tool", NormalizedToolChunk("start", None, None, '{"x":1}', None, 1))
-    ]
+def test_a_call_without_a_name_is_reported() -> None:
+    assert read(chunk(call(args={"x": 1}))).select("tool") == [call_start(None, None, 1, arguments='{"x":1}')]
 
 
 # ---------------------------------------------------------------- streamed calls
 
 
-def piece(path: str, value: str, more: bool = False) -> dict[str, Any]:
+def fragment(path: str, value: str, more: bool = False) -> dict[str, Any]:
     return {"jsonPath": path, "stringValue": value, **({"willContinue": True} if more else {})}
 
 
 OPENING = chunk({**call(name="w", willContinue=True), "thoughtSignature": "S"})
-PIECES = [
-    chunk(call(partialArgs=[piece("$.city", "Par", True)], willContinue=True)),
-    chunk(call(partialArgs=[piece("$.city", "is", True)], willContinue=True)),
-    chunk(call(partialArgs=[piece("$.city", "")], willContinue=True)),
+FRAGMENTS = [
+    chunk(call(partialArgs=[fragment("$.city", "Par", True)], willContinue=True)),
+    chunk(call(partialArgs=[fragment("$.city", "is", True)], willContinue=True)),
+    chunk(call(partialArgs=[fragment("$.city", "")], willContinue=True)),
     chunk(call(willContinue=True)),
 ]
 
@@ -209,85 +178,87 @@ PIECES = [
         [chunk(call(name="next", willContinue=True)), chunk(call())],
     ],
 )
-def test_a_streamed_call_is_closed_by_its_end_the_finish_or_the_next(ending: list[dict[str, Any]]) -> None:
-    told = read(OPENING, *PIECES, *ending)
-    first = [piece for _, piece in told.named("tool") if piece.key == 1]
-    assert [piece.args or piece.arguments_delta for piece in first] == ["{", '"city":"Par', "is", '"', "}"]
+def test_a_streamed_call_ends_with_its_end_the_finish_or_the_next_call(ending: list[dict[str, Any]]) -> None:
+    sink = read(OPENING, *FRAGMENTS, *ending)
+    first = [delta for _, delta in sink.select("tool") if delta.key == 1]
+    assert [delta.args or delta.arguments_delta for delta in first] == ["{", '"city":"Par', "is", '"', "}"]
     assert first[0].type == "start"
     assert first[0].metadata == {"thoughtSignature": "S"}
-    assert ("end_block", 1) in told.told
+    assert ("end_block", 1) in sink.recorded
 
 
 @pytest.mark.parametrize("ending", [[], [chunk(finish="MAX_TOKENS")], [chunk(finish="MALFORMED_FUNCTION_CALL")]])
-def test_a_streamed_call_that_was_cut_stays_open(ending: list[dict[str, Any]]) -> None:
-    told = read(OPENING, *PIECES, *ending)
-    assert argument_text(told) == '{"city":"Paris"'
-    assert told.named("end_block") == []
+def test_a_truncated_streamed_call_is_not_ended(ending: list[dict[str, Any]]) -> None:
+    sink = read(OPENING, *FRAGMENTS, *ending)
+    assert argument_text(sink) == '{"city":"Paris"'
+    assert sink.select("end_block") == []
 
 
-def test_an_announcement_without_a_value_adds_nothing() -> None:
-    told = read(OPENING, chunk(call(partialArgs=[{"jsonPath": "$.a", "willContinue": True}], willContinue=True)))
-    assert argument_text(told) == "{"
+def test_a_fragment_without_a_value_adds_nothing() -> None:
+    sink = read(OPENING, chunk(call(partialArgs=[{"jsonPath": "$.a", "willContinue": True}], willContinue=True)))
+    assert argument_text(sink) == "{"
 
 
 def test_a_streamed_call_in_one_part() -> None:
-    told = read(chunk(call(name="w", partialArgs=[piece("$.a", "x"), {"jsonPath": "$.b", "numberValue": 2}])))
-    assert argument_text(told) == '{"a":"x","b":2}'
-    assert told.named("end_block") == [("end_block", 1)]
+    sink = read(chunk(call(name="w", partialArgs=[fragment("$.a", "x"), {"jsonPath": "$.b", "numberValue": 2}])))
+    assert argument_text(sink) == '{"a":"x","b":2}'
+    assert sink.select("end_block") == [("end_block", 1)]
 
 
-def test_a_fragment_that_goes_back_restates_the_arguments() -> None:
-    told = read(
+def test_a_fragment_out_of_order_replaces_the_arguments() -> None:
+    sink = read(
         OPENING,
-        chunk(call(partialArgs=[piece("$.a.b", "1"), piece("$.c", "2"), piece("$.a.d", "3")], willContinue=True)),
+        chunk(
+            call(partialArgs=[fragment("$.a.b", "1"), fragment("$.c", "2"), fragment("$.a.d", "3")], willContinue=True)
+        ),
         chunk(call()),
     )
-    assert told.named("replace_arguments", "end_block") == [
+    assert sink.select("replace_arguments", "end_block") == [
         ("replace_arguments", 1, '{"a":{"b":"1","d":"3"},"c":"2"}'),
         ("end_block", 1),
     ]
 
 
-def test_arguments_that_cannot_be_known_are_not_closed() -> None:
-    told = read(
-        OPENING, chunk(call(partialArgs=[piece("$.a[3]", "x")], willContinue=True)), chunk(call(), finish="STOP")
+def test_unknown_arguments_are_not_ended() -> None:
+    sink = read(
+        OPENING, chunk(call(partialArgs=[fragment("$.a[3]", "x")], willContinue=True)), chunk(call(), finish="STOP")
     )
-    assert [entry[1] for entry in told.named("warn")] == ["arguments_unknown"]
-    assert told.named("end_block", "replace_arguments") == []
+    assert [entry[1] for entry in sink.select("warn")] == ["arguments_unknown"]
+    assert sink.select("end_block", "replace_arguments") == []
 
 
-def test_arguments_sent_whole_in_the_midst_stand() -> None:
-    told = read(OPENING, *PIECES, chunk(call(args={"city": "Oslo"})))
-    assert told.named("replace_arguments", "end_block") == [
+def test_complete_arguments_after_fragments_replace_them() -> None:
+    sink = read(OPENING, *FRAGMENTS, chunk(call(args={"city": "Oslo"})))
+    assert sink.select("replace_arguments", "end_block") == [
         ("replace_arguments", 1, '{"city":"Oslo"}'),
         ("end_block", 1),
     ]
 
 
-def test_streamed_calls_with_ids_may_be_mixed() -> None:
-    told = read(
+def test_streamed_calls_with_ids_may_be_interleaved() -> None:
+    sink = read(
         chunk(call(id="1", name="w", willContinue=True), call(id="2", name="w", willContinue=True)),
-        chunk(call(id="1", partialArgs=[piece("$.a", "x")], willContinue=True)),
-        chunk(call(id="2", name="w", partialArgs=[piece("$.a", "y")], willContinue=True)),
+        chunk(call(id="1", partialArgs=[fragment("$.a", "x")], willContinue=True)),
+        chunk(call(id="2", name="w", partialArgs=[fragment("$.a", "y")], willContinue=True)),
         chunk(call(id="1"), call(id="2")),
     )
     texts = dict.fromkeys((1, 2), "")
-    for _, one in told.named("tool"):
-        texts[one.key] += (one.args or "") + (one.arguments_delta or "")
+    for _, delta in sink.select("tool"):
+        texts[delta.key] += (delta.args or "") + (delta.arguments_delta or "")
     assert texts == {1: '{"a":"x"}', 2: '{"a":"y"}'}
-    assert told.named("end_block") == [("end_block", 1), ("end_block", 2)]
+    assert sink.select("end_block") == [("end_block", 1), ("end_block", 2)]
 
 
-def test_a_signature_that_comes_late_is_kept_and_a_second_one_is_said() -> None:
-    late = {**call(partialArgs=[piece("$.a", "x")], willContinue=True), "thoughtSignature": "L"}
-    told = read(chunk(call(name="w", willContinue=True)), chunk(late), chunk(late))
-    assert told.named("add_metadata") == [("add_metadata", {"thoughtSignature": "L"}, 1)]
-    assert told.named("warn")[0][1] == "second_signature"
+def test_a_late_signature_is_kept_and_a_second_one_is_a_warning() -> None:
+    late = {**call(partialArgs=[fragment("$.a", "x")], willContinue=True), "thoughtSignature": "L"}
+    sink = read(chunk(call(name="w", willContinue=True)), chunk(late), chunk(late))
+    assert sink.select("add_metadata") == [("add_metadata", {"thoughtSignature": "L"}, 1)]
+    assert sink.select("warn")[0][1] == "second_signature"
 
 
-def test_fragments_of_no_call_are_said() -> None:
-    told = read(chunk(call()), chunk(call(partialArgs=[piece("$.a", "x")])))
-    assert [entry[:2] for entry in told.told] == [("warn", "orphan_delta")]
+def test_a_fragment_without_a_call_is_a_warning() -> None:
+    sink = read(chunk(call()), chunk(call(partialArgs=[fragment("$.a", "x")])))
+    assert [entry[:2] for entry in sink.recorded] == [("warn", "orphan_delta")]
 
 
 # ---------------------------------------------------------------- the end
@@ -320,35 +291,35 @@ def test_fragments_of_no_call_are_said() -> None:
     ],
 )
 def test_finish_reasons(raw: Any, reason: str) -> None:
-    assert read(chunk(finish=raw)).told == [("finish", raw, reason)]
+    assert read(chunk(finish=raw)).recorded == [("finish", raw, reason)]
 
 
 @pytest.mark.parametrize("raw", ["", 0, "FINISH_REASON_UNSPECIFIED"])
-def test_an_unspecified_reason_is_none(raw: Any) -> None:
-    assert read(chunk(finish=raw)).told == []
+def test_an_unspecified_finish_reason_is_not_reported(raw: Any) -> None:
+    assert read(chunk(finish=raw)).recorded == []
 
 
-def test_a_reason_of_another_type_is_unknown() -> None:
-    assert read(chunk(finish=["STOP"])).told == [("unknown", {"finishReason": ["STOP"]})]
+def test_a_finish_reason_of_another_type_is_unknown() -> None:
+    assert read(chunk(finish=["STOP"])).recorded == [("unknown", {"finishReason": ["STOP"]})]
 
 
-def test_the_finish_message_is_kept_where_something_went_wrong() -> None:
-    def told(reason: str) -> list[Any]:
-        return read({"candidates": [{"finishReason": reason, "finishMessage": "Because."}]}).told
+def test_the_finish_message_is_a_warning_unless_the_reason_is_stop() -> None:
+    def recorded(reason: str) -> list[Any]:
+        return read({"candidates": [{"finishReason": reason, "finishMessage": "Because."}]}).recorded
 
-    assert told("MALFORMED_FUNCTION_CALL") == [
+    assert recorded("MALFORMED_FUNCTION_CALL") == [
         ("warn", "finish_message", "Because."),
         ("finish", "MALFORMED_FUNCTION_CALL", "error"),
     ]
-    assert told("STOP") == [("finish", "STOP", "stop")]
+    assert recorded("STOP") == [("finish", "STOP", "stop")]
 
 
-def test_a_refused_prompt_is_a_finish() -> None:
-    told = read({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "modelVersion": "m", "responseId": "r"})
-    assert told.told == [("identify", "r", "m"), ("finish", "PROHIBITED_CONTENT", "content_filter")]
-    assert read({"promptFeedback": {"blockReason": "OTHER", "blockReasonMessage": "No."}}).told[0][2] == "No."
-    assert read({"promptFeedback": {"safetyRatings": []}}).told == []
-    assert read({"promptFeedback": "?"}).told == []
+def test_a_blocked_prompt_is_a_finish() -> None:
+    sink = read({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "modelVersion": "m", "responseId": "r"})
+    assert sink.recorded == [("identify", "r", "m"), ("finish", "PROHIBITED_CONTENT", "content_filter")]
+    assert read({"promptFeedback": {"blockReason": "OTHER", "blockReasonMessage": "No."}}).recorded[0][2] == "No."
+    assert read({"promptFeedback": {"safetyRatings": []}}).recorded == []
+    assert read({"promptFeedback": "?"}).recorded == []
 
 
 def test_an_error_body_fails_the_turn() -> None:
@@ -358,15 +329,17 @@ def test_an_error_body_fails_the_turn() -> None:
         "status": "RESOURCE_EXHAUSTED",
         "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "38.5s"}],
     }
-    assert read({"error": error}).told == [("fail", StreamError("provider_error", "Quota exceeded", error, 429, 38.5))]
-    assert read({"error": "no"}).told == [("fail", StreamError("provider_error", "no", "no"))]
+    assert read({"error": error}).recorded == [
+        ("fail", StreamError("provider_error", "Quota exceeded", error, 429, 38.5))
+    ]
+    assert read({"error": "no"}).recorded == [("fail", StreamError("provider_error", "no", "no"))]
 
 
-# ---------------------------------------------------------------- usage, sources, tools of Google's own
+# ---------------------------------------------------------------- usage, citations, server tools, files
 
 
-def test_usage_is_the_last_figure_of_each_and_never_a_sum() -> None:
-    told = read(
+def test_usage_is_the_last_count_of_each_field_and_never_a_sum() -> None:
+    sink = read(
         chunk({"text": "a"}, usageMetadata={"promptTokenCount": 36, "candidatesTokenCount": 1}),
         chunk({"text": "b"}, usageMetadata={"promptTokenCount": 36, "candidatesTokenCount": 1}),
         chunk({"text": "c"}, usageMetadata={"trafficType": "ON_DEMAND"}),
@@ -382,21 +355,21 @@ def test_usage_is_the_last_figure_of_each_and_never_a_sum() -> None:
             },
         ),
     )
-    [(_, last)] = told.named("usage")
+    [(_, last)] = sink.select("usage")
     assert (last.input_tokens, last.output_tokens, last.reasoning_tokens) == (47, 8, 5)
     assert (last.cache_read_tokens, last.cache_write_tokens) == (30, None)
     assert last.raw["totalTokenCount"] == 55
 
 
-def test_usage_is_told_when_the_answer_finishes() -> None:
+def test_usage_is_reported_at_the_finish() -> None:
     chunks = [chunk({"text": "a"}, usageMetadata={"promptTokenCount": 36, "candidatesTokenCount": n}) for n in range(5)]
-    assert read(*chunks).named("usage") == []
-    whole = {"promptTokenCount": 36, "candidatesTokenCount": 5, "totalTokenCount": 41}
-    told = read(*chunks, chunk(finish="STOP", usageMetadata=whole))
-    assert told.named("usage") == [("usage", Usage(36, 5, None, None, None, whole))]
+    assert read(*chunks).select("usage") == []
+    counts = {"promptTokenCount": 36, "candidatesTokenCount": 5, "totalTokenCount": 41}
+    sink = read(*chunks, chunk(finish="STOP", usageMetadata=counts))
+    assert sink.select("usage") == [("usage", Usage(36, 5, None, None, None, counts))]
 
 
-def test_a_cut_answer_says_what_it_had_cost() -> None:
+def test_a_truncated_response_has_the_usage_so_far() -> None:
     turn = Turn("gemini", turn_key="turn-1")
     for tokens in (1, 2):
         turn.feed(chunk({"text": "a"}, usageMetadata={"promptTokenCount": 36, "candidatesTokenCount": tokens}))
@@ -404,43 +377,46 @@ def test_a_cut_answer_says_what_it_had_cost() -> None:
     assert turn.usage == Usage(36, 2, None, None, None, {"promptTokenCount": 36, "candidatesTokenCount": 2})
 
 
-def test_usage_alone_is_a_chunk() -> None:
-    told = read({"usageMetadata": {"promptTokenCount": 3}})
-    assert told.told == [("usage", Usage(3, None, None, None, None, {"promptTokenCount": 3}))]
-    assert read({"usageMetadata": {"trafficType": "ON_DEMAND"}}).told == []
+def test_a_chunk_with_usage_alone_is_valid() -> None:
+    sink = read({"usageMetadata": {"promptTokenCount": 3}})
+    assert sink.recorded == [("usage", Usage(3, None, None, None, None, {"promptTokenCount": 3}))]
+    assert read({"usageMetadata": {"trafficType": "ON_DEMAND"}}).recorded == []
 
 
-def test_sources_are_told_once() -> None:
+def test_citations_are_reported_once() -> None:
     def with_sources(**sources: Any) -> dict[str, Any]:
         return {"candidates": [{"content": {"parts": [{"text": "a"}]}, **sources}]}
 
     grounding = {"webSearchQueries": ["q"], "groundingChunks": [{"web": {"uri": "https://x"}}]}
     cited = {"citations": [{"uri": "https://y"}]}
-    told = read(
+    sink = read(
         with_sources(groundingMetadata=grounding),
         with_sources(groundingMetadata=grounding, citationMetadata=cited),
         with_sources(urlContextMetadata={"urlMetadata": []}, groundingMetadata={}),
     )
-    assert told.named("citation") == [
+    assert sink.select("citation") == [
         ("citation", grounding),
         ("citation", cited),
         ("citation", {"urlMetadata": []}),
     ]
 
 
-def test_tools_of_googles_own() -> None:
+def test_server_tools() -> None:
     code = {"executableCode": {"id": "e", "language": "PYTHON", "code": "1+1"}, "thoughtSignature": "S"}
     result = {"codeExecutionResult": {"id": "e", "outcome": "OUTCOME_OK", "output": "2"}}
-    search, found = {"toolCall": {"toolType": "FILE_SEARCH", "id": "t"}}, {"toolResponse": {"toolType": "FILE_SEARCH"}}
-    asked = {"toolCall": {"toolType": "GOOGLE_SEARCH", "args": {"queries": ["q"]}}}
-    assert read(chunk(code), chunk(result), chunk(search, found, asked)).told == [
+    search, response = (
+        {"toolCall": {"toolType": "FILE_SEARCH", "id": "t"}},
+        {"toolResponse": {"toolType": "FILE_SEARCH"}},
+    )
+    query = {"toolCall": {"toolType": "GOOGLE_SEARCH", "args": {"queries": ["q"]}}}
+    assert read(chunk(code), chunk(result), chunk(search, response, query)).recorded == [
         ("server_tool", "e", "code_execution", "started"),
         ("server_tool", "e", "code_execution", "arguments", {"language": "PYTHON", "code": "1+1"}, code),
         ("server_tool", "e", "code_execution", "result", {"outcome": "OUTCOME_OK", "output": "2"}, result),
-        ("server_tool", "t", "FILE_SEARCH", "started", search),
-        ("server_tool", None, "FILE_SEARCH", "result", None, found),
-        ("server_tool", None, "GOOGLE_SEARCH", "started", None),
-        ("server_tool", None, "GOOGLE_SEARCH", "arguments", {"queries": ["q"]}, asked),
+        ("server_tool", "t", "FILE_SEARCH", "started", None, search),
+        ("server_tool", None, "FILE_SEARCH", "result", None, response),
+        ("server_tool", None, "GOOGLE_SEARCH", "started"),
+        ("server_tool", None, "GOOGLE_SEARCH", "arguments", {"queries": ["q"]}, query),
     ]
 
 
@@ -448,18 +424,18 @@ def test_files() -> None:
     image = {"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thoughtSignature": "S"}
     stored = {"fileData": {"mimeType": "video/mp4", "fileUri": "gs://b/o"}}
     draft = {"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thought": True}
-    assert read(chunk(image, stored, draft)).told == [
-        ("file", "image/png", "aGk=", image),
+    assert read(chunk(image, stored, draft)).recorded == [
+        ("file", "image/png", "aGk=", None, image),
         ("file", "video/mp4", None, "gs://b/o", stored),
         ("provider_block", draft),
     ]
 
 
-def test_unknown_parts_are_kept_as_they_came() -> None:
+def test_unknown_parts_are_kept_unchanged() -> None:
     new = {"hologram": {"x": 1}, "thoughtSignature": "S"}
     odd = {"inlineData": "?"}
-    told = read(chunk({"text": "a"}, new, odd, {"text": ["no", "text"]}, {"functionCall": "f"}))
-    assert told.named("text", "provider_block", "unknown") == [
+    sink = read(chunk({"text": "a"}, new, odd, {"text": ["no", "text"]}, {"functionCall": "f"}))
+    assert sink.select("text", "provider_block", "unknown") == [
         ("text", "a"),
         ("provider_block", new),
         ("provider_block", odd),
@@ -468,24 +444,24 @@ def test_unknown_parts_are_kept_as_they_came() -> None:
     ]
 
 
-def test_parts_keep_their_places_where_some_are_no_objects() -> None:
+def test_parts_that_are_not_objects_do_not_shift_the_others() -> None:
     new = {"hologram": 1}
     data = {"candidates": [None, {"content": {"parts": ["odd", {"text": "a"}, None, new]}}]}
-    assert read(data).named("text", "provider_block") == [("text", "a"), ("provider_block", new)]
+    assert read(data).select("text", "provider_block") == [("text", "a"), ("provider_block", new)]
 
 
-# ---------------------------------------------------------------- what is not this wire's
+# ---------------------------------------------------------------- other wires and malformed input
 
 
 @pytest.mark.parametrize("data", [{}, {"choices": []}, {"candidates": 5}, {"object": "chat.completion.chunk"}])
 def test_other_objects_are_unknown(data: dict[str, Any]) -> None:
-    assert read(data).named("unknown") == [("unknown", data)]
+    assert read(data).select("unknown") == [("unknown", data)]
 
 
-def test_a_frame_that_is_no_json_is_a_protocol_error() -> None:
-    recorder = Recorder()
-    GeminiParser(recorder).frame(b"", b"<html>")
-    assert [entry[1].kind for entry in recorder.told] == ["protocol_error"]
+def test_a_frame_that_is_not_json_is_a_protocol_error() -> None:
+    sink = RecordingSink()
+    GeminiParser(sink).frame(b"", b"<html>")
+    assert [entry[1].kind for entry in sink.recorded] == ["protocol_error"]
 
 
 JSON = st.recursive(
@@ -508,36 +484,36 @@ TOP = ["candidates", "usageMetadata", "modelVersion", "responseId", "promptFeedb
 
 @st.composite
 def wire_like(draw: Any, names: list[str] | None = None) -> Any:
-    """Objects of the wire's own names, with anything below them."""
-    found = {}
+    """Draw an object with names of the wire and any values."""
+    drawn = {}
     for name in draw(st.lists(st.sampled_from(names or TOP), max_size=5, unique=True)):
         if name in FIELDS and draw(st.integers(0, 4)):
             inner = wire_like(FIELDS[name])
             is_list = name in ("candidates", "parts", "partialArgs")
-            found[name] = draw(st.lists(inner | JSON, max_size=3) if is_list else inner)
+            drawn[name] = draw(st.lists(inner | JSON, max_size=3) if is_list else inner)
         else:
-            found[name] = draw(JSON | st.sampled_from(["STOP", "x", "$.a", 1, True]))
-    return found
+            drawn[name] = draw(JSON | st.sampled_from(["STOP", "x", "$.a", 1, True]))
+    return drawn
 
 
 @settings(deadline=None)
 @given(st.lists(wire_like(), max_size=5))
-def test_no_object_raises_through_either_door(chunks: list[Any]) -> None:
+def test_no_object_raises_as_bytes_or_as_dict(chunks: list[Any]) -> None:
     by_bytes, by_dicts = read(*chunks), read(*chunks, as_dicts=True)
-    kinds = [entry[0] for entry in by_bytes.told]
-    assert kinds == [entry[0] for entry in by_dicts.told]
+    kinds = [entry[0] for entry in by_bytes.recorded]
+    assert kinds == [entry[0] for entry in by_dicts.recorded]
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_no_bytes_raise(data: bytes) -> None:
-    recorder = Recorder()
-    GeminiParser(recorder).frame(b"", data)
-    GeminiParser(recorder).frame(b"", b'{"candidates":[{"content":{"parts":[%s]}}]}' % data)
+    sink = RecordingSink()
+    GeminiParser(sink).frame(b"", data)
+    GeminiParser(sink).frame(b"", b'{"candidates":[{"content":{"parts":[%s]}}]}' % data)
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":'])
-def test_deep_nesting_is_no_exception(opening: bytes) -> None:
+def test_deep_nesting_does_not_raise(opening: bytes) -> None:
     closing = b"]" if opening == b"[" else b"}"
     for depth in (50, 300, 700, 900, 950, 5000):
         deep = opening * depth + b"1" + closing * depth
@@ -549,35 +525,35 @@ def test_deep_nesting_is_no_exception(opening: bytes) -> None:
             deep,
             deep,
         )
-        recorder = Recorder()
-        parser = GeminiParser(recorder)
+        sink = RecordingSink()
+        parser = GeminiParser(sink)
         parser.frame(b"", data)
         parser.frame(b"", data)
-        assert recorder.told
+        assert sink.recorded
 
 
-def test_what_is_too_deep_further_down_the_stack_ends_the_turn() -> None:
-    class Shallow(Recorder):
+def test_a_recursion_error_within_the_sink_ends_the_turn() -> None:
+    class Shallow(RecordingSink):
         def unknown(self, raw: Any) -> None:
             raise RecursionError
 
-    recorder = Shallow()
-    GeminiParser(recorder).frame(b"", b"{}")
-    GeminiParser(recorder).chunk({})
-    assert [entry[1].kind for entry in recorder.named("fail")] == ["limit_exceeded"] * 2
+    sink = Shallow()
+    GeminiParser(sink).frame(b"", b"{}")
+    GeminiParser(sink).chunk({})
+    assert [entry[1].kind for entry in sink.select("fail")] == ["limit_exceeded"] * 2
 
 
-def test_deep_dicts_are_no_exception() -> None:
+def test_deep_dicts_do_not_raise() -> None:
     deep: Any = b"x"
     for _ in range(5000):
         deep = [deep]
     for names in ("functionCall", "function_call"):
         parts = [{names: {"name": "f", "args": deep}}, {"new": deep}]
         candidate = {"content": {"parts": parts}, "groundingMetadata": deep, "finishReason": "STOP"}
-        assert read({"candidates": [candidate]}, {"candidates": [candidate]}, as_dicts=True).told
+        assert read({"candidates": [candidate]}, {"candidates": [candidate]}, as_dicts=True).recorded
 
 
-# ---------------------------------------------------------------- the dict door
+# ---------------------------------------------------------------- chunks as dicts
 
 
 class Reason(enum.StrEnum):
@@ -631,54 +607,54 @@ CAMEL = {
 }
 
 
-def test_the_sdks_spelling_is_understood() -> None:
+def test_the_sdks_spelling_is_read_like_rests() -> None:
     assert to_camel_case(SNAKE[0]) == CAMEL
-    assert read(*SNAKE, as_dicts=True).told == read(CAMEL).told
+    assert read(*SNAKE, as_dicts=True).recorded == read(CAMEL).recorded
 
 
-def test_the_sdks_values_are_understood_below_rests_names() -> None:
+def test_the_sdks_values_are_read_under_rests_names() -> None:
     mixed = json.loads(json.dumps(CAMEL))
     candidate = mixed["candidates"][0]
     for part in (candidate["content"]["parts"][0], candidate["content"]["parts"][2]):
         part["thoughtSignature"] = SIGNATURE
     candidate["content"]["parts"][1]["inlineData"]["data"] = b"hi"
     candidate["finishReason"] = Reason.STOP
-    assert read(mixed, as_dicts=True).told == read(CAMEL).told
+    assert read(mixed, as_dicts=True).recorded == read(CAMEL).recorded
 
 
-def test_a_dict_that_cannot_be_read_is_no_exception() -> None:
-    assert read({"candidates": "?", "modelVersion": 1}, as_dicts=True).named("warn")[0][1] == "unexpected_shape"
+def test_a_dict_of_an_unexpected_shape_does_not_raise() -> None:
+    assert read({"candidates": "?", "modelVersion": 1}, as_dicts=True).select("warn")[0][1] == "unexpected_shape"
     many = {f"invented_{number}": {"deep_er": None} for number in range(1000)}
     assert len(to_camel_case(many)) == 1000
 
 
-def test_the_same_dict_may_come_again_changed() -> None:
-    recorder = Recorder()
-    parser = GeminiParser(recorder)
+def test_the_same_dict_may_be_fed_again_after_a_change() -> None:
+    sink = RecordingSink()
+    parser = GeminiParser(sink)
     data = chunk({"new": 1})
     parser.chunk(data)
     data["candidates"][0]["content"]["parts"][0] = {"newer": 2}
     parser.chunk(data)
-    assert recorder.told == [("provider_block", {"new": 1}), ("provider_block", {"newer": 2})]
+    assert sink.recorded == [("provider_block", {"new": 1}), ("provider_block", {"newer": 2})]
 
 
-def test_streamed_arguments_of_a_full_dump() -> None:
-    def fragment(**value: Any) -> dict[str, Any]:
+def test_streamed_arguments_of_a_dump_of_all_fields() -> None:
+    def dump(**value: Any) -> dict[str, Any]:
         values = dict.fromkeys(("string_value", "number_value", "bool_value", "null_value", "will_continue"))
         return {**values, **value}
 
-    opened = {"function_call": {"name": "f", "will_continue": True, "args": None, "partial_args": None, "id": None}}
-    going = [
-        fragment(json_path="$.a", string_value="x"),
-        fragment(json_path="$.b"),
-        fragment(json_path="$.c", bool_value=True),
+    start = {"function_call": {"name": "f", "will_continue": True, "args": None, "partial_args": None, "id": None}}
+    fragments = [
+        dump(json_path="$.a", string_value="x"),
+        dump(json_path="$.b"),
+        dump(json_path="$.c", bool_value=True),
     ]
-    told = read(
-        {"candidates": [{"content": {"parts": [opened]}}]},
-        {"candidates": [{"content": {"parts": [{"function_call": {"partial_args": going}}]}}]},
+    sink = read(
+        {"candidates": [{"content": {"parts": [start]}}]},
+        {"candidates": [{"content": {"parts": [{"function_call": {"partial_args": fragments}}]}}]},
         as_dicts=True,
     )
-    assert argument_text(told) == '{"a":"x","c":true}'
+    assert argument_text(sink) == '{"a":"x","c":true}'
     null = chunk(call(name="f", partialArgs=[{"jsonPath": "$.a", "nullValue": None}]))
     assert argument_text(read(null, as_dicts=True)) == argument_text(read(null)) == '{"a":null}'
 

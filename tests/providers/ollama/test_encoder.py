@@ -1,4 +1,4 @@
-"""An emitted answer is a stream of Ollama's wire, and read again it is the same answer."""
+"""Encoded content has Ollama's wire format, and parsed again it is the same content."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OWN = {"provider": "ollama", "model": "m"}
 RECORDED = recorded_streams("ollama")
 
 
-def emitted(content: Content, **options: Any) -> bytes:
+def encode(content: Content, **options: Any) -> bytes:
     return b"".join(OLLAMA.emit(content, response_id="", model="m", **options))
 
 
@@ -30,16 +30,16 @@ def read(data: bytes) -> Turn:
     return wire_streams.run("ollama", [data])[0]
 
 
-def lines(data: bytes) -> list[dict[str, Any]]:
+def decode_lines(data: bytes) -> list[dict[str, Any]]:
     assert data.endswith(b"\n")
-    found = [json.loads(line) for line in data.splitlines()]
-    for line in found:
+    lines = [json.loads(line) for line in data.splitlines()]
+    for line in lines:
         if "error" not in line:
             ollama.ChatResponse.model_validate(line)
-    return found
+    return lines
 
 
-def test_answer_is_streamed_as_the_server_streams_it() -> None:
+def test_content_is_encoded_as_the_server_streams_it() -> None:
     content = Content.ai(
         "",
         ReasoningBlock(text="hm", metadata=OWN),
@@ -47,9 +47,9 @@ def test_answer_is_streamed_as_the_server_streams_it() -> None:
         ToolCallBlock(id="x", name="w", parameters={"a": "é"}, metadata={**OWN, "raw_id": "call_1"}),
         ToolCallBlock(id="y", name="now", metadata=OWN),
     )
-    found = lines(emitted(content, delta_size=3, usage=Usage(26, 29)))
+    lines = decode_lines(encode(content, delta_size=3, usage=Usage(26, 29)))
     head = {"model": "m", "created_at": "1970-01-01T00:00:00Z"}
-    assert [line["message"] for line in found] == [
+    assert [line["message"] for line in lines] == [
         {"role": "assistant", "content": "", "thinking": "hm"},
         {"role": "assistant", "content": "Bot"},
         {"role": "assistant", "content": "h."},
@@ -65,13 +65,13 @@ def test_answer_is_streamed_as_the_server_streams_it() -> None:
         },
         {"role": "assistant", "content": ""},
     ]
-    assert [line["done"] for line in found] == [False] * 5 + [True]
-    assert {key: found[0][key] for key in head} == head
-    assert (found[-1]["done_reason"], found[-1]["prompt_eval_count"], found[-1]["eval_count"]) == ("stop", 26, 29)
+    assert [line["done"] for line in lines] == [False] * 5 + [True]
+    assert {key: lines[0][key] for key in head} == head
+    assert (lines[-1]["done_reason"], lines[-1]["prompt_eval_count"], lines[-1]["eval_count"]) == ("stop", 26, 29)
 
 
 @pytest.mark.parametrize(
-    ("finish", "word", "reason"),
+    ("finish", "name", "reason"),
     [
         ("stop", "stop", "stop"),
         ("tool_calls", "stop", "stop"),
@@ -81,25 +81,25 @@ def test_answer_is_streamed_as_the_server_streams_it() -> None:
         (None, "stop", "stop"),
     ],
 )
-def test_finish(finish: Any, word: str, reason: str) -> None:
-    turn = read(emitted(Content.ai("x"), finish=finish))
+def test_finish_reasons(finish: Any, name: str, reason: str) -> None:
+    turn = read(encode(Content.ai("x"), finish=finish))
     assert turn.finish is not None
-    assert (turn.finish.raw, turn.finish.reason, turn.error) == (word, reason, None)
+    assert (turn.finish.raw, turn.finish.reason, turn.error) == (name, reason, None)
 
 
-def test_finish_in_error_is_an_errors_line() -> None:
-    turn = read(emitted(Content.ai("x"), finish="error"))
+def test_an_error_finish_is_an_error_line() -> None:
+    turn = read(encode(Content.ai("x"), finish="error"))
     assert turn.error is not None
     assert (turn.error.kind, turn.text) == ("provider_error", "x")
 
 
-def test_cut_arguments_come_back_cut() -> None:
-    cut = ToolCallBlock(id="t", name="w", metadata={"raw_arguments": '{"a":"b'})
-    turn = read(emitted(Content.ai("", cut), finish="length"))
+def test_truncated_arguments_stay_truncated() -> None:
+    truncated = ToolCallBlock(id="t", name="w", metadata={"raw_arguments": '{"a":"b'})
+    turn = read(encode(Content.ai("", truncated), finish="length"))
     assert [(call.state, call.arguments_text) for call in turn.calls] == [("incomplete", '{"a":"b')]
 
 
-def test_answers_of_other_providers_are_emitted_in_this_ones_form() -> None:
+def test_content_of_other_providers_is_encoded_in_this_format() -> None:
     content = Content.ai(
         "Hi",
         ReasoningBlock(text="sum", kind="summary", metadata={"provider": "x"}),
@@ -108,7 +108,7 @@ def test_answers_of_other_providers_are_emitted_in_this_ones_form() -> None:
         FileBlock(media_type="application/pdf", data="x"),
         OpaqueBlock(raw={"type": "x"}),
     )
-    turn = read(emitted(content, delta_size=1))
+    turn = read(encode(content, delta_size=1))
     assert (turn.text, turn.reasoning) == ("Hi", "sum")
     assert (turn.calls[0].raw_id, turn.calls[0].arguments) == ("call_t", {"input": "free"})
     assert [(block.media_type, block.data) for block in turn.content.blocks if isinstance(block, FileBlock)] == [
@@ -118,7 +118,7 @@ def test_answers_of_other_providers_are_emitted_in_this_ones_form() -> None:
 
 def test_half_of_a_surrogate_pair_is_escaped() -> None:
     text = TextBlock.model_construct(type="text", text="a\ud83d", metadata={})
-    data = emitted(Content.model_construct(speaker="ai", blocks=[text], metadata={}))
+    data = encode(Content.model_construct(speaker="ai", blocks=[text], metadata={}))
     assert b"a\\ud83d" in data
     assert read(data).text == "a\ufffd"
 
@@ -128,11 +128,11 @@ def test_error_body() -> None:
 
 
 @pytest.mark.parametrize("stream", RECORDED, ids=str)
-def test_recorded_answer_emitted_and_read_again_is_the_same(stream: RecordedStream) -> None:
+def test_a_recorded_stream_encoded_and_parsed_again_is_the_same(stream: RecordedStream) -> None:
     turn = read(stream.data)
     finish = turn.finish.reason if turn.finish else None
-    emitted = OLLAMA.emit(turn.content, response_id="", model=turn.model or "", finish=finish, usage=turn.usage)
-    again = read(b"".join(emitted))
+    frames = OLLAMA.emit(turn.content, response_id="", model=turn.model or "", finish=finish, usage=turn.usage)
+    again = read(b"".join(frames))
     assert again.content == turn.content
     assert again.finish == turn.finish
     assert turn.usage is not None
@@ -145,16 +145,18 @@ _json = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )
-_spoken = st.lists(st.sampled_from(["text", "reasoning", "call", "call without id", "file"]), min_size=1, max_size=6)
+_block_kinds = st.lists(
+    st.sampled_from(["text", "reasoning", "call", "call without id", "file"]), min_size=1, max_size=6
+)
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.data(), _spoken, st.integers(1, 20))
-def test_parse_of_emit_is_the_same_turn(data: st.DataObject, kinds: list[str], piece: int) -> None:
+@given(st.data(), _block_kinds, st.integers(1, 20))
+def test_encoded_content_parsed_again_is_the_same(data: st.DataObject, kinds: list[str], delta_size: int) -> None:
     blocks: list[Any] = []
     for number, kind in enumerate(kinds):
         if kind in ("text", "reasoning") and kind == (kinds[number - 1] if number else ""):
-            continue  # neighbours of one kind are one block on this wire
+            continue  # adjacent blocks of one kind are one block on this wire
         if kind == "text":
             blocks.append(TextBlock(text=data.draw(st.text(min_size=1)), metadata=OWN))
         elif kind == "reasoning":
@@ -163,11 +165,11 @@ def test_parse_of_emit_is_the_same_turn(data: st.DataObject, kinds: list[str], p
             blocks.append(FileBlock(media_type="image/jpeg", data="/9j/4AAQ", metadata=OWN))
         else:
             parameters = data.draw(st.dictionaries(st.text(max_size=4), _json, max_size=3))
-            own = {**OWN, "raw_id": f"call_{number}"} if kind == "call" else OWN
-            blocks.append(ToolCallBlock(id="t", name="w", parameters={**parameters, "n": number}, metadata=own))
-    turn = read(emitted(Content.ai("", *blocks), delta_size=piece))
+            metadata = {**OWN, "raw_id": f"call_{number}"} if kind == "call" else OWN
+            blocks.append(ToolCallBlock(id="t", name="w", parameters={**parameters, "n": number}, metadata=metadata))
+    turn = read(encode(Content.ai("", *blocks), delta_size=delta_size))
     assert turn.error is None
     assert turn.warnings == []
-    got = [block.model_dump(exclude={"id"}) for block in turn.content.blocks]
-    assert got == [block.model_dump(exclude={"id"}) for block in blocks]
-    assert read(emitted(turn.content, delta_size=piece + 1)).content == turn.content
+    parsed = [block.model_dump(exclude={"id"}) for block in turn.content.blocks]
+    assert parsed == [block.model_dump(exclude={"id"}) for block in blocks]
+    assert read(encode(turn.content, delta_size=delta_size + 1)).content == turn.content

@@ -1,4 +1,4 @@
-"""History as Ollama's messages: what the server refuses never leaves, and nothing is changed in silence."""
+"""History as Ollama's messages: the server accepts all of them, and every change is reported."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ OWN = {"provider": "ollama"}
 PIXEL = "iVBORw0KGgo="
 PIXEL_URL = f"data:image/png;base64,{PIXEL}"
 
-#: What the server has and the SDK's types lack (ollama/ollama-python#667).
+#: The server's fields, of which the SDK's types lack some (ollama/ollama-python#667).
 FIELDS = {"role", "content", "thinking", "images", "tool_calls", "tool_name", "tool_call_id"}
 
 
-def accept(messages: list[dict[str, Any]]) -> None:
-    """Raises ``ValueError`` for what the server does not read."""
+def validate(messages: list[dict[str, Any]]) -> None:
+    """Raise ``ValueError`` if the server would not read the messages."""
     for message in messages:
         images = [ollama.Image(value=image) for image in message.get("images", ())]  # as its client makes them
         ollama.Message.model_validate({**message, "images": images}, strict=True)
@@ -58,14 +58,14 @@ def result(call_id: str, value: Any = "ok", **fields: Any) -> Content:
     return Content(speaker="tool", blocks=[ToolResponseBlock(call_id=call_id, result=value, **fields)])
 
 
-def rendered(*contents: Content, ids: Any = None) -> RenderedMessages:
-    thread = OLLAMA.render(contents, ids=ids)
-    accept(thread.messages)
-    return thread
+def render(*contents: Content, ids: Any = None) -> RenderedMessages:
+    rendered = OLLAMA.render(contents, ids=ids)
+    validate(rendered.messages)
+    return rendered
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "message",
     [
         {"content": "no role"},
         {"role": "robot", "content": "x"},
@@ -75,35 +75,35 @@ def rendered(*contents: Content, ids: Any = None) -> RenderedMessages:
         {"role": "user", "content": "x", "images": [PIXEL_URL]},
     ],
 )
-def test_judge_refuses(wrong: dict[str, Any]) -> None:
+def test_the_validator_refuses_illegal_messages(message: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"."):
-        accept([wrong])
+        validate([message])
 
 
 # ---------------------------------------------------------------- messages
 
 
-def test_text_of_all_sides() -> None:
-    thread = rendered(
+def test_text_of_every_speaker() -> None:
+    rendered = render(
         Content.system("Be brief.", TextBlock(text="Be kind.")),
         Content.human("Hi", TextBlock(text="there")),
         Content.ai("Hello"),
     )
-    assert thread.messages == [
+    assert rendered.messages == [
         {"role": "system", "content": "Be brief.\nBe kind."},
         {"role": "user", "content": "Hi\nthere"},
         {"role": "assistant", "content": "Hello"},
     ]
-    assert thread.changes == []
+    assert rendered.changes == []
 
 
-def test_a_round_of_own_calls_with_their_ids() -> None:
+def test_own_calls_and_their_results_have_their_ids() -> None:
     first = call("a", metadata={**OWN, "raw_id": "call_1"}, city="Oslo")
     second = call("b", metadata={**OWN, "raw_id": "call_2"}, city="Rome")
-    thread = rendered(
+    rendered = render(
         Content.ai("", ReasoningBlock(text="hm", metadata=OWN), first, second), result("b", {"t": 9}), result("a", 4)
     )
-    assert thread.messages == [
+    assert rendered.messages == [
         {
             "role": "assistant",
             "content": "",
@@ -116,49 +116,51 @@ def test_a_round_of_own_calls_with_their_ids() -> None:
         {"role": "tool", "tool_name": "w", "content": "4", "tool_call_id": "call_1"},
         {"role": "tool", "tool_name": "w", "content": '{"t":9}', "tool_call_id": "call_2"},
     ]
-    assert thread.changes == []
+    assert rendered.changes == []
 
 
-def test_calls_that_had_no_id_have_none_and_their_results_stand_in_order() -> None:
-    thread = rendered(Content.ai("", call("a", "f"), call("b", "g", OWN)), result("b", "2"), result("a", "1"))
-    assert [set(made) for made in thread.messages[0]["tool_calls"]] == [{"function"}, {"function"}]
-    assert thread.messages[1:] == [
+def test_calls_without_ids_get_none_and_their_results_are_in_call_order() -> None:
+    rendered = render(Content.ai("", call("a", "f"), call("b", "g", OWN)), result("b", "2"), result("a", "1"))
+    assert [set(call_data) for call_data in rendered.messages[0]["tool_calls"]] == [{"function"}, {"function"}]
+    assert rendered.messages[1:] == [
         {"role": "tool", "tool_name": "f", "content": "1"},
         {"role": "tool", "tool_name": "g", "content": "2"},
     ]
 
 
-def test_canonical_ids_are_given_to_all() -> None:
+def test_all_calls_get_canonical_ids_with_the_canonical_policy() -> None:
     own = call("hist_tool_" + "a" * 24, metadata={**OWN, "raw_id": "call_1"})
     other = call("hist_tool_" + "b" * 24)
-    thread = rendered(Content.ai("", own, other), result(own.id), result(other.id), ids="canonical")
-    wanted = ["call_" + "a" * 24, "call_" + "b" * 24]
-    assert [made["id"] for made in thread.messages[0]["tool_calls"]] == wanted
-    assert [made["tool_call_id"] for made in thread.messages[1:]] == wanted
+    rendered = render(Content.ai("", own, other), result(own.id), result(other.id), ids="canonical")
+    expected = ["call_" + "a" * 24, "call_" + "b" * 24]
+    assert [call_data["id"] for call_data in rendered.messages[0]["tool_calls"]] == expected
+    assert [message["tool_call_id"] for message in rendered.messages[1:]] == expected
 
 
-def test_ids_that_repeat_over_turns_are_told_apart_by_round() -> None:
+def test_ids_that_repeat_over_turns_are_distinguished_by_round() -> None:
     own = call("x", metadata={**OWN, "raw_id": "call_1"})
-    thread = rendered(
+    rendered = render(
         Content.ai("", own, call("x", "v")),
         Content.ai("", own),
         result("x", "2"),
         result("x", "late"),
         result("z", "?"),
     )
-    first, second = (message["tool_calls"] for message in thread.messages[:2])
+    first, second = (message["tool_calls"] for message in rendered.messages[:2])
     assert first[0]["id"] == "call_1"
     assert second[0]["id"] != "call_1"
-    assert [(made.get("tool_call_id"), made.get("tool_name"), made["content"]) for made in thread.messages[2:]] == [
+    assert [
+        (message.get("tool_call_id"), message.get("tool_name"), message["content"]) for message in rendered.messages[2:]
+    ] == [
         (second[0]["id"], "w", "2"),
         (second[0]["id"], "w", "late"),
         (None, None, "?"),
     ]
 
 
-def test_result_without_its_call_keeps_the_name_it_has() -> None:
-    thread = rendered(result("z", "1", name="f"))
-    assert thread.messages == [{"role": "tool", "tool_name": "f", "content": "1"}]
+def test_a_result_without_its_call_keeps_its_name() -> None:
+    rendered = render(result("z", "1", name="f"))
+    assert rendered.messages == [{"role": "tool", "tool_name": "f", "content": "1"}]
 
 
 @pytest.mark.parametrize(
@@ -172,25 +174,25 @@ def test_result_without_its_call_keeps_the_name_it_has() -> None:
     ],
 )
 def test_texts_of_results(fields: dict[str, Any], text: str) -> None:
-    thread = rendered(Content.ai("", call("a")), result("a", fields.pop("value"), **fields))
-    assert thread.messages[1]["content"] == text
+    rendered = render(Content.ai("", call("a")), result("a", fields.pop("value"), **fields))
+    assert rendered.messages[1]["content"] == text
 
 
-def test_results_in_the_answers_own_content() -> None:
-    made = Content.ai("", call("a"), ToolResponseBlock(call_id="a", result=1))
-    assert [message["role"] for message in rendered(made).messages] == ["assistant", "tool"]
+def test_results_in_the_content_of_their_calls() -> None:
+    content = Content.ai("", call("a"), ToolResponseBlock(call_id="a", result=1))
+    assert [message["role"] for message in render(content).messages] == ["assistant", "tool"]
 
 
-def test_texts_streamed_around_a_call_are_one_and_texts_written_apart_are_lines() -> None:
+def test_texts_streamed_around_a_call_are_joined_and_separate_texts_are_lines() -> None:
     streamed = Content.ai("", TextBlock(text="a ", metadata=OWN), call("x"), TextBlock(text="b", metadata=OWN))
-    assert rendered(streamed).messages[0]["content"] == "a b"
-    assert rendered(Content.ai("a", TextBlock(text=""), TextBlock(text="b"))).messages[0]["content"] == "a\nb"
+    assert render(streamed).messages[0]["content"] == "a b"
+    assert render(Content.ai("a", TextBlock(text=""), TextBlock(text="b"))).messages[0]["content"] == "a\nb"
 
 
-def test_free_text_of_a_call_becomes_an_object_and_is_said() -> None:
-    thread = rendered(Content.ai("", ToolCallBlock(id="a", name="w", parameters="free", kind="custom")))
-    assert thread.messages[0]["tool_calls"][0]["function"]["arguments"] == {"input": "free"}
-    assert len(thread.changes) == 1
+def test_free_text_of_a_call_becomes_an_object_and_is_reported() -> None:
+    rendered = render(Content.ai("", ToolCallBlock(id="a", name="w", parameters="free", kind="custom")))
+    assert rendered.messages[0]["tool_calls"][0]["function"]["arguments"] == {"input": "free"}
+    assert len(rendered.changes) == 1
 
 
 @pytest.mark.parametrize(
@@ -202,32 +204,32 @@ def test_free_text_of_a_call_becomes_an_object_and_is_said() -> None:
         FileBlock(media_type="image/png", data=PIXEL, metadata={"provider": "gemini"}),
     ],
 )
-def test_what_an_answer_has_no_place_for_is_left_out_and_said(block: Any) -> None:
-    thread = rendered(Content.ai("Hi", block))
-    assert thread.messages == [{"role": "assistant", "content": "Hi"}]
-    assert len(thread.changes) == 1
-    assert repr(block.type) in thread.changes[0]
+def test_blocks_without_a_field_are_left_out_and_reported(block: Any) -> None:
+    rendered = render(Content.ai("Hi", block))
+    assert rendered.messages == [{"role": "assistant", "content": "Hi"}]
+    assert len(rendered.changes) == 1
+    assert repr(block.type) in rendered.changes[0]
 
 
-def test_answer_without_text_and_calls_is_left_out_and_said() -> None:
-    thread = rendered(Content.ai("", ReasoningBlock(text="hm", metadata=OWN)), Content.ai(""))
-    assert thread.messages == []
-    assert thread.changes == ["left out an assistant message: it has neither text nor calls"]
+def test_an_assistant_message_without_text_and_calls_is_left_out_and_reported() -> None:
+    rendered = render(Content.ai("", ReasoningBlock(text="hm", metadata=OWN)), Content.ai(""))
+    assert rendered.messages == []
+    assert rendered.changes == ["left out an assistant message: it has neither text nor calls"]
 
 
-def test_unknown_speakers_and_misplaced_blocks_are_left_out_and_said() -> None:
-    thread = rendered(
+def test_unknown_speakers_and_misplaced_blocks_are_left_out_and_reported() -> None:
+    rendered = render(
         Content(speaker="narrator", blocks=[TextBlock(text="x")]),
         Content(speaker="tool", blocks=[TextBlock(text="x")]),
         Content.system("", ImageBlock(data=PIXEL_URL)),
         Content.human("", OpaqueBlock(raw=1)),
     )
-    assert thread.messages == []
-    assert len(thread.changes) == 4
+    assert rendered.messages == []
+    assert len(rendered.changes) == 4
 
 
-def test_images_are_bare_base64() -> None:
-    thread = rendered(
+def test_images_are_base64_without_a_prefix() -> None:
+    rendered = render(
         Content.human(
             "Look",
             ImageBlock(data=PIXEL_URL),
@@ -235,26 +237,30 @@ def test_images_are_bare_base64() -> None:
             FileBlock(data=f"data:image/svg+xml;charset=utf-8;base64,{PIXEL}"),
         )
     )
-    assert thread.messages == [{"role": "user", "content": "Look", "images": [PIXEL] * 3}]
+    assert rendered.messages == [{"role": "user", "content": "Look", "images": [PIXEL] * 3}]
 
 
-def test_own_image_goes_back_with_the_answer() -> None:
+def test_an_image_in_a_data_url_without_base64_is_encoded() -> None:
+    (message,) = render(Content.human("", ImageBlock(data="data:image/png,raw"))).messages
+    assert message["images"] == ["cmF3"]
+
+
+def test_an_own_image_is_sent_back_with_its_message() -> None:
     own = FileBlock(media_type="image/png", data=PIXEL, metadata=OWN)
-    assert rendered(Content.ai("", own)).messages == [{"role": "assistant", "content": "", "images": [PIXEL]}]
+    assert render(Content.ai("", own)).messages == [{"role": "assistant", "content": "", "images": [PIXEL]}]
 
 
 @pytest.mark.parametrize(
     "block",
     [
         ImageBlock(data="https://e.org/a.png"),
-        ImageBlock(data="data:image/png,raw"),
         ImageBlock(data=PIXEL),
         FileBlock(media_type="image/png", url="https://e.org/a.png"),
         FileBlock(media_type="application/pdf", data="x"),
         FileBlock(),
     ],
 )
-def test_image_or_file_of_another_form_is_refused(block: Any) -> None:
+def test_an_image_or_file_of_another_form_raises(block: Any) -> None:
     with pytest.raises(UnsupportedContent):
         OLLAMA.render([Content.human("Look", block)])
 
@@ -267,7 +273,7 @@ TOOLS = [
 ]
 
 
-def test_request_holds_what_the_conversation_decides() -> None:
+def test_the_request_has_the_fields_that_the_conversation_decides() -> None:
     body = providers.render_request([Content.human("Hi")], "ollama", tools=TOOLS)
     assert body == {
         "messages": [{"role": "user", "content": "Hi"}],
@@ -291,7 +297,7 @@ def test_request_holds_what_the_conversation_decides() -> None:
         ollama.Tool.model_validate(tool, strict=True)
 
 
-def test_not_streaming_is_said_for_streaming_is_the_default() -> None:
+def test_stream_false_is_explicit_because_streaming_is_the_default() -> None:
     assert request_of(OLLAMA, [], stream=False) == {"messages": [], "stream": False}
 
 
@@ -299,14 +305,14 @@ def test_not_streaming_is_said_for_streaming_is_the_default() -> None:
     ("choice", "names"),
     [(None, ["f", "g"]), ("auto", ["f", "g"]), ("required", ["f", "g"]), ("g", ["g"]), ("none", [])],
 )
-def test_tool_choice_is_made_by_what_is_offered(choice: str | None, names: list[str]) -> None:
+def test_the_tool_choice_decides_which_tools_are_offered(choice: str | None, names: list[str]) -> None:
     body = request_of(OLLAMA, [], tools=TOOLS, tool_choice=choice)
     assert [tool["function"]["name"] for tool in body.get("tools", ())] == names
     assert "tool_choice" not in body
 
 
 @pytest.mark.parametrize(("choice", "tools"), [("h", TOOLS), ("required", []), ("f", [])])
-def test_choice_of_a_tool_that_is_not_there_is_refused(choice: str, tools: list[Tool]) -> None:
+def test_a_choice_of_a_missing_tool_raises(choice: str, tools: list[Tool]) -> None:
     with pytest.raises(UsageError, match=choice):
         request_of(OLLAMA, [], tools=tools, tool_choice=choice)
 
@@ -340,7 +346,9 @@ conversations = st.lists(
 
 @settings(max_examples=100, deadline=None)
 @given(conversations, st.sampled_from([None, "canonical", "origin"]))
-def test_any_conversation_renders_to_what_the_server_reads(contents: list[Content], ids: Any) -> None:
-    messages = rendered(*contents, ids=ids).messages
-    given_ids = [made["id"] for message in messages for made in message.get("tool_calls", ()) if "id" in made]
-    assert len(set(given_ids)) == len(given_ids)
+def test_any_conversation_renders_to_messages_that_the_server_reads(contents: list[Content], ids: Any) -> None:
+    messages = render(*contents, ids=ids).messages
+    ids_sent = [
+        call_data["id"] for message in messages for call_data in message.get("tool_calls", ()) if "id" in call_data
+    ]
+    assert len(set(ids_sent)) == len(ids_sent)

@@ -1,0 +1,86 @@
+"""Token counts of a Gemini stream.
+
+Wire      https://ai.google.dev/api/generate-content#UsageMetadata
+
+Every chunk has the counts so far. The last count of each field is used and nothing is added up over chunks
+(docs/rules.md, "Usage"). This module does not depend on candidates or parts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamkit.calls import Usage
+from streamkit.providers.gemini.schema import UsageMetadata
+from streamkit.providers.provider import Sink
+
+__all__ = ["UsageReader"]
+
+
+class UsageReader:
+    """The latest count of each field.
+
+    Counts are stored with every chunk and reported when a candidate finishes, or when the stream ends without that.
+    Reporting with each chunk would cost more than the rest of the chunk.
+
+    Attributes:
+        is_pending: counts were stored since the last report.
+    """
+
+    __slots__ = ("_latest", "_sink", "is_pending")
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._latest = UsageMetadata()
+        self.is_pending = False
+
+    def store(self, counts: UsageMetadata) -> None:
+        """Store the counts of a chunk."""
+        latest = self._latest
+        prompt, output = counts.promptTokenCount, counts.candidatesTokenCount
+        if not prompt or prompt.__class__ is not int:
+            prompt = _later(prompt, latest.promptTokenCount)
+        if not output or output.__class__ is not int:
+            output = _later(output, latest.candidatesTokenCount)
+        latest.promptTokenCount, latest.candidatesTokenCount = prompt, output
+        if counts.thoughtsTokenCount is not None:
+            latest.thoughtsTokenCount = _later(counts.thoughtsTokenCount, latest.thoughtsTokenCount)
+        if counts.toolUsePromptTokenCount is not None:
+            latest.toolUsePromptTokenCount = _later(counts.toolUsePromptTokenCount, latest.toolUsePromptTokenCount)
+        if counts.cachedContentTokenCount is not None:
+            latest.cachedContentTokenCount = _later(counts.cachedContentTokenCount, latest.cachedContentTokenCount)
+        self.is_pending = True
+
+    def report(self, raw: Any = None) -> None:
+        """Report the stored counts to the sink.
+
+        The total "is the sum of `prompt_token_count`, `candidates_token_count`, `tool_use_prompt_token_count`, and
+        `thoughts_token_count`" (https://googleapis.github.io/python-genai/genai.html, ``UsageMetadata``), so input and
+        output have two parts each.
+
+        Args:
+            raw: ``usageMetadata`` as plain data; None stands for the stored counts.
+        """
+        latest = self._latest
+        prompt, output = latest.promptTokenCount, latest.candidatesTokenCount
+        thoughts, tools = latest.thoughtsTokenCount, latest.toolUsePromptTokenCount
+        self.is_pending = False
+        if prompt is None and tools is None and output is None and thoughts is None:
+            return  # Vertex sends {"trafficType": ...} alone until the last chunk
+        if raw is None:
+            raw = {name: count for name in latest.__struct_fields__ if (count := getattr(latest, name)) is not None}
+        self._sink.usage(
+            Usage(
+                prompt if tools is None else (prompt or 0) + tools,
+                output if thoughts is None else (output or 0) + thoughts,
+                thoughts,
+                latest.cachedContentTokenCount,
+                None,
+                raw,
+            )
+        )
+
+
+def _later(count: Any, latest: Any) -> Any:
+    """Return the count of the chunk if it is an integer, else the latest one. A zero never replaces a count."""
+    return count if count.__class__ is int and (count or latest is None) else latest
