@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamkit.errors import UnsupportedContent, UsageError
+from streamkit.errors import UnsupportedContent
 from streamkit.history import (
     Block,
     Content,
@@ -48,6 +48,7 @@ from streamkit.providers.openai_chat.message_parts import (
 )
 from streamkit.providers.openai_chat.strict import strict_profile
 from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice
+from streamkit.providers.tool_choice import select_tools
 from streamkit.providers.tool_result_media import Media, caption, convert_parts, result_parts, split_text_and_media
 from streamkit.tools import Tool, strict_parameters
 
@@ -91,9 +92,9 @@ def build_request(
     if tools:
         strict = strict_parameters(tools, strict_profile(traits.strict))
         body["tools"] = [_tool(tool, strict.get(tool.name)) for tool in tools]
-    choice = _tool_choice(tool_choice, [tool.name for tool in tools])
+    choice = _tool_choice(tool_choice, tools, traits)
     if choice is not None:
-        body["tool_choice"] = traits.required_choice if choice == "required" else choice
+        body["tool_choice"] = choice
     if stream:
         body["stream"] = True
         if traits.stream_usage:
@@ -123,17 +124,16 @@ def _tool(tool: Tool, strict: Json | None) -> Json:
     return {"type": "function", "function": function}
 
 
-def _tool_choice(choice: ToolChoice | None, names: list[str]) -> Any:
-    if choice is None or (choice in ("auto", "none") and not names):
+def _tool_choice(choice: ToolChoice | None, tools: Sequence[Tool], traits: ChatDialect) -> Any:
+    """Return the field ``tool_choice``; None if it is left out."""
+    if choice is None:
+        return None
+    _, mode = select_tools(choice, tools)
+    if not tools:
         return None  # OpenAI: "tool_choice is only allowed when tools are specified"
-    if choice in names:
+    if any(tool.name == choice for tool in tools):
         return {"type": "function", "function": {"name": choice}}
-    if choice == "required" and not names:
-        raise UsageError('tool_choice is "required", but there are no tools')
-    if choice not in ("auto", "none", "required"):
-        known = f"nor one of the tools: {', '.join(names)}" if names else "and there are no tools"
-        raise UsageError(f'tool_choice {choice!r} is not "auto", "none" or "required", {known}')
-    return choice
+    return traits.required_choice if mode == "required" else mode
 
 
 @dataclass(slots=True)
@@ -190,15 +190,6 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
     def results_flushed(self) -> None:
         """Forget the calls of the last assistant message."""
         self._call_places = {}
-
-    def add_system(self, blocks: Sequence[Block]) -> None:
-        """Append a system message with the texts."""
-        for block in blocks:
-            if not isinstance(block, TextBlock):
-                self.omit(block, "a system message takes text alone")
-        text = join_text([block for block in blocks if isinstance(block, TextBlock)])
-        if text:
-            self.push({"role": "system", "content": text})
 
     def add_user(self, blocks: Sequence[Block]) -> None:
         """Append a user message: parts if there are images or files, else one text."""

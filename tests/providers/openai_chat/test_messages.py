@@ -210,7 +210,7 @@ def test_blocks_without_a_field_are_left_out_and_reported() -> None:
     no_field = "an assistant message to openai_chat has no field for it"
     assert rendered.changes == [
         "left out a block of type 'widget': a user message has no field for it",
-        "left out a block of type 'image': a system message takes text alone",
+        "left out a block of type 'image': a system message contains only text",
         f"left out a block of type 'reasoning' of anthropic: {no_field}",
         f"left out a block of type 'server_tool' of anthropic: {no_field}",
         f"left out a block of type 'opaque' of gemini: {no_field}",

@@ -3,38 +3,85 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
-
-from recording_sink import RecordingSink
 
 from streamkit import Turn, providers
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
 
 
-class ResponsesSink(RecordingSink):
-    """A sink that also records usage, errors and complete calls in ``reported``, and the kind of reasoning."""
+class RecordingSink:
+    """A sink that records its calls as tuples. It is its own only choice."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[Any, ...]] = []
+
+    def choice(self, index: int) -> RecordingSink:
+        assert index == 0
+        return self
+
+    def text(self, text: str, key: Hashable = None) -> None:
+        self.records.append(("text", text, key))
 
     def reasoning(self, text: str, kind: str = "text", key: Hashable = None) -> None:
-        self.reported.append(("reasoning", text, kind, key))
+        self.records.append(("reasoning", text, kind, key))
+
+    def refusal(self, text: str) -> None:
+        self.records.append(("refusal", text))
+
+    def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
+        self.records.append(("add_metadata", dict(metadata), key))
 
     def tool(self, chunk: NormalizedToolChunk) -> None:
         if chunk.type == "start":
-            self.reported.append(("start", chunk.id, chunk.name, chunk.kind, chunk.key, chunk.metadata))
+            self.records.append(("start", chunk.id, chunk.name, chunk.kind, chunk.key, chunk.metadata))
         elif chunk.arguments_delta is not None:
-            self.reported.append(("arguments", chunk.arguments_delta, chunk.key))
+            self.records.append(("arguments", chunk.arguments_delta, chunk.key))
         else:
-            self.reported.append(("completed", chunk.id, chunk.name, chunk.key, chunk.metadata))
+            self.records.append(("completed", chunk.id, chunk.name, chunk.key, chunk.metadata))
 
-    def file(self, media_type: str | None, data: str | None = None, url: str | None = None, **_: Any) -> None:
-        self.reported.append(("file", media_type, data))
+    def end_block(self, key: Hashable) -> None:
+        self.records.append(("end_block", key))
+
+    def replace_arguments(self, key: Hashable, arguments_text: str) -> None:
+        self.records.append(("replace_arguments", key, arguments_text))
+
+    def server_tool(self, id: str | None, name: str, phase: str, data: Any = None, *, raw: Any = None) -> None:
+        self.records.append(("server_tool", id, name, phase, data, raw))
+
+    def citation(self, data: Any) -> None:
+        self.records.append(("citation", data))
+
+    def file(self, media_type: str | None, data: str | None = None, url: str | None = None, *, raw: Any = None) -> None:
+        self.records.append(("file", media_type, data))
+
+    def provider_block(self, raw: Any) -> None:
+        self.records.append(("provider_block", raw))
+
+    def finish(self, raw: str | int | None, reason: str) -> None:
+        self.records.append(("finish", raw, reason))
+
+    def identify(self, response_id: str | None, model: str | None) -> None:
+        self.records.append(("identify", response_id, model))
 
     def usage(self, usage: Usage) -> None:
-        self.reported.append(("usage", usage))
+        self.records.append(("usage", usage))
+
+    def terminate(self) -> None:
+        self.records.append(("terminate",))
+
+    def heartbeat(self) -> None:
+        self.records.append(("heartbeat",))
 
     def fail(self, error: StreamError) -> None:
-        self.reported.append(("fail", error.kind, error.message, error.status))
+        self.records.append(("fail", error.kind, error.message, error.status))
+
+    def warn(self, code: str, message: str) -> None:
+        self.records.append(("warn", code))
+
+    def unknown(self, raw: object) -> None:
+        self.records.append(("unknown", raw))
 
 
 PROVIDER = providers.get("openai_responses")
@@ -42,21 +89,21 @@ PROVIDER = providers.get("openai_responses")
 
 def record(*events: Any) -> list[tuple[Any, ...]]:
     """Return the sink's calls for events given as dicts, which must equal those for the same events as frames."""
-    dict_sink, frame_sink = ResponsesSink(), ResponsesSink()
+    dict_sink, frame_sink = RecordingSink(), RecordingSink()
     by_dict, by_frame = PROVIDER.parser(dict_sink), PROVIDER.parser(frame_sink)
     for event in events:
         by_dict.chunk(json.loads(json.dumps(event)))
         by_frame.frame(b"", json.dumps(event).encode())
-    assert dict_sink.reported == frame_sink.reported
-    return dict_sink.reported
+    assert dict_sink.records == frame_sink.records
+    return dict_sink.records
 
 
 def record_frames(*pairs: tuple[bytes, bytes]) -> list[tuple[Any, ...]]:
-    sink = ResponsesSink()
+    sink = RecordingSink()
     parser = PROVIDER.parser(sink)
     for name, data in pairs:
         parser.frame(name, data)
-    return sink.reported
+    return sink.records
 
 
 def item_added(item: dict[str, Any], index: Any = 0) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from providers.openai_responses.recording_sink import (
     PROVIDER,
-    ResponsesSink,
+    RecordingSink,
     argument_delta,
     call_item,
     item_added,
@@ -100,9 +100,9 @@ def test_arguments_that_are_nested_too_deeply_end_the_turn() -> None:
     deep: Any = {}
     for _ in range(100_000):
         deep = {"a": deep}
-    sink = ResponsesSink()
+    sink = RecordingSink()
     PROVIDER.parser(sink).chunk(item_done(call_item(deep)))
-    assert ("fail", "limit_exceeded", "a call's arguments are nested too deeply", None) in sink.reported
+    assert ("fail", "limit_exceeded", "a call's arguments are nested too deeply", None) in sink.records
 
 
 def test_a_snapshot_of_a_call_without_start_and_name_is_unknown() -> None:
@@ -150,10 +150,10 @@ def test_ends_of_calls_that_share_their_only_id_are_matched_by_position() -> Non
 
 def test_many_items_with_one_id_take_linear_time() -> None:
     item = {"type": "shell_call", "call_id": "c", "environment": {"type": "container_reference"}}
-    sink = ResponsesSink()
+    sink = RecordingSink()
     parser = PROVIDER.parser(sink)
     for _ in range(4_000):
         parser.chunk(item_added(item, 0))
         parser.chunk(item_done(item, None))
     parser.chunk(response_end(output=[item] * 4_000))
-    assert len(sink.reported) == 4_000 * 2 + 3
+    assert len(sink.records) == 4_000 * 2 + 3
