@@ -20,6 +20,7 @@ __all__ = [
     "decode_base64",
     "decode_text",
     "is_base64",
+    "is_image_source",
     "is_text_type",
     "is_url",
     "media_type_of_name",
@@ -183,6 +184,12 @@ def is_url(text: str, schemes: Collection[str] = ("http", "https")) -> bool:
     """Return True if a text is an absolute URL of one of these schemes, which are given in lower case."""
     scheme, mark, _ = text[:16].partition("://")
     return bool(mark) and scheme.lower() in schemes
+
+
+def is_image_source(text: str) -> bool:
+    """Return True if a text is an image's http(s) address, or a data URL of an image with base64 data."""
+    url = parse_data_url(text)
+    return is_url(text) if url is None else url.was_base64 and url.media_type.startswith("image/")
 
 
 # ---------------------------------------------------------------- base64

@@ -13,6 +13,7 @@ from streamkit.media import (
     decode_base64,
     decode_text,
     is_base64,
+    is_image_source,
     is_text_type,
     is_url,
     media_type_of_name,
@@ -206,3 +207,20 @@ def test_the_first_bytes_give_the_media_type(data: bytes, expected: str | None) 
     assert sniff_media_type(data) == expected
     assert sniff_base64_type(b64encode(data + b"more data").decode()) == expected
     assert sniff_base64_type("not base64 at all") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("https://example.org/a.png", True),
+        ("HTTP://example.org/a.png", True),
+        ("data:image/png;base64,QQ==", True),
+        ("data:image/svg+xml,%3Csvg/%3E", False),
+        ("data:text/html;base64,QQ==", False),
+        ("s3://bucket/a.png", False),
+        ("QQ==", False),
+        ("", False),
+    ],
+)
+def test_an_image_source_is_an_address_or_a_base64_data_url(text: str, expected: bool) -> None:
+    assert is_image_source(text) is expected

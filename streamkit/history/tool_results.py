@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 from pydantic_core import to_jsonable_python
 
-from streamkit.history.content import FileBlock, ImageBlock
+from streamkit.history.content import FileBlock, ImageBlock, TextBlock
 from streamkit.history.result_parts import ResultPart, decode_text_file, read_part, result_parts
 from streamkit.media import (
     is_base64,
@@ -32,7 +32,7 @@ from streamkit.media import (
     to_data_url,
 )
 
-__all__ = ["ResultPart", "decode_text_file", "result_parts", "to_stored_part", "to_stored_result"]
+__all__ = ["ResultPart", "decode_text_file", "parse_result", "result_parts", "to_stored_part", "to_stored_result"]
 
 #: The deepest nesting of a result. Pydantic reads JSON of 200 levels, of which a content, a list of them and a run's
 #: state take some. A deeper result is stored as its JSON text.
@@ -65,6 +65,15 @@ def to_stored_result(value: Any) -> Any:
             return "\n".join(str(part["text"]) for part in parts)
         return parts
     return _to_data(value)
+
+
+def parse_result(value: Any) -> Any:
+    """Return the result in a provider's message: its text, its parts if it has images or files, else it unchanged."""
+    parts = result_parts(value, texts_alone=True)
+    if parts is None:
+        return value
+    texts = [part.text for part in parts if isinstance(part, TextBlock)]
+    return "\n".join(texts) if len(texts) == len(parts) else [to_stored_part(part) for part in parts]
 
 
 def to_stored_part(block: ResultPart) -> dict[str, Any]:

@@ -19,15 +19,15 @@ from streamkit.calls import StreamError
 from streamkit.providers.sink import Sink
 
 __all__ = [
+    "as_integer",
+    "as_text",
+    "coerce",
     "compact_json",
     "convert",
     "decode",
     "error_message",
     "excerpt",
-    "as_integer",
     "read_json",
-    "coerce",
-    "as_text",
 ]
 
 Chunk = TypeVar("Chunk", bound=Struct)

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Media",
-    "convert_parts",
-    "describe",
-    "label",
-    "result_parts",
-    "join_text_and_media",
     "caption",
     "convert_or_describe",
+    "convert_parts",
+    "describe",
     "followup_user_blocks",
+    "join_text_and_media",
+    "label",
+    "result_parts",
     "split_text_and_media",
 ]
 

@@ -374,7 +374,7 @@ def test_reasoning_without_its_item_is_dropped() -> None:
     changes: list[str] = []
     items = render(history(steps, "openai_responses"), "openai_responses", changes=changes)
     assert items == [{"role": "user", "content": "next"}]
-    assert changes == ["reasoning was left out: the item that it led to is gone"]
+    assert changes == ["reasoning was left out: the item that it led to is not sent"]
 
 
 @pytest.mark.parametrize("target", sorted({case.provider for case in CASES.values()}))

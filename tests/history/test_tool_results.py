@@ -18,7 +18,13 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr, model_serializer
 
 from streamkit.history import Content, FileBlock, ImageBlock, TextBlock, ToolResponseBlock
-from streamkit.history.tool_results import decode_text_file, result_parts, to_stored_part, to_stored_result
+from streamkit.history.tool_results import (
+    decode_text_file,
+    parse_result,
+    result_parts,
+    to_stored_part,
+    to_stored_result,
+)
 
 PNG = b"\x89PNG\r\n\x1a\n\x00"
 PNG_TEXT = "iVBORw0KGgoA"
@@ -372,3 +378,12 @@ def test_no_list_raises(result: Any) -> None:
 )
 def test_a_file_of_text_can_be_read(block: FileBlock, text: str | None) -> None:
     assert decode_text_file(block) == text
+
+
+def test_the_result_in_a_message_is_a_text_or_parts_or_data() -> None:
+    text = {"type": "text", "text": "a"}
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}}
+    assert parse_result([text, {"type": "input_text", "text": "b"}]) == "a\nb"
+    assert parse_result([text, image]) == [text, {"type": "image", "data": "data:image/png;base64,QQ=="}]
+    for data in ("a", None, {"a": 1}, [], [1], [text, {"type": "widget"}]):
+        assert parse_result(data) is data

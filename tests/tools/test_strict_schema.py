@@ -20,8 +20,8 @@ from pydantic import BaseModel, Field
 from streamkit import Content, UsageError, providers, render_request
 from streamkit.providers.anthropic.strict import STRICT as ANTHROPIC
 from streamkit.providers.bedrock_converse.strict import STRICT as BEDROCK
-from streamkit.providers.openai_chat import strict as chat_modes
 from streamkit.providers.openai_chat.dialects import DIALECTS
+from streamkit.providers.openai_chat.strict import STRICT_PROFILES
 from streamkit.providers.strict import OPENAI
 from streamkit.tools import InvalidArguments, StrictProfile, Tool, strict_parameters, tool
 
@@ -235,7 +235,7 @@ def test_a_custom_dialect_declares_its_mode() -> None:
 
 
 def test_every_mode_of_the_chat_wire_belongs_to_a_dialect() -> None:
-    assert {facts.strict for facts in DIALECTS if facts.strict} == set(chat_modes.MODES)
+    assert {facts.strict for facts in DIALECTS if facts.strict} == set(STRICT_PROFILES)
 
 
 def test_rendering_does_not_change_the_tool() -> None:
@@ -243,7 +243,7 @@ def test_rendering_does_not_change_the_tool() -> None:
 
     made = tool(find, strict=True)
     before = copy.deepcopy(made.parameters)
-    for rules in (OPENAI, *chat_modes.MODES.values()):
+    for rules in (OPENAI, *STRICT_PROFILES.values()):
         strict_parameters([made], rules)
     assert made.parameters == before == tool(find).parameters
 
@@ -327,7 +327,7 @@ def test_a_definition_is_referenced_or_inlined() -> None:
     kept = parameters_for(made, OPENAI)
     assert kept["properties"] == {"start": {"$ref": "#/$defs/Place"}, "end": {**place, "description": "Where to."}}
     assert kept["$defs"] == {"Place": place}
-    written = parameters_for(made, chat_modes.MODES["groq"])
+    written = parameters_for(made, STRICT_PROFILES["groq"])
     assert written["properties"] == {"start": place, "end": {**place, "description": "Where to."}}
     assert "$defs" not in written
 
@@ -349,8 +349,8 @@ def test_a_recursive_schema_is_accepted_or_refused_by_the_profile() -> None:
         "additionalProperties": False,
     }
     assert parameters_for(made, OPENAI)["$defs"] == {"Node": node}
-    assert parameters_for(made, chat_modes.MODES["groq"])["properties"]["tree"] == node
-    assert parameters_for(made, chat_modes.MODES["groq"])["$defs"] == {"Node": node}
+    assert parameters_for(made, STRICT_PROFILES["groq"])["properties"]["tree"] == node
+    assert parameters_for(made, STRICT_PROFILES["groq"])["$defs"] == {"Node": node}
     for rules in (ANTHROPIC, BEDROCK):
         with pytest.raises(UsageError, match=r"Node\.children\[\] refers to itself \(#/\$defs/Node\)"):
             strict_parameters([made], rules)
@@ -774,7 +774,7 @@ def everything(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rules", [OPENAI, WORDLESS, chat_modes.MODES["groq"], chat_modes.MODES["kimi"]])
+@pytest.mark.parametrize("rules", [OPENAI, WORDLESS, STRICT_PROFILES["groq"], STRICT_PROFILES["kimi"]])
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_every_value_that_the_strict_schema_allows_is_accepted(rules: StrictProfile, data: Any) -> None:

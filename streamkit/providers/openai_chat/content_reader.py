@@ -1,69 +1,85 @@
-"""What stands in ``content`` where it is a list of parts, and reasoning, which has four places.
+"""Readers of ``content`` that is a list of parts, and of reasoning, which has several fields.
 
-Stateless: each function hands on what one delta says. Mistral streams its thinking as parts
-(https://docs.mistral.ai/capabilities/reasoning), gateways send whole messages so.
+Stateless: each function passes the values of one delta to the sink. Mistral streams its thinking as parts
+(https://docs.mistral.ai/capabilities/reasoning), gateways send complete messages as parts.
 """
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from streamkit.events import ReasoningKind
-from streamkit.providers.openai_chat.schema import Delta
-from streamkit.providers.provider import ChoiceSink
+from streamkit.providers.openai_chat.schema import REASONING_DETAIL_FIELDS, REASONING_TEXT_FIELDS, Delta
+from streamkit.providers.sink import ChoiceSink
 
-__all__ = ["read_content_parts", "read_reasoning"]
+__all__ = ["read_content_parts", "read_reasoning", "reasoning_detail_text"]
+
+_reasoning_texts = attrgetter(*REASONING_TEXT_FIELDS)
 
 
-def read_reasoning(answer: ChoiceSink, delta: Delta) -> None:
-    """Reasoning, once: vLLM sends it in two fields, OpenRouter in a field and again in typed details."""
-    details = delta.reasoning_details if isinstance(delta.reasoning_details, list) else []
+def read_reasoning(choice: ChoiceSink, delta: Delta) -> None:
+    """Emit the reasoning of a delta once: vLLM sends it in two fields, OpenRouter in a field and in typed details."""
+    text = ""
+    for value in _reasoning_texts(delta):
+        if value.__class__ is str and value:
+            text = value
+            break
+    details = delta.reasoning_details
+    if not isinstance(details, list) or not details:
+        if text:
+            choice.reasoning(text, "text")
+        return
     kind: ReasoningKind = "text"
-    text = delta.reasoning_content if delta.reasoning_content.__class__ is str else None
-    text = text or (delta.reasoning if delta.reasoning.__class__ is str else None)
-    parts: list[str] = []
+    detail_texts: list[str] = []
     for detail in details:
         if isinstance(detail, dict):
-            piece = detail.get("text") or detail.get("summary")
-            if piece.__class__ is str:
-                parts.append(piece)
+            detail_text = reasoning_detail_text(detail)
+            if detail_text is not None:
+                detail_texts.append(detail_text)
                 if detail.get("type") == "reasoning.summary":
                     kind = "summary"
-    if not text:
-        text = "".join(parts)
-    if text or details:
-        answer.reasoning(text or "", kind)
-    if details:
-        answer.add_metadata({"reasoning_details": details})
+    choice.reasoning(text or "".join(detail_texts), kind)
+    choice.add_metadata({"reasoning_details": details})
 
 
-def read_content_parts(answer: ChoiceSink, content: Any) -> None:
-    """``content`` that is a list of parts, or one part."""
+def reasoning_detail_text(detail: dict[str, Any]) -> str | None:
+    """Return the text of one entry of ``reasoning_details``, or None if it has none (an encrypted one)."""
+    text = None
+    for field in REASONING_DETAIL_FIELDS.values():
+        text = detail.get(field)
+        if text:
+            break
+    return text if isinstance(text, str) else None
+
+
+def read_content_parts(choice: ChoiceSink, content: Any) -> None:
+    """Emit ``content`` that is a list of parts, or one part."""
     for part in content if isinstance(content, list) else [content]:
         kind = part.get("type") if isinstance(part, dict) else None
         if part.__class__ is str:
-            answer.text(part)
+            choice.text(part)
         elif kind in ("text", "output_text") and isinstance(part.get("text"), str):
-            answer.text(part["text"])
+            choice.text(part["text"])
         elif kind == "thinking":
-            _read_thinking(answer, part)
+            _read_thinking(choice, part)
         elif kind == "refusal" and isinstance(part.get("refusal"), str):
-            answer.refusal(part["refusal"])
+            choice.refusal(part["refusal"])
         elif kind == "reference":
-            answer.citation(part)
+            choice.citation(part)
         else:
-            answer.provider_block(part)
+            choice.provider_block(part)
 
 
-def _read_thinking(answer: ChoiceSink, part: dict[str, Any]) -> None:
-    inner = part.get("thinking")
-    for piece in inner if isinstance(inner, list) else [inner]:
-        text = piece.get("text") if isinstance(piece, dict) else piece
+def _read_thinking(choice: ChoiceSink, part: dict[str, Any]) -> None:
+    thinking = part.get("thinking")
+    for item in thinking if isinstance(thinking, list) else [thinking]:
+        text = item.get("text") if isinstance(item, dict) else item
         if isinstance(text, str):
             if text:
-                answer.reasoning(text)
-        elif piece is not None:
-            answer.citation(piece)  # a reference or tool_reference chunk
+                choice.reasoning(text)
+        elif item is not None:
+            choice.citation(item)  # a reference or tool_reference chunk
     if isinstance(part.get("signature"), str):
-        answer.reasoning("")  # a signature may come alone
-        answer.add_metadata({"signature": part["signature"]})
+        choice.reasoning("")  # a signature may come without text
+        choice.add_metadata({"signature": part["signature"]})

@@ -1,4 +1,8 @@
-"""Whether the first bytes of a body are Chat Completions': decided by what its first chunk is, never by words in it."""
+"""Detection of Chat Completions by the first bytes of a body.
+
+The structure of the first chunk decides, never a string in it: a text may quote any wire. This module depends on
+framing and on partial JSON only.
+"""
 
 from __future__ import annotations
 
@@ -11,31 +15,31 @@ __all__ = ["is_chat_stream"]
 
 
 def is_chat_stream(head: bytes) -> bool:
-    """Whether these can only be a chat stream's or a chat answer's first bytes. It may be cut anywhere.
+    """Return True if a body with these first bytes can only be a chat stream or a complete chat response.
 
     Args:
-        head: the first bytes, without byte order mark and leading whitespace.
+        head: the first bytes, without byte order mark and leading whitespace; they may end anywhere.
     """
     if head.startswith(b"{"):
-        return _is_chunk(_object(head)) is True
+        return _is_chunk(_parse_object(head)) is True
     framer = framer_for("sse")
     for name, data in framer.feed(head):
         if name not in (b"", b"message"):
             return False
-        verdict = _is_chunk(_object(data))
-        if verdict is not None:
-            return verdict
-    # The first chunk may be longer than what is here; what of its JSON is there says it just as well.
+        is_chunk = _is_chunk(_parse_object(data))
+        if is_chunk is not None:
+            return is_chunk
+    # The first chunk may be longer than the head; the beginning of its JSON is enough.
     rest = framer.pending.rpartition(b"\n")[2]
-    return rest.startswith(b"data:") and _is_chunk(_object(rest[5:])) is True
+    return rest.startswith(b"data:") and _is_chunk(_parse_object(rest[5:])) is True
 
 
-def _object(data: bytes) -> dict[str, Any]:
+def _parse_object(data: bytes) -> dict[str, Any]:
     return parse_partial_object(data.decode("utf-8", "replace"))
 
 
 def _is_chunk(chunk: dict[str, Any]) -> bool | None:
-    """None where it does not tell: an empty object, an empty list of choices."""
+    """Return whether an object is a chat chunk; None if that is undecided: it is empty, or its choices are."""
     kind, choices = chunk.get("object"), chunk.get("choices")
     if kind in ("chat.completion.chunk", "chat.completion"):
         return True

@@ -1,7 +1,10 @@
-"""What tells one dialect of Chat Completions from another, as data.
+"""The dialects of Chat Completions as data: the requests that each server expects, and the form of its streams.
 
-Facts of three kinds: how ids look, what a request wants differently (``render``), how streams look (``emit``). There
-are none for reading: one parser reads what any of them sends. A fact stands here with its source, or it is the default.
+A dialect is a row of ``DIALECTS``. Its fields are for requests and for ``emit`` only: one parser reads the streams of
+every dialect. A field that differs from the default has its source next to it: a documented page, a recorded stream,
+or the message with which the server refuses anything else. A server without a known difference has only a name.
+
+This module must not depend on sinks or history: a parser loads it without pydantic.
 """
 
 from __future__ import annotations
@@ -11,13 +14,36 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Literal
 
+from streamkit.calls import FinishReason
 from streamkit.ids import is_mistral_id, mistral_id_candidates, normalize_to_openai_tool_id
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_chat.detect import is_chat_stream
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
-__all__ = ["DIALECTS", "ChatDialect"]
+__all__ = ["DIALECTS", "FINISH_REASONS", "ChatDialect"]
+
+#: Values of ``finish_reason`` and their meaning, of all dialects together. Any other value means ``other``.
+FINISH_REASONS: dict[str, FinishReason] = {
+    "stop": "stop",
+    "eos": "stop",  # Together
+    "end_turn": "stop",  # Anthropic behind gateways
+    "stop_sequence": "stop",
+    "COMPLETE": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",  # Mistral: the context is full
+    "content_filter": "content_filter",
+    "sensitive": "content_filter",  # Z.AI
+    "refusal": "refusal",
+    "pause_turn": "pause",
+    "error": "error",
+    "insufficient_system_resource": "error",  # DeepSeek
+    "network_error": "error",  # Z.AI
+}
 
 
 def _kimi_ids(id: str, name: str, number: int) -> Iterator[str]:
@@ -47,45 +73,47 @@ _KIMI_IDS = IdRule(
 
 @dataclass(frozen=True, kw_only=True)
 class ChatDialect(Traits):
-    """One dialect.
+    """Declared facts of one dialect, in addition to those of every provider.
 
     Attributes:
-        reasoning_field: the field in which reasoning is streamed and wanted back, None where it is not.
-        thinking_parts: reasoning stands in ``content`` instead, as parts of type ``thinking``.
-        reasoning_replay: which reasoning goes back: ``always``; ``tool_turns``, that of turns in which a tool was
-            called; ``never``.
-        stream_usage: whether usage must be asked for by ``stream_options``; False where that is refused.
-        required_choice: the word for "one of the tools must be called".
-        result_names: a tool's message names the tool.
-        prefix: an assistant message that ends the thread, to be continued, must say so by ``prefix``.
-        bridge: what the model says between a tool's result and a person's message, where one may not follow the other.
-        custom_calls: there are custom tools; elsewhere such a call goes as a function of one text, ``input``.
-        result_images: a tool's message takes images; elsewhere they are shown by the user behind the results.
-        document_parts: a file is a part ``document_url``; elsewhere it is a ``file``.
-        file_addresses: a file may be given by its address.
-        file_annotations: annotations of type ``file`` go back, so that the file is not parsed again.
-        image_replay: images that the model made go back.
-        strict: whose strict mode it has for tools (a name of ``strict.MODES``); None where it has none.
-        refuses_as: whose rules of requests it has (``request_rules.py``).
+        reasoning_field: the field in which reasoning is streamed and sent back; None if there is none.
+        thinking_parts: reasoning is in ``content`` instead, as parts of type ``thinking``.
+        reasoning_replay: which reasoning is sent back: ``always``; ``tool_turns``, that of turns with a call;
+            ``never``.
+        stream_usage: usage is streamed only if ``stream_options`` requests it; False if that field is refused.
+        required_choice: the value of ``tool_choice`` for "one of the tools must be called".
+        result_names: a tool message has the tool's name.
+        prefix: a last assistant message that the model shall continue has the field ``prefix``.
+        separator_text: the text of an assistant message between a tool message and a user message, if the one must not
+            follow the other; None if it may.
+        custom_calls: there are custom tools. Elsewhere such a call is sent as a function with one text, ``input``.
+        result_images: a tool message may have images. Elsewhere a user message after the results shows them.
+        document_parts: a file is a part of type ``document_url``; elsewhere of type ``file``.
+        file_addresses: a file may be sent as its address.
+        file_annotations: annotations of type ``file`` are sent back, so that the file is not parsed again.
+        image_replay: images that the model generated are sent back.
+        strict: the name of its strict mode for tools in ``strict.STRICT_PROFILES``; None if it has none.
+        refuses_as: the name of its request rules in ``request_rules.py``.
         one_chunk_calls: ``emit`` writes a call in one chunk.
-        finish_with_last: the finish reason comes with the last piece, not in a chunk of its own.
+        finish_in_last_delta: the finish reason is in the last chunk with content, not in a chunk of its own.
         reasoning_details: reasoning is streamed a second time, in typed details.
-        usage_in: where usage is streamed: in a chunk of its own, beside the finish, in ``x_groq`` there, in the choice
-            there, or in a further chunk that says the finish again.
-        reasoning_apart: ``completion_tokens`` does not hold the reasoning.
-        opening: what a stream begins with: Azure's verdict on the prompt, or a comment.
-        source_lists: sources come as top-level lists, not as annotations.
-        error_in_band: an answer that breaks off says why in a chunk.
+        usage_position: the place of the streamed usage: ``own``, a chunk of its own; ``finish``, the chunk with the
+            finish reason; ``x_groq``, that field of the same chunk as well; ``choice``, the choice with the finish
+            reason; ``again``, a further chunk that repeats the finish reason.
+        reasoning_excluded_from_output: ``completion_tokens`` does not include the reasoning.
+        first_chunk: what a stream begins with: ``prompt_filter``, Azure's filter results of the prompt; ``comment``,
+            an SSE comment.
+        source_lists: sources are lists of the chunk, not annotations of the text.
+        error_in_band: a response that breaks off has its error in the last chunk.
     """
 
-    # facts of the wire that differ from those of most wires
+    # defaults of Traits that differ for this wire
     reuses_slots: bool = True
     whole_names: bool = False
     id_rule: IdRule = _OPENAI_IDS
     end_marker: str | None = "[DONE]"
-    # Gemini's signature behind its OpenAI-compatible endpoint
-    signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")
-    # what a request wants
+    signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")  # of Gemini's OpenAI-compatible endpoint
+    # requests
     reasoning_field: str | None = None
     thinking_parts: bool = False
     reasoning_replay: Literal["always", "tool_turns", "never"] = "always"
@@ -102,7 +130,7 @@ class ChatDialect(Traits):
     image_replay: bool = False
     strict: str | None = None
     refuses_as: Literal["chat", "openai", "mistral"] = "chat"
-    # how a stream looks
+    # streams
     one_chunk_calls: bool = False
     finish_in_last_delta: bool = False
     reasoning_details: bool = False
@@ -121,11 +149,11 @@ DIALECTS = (
             key_variables=("OPENAI_API_KEY",),
             limit_field=("max_completion_tokens",),
         ),
-        matches_head=is_chat_stream,  # the dialects cannot be told apart by their first bytes
+        matches_head=is_chat_stream,  # of this row alone: the first bytes of all dialects are alike
         strict="openai",
         refuses_as="openai",
-        # Only where it is known: Moonshot's servers revise earlier arguments (danny-avila/agents#181, #237), and so may
-        # what answers under any other name.
+        # Only for servers that are known to do so: Moonshot's revise earlier arguments (danny-avila/agents#181, #237),
+        # and others may, too.
         calls_end_in_order=True,
         custom_calls=True,  # https://platform.openai.com/docs/guides/function-calling#custom-tools
     ),
@@ -159,8 +187,8 @@ DIALECTS = (
         endpoint=Endpoint(base_url="https://api.deepseek.com/v1", key_variables=("DEEPSEEK_API_KEY",)),
         strict="deepseek",
         reasoning_field="reasoning_content",
-        # https://api-docs.deepseek.com/guides/thinking_mode: 400 where it is missing after a tool call (#tool-calls),
-        # ignored elsewhere; the API before refused it there, when there were no tools (earendil-works/pi#3636).
+        # https://api-docs.deepseek.com/guides/thinking_mode: 400 if it is missing after a tool call (#tool-calls),
+        # ignored elsewhere. The earlier API refused it there if the request had no tools (earendil-works/pi#3636).
         reasoning_replay="tool_turns",
         calls_need_reasoning=True,
     ),
@@ -188,7 +216,7 @@ DIALECTS = (
         endpoint=Endpoint(
             base_url="https://api.moonshot.ai/v1",
             key_variables=("MOONSHOT_API_KEY",),
-            call_id=None,  # functions.{name}:{index}, which the encoder makes
+            call_id=None,  # functions.{name}:{index}, which the encoder generates
         ),
         strict="kimi",
         id_rule=_KIMI_IDS,
@@ -205,7 +233,7 @@ DIALECTS = (
         endpoint=Endpoint(
             base_url="https://api.mistral.ai/v1",
             key_variables=("MISTRAL_API_KEY",),
-            call_id=None,  # nine letters and digits, which the encoder makes
+            call_id=None,  # nine letters and digits, which the encoder generates
         ),
         strict="mistral",
         refuses_as="mistral",
@@ -216,10 +244,10 @@ DIALECTS = (
         result_names=True,  # the SDK's ToolMessage
         # 400 "Expected last role User or Tool (or Assistant with prefix True)" (huggingface/smolagents#757)
         prefix=True,
-        # The SDK's ToolMessage holds content chunks; tried by mistralai/mistral-vibe#900. Another server of its models
-        # refuses them (LibreChat-AI/agents#344), so a dialect of one's own is better based on openai_compatible.
+        # The SDK's ToolMessage takes content chunks; tried by mistralai/mistral-vibe#900. Another server of its models
+        # refuses them (LibreChat-AI/agents#344); a custom dialect for it is better based on openai_compatible.
         result_images=True,
-        document_parts=True,  # https://docs.mistral.ai/capabilities/document_ai/document_qna: data URLs, too
+        document_parts=True,  # https://docs.mistral.ai/capabilities/document_ai/document_qna, also for data URLs
         file_addresses=True,
         separator_text="Done.",  # 400 "Unexpected role 'user' after role 'tool'" (NousResearch/hermes-agent#20154)
         one_chunk_calls=True,
@@ -242,7 +270,7 @@ DIALECTS = (
         file_annotations=True,
         image_replay=True,  # mozilla-ai/any-llm#1344 tried it
         usage_position="again",
-        first_chunk="comment",  # https://openrouter.ai/docs/api-reference/streaming, as the error in band
+        first_chunk="comment",  # https://openrouter.ai/docs/api-reference/streaming, also for the next field
         error_in_band=True,
     ),
     ChatDialect(

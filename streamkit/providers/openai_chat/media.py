@@ -1,178 +1,92 @@
-"""Blocks of history as the pieces of a chat message, and back to what the wire calls them.
+"""Conversion of a user message's images, audio and files to Chat Completions' parts and back.
 
-Stateless: which block goes into which message, and which dialect takes what, is ``render``'s business.
+Stateless. ``messages`` decides which dialect accepts what.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from streamkit.errors import UnsupportedContent
-from streamkit.history import Block, FileBlock, OpaqueBlock, ReasoningBlock, TextBlock
+from streamkit.history import FileBlock, ImageBlock
+from streamkit.history.tool_results import ResultPart, result_parts
+from streamkit.media import is_image_source, is_url, normalize_data_url, parse_data_url, to_data_url
 
-__all__ = [
-    "audio_id",
-    "content_of",
-    "reasoning_details",
-    "file_annotations",
-    "file_part",
-    "image_of",
-    "image_part",
-    "is_part",
-    "join_text",
-    "merge_reasoning_details",
-]
+__all__ = ["file_part", "image_address", "image_part", "parse_media_part"]
 
-# What OpenAI takes as ``input_audio``; every other file is a ``file`` part.
+# The media types that OpenAI accepts as ``input_audio``; every other file is a ``file`` part.
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
-
-# Where a detail of a kind that streams cut has its text.
-_CUT = {"reasoning.text": "text", "reasoning.summary": "summary"}
-
-
-def join_text(blocks: list[TextBlock]) -> str:
-    """Several texts as one.
-
-    What a model streamed in stretches (around its calls and citations) is one text; texts that were written apart are
-    joined by a newline, as ``spec/003`` does.
-    """
-    text = ""
-    before: TextBlock | None = None
-    for block in blocks:
-        if not block.text:
-            continue
-        streamed = before is not None and "provider" in before.metadata and "provider" in block.metadata
-        text += block.text if before is None or streamed else "\n" + block.text
-        before = block
-    return text
-
-
-def is_part(raw: Any) -> bool:
-    """Whether this may stand in ``content``."""
-    return isinstance(raw, dict) and isinstance(raw.get("type"), str)
-
-
-def audio_id(block: TextBlock) -> str | None:
-    """The id of a spoken answer, whose transcript this text is."""
-    audio = block.metadata.get("audio")
-    found = audio.get("id") if isinstance(audio, dict) else None
-    return found if isinstance(found, str) and found else None
-
-
-def content_of(said: Sequence[Block]) -> str | list[dict[str, Any]] | None:
-    """The content of an assistant message: its text, or parts in the order in which they came, or None."""
-    texts = [block for block in said if isinstance(block, TextBlock)]
-    if len(texts) == len(said):
-        return join_text(texts) or None
-    parts: list[dict[str, Any]] = []
-    for block in said:
-        if isinstance(block, OpaqueBlock):
-            parts.append(block.raw)
-        elif isinstance(block, ReasoningBlock):
-            inner = [{"type": "text", "text": block.text}] if block.text else []
-            signature = {} if block.signature is None else {"signature": block.signature}
-            parts.append({"type": "thinking", "thinking": inner, **signature})
-        elif isinstance(block, TextBlock) and block.text:
-            parts.append({"type": "text", "text": block.text})
-    return parts
-
-
-def file_annotations(block: TextBlock) -> list[Any]:
-    """The annotations of a text that say what a file held."""
-    cited = block.metadata.get("citations")
-    return [
-        source
-        for source in (cited if isinstance(cited, list) else ())
-        if isinstance(source, dict) and source.get("type") == "file"
-    ]
-
-
-def image_of(block: FileBlock) -> dict[str, Any] | None:
-    """An image that the model made, as it sent it."""
-    raw = block.metadata.get("raw")
-    return raw if isinstance(raw, dict) and "image_url" in raw else None
-
-
-def reasoning_details(block: ReasoningBlock) -> list[Any]:
-    """OpenRouter's typed reasoning, as it was streamed."""
-    details = block.metadata.get("reasoning_details")
-    return details if isinstance(details, list) else []
-
-
-def merge_reasoning_details(details: list[Any]) -> list[Any]:
-    """Reasoning details as the model made them: a stream cuts the text of one into many, with one index.
-
-    They are wanted back whole, for a signature is checked against the whole text
-    (https://openrouter.ai/docs/use-cases/reasoning-tokens: "the entire sequence must match").
-    """
-    groups: list[list[Any]] = []
-    for detail in details:
-        if groups and _continues(groups[-1][0], detail):
-            groups[-1].append(detail)
-        else:
-            groups.append([detail])
-    return [_merged(group) if len(group) > 1 else group[0] for group in groups]
-
-
-def _continues(first: Any, detail: Any) -> bool:
-    return (
-        isinstance(first, dict)
-        and isinstance(detail, dict)
-        and detail.get("type") in list(_CUT)
-        and all(first.get(name) == detail.get(name) for name in ("type", "index"))
-    )
-
-
-def _merged(pieces: list[dict[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for piece in pieces:
-        made |= {name: value for name, value in piece.items() if value is not None or name not in made}
-    field = _CUT[made["type"]]
-    texts = [piece[field] for piece in pieces if isinstance(piece.get(field), str)]
-    if texts:
-        made[field] = "".join(texts)
-    return made
+_AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 
 
 def image_part(data: str) -> dict[str, Any]:
-    """An image of a person.
+    """Return the part of an image.
 
     Raises:
-        UnsupportedContent: it is neither a base64 data URL nor an address.
+        UnsupportedContent: the image is neither a base64 data URL nor an http(s) address.
     """
-    if not data.startswith(("data:image/", "http://", "https://")) or (
-        data.startswith("data:") and ";base64," not in data
-    ):
+    if not is_image_source(data):
         raise UnsupportedContent(
-            f"an image must be a base64 data URL or an http(s) address to go into a chat message, not {data[:40]!r}"
+            f"a chat message takes an image as a base64 data URL or an http(s) address, not {data[:40]!r}"
         )
     return {"type": "image_url", "image_url": {"url": data}}
 
 
 def file_part(block: FileBlock, *, by_address: bool, document: bool = False) -> dict[str, Any]:
-    """A file; ``by_address``: the dialect fetches files itself; ``document``: it is a part ``document_url``.
+    """Return the part of a file.
+
+    Args:
+        block: the file. If its data is a data URL, the media type of the URL takes precedence.
+        by_address: the dialect fetches files from their address itself.
+        document: the part is a ``document_url``.
 
     Raises:
-        UnsupportedContent: its data is wanted and not there.
+        UnsupportedContent: the dialect needs the file's data, and the block has none.
     """
-    media_type = block.media_type or "application/octet-stream"
-    data = block.data or ""
-    if data.startswith("data:"):
-        media_type = data[5:].partition(";")[0] or media_type
-    elif data:
-        data = f"data:{media_type};base64,{data}"
+    data, address = block.data or "", block.url or ""
+    url = parse_data_url(data)
+    media_type = (url.media_type if url is not None else "") or block.media_type or "application/octet-stream"
+    data_url = normalize_data_url(data) or (to_data_url(data, media_type) if data else "")
     if media_type.startswith("image/"):
-        return image_part(data or block.url or "")
-    fetched = by_address and (block.url or "").startswith(("http://", "https://"))
-    if document and media_type not in _AUDIO_FORMATS and (data or fetched):
-        part = {"type": "document_url", "document_url": data or block.url}
+        return image_part(data_url or address)
+    has_address = by_address and is_url(address)
+    if document and media_type not in _AUDIO_FORMATS and (data or has_address):
+        part = {"type": "document_url", "document_url": data_url or address}
         return part | ({"document_name": block.name} if block.name else {})
-    if not data and fetched:
-        return {"type": "file", "file": {"filename": block.name or "file", "file_data": block.url}}
-    if not data:
+    if not data and not has_address:
         raise UnsupportedContent(f"a chat message takes a file's data, not its address: {block.url or block.name!r}")
-    if media_type in _AUDIO_FORMATS:
-        audio = {"data": data.partition(",")[2], "format": _AUDIO_FORMATS[media_type]}
+    if data and media_type in _AUDIO_FORMATS:
+        audio = {"data": data if url is None else url.data, "format": _AUDIO_FORMATS[media_type]}
         return {"type": "input_audio", "input_audio": audio}
-    return {"type": "file", "file": {"filename": block.name or "file", "file_data": data}}
+    return {"type": "file", "file": {"filename": block.name or "file", "file_data": data_url or address}}
+
+
+def image_address(part: dict[str, Any]) -> str | None:
+    """Return the address or data URL of an image part, or None if it has none."""
+    image = part.get("image_url")
+    url = image.get("url") if isinstance(image, dict) else image
+    return url if isinstance(url, str) else None
+
+
+def parse_media_part(part: dict[str, Any]) -> list[ResultPart]:
+    """Return the blocks of an image, audio or file part; empty if history has no block for the part."""
+    kind = part.get("type")
+    if kind == "document_url":
+        return result_parts([part]) or []
+    if kind == "image_url":
+        address = image_address(part)
+        return [] if address is None else [ImageBlock(data=address)]
+    value = part.get(kind) if isinstance(kind, str) else None
+    if not isinstance(value, dict):
+        return []
+    if kind == "input_audio" and isinstance(value.get("data"), str):
+        audio_format = str(value.get("format"))
+        return [FileBlock(media_type=_AUDIO_TYPES.get(audio_format, f"audio/{audio_format}"), data=value["data"])]
+    data, filename = value.get("file_data"), value.get("filename")
+    if kind != "file" or not isinstance(data, str):  # a file_id refers to OpenAI's own store
+        return []
+    name = filename if isinstance(filename, str) else None
+    if is_url(data):
+        return [FileBlock(url=data, name=name)]
+    url = parse_data_url(data)
+    return [FileBlock(media_type=(url.media_type if url is not None else "") or None, data=data, name=name)]

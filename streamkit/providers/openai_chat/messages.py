@@ -1,19 +1,21 @@
-"""History -> Chat Completions messages, and the request that carries them.
+"""History to Chat Completions messages, and the request that contains them.
 
-Wire      https://platform.openai.com/docs/api-reference/chat/create
+Wire: https://platform.openai.com/docs/api-reference/chat/create
 
-What the dialects differ in comes as ``ChatFacts``. An assistant message holds text and calls; the results follow it
-directly, one message each, in call order. Whatever a message has no place for is left out with a sentence in
-``changes``; an image or file of a person that cannot be carried raises instead, for the question would make no sense
-without it. Those that a tool made never raise; a tool's message takes text alone ("Image URLs are only allowed for
-messages with role 'user'", agno-agi/agno#4286, vllm-project/vllm#43203), so they are shown by the user behind the
-results, but for dialects whose tool messages take images.
-Calls without result and results without call are rendered as they stand: mending a thread is not done here.
+An assistant message has text and calls. The results follow directly, one message each, in the order of the calls.
+Whatever a message has no field for is left out and reported in ``changes``. An image or file of a person that cannot be
+sent raises instead, because the question would make no sense without it. Images and files of a tool never raise. Most
+servers take only text in a tool message ("Image URLs are only allowed for messages with role 'user'",
+agno-agi/agno#4286, vllm-project/vllm#43203); a user message after the results shows the rest.
+
+Differences between dialects are read from ``ChatDialect``. This module must not depend on streams, and it repairs
+nothing: a call without a result and a result without a call are rendered as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from streamkit.errors import UnsupportedContent, UsageError
@@ -30,29 +32,23 @@ from streamkit.history import (
 )
 from streamkit.history.tool_results import ResultPart
 from streamkit.providers.decoding import compact_json
+from streamkit.providers.encoding import text_or_json
 from streamkit.providers.message_renderer import Json, RoleRenderer
 from streamkit.providers.openai_chat.dialects import ChatDialect
-from streamkit.providers.openai_chat.media import (
+from streamkit.providers.openai_chat.media import file_part, image_part
+from streamkit.providers.openai_chat.message_parts import (
+    assistant_content,
     audio_id,
-    content_of,
     file_annotations,
-    file_part,
-    image_of,
-    image_part,
-    is_part,
+    generated_image,
+    is_content_part,
     join_text,
     merge_reasoning_details,
     reasoning_details,
 )
-from streamkit.providers.openai_chat.strict import mode
+from streamkit.providers.openai_chat.strict import strict_profile
 from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice
-from streamkit.providers.tool_result_media import (
-    Media,
-    caption,
-    convert_parts,
-    result_parts,
-    split_text_and_media,
-)
+from streamkit.providers.tool_result_media import Media, caption, convert_parts, result_parts, split_text_and_media
 from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["build_request", "convert_media", "render_messages"]
@@ -61,7 +57,7 @@ __all__ = ["build_request", "convert_media", "render_messages"]
 def render_messages(
     contents: Sequence[Content], traits: ChatDialect, *, ids: IdPolicy | None = None
 ) -> RenderedMessages:
-    """History as one dialect's messages.
+    """Return history as a dialect's messages.
 
     Args:
         contents: the conversation.
@@ -69,7 +65,7 @@ def render_messages(
         ids: see ``IdPolicy``.
 
     Raises:
-        UnsupportedContent: an image or a file of a person is in a form that a chat message does not take.
+        UnsupportedContent: an image or file of a person has a form that a chat message does not take.
     """
     return ChatRenderer(traits, ids).render(contents)
 
@@ -82,10 +78,10 @@ def build_request(
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
 ) -> Json:
-    """The fields of the request's body that the conversation decides.
+    """Return the fields of a request's body that the conversation decides.
 
     Raises:
-        UsageError: ``tool_choice`` asks for a tool that is not there, or a strict tool's schema cannot be had.
+        UsageError: ``tool_choice`` names no tool, or a strict tool's schema cannot be converted.
     """
     messages = rendered.messages
     last = messages[-1] if messages else {}
@@ -93,7 +89,7 @@ def build_request(
         messages = [*messages[:-1], {**last, "prefix": True}]
     body: Json = {traits.messages_field: messages}
     if tools:
-        strict = strict_parameters(tools, mode(traits.strict))
+        strict = strict_parameters(tools, strict_profile(traits.strict))
         body["tools"] = [_tool(tool, strict.get(tool.name)) for tool in tools]
     choice = _tool_choice(tool_choice, [tool.name for tool in tools])
     if choice is not None:
@@ -105,9 +101,20 @@ def build_request(
     return body
 
 
-def _tool(tool: Tool, strict: dict[str, Any] | None) -> dict[str, Any]:
-    """``strict``: the parameters as the dialect's strict mode takes them, None where it is not asked for."""
-    function: dict[str, Any] = {"name": tool.name}
+def convert_media(block: Media, traits: ChatDialect) -> Json:
+    """Return an image or file as a part of a user message.
+
+    Raises:
+        UnsupportedContent: a chat message does not take it in this form.
+    """
+    if isinstance(block, ImageBlock):
+        return image_part(block.data)
+    return file_part(block, by_address=traits.file_addresses, document=traits.document_parts)
+
+
+def _tool(tool: Tool, strict: Json | None) -> Json:
+    """Return a tool's definition. ``strict``: its parameters for the strict mode; None if it is not strict."""
+    function: Json = {"name": tool.name}
     if tool.description:
         function["description"] = tool.description
     function["parameters"] = tool.parameters if strict is None else strict
@@ -129,39 +136,50 @@ def _tool_choice(choice: ToolChoice | None, names: list[str]) -> Any:
     return choice
 
 
+@dataclass(slots=True)
+class _AssistantParts:
+    """The blocks of an assistant message, by the field that they are sent in."""
+
+    content: list[Block] = field(default_factory=list)
+    reasoning: list[ReasoningBlock] = field(default_factory=list)
+    refusals: list[TextBlock] = field(default_factory=list)
+    calls: list[ToolCallBlock] = field(default_factory=list)
+    fields: Json = field(default_factory=dict)  # ``audio``, ``annotations`` and ``images``, complete
+
+
 class ChatRenderer(RoleRenderer[ChatDialect]):
-    """Renders history as one dialect's messages."""
+    """A renderer of history to one dialect's messages."""
 
     def __init__(self, traits: ChatDialect, ids: IdPolicy | None = None) -> None:
         super().__init__(traits, ids)
-        self._names: dict[str, str] = {}  # of the tool of each call, by the call's id in history
-        self._order: dict[str, int] = {}  # target id of each call of the last assistant message, to its place
-        self._replayed: list[bool] = []  # for each content, whether its reasoning goes back
+        self._tool_names: dict[str, str] = {}  # by the call's id in history
+        self._call_places: dict[str, int] = {}  # by target id, of the calls of the last assistant message
+        self._has_reasoning: list[bool] = []  # for each content, whether its reasoning is sent back
 
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
         """Return the conversation as messages."""
-        self._replayed = self._reasoning_wanted(contents)
+        self._has_reasoning = self._select_reasoning(contents)
         return super().render(contents)
 
-    def _reasoning_wanted(self, contents: Sequence[Content]) -> list[bool]:
-        """For each content, whether its reasoning goes back. A turn is what stands between two messages of a person."""
+    def _select_reasoning(self, contents: Sequence[Content]) -> list[bool]:
+        """Return for each content whether its reasoning is sent back. A person's message begins a turn."""
         replay = self.traits.reasoning_replay
         if replay != "tool_turns":
             return [replay == "always"] * len(contents)
-        turn, with_calls = 0, {0}  # whether a turn whose beginning is not shown had calls is not known
+        turn, turns_with_calls = 0, {0}  # the first turn may lack its beginning, and the beginning may have had calls
         turns: list[int] = []
         for content in contents:
             kinds = {block.type for block in content.blocks}
             turn += content.speaker == "human" and kinds != {"tool_response"}
             turns.append(turn)
             if "tool_call" in kinds:
-                with_calls.add(turn)
-        return [turn in with_calls for turn in turns]
+                turns_with_calls.add(turn)
+        return [turn in turns_with_calls for turn in turns]
 
     # ------------------------------------------------------------ messages
 
     def push(self, message: Json) -> None:
-        """Append a message; between a tool's result and a person's message, the dialect's separator first."""
+        """Append a message; between a tool message and a user message, the dialect's separator first."""
         self.flush_results()
         separator, messages = self.traits.separator_text, self.messages
         if separator and message["role"] == "user" and messages and messages[-1]["role"] == "tool":
@@ -170,164 +188,160 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         self.append(message)
 
     def results_flushed(self) -> None:
-        """See ``RoleRenderer``."""
-        self._order = {}
+        """Forget the calls of the last assistant message."""
+        self._call_places = {}
 
     def add_system(self, blocks: Sequence[Block]) -> None:
-        """See ``RoleRenderer``."""
+        """Append a system message with the texts."""
         for block in blocks:
             if not isinstance(block, TextBlock):
-                self.omit(block, "a system message holds text alone")
+                self.omit(block, "a system message takes text alone")
         text = join_text([block for block in blocks if isinstance(block, TextBlock)])
         if text:
             self.push({"role": "system", "content": text})
 
     def add_user(self, blocks: Sequence[Block]) -> None:
-        """See ``RoleRenderer``."""
-        parts: list[dict[str, Any]] = []
+        """Append a user message: parts if there are images or files, else one text."""
+        parts: list[Json] = []
         texts: list[TextBlock] = []
         for block in blocks:
             if isinstance(block, TextBlock):
                 if block.text:
                     texts.append(block)
                     parts.append({"type": "text", "text": block.text})
-            elif isinstance(block, ImageBlock):
-                parts.append(image_part(block.data))
-            elif isinstance(block, FileBlock):
+            elif isinstance(block, (ImageBlock, FileBlock)):
                 parts.append(convert_media(block, self.traits))
             else:
-                self.omit(block, "a user message has no place for it")
+                self.omit(block, "a user message has no field for it")
         if len(parts) > len(texts):
             self.push({"role": "user", "content": parts})
         elif texts:
             self.push({"role": "user", "content": join_text(texts)})
 
     def add_assistant(self, blocks: Sequence[Block]) -> None:
-        """See ``RoleRenderer``."""
-        with_reasoning = self._replayed[self.content_number]
-        said: list[Block] = []  # what the content is made of
-        reasoning: list[ReasoningBlock] = []
-        refusals: list[TextBlock] = []
-        calls: list[ToolCallBlock] = []
-        beside: dict[str, Any] = {}
-        for block in blocks:
-            ours = self.is_own(block)
-            if isinstance(block, TextBlock):
-                audio = audio_id(block) if ours else None
-                if audio is not None:
-                    beside["audio"] = {"id": audio}
-                else:
-                    (refusals if ours and block.metadata.get("refusal") is True else said).append(block)
-                if ours and self.traits.file_annotations and (files := file_annotations(block)):
-                    beside["annotations"] = [*beside.get("annotations", []), *files]
-            elif isinstance(block, ToolCallBlock):
-                calls.append(block)
-            elif isinstance(block, ReasoningBlock) and ours and self._takes_reasoning(block):
-                if with_reasoning:
-                    (said if self.traits.thinking_parts else reasoning).append(block)
-                else:
-                    self.omit(block, f"{self.traits.name} does not want it back here")
-            elif isinstance(block, OpaqueBlock) and ours and is_part(block.raw):
-                said.append(block)
-            elif isinstance(block, FileBlock) and ours and self.traits.image_replay and (image := image_of(block)):
-                beside["images"] = [*beside.get("images", []), image]
-            elif not (isinstance(block, FileBlock) and ours and "audio" in beside):  # what was spoken goes by its id
-                self.omit(block, f"an assistant message to {self.traits.name} has no place for it")
-        message: dict[str, Any] = {"role": "assistant", "content": content_of(said)}
-        refusal = join_text(refusals)
-        if refusal and message["content"] is None and not calls:
-            # "one or more of type text, or exactly one of type refusal": content is required where there is no call
+        """Append an assistant message, unless it would have neither content nor calls."""
+        parts = self._sort_blocks(blocks)
+        message: Json = {"role": "assistant", "content": assistant_content(parts.content)}
+        refusal = join_text(parts.refusals)
+        if refusal and message["content"] is None and not parts.calls:
+            # "one or more of type text, or exactly one of type refusal": content is required if there are no calls
             message["content"] = [{"type": "refusal", "refusal": refusal}]
         elif refusal:
             message["refusal"] = refusal
-        if message["content"] is None and not calls and not beside.keys() & {"audio", "images"}:
+        if message["content"] is None and not parts.calls and not parts.fields.keys() & {"audio", "images"}:
             if blocks:
                 self.changes.append("left out an assistant message: it has neither text nor calls")
             return
-        thought = "".join([block.text for block in reasoning])
-        if self.traits.reasoning_field and thought:
-            message[self.traits.reasoning_field] = thought
-        if details := [detail for block in reasoning for detail in reasoning_details(block)]:
+        reasoning = "".join([block.text for block in parts.reasoning])
+        if self.traits.reasoning_field and reasoning:
+            message[self.traits.reasoning_field] = reasoning
+        if details := [detail for block in parts.reasoning for detail in reasoning_details(block)]:
             message["reasoning_details"] = merge_reasoning_details(details)
-        self.push(message | beside)
-        if calls:
+        self.push(message | parts.fields)
+        if parts.calls:
             self.ids.start_round()
-            self.messages[-1]["tool_calls"] = made = [self._call(call) for call in calls]
-            self._order = {call["id"]: place for place, call in enumerate(made)}
+            self.messages[-1]["tool_calls"] = calls = [self._call(call) for call in parts.calls]
+            self._call_places = {call["id"]: place for place, call in enumerate(calls)}
 
-    def _takes_reasoning(self, block: ReasoningBlock) -> bool:
+    def _sort_blocks(self, blocks: Sequence[Block]) -> _AssistantParts:
+        """Return the model's blocks by the field that they are sent in, and report those that are left out."""
+        parts = _AssistantParts()
+        for block in blocks:
+            is_own = self.is_own(block)
+            if isinstance(block, TextBlock):
+                self._sort_text(block, parts, is_own=is_own)
+            elif isinstance(block, ToolCallBlock):
+                parts.calls.append(block)
+            elif isinstance(block, ReasoningBlock) and is_own and self._accepts_reasoning(block):
+                if not self._has_reasoning[self.content_number]:
+                    self.omit(block, f"{self.traits.name} does not accept it here")
+                elif self.traits.thinking_parts:
+                    parts.content.append(block)
+                else:
+                    parts.reasoning.append(block)
+            elif isinstance(block, OpaqueBlock) and is_own and is_content_part(block.raw):
+                parts.content.append(block)
+            elif isinstance(block, FileBlock) and is_own and self._image_of(block):
+                parts.fields["images"] = [*parts.fields.get("images", []), self._image_of(block)]
+            elif not (isinstance(block, FileBlock) and is_own and "audio" in parts.fields):  # sent as the audio's id
+                self.omit(block, f"an assistant message to {self.traits.name} has no field for it")
+        return parts
+
+    def _sort_text(self, block: TextBlock, parts: _AssistantParts, *, is_own: bool) -> None:
+        audio = audio_id(block) if is_own else None
+        if audio is not None:
+            parts.fields["audio"] = {"id": audio}
+        elif is_own and block.metadata.get("refusal") is True:
+            parts.refusals.append(block)
+        else:
+            parts.content.append(block)
+        if is_own and self.traits.file_annotations and (annotations := file_annotations(block)):
+            parts.fields["annotations"] = [*parts.fields.get("annotations", []), *annotations]
+
+    def _image_of(self, block: FileBlock) -> Json | None:
+        return generated_image(block) if self.traits.image_replay else None
+
+    def _accepts_reasoning(self, block: ReasoningBlock) -> bool:
         if self.traits.thinking_parts:
             return bool(block.text or block.signature)
         return bool(reasoning_details(block)) or bool(self.traits.reasoning_field and block.text)
 
     # ------------------------------------------------------------ calls and results
 
-    def _call(self, block: ToolCallBlock) -> dict[str, Any]:
-        ours = self.is_own(block)
+    def _call(self, block: ToolCallBlock) -> Json:
         call: Json = {"id": self.ids.call_id(block)}
-        self._names[block.id] = block.name
-        given = block.parameters if isinstance(block.parameters, str) else compact_json(block.parameters)
+        self._tool_names[block.id] = block.name
+        arguments = text_or_json(block.parameters)
         if block.kind == "custom" and self.traits.custom_calls:
-            call |= {"type": "custom", "custom": {"name": block.name, "input": given}}
+            call |= {"type": "custom", "custom": {"name": block.name, "input": arguments}}
         else:
             if block.kind == "custom":
-                self.changes.append(f"the free text of a call of {block.name!r} was put into an object")
-                given = compact_json({"input": given})
-            call |= {"type": "function", "function": {"name": block.name, "arguments": given}}
-        if ours and "extra_content" in block.metadata:  # a thought signature behind Gemini's compatible endpoint
+                arguments = compact_json(self.arguments_object(arguments, block.name))
+            call |= {"type": "function", "function": {"name": block.name, "arguments": arguments}}
+        if self.is_own(block) and "extra_content" in block.metadata:  # thought signatures of Gemini's chat endpoint
             call["extra_content"] = block.metadata["extra_content"]
         return call
 
     def add_result(self, block: ToolResponseBlock) -> None:
-        """See ``RoleRenderer``."""
+        """Buffer the tool message of a result. Media that it cannot have are shown by a user message."""
         call_id = self.ids.result_id(block)
-        name = block.name or self._names.get(block.call_id)
+        name = block.name or self._tool_names.get(block.call_id)
         parts = result_parts(block)
         media: list[Media] = []
-        content: str | list[dict[str, Any]]
+        content: str | list[Json]
         if parts is None:
-            value = block.result if block.error is None else block.error
-            content = "" if value is None else value if isinstance(value, str) else compact_json(value)
+            content = text_or_json(block.result if block.error is None else block.error)
         else:
-            content, media = self._shown_result(self.tool_media(parts))
+            content, media = self._split_result(self.tool_media(parts))
         message = {"role": "tool", "tool_call_id": call_id, "content": content}
         if self.traits.result_names and name:
             message["name"] = name
-        self.buffer_result(self._order.get(call_id, len(self._order)), message, caption(media, name))
+        self.buffer_result(self._call_places.get(call_id, len(self._call_places)), message, caption(media, name))
 
-    def _shown_result(self, parts: Sequence[ResultPart]) -> tuple[str | list[dict[str, Any]], list[Media]]:
-        """The content of a tool's message, and what the user shows of it."""
+    def _split_result(self, parts: Sequence[ResultPart]) -> tuple[str | list[Json], list[Media]]:
+        """Return the content of a tool message, and the media that a user message shows."""
         if not self.traits.result_images or not any(isinstance(part, ImageBlock) for part in parts):
             return split_text_and_media(parts)
-        files: list[Media] = [part for part in parts if isinstance(part, FileBlock)]
-        inside = [part for part in parts if not isinstance(part, FileBlock)]
-        return [
-            image_part(part.data) if isinstance(part, ImageBlock) else {"type": "text", "text": part.text}
-            for part in inside
-            if isinstance(part, ImageBlock) or part.text
-        ], files
+        content: list[Json] = []
+        files: list[Media] = []
+        for part in parts:
+            if isinstance(part, FileBlock):
+                files.append(part)
+            elif isinstance(part, ImageBlock):
+                content.append(image_part(part.data))
+            elif part.text:
+                content.append({"type": "text", "text": part.text})
+        return content, files
 
     def tool_media(self, parts: Sequence[ResultPart]) -> list[ResultPart]:
-        """See ``RoleRenderer``."""
-        return convert_parts(parts, self._shown_part, self.changes, self.traits.name)
+        """Return the images and files of tools that a message can show; text for the others."""
+        return convert_parts(parts, self._tool_media_part, self.changes, self.traits.name)
 
-    def _shown_part(self, block: Media) -> dict[str, Any]:
-        if isinstance(block, ImageBlock):
-            return image_part(block.data)
+    def _tool_media_part(self, block: Media) -> Json:
         part = convert_media(block, self.traits)
-        kind = (block.media_type or "application/pdf").lower()
-        if part["type"] in ("file", "document_url") and kind != "application/pdf":
-            # https://platform.openai.com/docs/guides/pdf-files; what a file of text says needs no file
-            raise UnsupportedContent(f"few servers of this wire take files that are no PDF, such as {kind}")
+        if isinstance(block, FileBlock) and part["type"] in ("file", "document_url"):
+            kind = (block.media_type or "application/pdf").lower()
+            if kind != "application/pdf":
+                # https://platform.openai.com/docs/guides/pdf-files; a text file is sent as its text
+                raise UnsupportedContent(f"few servers of this wire accept files other than PDF, such as {kind}")
         return part
-
-
-def convert_media(block: Media, traits: ChatDialect) -> Json:
-    """Return an image or a file as a part.
-
-    Raises:
-        UnsupportedContent: a chat message does not take it in this form.
-    """
-    if isinstance(block, ImageBlock):
-        return image_part(block.data)
-    return file_part(block, by_address=traits.file_addresses, document=traits.document_parts)

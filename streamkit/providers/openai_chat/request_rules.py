@@ -1,9 +1,9 @@
-"""What servers of Chat Completions refuse, and what Mistral's refuses beside it.
+"""Requests that servers of Chat Completions refuse, and further ones that OpenAI's or Mistral's refuses.
 
-Wire      https://platform.openai.com/docs/api-reference/chat/create
+Wire: https://platform.openai.com/docs/api-reference/chat/create
 
-Most rules hold wherever the wire is spoken; the length of ids is OpenAI's own, and Mistral has a pattern of its own and
-an order of roles. Cohere's messages are alike, so ``cohere`` borrows their pairing.
+Most rules hold for every server. The maximum length of ids is OpenAI's; Mistral has a pattern for ids and an order of
+roles. The rules for pairing calls and results are shared with Cohere (``call_pairing``).
 """
 
 from __future__ import annotations
@@ -26,16 +26,20 @@ from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown
 __all__ = ["list_rules"]
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_NINE = re.compile(r"[a-zA-Z0-9]{9}")
+_LONGEST_ID = 40
+_MISTRAL_ID = re.compile(r"[a-zA-Z0-9]{9}")
+#: The fields that an assistant message without content may have instead.
+_CONTENT_ALTERNATIVES = ("tool_calls", "function_call", "audio", "refusal", "images")
 
 
-def _all_ids(body: Json) -> Iterator[tuple[str, str]]:
-    for at, call in calls_of(body):
-        if (given := words(call.get("id"))) is not None:
-            yield f"{at}.id", given
+def _call_ids(body: Json) -> Iterator[tuple[str, str]]:
+    """Yield the id of every call and every result, with its path."""
+    for path, call in calls_of(body):
+        if (call_id := words(call.get("id"))) is not None:
+            yield f"{path}.id", call_id
     for place, message in objects(body.get("messages")):
-        if message.get("role") == "tool" and (given := words(message.get("tool_call_id"))) is not None:
-            yield f"messages.{place}.tool_call_id", given
+        if message.get("role") == "tool" and (call_id := words(message.get("tool_call_id"))) is not None:
+            yield f"messages.{place}.tool_call_id", call_id
 
 
 def _form(body: Json, _model: str) -> Iterator[Finding]:
@@ -46,26 +50,38 @@ def _form(body: Json, _model: str) -> Iterator[Finding]:
             yield f"messages.{place}.tool_calls", f"is {shown(calls)}, not a list of objects"
 
 
-def _unique_ids(body: Json, _model: str) -> Iterator[Finding]:
-    for place, message in objects(body.get("messages")):
-        seen: set[str] = set()
-        for number, call in objects(message.get("tool_calls")):
-            given = words(call.get("id"))
-            if given and given in seen:
-                yield f"messages.{place}.tool_calls.{number}.id", f"is {shown(given)}, as that of a call beside it"
-            seen.add(given or "")
-
-
-def _content(body: Json, _model: str) -> Iterator[Finding]:
+def _content_present(body: Json, _model: str) -> Iterator[Finding]:
     for place, message in objects(body.get("messages")):
         if message.get("content") is not None:
             continue
-        role, instead = message.get("role"), ("tool_calls", "function_call", "audio", "refusal", "images")
-        if role != "assistant" or not any(message.get(field) for field in instead):
+        if message.get("role") != "assistant" or not any(message.get(name) for name in _CONTENT_ALTERNATIVES):
             yield f"messages.{place}.content", "is null; only an assistant message with calls may have no content"
 
 
-def _choice(body: Json, _model: str) -> Iterator[Finding]:
+def _id_unique(body: Json, _model: str) -> Iterator[Finding]:
+    for place, message in objects(body.get("messages")):
+        seen: set[str] = set()
+        for number, call in objects(message.get("tool_calls")):
+            call_id = words(call.get("id"))
+            if call_id and call_id in seen:
+                path = f"messages.{place}.tool_calls.{number}.id"
+                yield path, f"is {shown(call_id)}, the id of another call of the same message"
+            seen.add(call_id or "")
+
+
+def _id_length(body: Json, _model: str) -> Iterator[Finding]:
+    for path, call_id in _call_ids(body):
+        if len(call_id) > _LONGEST_ID:
+            yield path, f"has {len(call_id)} characters; the maximum is {_LONGEST_ID} (string_above_max_length)"
+
+
+def _id_pattern(body: Json, _model: str) -> Iterator[Finding]:
+    for path, call_id in _call_ids(body):
+        if call_id and not _MISTRAL_ID.fullmatch(call_id):
+            yield path, f"is {shown(call_id)}, and must be a-z, A-Z, 0-9, with a length of 9"
+
+
+def _tool_choice_known(body: Json, _model: str) -> Iterator[Finding]:
     tools = objects(body.get("tools"))
     choice = body.get("tool_choice")
     if choice is not None and not tools:
@@ -76,57 +92,49 @@ def _choice(body: Json, _model: str) -> Iterator[Finding]:
             yield from unknown_tool("tool_choice", named_tool(choice, kind, "name"), known)
 
 
-def _length(body: Json, _model: str) -> Iterator[Finding]:
-    for at, given in _all_ids(body):
-        if len(given) > 40:
-            yield at, f"is {len(given)} characters long, and 40 is the most (string_above_max_length)"
+# ---------------------------------------------------------------- Mistral
 
 
-def _nine(body: Json, _model: str) -> Iterator[Finding]:
-    for at, given in _all_ids(body):
-        if given and not _NINE.fullmatch(given):
-            yield at, f"is {shown(given)}, and must be a-z, A-Z, 0-9, with a length of 9"
-
-
-def _order(body: Json, _model: str) -> Iterator[Finding]:
+def _no_user_after_tool(body: Json, _model: str) -> Iterator[Finding]:
     messages = objects(body.get("messages"))
-    for (_, before), (place, message) in pairwise(messages):
-        if before.get("role") == "tool" and message.get("role") == "user":
+    for (_, previous), (place, message) in pairwise(messages):
+        if previous.get("role") == "tool" and message.get("role") == "user":
             yield f"messages.{place}.role", "unexpected role 'user' after role 'tool'"
 
 
-def _end(body: Json, _model: str) -> Iterator[Finding]:
+def _last_role(body: Json, _model: str) -> Iterator[Finding]:
     for place, message in objects(body.get("messages"))[-1:]:
         role = message.get("role")
         if role not in ("user", "tool") and not (role == "assistant" and message.get("prefix") is True):
             yield f"messages.{place}.role", "expected last role user or tool, or assistant with prefix true"
 
 
-def _said(body: Json, _model: str) -> Iterator[Finding]:
+def _content_or_calls(body: Json, _model: str) -> Iterator[Finding]:
     for place, message in objects(body.get("messages")):
         if message.get("role") == "assistant" and message.get("content") in ("", []) and not message.get("tool_calls"):
             yield f"messages.{place}", "an assistant message must have either content or tool_calls"
 
 
-def _one_result(body: Json, _model: str) -> Iterator[Finding]:
+def _one_result_per_call(body: Json, _model: str) -> Iterator[Finding]:
     seen: set[str] = set()
     for place, message in objects(body.get("messages")):
         if message.get("role") != "tool":
             seen = set()
             continue
-        given = words(message.get("tool_call_id")) or ""
-        if given and given in seen:
-            yield f"messages.{place}", f"is a second response to {shown(given)}: as many responses as calls"
-        seen.add(given)
+        call_id = words(message.get("tool_call_id")) or ""
+        if call_id and call_id in seen:
+            yield f"messages.{place}", f"is a second response to {shown(call_id)}; a call has one response"
+        seen.add(call_id)
 
+
+# ---------------------------------------------------------------- tables
 
 _REFERENCE = "https://platform.openai.com/docs/api-reference/chat/create"
-#: Those that hold wherever the wire is spoken.
-_RULES = (
+_COMMON = (
     Rule("form", _form, _REFERENCE),
-    Rule("content_present", _content, "vercel/ai#13744, run-llama/llama_index#17555"),
+    Rule("content_present", _content_present, "vercel/ai#13744, run-llama/llama_index#17555"),
     Rule("id_present", ids_present, _REFERENCE),
-    Rule("id_unique", _unique_ids, "openclaw/openclaw#47136, can1357/oh-my-pi#2055"),
+    Rule("id_unique", _id_unique, "openclaw/openclaw#47136, can1357/oh-my-pi#2055"),
     Rule("call_answered_next", calls_have_results, "agno-agi/agno#4345, RamiAwar/dataline#172"),
     Rule("result_has_call", results_have_calls, "miurla/morphic#136, prism-php/prism#175"),
     Rule(
@@ -134,21 +142,22 @@ _RULES = (
         arguments_are_object_text,
         "bytedance/deer-flow#4445, huggingface/physics-intern#6, sgl-project/sglang#28035",
     ),
-    Rule("tool_choice_known", _choice, _REFERENCE),
+    Rule("tool_choice_known", _tool_choice_known, _REFERENCE),
 )
-_OPENAI = (*_RULES, Rule("id_length", _length, "agno-agi/agno#5382, microsoft/autogen#6377, vercel/ai#5171"))
+_OPENAI = (*_COMMON, Rule("id_length", _id_length, "agno-agi/agno#5382, microsoft/autogen#6377, vercel/ai#5171"))
 _MISTRAL = (
-    *_RULES,
-    Rule("id_pattern", _nine, "langchain-ai/langchain#24668, anomalyco/opencode#1680"),
-    Rule("no_user_after_tool", _order, "NousResearch/hermes-agent#20154, datapizza-labs/datapizza-ai#98"),
-    Rule("last_role", _end, "huggingface/smolagents#757"),
-    Rule("content_or_calls", _said, "OpenHands/OpenHands#8685"),
-    Rule("one_result_a_call", _one_result, "mistralai/client-ts#106"),
+    *_COMMON,
+    Rule("id_pattern", _id_pattern, "langchain-ai/langchain#24668, anomalyco/opencode#1680"),
+    Rule("no_user_after_tool", _no_user_after_tool, "NousResearch/hermes-agent#20154, datapizza-labs/datapizza-ai#98"),
+    Rule("last_role", _last_role, "huggingface/smolagents#757"),
+    Rule("content_or_calls", _content_or_calls, "OpenHands/OpenHands#8685"),
+    Rule("one_result_a_call", _one_result_per_call, "mistralai/client-ts#106"),
 )
 
-_TABLES = {"chat": _RULES, "openai": _OPENAI, "mistral": _MISTRAL}
+#: The rules by the name that a dialect's ``refuses_as`` has.
+_RULES = {"chat": _COMMON, "openai": _OPENAI, "mistral": _MISTRAL}
 
 
 def list_rules(traits: ChatDialect) -> tuple[Rule, ...]:
     """Return the rules of a dialect, in the order in which they are checked."""
-    return _TABLES[traits.refuses_as]
+    return _RULES[traits.refuses_as]

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: https://platform.openai.com/docs/api-reference/responses."""
+"""OpenAI's Responses API (https://platform.openai.com/docs/api-reference/responses)."""
 
 from __future__ import annotations
 

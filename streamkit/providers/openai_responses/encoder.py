@@ -1,17 +1,15 @@
-"""An answer back to the bytes that api.openai.com would have streamed, for the embedded server.
+"""Encoder of Responses streams: a content to the bytes that api.openai.com would have streamed.
 
-Read again by the parser it is the same turn, opaque state byte for byte. Nothing here reads a clock: ``created_at`` is
-0. It knows neither requests nor sockets.
+The counterpart of ``parser``: parsing the bytes again gives the same turn, opaque state byte for byte. The module must
+not read a clock (``created_at`` is 0), and must not depend on requests or sockets.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from streamkit.calls import FinishReason, Usage
-from streamkit.errors import UsageError
 from streamkit.history.content import (
     Block,
     Content,
@@ -22,21 +20,23 @@ from streamkit.history.content import (
     TextBlock,
     ToolCallBlock,
 )
+from streamkit.media import normalize_data
 from streamkit.providers.decoding import compact_json
+from streamkit.providers.encoding import encode_sse_event, raw_call_id, split_text, text_or_json
+from streamkit.providers.finish_reasons import invert_finish_reasons
+from streamkit.providers.openai_errors import error_body
 from streamkit.providers.openai_responses.media import reasoning_item
 from streamkit.providers.openai_responses.schema import Json
+from streamkit.providers.openai_responses.traits import FINISH_REASONS
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import TargetIds
 
 __all__ = ["emit", "error_body"]
 
-#: https://platform.openai.com/docs/guides/error-codes
-_ERRORS: dict[int, tuple[str, str | None]] = {
-    401: ("invalid_request_error", "invalid_api_key"),
-    404: ("invalid_request_error", "model_not_found"),
-    429: ("requests", "rate_limit_exceeded"),
-}
-_OURS = frozenset({"provider", "model", "raw_id", "raw_arguments", "state", "item_id", "status"})
+_FINISH_REASON_NAMES = invert_finish_reasons(FINISH_REASONS, default="completed")
+
+#: The metadata of a call block that is not a field of the call's item.
+_NON_ITEM_METADATA = frozenset({"provider", "model", "raw_id", "raw_arguments", "state", "item_id", "status"})
 
 
 def emit(
@@ -49,66 +49,54 @@ def emit(
     usage: Usage | None = None,
     delta_size: int = 16,
 ) -> Iterator[bytes]:
-    """The stream that this answer would have been, one SSE event at a time.
+    """Return the stream of one response, an SSE event at a time.
 
     Args:
-        content: the assistant's content; what another provider's own blocks hold is not said.
-        traits: the provider's.
+        content: the assistant's content. Blocks that only another provider can read are left out.
+        traits: the provider's traits.
         response_id: the response's id.
         model: the model's name.
-        finish: None and all that this wire has no word for mean ``completed``; ``length`` and ``content_filter`` are
-            ``incomplete``, ``error`` is ``failed``.
-        usage: its figures; None where there are none.
-        piece: characters of a delta, at least 1.
-
-    Raises:
-        UsageError: ``piece`` is below 1.
+        finish: the finish reason. ``length`` and ``content_filter`` give an ``incomplete`` response, ``error`` a
+            ``failed`` one, None and all others a ``completed`` one.
+        usage: the token counts; None leaves them out.
+        delta_size: the characters of a delta, at least 1.
     """
-    if delta_size < 1:
-        raise UsageError(f"piece is a number of characters, at least 1, not {delta_size!r}")
-    return _Answer(traits, response_id, model, delta_size).events(content.blocks, finish, usage)
+    return _ResponseEncoder(traits, response_id, model, delta_size).encode(content.blocks, finish, usage)
 
 
-def error_body(status: int, message: str) -> Json:
-    """The body with which the API answers a bad request."""
-    kind, code = _ERRORS.get(status, ("server_error" if status >= 500 else "invalid_request_error", None))
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
-
-
-class _Answer:
-    """One response being said."""
+class _ResponseEncoder:
+    """An encoder of one response: it numbers the events and collects the output."""
 
     def __init__(self, traits: Traits, response_id: str, model: str, delta_size: int) -> None:
         self._traits = traits
         self._response_id = response_id
         self._model = model
-        self._piece = delta_size
+        self._delta_size = delta_size
         self._ids = TargetIds(traits.id_rule)
-        self._sequence = 0
+        self._event_count = 0
         self._output: list[Json] = []
 
-    def events(self, blocks: Sequence[Block], finish: FinishReason | None, usage: Usage | None) -> Iterator[bytes]:
-        """All of it."""
+    def encode(self, blocks: Sequence[Block], finish: FinishReason | None, usage: Usage | None) -> Iterator[bytes]:
+        """Yield the SSE events of the response."""
         yield self._event("response.created", response=self._response("in_progress"))
         yield self._event("response.in_progress", response=self._response("in_progress"))
-        for run in self._runs(blocks):
-            if isinstance(run[0], TextBlock):
-                yield from self._message([block for block in run if isinstance(block, TextBlock)])
-            elif isinstance(run[0], ReasoningBlock):
-                yield from self._reasoning([block for block in run if isinstance(block, ReasoningBlock)])
+        for group in self._item_groups(blocks):
+            if isinstance(group[0], TextBlock):
+                yield from self._message(cast("list[TextBlock]", group))
+            elif isinstance(group[0], ReasoningBlock):
+                yield from self._reasoning(cast("list[ReasoningBlock]", group))
             else:
-                yield from self._block(run[0])
-        yield self._end(finish, usage)
+                yield from self._block(group[0])
+        yield self._last_event(finish, usage)
 
-    def _end(self, finish: FinishReason | None, usage: Usage | None) -> bytes:
+    def _last_event(self, finish: FinishReason | None, usage: Usage | None) -> bytes:
+        status, _, reason = _FINISH_REASON_NAMES[finish or "stop"].partition(":")
         fields: Json = {"output": self._output, "usage": None if usage is None else _usage(usage)}
-        if finish in ("length", "content_filter"):
-            fields["incomplete_details"] = {"reason": "max_output_tokens" if finish == "length" else finish}
-            return self._event("response.incomplete", response=self._response("incomplete", fields))
-        if finish == "error":
+        if status == "incomplete":
+            fields["incomplete_details"] = {"reason": reason}
+        elif status == "failed":
             fields["error"] = {"code": "server_error", "message": "The server had an error processing your request."}
-            return self._event("response.failed", response=self._response("failed", fields))
-        return self._event("response.completed", response=self._response("completed", fields))
+        return self._event(f"response.{status}", response=self._response(status, fields))
 
     def _response(self, status: str, fields: Json | None = None) -> Json:
         return {
@@ -137,107 +125,101 @@ class _Answer:
         }
 
     def _event(self, type: str, **fields: Any) -> bytes:
-        event = {"type": type, "sequence_number": self._sequence, **fields}
-        self._sequence += 1
-        try:
-            data = compact_json(event).encode()
-        except UnicodeEncodeError:  # half of a surrogate pair; JSON can say it, UTF-8 cannot
-            data = json.dumps(event, separators=(",", ":"), default=str).encode()
-        return f"event: {type}\ndata: ".encode() + data + b"\n\n"
+        event = {"type": type, "sequence_number": self._event_count, **fields}
+        self._event_count += 1
+        return encode_sse_event(type, event)
 
     # ------------------------------------------------------------ items
 
-    def _added(self, item: Json) -> bytes:
+    def _item_added(self, item: Json) -> bytes:
         return self._event("response.output_item.added", output_index=len(self._output), item=item)
 
-    def _done(self, item: Json) -> bytes:
+    def _item_done(self, item: Json) -> bytes:
         self._output.append(item)
         return self._event("response.output_item.done", output_index=len(self._output) - 1, item=item)
 
-    def _whole(self, item: Json, **begun: Any) -> Iterator[bytes]:
-        """An item of which nothing is streamed; *begun*: what differs at its beginning."""
-        yield self._added({**item, **begun})
-        yield self._done(item)
+    def _complete_item(self, item: Json, **initial: Any) -> Iterator[bytes]:
+        """Yield an item without deltas; ``initial``: the fields that differ at its start."""
+        yield self._item_added({**item, **initial})
+        yield self._item_done(item)
 
-    def _runs(self, blocks: Sequence[Block]) -> Iterator[list[Block]]:
-        """Blocks that stand in one item, together; every other block alone."""
-        run: list[Block] = []
+    def _item_groups(self, blocks: Sequence[Block]) -> Iterator[list[Block]]:
+        """Yield the blocks of one item together, all others alone."""
+        group: list[Block] = []
         for block in blocks:
-            if run and not self._continues(run[0], block):
-                yield run
-                run = []
-            run.append(block)
-        if run:
-            yield run
+            if group and not self._is_continuation(group[0], block):
+                yield group
+                group = []
+            group.append(block)
+        if group:
+            yield group
 
-    def _continues(self, first: Block, block: Block) -> bool:
+    def _is_continuation(self, first: Block, block: Block) -> bool:
         if isinstance(first, TextBlock) and isinstance(block, TextBlock):
-            return first.metadata.get("item_id") is not None and first.metadata["item_id"] == block.metadata.get(
-                "item_id"
-            )
-        later = {"summary_index", "content_index"} & block.metadata.keys()
-        return isinstance(block, ReasoningBlock) and bool(later) and reasoning_item(first) is not None
+            item_id = first.metadata.get("item_id")
+            return item_id is not None and item_id == block.metadata.get("item_id")
+        is_later_part = bool({"summary_index", "content_index"} & block.metadata.keys())
+        return isinstance(block, ReasoningBlock) and is_later_part and reasoning_item(first) is not None
+
+    def _is_own(self, block: Block) -> bool:
+        return self._traits.accepts_state(block.metadata)
 
     def _block(self, block: Block) -> Iterator[bytes]:
-        own = self._traits.accepts_state(block.metadata)
+        is_own = self._is_own(block)
         if isinstance(block, ToolCallBlock):
-            yield from self._call(block, own=own)
+            yield from self._call(block)
         elif isinstance(block, ServerToolBlock):
-            for raw in block.raw if own else [_mcp_call(block, self._new_id("mcp"))]:
+            for raw in block.raw if is_own else [_mcp_call(block, self._new_id("mcp"))]:
                 if isinstance(raw, dict):
-                    yield from self._whole(raw, status="in_progress")
+                    yield from self._complete_item(raw, status="in_progress")
         elif isinstance(block, OpaqueBlock):
-            if own and isinstance(block.raw, dict):
-                yield from self._whole(block.raw)
-        elif isinstance(block, FileBlock) and block.data and not (own and "item_id" in block.metadata):
+            if is_own and isinstance(block.raw, dict):
+                yield from self._complete_item(block.raw)
+        elif isinstance(block, FileBlock) and block.data and not (is_own and "item_id" in block.metadata):
             yield from self._image(block.data, block.media_type or "image/png")
 
     def _new_id(self, prefix: str) -> str:
         return f"{prefix}_{self._response_id.removeprefix('resp_')}_{len(self._output)}"
 
-    def _pieces(self, text: str) -> Iterator[str]:
-        for start in range(0, len(text), self._piece):
-            yield text[start : start + self._piece]
-
-    def _said(self, where: Json, name: str, field: str, text: str) -> Iterator[bytes]:
-        """A text in pieces and then whole."""
-        more: Json = {"logprobs": []} if name == "output_text" else {}
-        for part in self._pieces(text):
-            yield self._event(f"response.{name}.delta", **where, delta=part, **more)
-        yield self._event(f"response.{name}.done", **where, **{field: text}, **more)
+    def _text_events(self, position: Json, name: str, field: str, text: str) -> Iterator[bytes]:
+        """Yield a text in deltas and then complete."""
+        logprobs: Json = {"logprobs": []} if name == "output_text" else {}
+        for delta in split_text(text, self._delta_size):
+            yield self._event(f"response.{name}.delta", **position, delta=delta, **logprobs)
+        yield self._event(f"response.{name}.done", **position, **{field: text}, **logprobs)
 
     def _message(self, blocks: list[TextBlock]) -> Iterator[bytes]:
-        given, phase = blocks[0].metadata.get("item_id"), blocks[0].metadata.get("phase")
-        own = self._traits.accepts_state(blocks[0].metadata)
-        item_id = given if own and isinstance(given, str) else self._new_id("msg")
+        own_id, phase = blocks[0].metadata.get("item_id"), blocks[0].metadata.get("phase")
+        is_own = self._is_own(blocks[0])
+        item_id = own_id if is_own and isinstance(own_id, str) else self._new_id("msg")
         item: Json = {"id": item_id, "type": "message", "status": "completed", "content": [], "role": "assistant"}
-        if own and phase is not None:
+        if is_own and phase is not None:
             item["phase"] = phase
-        yield self._added({**item, "status": "in_progress"})
+        yield self._item_added({**item, "status": "in_progress"})
         parts: list[Json] = []
         for index, block in enumerate(blocks):
-            where = {"item_id": item_id, "output_index": len(self._output), "content_index": index}
+            position = {"item_id": item_id, "output_index": len(self._output), "content_index": index}
             part: Json = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
             name, field = "output_text", "text"
             if block.metadata.get("refusal"):
                 part, name, field = {"type": "refusal", "refusal": ""}, "refusal", "refusal"
-            yield self._event("response.content_part.added", **where, part=part)
-            cited = block.metadata.get("citations") if own and name == "output_text" else None
-            yield from self._said(where, name, field, block.text)
-            for number, citation in enumerate(cited if isinstance(cited, list) else ()):
+            yield self._event("response.content_part.added", **position, part=part)
+            citations = block.metadata.get("citations") if is_own and name == "output_text" else None
+            yield from self._text_events(position, name, field, block.text)
+            for number, citation in enumerate(citations if isinstance(citations, list) else ()):
                 yield self._event(
-                    "response.output_text.annotation.added", **where, annotation_index=number, annotation=citation
+                    "response.output_text.annotation.added", **position, annotation_index=number, annotation=citation
                 )
-            part = {**part, field: block.text, **({"annotations": cited} if cited else {})}
-            yield self._event("response.content_part.done", **where, part=part)
+            part = {**part, field: block.text, **({"annotations": citations} if citations else {})}
+            yield self._event("response.content_part.done", **position, part=part)
             parts.append(part)
-        yield self._done({**item, "content": parts})
+        yield self._item_done({**item, "content": parts})
 
     def _reasoning(self, blocks: list[ReasoningBlock]) -> Iterator[bytes]:
-        own = self._traits.accepts_state(blocks[0].metadata)
-        item = (reasoning_item(blocks[0]) if own else None) or self._new_reasoning(blocks[0])
-        at = {"item_id": item.get("id"), "output_index": len(self._output)}
-        yield self._added({"id": item.get("id"), "type": "reasoning", "summary": []})
+        own_item = reasoning_item(blocks[0]) if self._is_own(blocks[0]) else None
+        item = own_item or self._new_reasoning_item(blocks[0])
+        position = {"item_id": item.get("id"), "output_index": len(self._output)}
+        yield self._item_added({"id": item.get("id"), "type": "reasoning", "summary": []})
         counts = {"text": 0, "summary": 0}
         for block in blocks:
             kind = "text" if block.kind == "text" else "summary"
@@ -245,15 +227,17 @@ class _Answer:
             if not block.text:
                 continue
             if kind == "text":
-                yield from self._said({**at, "content_index": index}, "reasoning_text", "text", block.text)
+                text_position = {**position, "content_index": index}
+                yield from self._text_events(text_position, "reasoning_text", "text", block.text)
                 continue
-            where, part = {**at, "summary_index": index}, {"type": "summary_text", "text": block.text}
-            yield self._event("response.reasoning_summary_part.added", **where, part={**part, "text": ""})
-            yield from self._said(where, "reasoning_summary_text", "text", block.text)
-            yield self._event("response.reasoning_summary_part.done", **where, part=part)
-        yield self._done(item)
+            summary_position = {**position, "summary_index": index}
+            part = {"type": "summary_text", "text": block.text}
+            yield self._event("response.reasoning_summary_part.added", **summary_position, part={**part, "text": ""})
+            yield from self._text_events(summary_position, "reasoning_summary_text", "text", block.text)
+            yield self._event("response.reasoning_summary_part.done", **summary_position, part=part)
+        yield self._item_done(item)
 
-    def _new_reasoning(self, block: ReasoningBlock) -> Json:
+    def _new_reasoning_item(self, block: ReasoningBlock) -> Json:
         item: Json = {"id": self._new_id("rs"), "type": "reasoning", "summary": []}
         if block.text:
             if block.kind == "text":
@@ -264,29 +248,30 @@ class _Answer:
             item["encrypted_content"] = block.signature
         return item
 
-    def _call(self, block: ToolCallBlock, *, own: bool) -> Iterator[bytes]:
-        custom = block.kind == "custom"
-        field, name = ("input", "custom_tool_call_input") if custom else ("arguments", "function_call_arguments")
-        raw_id, item_id, sent = (block.metadata.get(key) for key in ("raw_id", "item_id", "raw_arguments"))
-        made = self._ids.call(block.id, block.name, origin=raw_id)
-        given = sent if isinstance(sent, str) else block.parameters
-        text = given if isinstance(given, str) else compact_json(given)
-        status = block.metadata.get("status", "completed") if own else "completed"
+    def _call(self, block: ToolCallBlock) -> Iterator[bytes]:
+        is_own, is_custom = self._is_own(block), block.kind == "custom"
+        field, name = ("input", "custom_tool_call_input") if is_custom else ("arguments", "function_call_arguments")
+        raw_id, item_id = raw_call_id(block), block.metadata.get("item_id")
+        raw_arguments = block.metadata.get("raw_arguments")
+        target_id = self._ids.call(block.id, block.name, origin=raw_id)
+        text = text_or_json(raw_arguments if isinstance(raw_arguments, str) else block.parameters)
+        status = block.metadata.get("status", "completed") if is_own else "completed"
         if block.metadata.get("state") == "incomplete" and status != "in_progress":
             status = "incomplete"
         item: Json = {
-            "id": item_id if own and isinstance(item_id, str) else self._new_id("ctc" if custom else "fc"),
-            "type": "custom_tool_call" if custom else "function_call",
+            "id": item_id if is_own and isinstance(item_id, str) else self._new_id("ctc" if is_custom else "fc"),
+            "type": "custom_tool_call" if is_custom else "function_call",
             "status": status,
             field: text,
-            "call_id": raw_id if isinstance(raw_id, str) and raw_id else made,
+            "call_id": raw_id or target_id,
             "name": block.name,
         }
-        if own:
-            item |= {key: value for key, value in block.metadata.items() if key not in _OURS}
-        yield self._added({**item, field: "", "status": "in_progress"})
-        yield from self._said({"item_id": item["id"], "output_index": len(self._output)}, name, field, text)
-        yield self._done(item)
+        if is_own:
+            item |= {key: value for key, value in block.metadata.items() if key not in _NON_ITEM_METADATA}
+        yield self._item_added({**item, field: "", "status": "in_progress"})
+        position = {"item_id": item["id"], "output_index": len(self._output)}
+        yield from self._text_events(position, name, field, text)
+        yield self._item_done(item)
 
     def _image(self, data: str, media_type: str) -> Iterator[bytes]:
         if media_type.startswith("image/"):
@@ -295,13 +280,13 @@ class _Answer:
                 "type": "image_generation_call",
                 "status": "completed",
                 "output_format": media_type.removeprefix("image/").partition("+")[0],
-                "result": data.partition(",")[2] if data.startswith("data:") else data,
+                "result": normalize_data(data).data,
             }
-            yield from self._whole(item, status="in_progress", result=None)
+            yield from self._complete_item(item, status="in_progress", result=None)
 
 
 def _mcp_call(block: ServerToolBlock, item_id: str) -> Json:
-    """Another provider's tool in the form of this one's that fits any."""
+    """Return the call of another provider's server tool as an ``mcp_call``, which fits any tool."""
     output = block.result
     return {
         "id": item_id,
@@ -316,14 +301,14 @@ def _mcp_call(block: ServerToolBlock, item_id: str) -> Json:
 
 
 def _usage(usage: Usage) -> Json:
-    given, made = usage.input_tokens or 0, usage.output_tokens or 0
-    prompt = {"cached_tokens": usage.cache_read_tokens or 0}
+    input_tokens, output_tokens = usage.input_tokens or 0, usage.output_tokens or 0
+    input_details = {"cached_tokens": usage.cache_read_tokens or 0}
     if usage.cache_write_tokens is not None:
-        prompt["cache_write_tokens"] = usage.cache_write_tokens
+        input_details["cache_write_tokens"] = usage.cache_write_tokens
     return {
-        "input_tokens": given,
-        "input_tokens_details": prompt,
-        "output_tokens": made,
+        "input_tokens": input_tokens,
+        "input_tokens_details": input_details,
+        "output_tokens": output_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
-        "total_tokens": given + made,
+        "total_tokens": input_tokens + output_tokens,
     }

@@ -1,7 +1,7 @@
-"""Images, files, results and what an answer kept of the provider's own, in the form that the Responses API takes.
+"""Conversion of images, files, results and the provider's own state to the form that Responses accepts, and back.
 
-It knows single values: where one goes, and whether it may, is ``render``'s business.
-Source: https://platform.openai.com/docs/guides/images-vision, .../file-inputs and, for what a call's output may hold,
+Stateless. ``messages`` decides which value goes where.
+Sources: https://platform.openai.com/docs/guides/images-vision, .../file-inputs and, for the output of a call,
 https://platform.openai.com/docs/guides/function-calling#formatting-results.
 """
 
@@ -20,7 +20,9 @@ from streamkit.history.content import (
     TextBlock,
     ToolResponseBlock,
 )
-from streamkit.providers.decoding import as_text, compact_json
+from streamkit.media import is_image_source, normalize_data, normalize_data_url, to_data_url
+from streamkit.providers.decoding import as_text
+from streamkit.providers.encoding import text_or_json
 from streamkit.providers.openai_responses.schema import Json
 from streamkit.providers.tool_result_media import convert_or_describe, result_parts
 
@@ -28,101 +30,109 @@ __all__ = [
     "input_file",
     "input_image",
     "item_ids",
+    "media_part",
     "output_of",
     "output_part",
+    "parse_media_part",
     "reasoning_item",
     "strip_output_only_fields",
-    "media_part",
 ]
+
+# https://platform.openai.com/docs/guides/file-inputs: PDF, office documents, text and code
+_REJECTED_FILE_TYPES = ("application/octet-stream", "application/zip", "application/gzip", "application/x-tar")
 
 
 def input_image(data: str) -> Json:
-    """An image from a base64 data URL or a web address.
+    """Return the part of an image.
 
     Raises:
-        UnsupportedContent: it is neither.
+        UnsupportedContent: the image is neither a base64 data URL nor an http(s) address.
     """
-    address = data.startswith(("http://", "https://"))
-    if not address and not (data.startswith("data:image/") and ";base64," in data):
-        raise UnsupportedContent(f"OpenAI takes images as base64 data URLs or as web addresses, not {data[:40]!r}")
+    if not is_image_source(data):
+        raise UnsupportedContent(f"OpenAI takes images as base64 data URLs or http(s) addresses, not {data[:40]!r}")
     return {"type": "input_image", "image_url": data, "detail": "auto"}
 
 
 def input_file(block: FileBlock) -> Json:
-    """A file by its data or its address; an image goes as one.
+    """Return the part of a file, by its data or its address. The part of an image is ``input_image``.
 
     Raises:
-        UnsupportedContent: it has neither.
+        UnsupportedContent: the file has neither data nor an address.
     """
-    media_type, data = (block.media_type or "").lower(), block.data or ""
-    if data.startswith("data:"):
-        media_type = media_type or data[5:].partition(";")[0].lower()
-    elif data:
-        data = f"data:{media_type or 'application/octet-stream'};base64,{data}"
+    data = block.data or ""
+    media_type = normalize_data(data, block.media_type).media_type
+    data_url = normalize_data_url(data) or (to_data_url(data, media_type or "application/octet-stream") if data else "")
     if media_type.startswith("image/"):
-        return input_image(data or block.url or "")
-    if data:
-        return {"type": "input_file", "filename": block.name or "file", "file_data": data}
+        return input_image(data_url or block.url or "")
+    if data_url:
+        return {"type": "input_file", "filename": block.name or "file", "file_data": data_url}
     if block.url:
         return {"type": "input_file", "file_url": block.url}
     raise UnsupportedContent(f"the file {block.name!r} has neither data nor an address")
 
 
+def parse_media_part(part: Any) -> ImageBlock | FileBlock | None:
+    """Return the block of an image or file part, or None if history has no block for the part."""
+    if not isinstance(part, dict):
+        return None
+    if part.get("type") == "input_image" and isinstance(part.get("image_url"), str):
+        return ImageBlock(data=part["image_url"])
+    if part.get("type") != "input_file":
+        return None
+    data, address, name = part.get("file_data"), part.get("file_url"), as_text(part.get("filename"))
+    if isinstance(data, str):
+        return FileBlock(media_type=normalize_data(data).media_type or None, data=data, name=name)
+    return FileBlock(url=address, name=name) if isinstance(address, str) else None
+
+
 def output_of(block: ToolResponseBlock, changes: list[str]) -> str | list[Json]:
-    """What came of a call: text, or a list of texts, images and files. The API has no field that says it failed.
+    """Return the ``output`` of a call: text, or a list of texts, images and files.
+
+    The API has no field for a failure, so the error's text is the output.
 
     Args:
         block: the result.
-        changes: takes a sentence for what cannot be carried, in whose place stands text.
+        changes: gets a sentence for each image or file that is replaced by text.
     """
     if block.error is not None or block.status not in (None, "completed"):
-        return block.error or _as_text(block.result) or f"The call did not complete: {block.status}."
+        return block.error or text_or_json(block.result) or f"The call did not complete: {block.status}."
     parts = result_parts(block)
     if parts is None:
-        return _as_text(block.result)
-    made = [part.text if isinstance(part, TextBlock) else media_part(part, changes) for part in parts]
-    return [{"type": "input_text", "text": part} if isinstance(part, str) else part for part in made]
+        return text_or_json(block.result)
+    values = [part.text if isinstance(part, TextBlock) else media_part(part, changes) for part in parts]
+    return [{"type": "input_text", "text": value} if isinstance(value, str) else value for value in values]
 
 
 def media_part(part: ImageBlock | FileBlock, changes: list[str]) -> Json | str:
-    """An image or file that a tool made; arguments as of ``output_of``."""
-    return convert_or_describe(part, _media, changes, "OpenAI")
+    """Return the part of an image or file of a tool, or a text in its place; arguments as in ``output_of``."""
+    return convert_or_describe(part, _tool_media_part, changes, "OpenAI")
 
 
-def _media(part: ImageBlock | FileBlock) -> Json:
+def _tool_media_part(part: ImageBlock | FileBlock) -> Json:
     if isinstance(part, ImageBlock):
         return input_image(part.data)
     media_type = (part.media_type or "").lower()
-    if media_type.startswith(("audio/", "video/")) or media_type in _NO_FILES:
-        # https://platform.openai.com/docs/guides/file-inputs: PDF, office documents, text and code
+    if media_type.startswith(("audio/", "video/")) or media_type in _REJECTED_FILE_TYPES:
         raise UnsupportedContent(f"OpenAI takes documents as files, not {media_type!r}")
     return input_file(part)
 
 
-_NO_FILES = ("application/octet-stream", "application/zip", "application/gzip", "application/x-tar")
-
-
-def _as_text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else compact_json(value)
-
-
 def reasoning_item(block: Block) -> Json | None:
-    """The provider's own reasoning item that a block carries."""
-    kept = getattr(block, "opaque", None) or block.metadata.get("item")
-    raw = block.raw if isinstance(block, OpaqueBlock) else kept
+    """Return the provider's reasoning item that a block carries."""
+    raw = getattr(block, "opaque", None) or block.metadata.get("item")
+    if isinstance(block, OpaqueBlock):
+        raw = block.raw
     return raw if isinstance(raw, dict) and raw.get("type") == "reasoning" else None
 
 
 def strip_output_only_fields(item: Json) -> Json:
-    """A reasoning item as the API takes it: with a summary, and null only in ``encrypted_content``."""
-    kept = {name: value for name, value in item.items() if value is not None or name not in ("status", "content")}
-    return kept if isinstance(kept.get("summary"), list) else {**kept, "summary": []}
+    """Return a reasoning item as the API accepts it: with a summary, without null in ``status`` and ``content``."""
+    fields = {name: value for name, value in item.items() if value is not None or name not in ("status", "content")}
+    return fields if isinstance(fields.get("summary"), list) else {**fields, "summary": []}
 
 
 def item_ids(content: Content) -> set[str]:
-    """The ids of the provider's own items that an answer holds."""
+    """Return the ids of the provider's own items in a response."""
     raw = [item for block in content.blocks if isinstance(block, ServerToolBlock) for item in block.raw]
     return {
         item_id
@@ -134,7 +144,7 @@ def item_ids(content: Content) -> set[str]:
 
 
 def output_part(block: TextBlock) -> Json:
-    """A part of a message item that goes back with its id."""
+    """Return a part of a message item that is sent back with its id."""
     if block.metadata.get("refusal"):
         return {"type": "refusal", "refusal": block.text}
     citations = block.metadata.get("citations")

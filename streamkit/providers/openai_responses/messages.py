@@ -1,13 +1,16 @@
 """History as the ``input`` items of a Responses request, and the fields of its body that a conversation decides.
 
-What the API refuses decides the form (https://platform.openai.com/docs/guides/conversation-state). A reasoning item is
-taken back only where the item that it led to follows it: "Item 'rs_...' of type 'reasoning' was provided without its
-required following item". An item's id is sent only where its reasoning is sent before it: "Item 'fc_...' of type
-'function_call' was provided without its required 'reasoning' item" (laravel/ai#1052, 0xPlaygrounds/rig#751); without
-its id an item needs nothing. Both, and what the provider ran itself, go back unchanged and only to their own family.
+The refusals of the API decide the form (https://platform.openai.com/docs/guides/conversation-state):
 
-System text stays where it stands, as items of the role ``system``: nothing is moved, and nothing is lost.
-This file knows neither streams nor how a broken history is repaired: a call without a result stays one.
+- A reasoning item is accepted only if the item that it led to follows: "Item 'rs_...' of type 'reasoning' was provided
+  without its required following item".
+- An item has its id only if its reasoning is sent before it: "Item 'fc_...' of type 'function_call' was provided
+  without its required 'reasoning' item" (laravel/ai#1052, 0xPlaygrounds/rig#751). Without its id an item needs no
+  reasoning.
+- Reasoning, item ids and the items of server tools are sent back unchanged, and only to a compatible provider.
+
+System text keeps its position, as items with the role ``system``. This module must not depend on streams, and it
+repairs nothing: a call without a result is rendered as it is.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.providers.decoding import compact_json
+from streamkit.providers.encoding import text_or_json
 from streamkit.providers.message_renderer import MessageRenderer
 from streamkit.providers.openai_responses.media import (
     input_file,
@@ -50,16 +53,16 @@ _CHOICES = ("auto", "none", "required")
 
 
 def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
-    """The thread as input items.
+    """Return history as input items.
 
     Args:
         contents: the conversation.
-        traits: the target's.
-        ids: ``origin`` gives a call of the family its own ``call_id`` back; else every id is made from the canonical
-            one.
+        traits: the target's traits.
+        ids: ``origin``: a call of a compatible provider keeps its own ``call_id``; else every id is derived from the
+            canonical one.
 
     Raises:
-        UnsupportedContent: a person's image or file is in a form that the API does not take.
+        UnsupportedContent: an image or file of a person has a form that the API does not accept.
     """
     return ResponsesRenderer(traits, ids).render(contents)
 
@@ -72,10 +75,10 @@ def build_request(
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
 ) -> Json:
-    """The body's fields that the conversation decides; ``model`` and settings are the caller's.
+    """Return the fields of a request's body that the conversation decides; the caller adds ``model`` and settings.
 
     Raises:
-        UsageError: a strict tool's schema cannot be had.
+        UsageError: a strict tool's schema cannot be converted.
     """
     body: Json = {traits.messages_field: rendered.messages}
     if tools:
@@ -86,7 +89,7 @@ def build_request(
                 "name": tool.name,
                 **({"description": tool.description} if tool.description else {}),
                 "parameters": strict.get(tool.name, tool.parameters),
-                # Said either way: the API's default is strict, which few schemas of people's functions keep.
+                # Always present: the API's default is strict, and the schemas of most functions do not satisfy it.
                 "strict": tool.name in strict,
             }
             for tool in tools
@@ -99,30 +102,38 @@ def build_request(
     return body
 
 
+def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
+    """Return an image or file as a part of a message.
+
+    Raises:
+        UnsupportedContent: the API does not accept it in this form.
+    """
+    return input_image(block.data) if isinstance(block, ImageBlock) else input_file(block)
+
+
 class ResponsesRenderer(MessageRenderer[Traits]):
-    """Renders history as input items."""
+    """A renderer of history to input items."""
 
     illegal_in_name = re.compile(r"[^a-zA-Z0-9_-]")
 
     def __init__(self, traits: Traits, ids: IdPolicy | None = None) -> None:
         super().__init__(traits, ids)
-        self._kinds: dict[str, str] = {}  # of the calls, by their id in history
-        self._places: dict[str, int] = {}  # of the calls since the last results, by their id on the wire
-        self._results: list[tuple[Json, int]] = []  # with the number of their content
-        self._reasoning: list[Json] = []  # waits for the item that it led to
-        self._led = False  # reasoning was sent, and only items of the same answer since
-        self._continues = False  # the block before was reasoning whose item has been taken
-        self._callers: dict[str, Json] = {}  # of the calls that a program of the provider's made, by the call's id
-        self._kept: set[str] = set()  # ids of the provider's items that this answer holds
-        self._texts: tuple[object, Json] | None = None  # the message that the next text may belong to
+        # of calls and results
+        self._call_kinds: dict[str, str] = {}  # by the call's id in history
+        self._call_places: dict[str, int] = {}  # by target id, of the calls since the last results
+        self._callers: dict[str, Json] = {}  # by the call's id in history, of calls by a program of the provider
+        self._results: list[tuple[Json, int]] = []  # buffered, each with the number of its content
+        # of the response that is being rendered
+        self._pending_reasoning: list[Json] = []  # until the item that it led to
+        self._has_reasoning = False  # reasoning was sent, and after it only items of the same response
+        self._in_reasoning = False  # the last block was a reasoning item or a part of it
+        self._server_item_ids: set[str] = set()
+        self._last_text: tuple[object, Json] | None = None  # the origin and the message of the last text
 
     def add(self, content: Content) -> None:
-        """The next message of the conversation."""
+        """Render the next content: a response as its items, all else as one message and the outputs of calls."""
         if content.speaker == "ai":
-            self._kept = item_ids(content)
-            for block in content.blocks:
-                self._answered(block)
-            self._end_answer()
+            self._add_response(content)
             return
         if content.speaker not in ("human", "tool", "system"):
             self.report(f"a message of the unknown speaker {content.speaker!r} was left out")
@@ -130,121 +141,128 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         parts: list[Json] = []
         for block in content.blocks:
             if isinstance(block, ToolResponseBlock):
-                self._result(block)
+                self._buffer_result(block)
             elif content.speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
-                shown = media_part(block, self.changes)
-                parts.append({"type": "input_text", "text": shown} if isinstance(shown, str) else shown)
+                part = media_part(block, self.changes)
+                parts.append({"type": "input_text", "text": part} if isinstance(part, str) else part)
             else:
-                parts += self._said(block, content.speaker)
+                parts += self._input_parts(block, content.speaker)
         if parts:
             self.flush_results()
+            is_text = len(parts) == 1 and parts[0]["type"] == "input_text"
             role = "system" if content.speaker == "system" else "user"
-            self.append({"role": role, "content": parts[0]["text"] if _is_plain(parts) else parts})
+            self.append({"role": role, "content": parts[0]["text"] if is_text else parts})
 
     def flush_results(self) -> None:
-        """The results of a round, in call order; those that belong to no call of it stay behind them as they came."""
+        """Append the buffered results in the order of their calls, and after them those without a call."""
         if not self._results:
             return
-        last = len(self._places)
-        for item, content in sorted(self._results, key=lambda result: self._places.get(result[0]["call_id"], last)):
+        last = len(self._call_places)
+        results = sorted(self._results, key=lambda result: self._call_places.get(result[0]["call_id"], last))
+        for item, content in results:
             self.append(item, [content])
-        self._results, self._places = [], {}
+        self._results, self._call_places = [], {}
 
     def finish(self) -> None:
-        """Write the last results."""
+        """Append the last results."""
         self.flush_results()
 
-    # ------------------------------------------------------------ what people and tools say
+    # ------------------------------------------------------------ messages of people and tools
 
-    def _said(self, block: Block, speaker: str) -> list[Json]:
+    def _input_parts(self, block: Block, speaker: str) -> list[Json]:
         if isinstance(block, TextBlock):
             return [{"type": "input_text", "text": block.text}] if block.text else []
-        if isinstance(block, ImageBlock) and speaker != "system":
-            return [input_image(block.data)]
-        if isinstance(block, FileBlock) and speaker != "system":
-            return [input_file(block)]
+        if isinstance(block, (ImageBlock, FileBlock)) and speaker != "system":
+            return [convert_media(block, self.traits)]
         self.report(f"a block of type {block.type!r} in a message of the speaker {speaker!r} was left out")
         return []
 
-    def _result(self, block: ToolResponseBlock) -> None:
-        custom = self._kinds.get(block.call_id) == "custom"
-        kind = "custom_tool_call_output" if custom else "function_call_output"
+    def _buffer_result(self, block: ToolResponseBlock) -> None:
+        is_custom = self._call_kinds.get(block.call_id) == "custom"
+        kind = "custom_tool_call_output" if is_custom else "function_call_output"
         item: Json = {"type": kind, "call_id": self.ids.result_id(block), "output": output_of(block, self.changes)}
         if block.call_id in self._callers:
             item["caller"] = self._callers[block.call_id]
         self._results.append((item, self.content_number))
 
-    # ------------------------------------------------------------ what the model said
+    # ------------------------------------------------------------ responses of the model
 
-    def _answered(self, block: Block) -> None:
-        item = reasoning_item(block) if self.is_own(block) else None
+    def _add_response(self, content: Content) -> None:
+        self._server_item_ids = item_ids(content)
+        for block in content.blocks:
+            self._add_output(block)
+        self._end_response()
+
+    def _add_output(self, block: Block) -> None:
+        is_own = self.is_own(block)
+        item = reasoning_item(block) if is_own else None
         if item is not None:
-            self._reasoning.append(strip_output_only_fields(item))
-            self._continues, self._texts = True, None
+            self._pending_reasoning.append(strip_output_only_fields(item))
+            self._in_reasoning, self._last_text = True, None
             return
-        parts = {"summary_index", "content_index"} & block.metadata.keys()
-        if self._continues and parts and isinstance(block, ReasoningBlock) and self.is_own(block):
-            return  # a further part of the item that was taken with its first
-        self._continues = False
+        is_later_part = bool({"summary_index", "content_index"} & block.metadata.keys())
+        if self._in_reasoning and is_later_part and is_own and isinstance(block, ReasoningBlock):
+            return  # the item, sent with its first part, includes it
+        self._in_reasoning = False
         if isinstance(block, TextBlock):
-            self._text(block)
+            self._add_text(block)
         elif isinstance(block, ToolCallBlock):
-            self._call(block)
+            self._add_call(block)
         elif isinstance(block, ToolResponseBlock):
-            self._end_answer()
-            self._result(block)
+            self._end_response()
+            self._buffer_result(block)
         elif isinstance(block, (ServerToolBlock, OpaqueBlock)):
-            self._raw(block)
-        elif isinstance(block, FileBlock) and self.is_own(block) and "item_id" in block.metadata:
-            pass  # it stands in the item of the tool that made it
+            self._add_raw(block)
+        elif isinstance(block, FileBlock) and is_own and "item_id" in block.metadata:
+            pass  # a part of the item of the tool that made it
         elif isinstance(block, ReasoningBlock):
-            why = "it has no item to send back" if self.is_own(block) else "it is another provider's"
-            self.report(f"reasoning was left out: {why}")
+            reason = "it has no item to send back" if is_own else "it is another provider's"
+            self.report(f"reasoning was left out: {reason}")
         else:
-            self._leave(f"a block of type {block.type!r} in an assistant message was left out")
+            self._omit(f"a block of type {block.type!r} in an assistant message was left out")
 
-    def _push(self, item: Json, *, own: bool) -> None:
-        """An item of an answer; reasoning goes before it where it is the one that the reasoning led to."""
+    def _push(self, item: Json, *, is_own: bool) -> None:
+        """Append an item of a response, and before it the reasoning that led to it."""
         self.flush_results()
-        if own and self._reasoning:
-            for reasoning in self._reasoning:
-                self.append(reasoning)
-            self._reasoning, self._led = [], True
-        elif not own:
+        if not is_own:
             self._drop_reasoning()
-        self._texts = None
+        elif self._pending_reasoning:
+            for reasoning in self._pending_reasoning:
+                self.append(reasoning)
+            self._pending_reasoning, self._has_reasoning = [], True
+        self._last_text = None
         self.append(item)
 
-    def _leave(self, sentence: str) -> None:
+    def _omit(self, sentence: str) -> None:
+        """Report an item that is left out; its reasoning is left out, too."""
         self.report(sentence)
         self._drop_reasoning()
 
     def _drop_reasoning(self) -> None:
-        if self._reasoning:
-            self.report("reasoning was left out: the item that it led to is gone")
-        self._reasoning, self._led = [], False
+        if self._pending_reasoning:
+            self.report("reasoning was left out: the item that it led to is not sent")
+        self._pending_reasoning, self._has_reasoning = [], False
 
-    def _end_answer(self) -> None:
+    def _end_response(self) -> None:
         self._drop_reasoning()
-        self._continues, self._texts = False, None
+        self._in_reasoning, self._last_text = False, None
 
     def _item_id(self, block: Block, prefix: str) -> str | None:
-        """The block's item id where it may be sent: its reasoning is sent before it, too."""
-        given = block.metadata.get("item_id")
-        led = self.is_own(block) and (self._led or bool(self._reasoning))
-        return given if led and isinstance(given, str) and given.startswith(prefix) else None
+        """Return the block's item id if its reasoning is sent before it; else the API would refuse the id."""
+        item_id = block.metadata.get("item_id")
+        is_allowed = self.is_own(block) and (self._has_reasoning or bool(self._pending_reasoning))
+        return item_id if is_allowed and isinstance(item_id, str) and item_id.startswith(prefix) else None
 
-    def _text(self, block: TextBlock) -> None:
+    def _add_text(self, block: TextBlock) -> None:
         if not block.text:
             return
-        own = self.is_own(block)
+        is_own = self.is_own(block)
         item_id = self._item_id(block, "msg_")
-        refusal = bool(block.metadata.get("refusal"))
-        if refusal and item_id is None:
+        if block.metadata.get("refusal") and item_id is None:
             self.report("a refusal was sent back as text: without its item's id there is no other form")
-        whose = (own, block.metadata.get("item_id")) if own else (own, block.metadata.get("provider"))
-        if self._texts is not None and self._texts[0] == whose:
-            _append_text(self._texts[1], block, apart=not own and "provider" not in block.metadata)
+        origin = (is_own, block.metadata.get("item_id" if is_own else "provider"))
+        if self._last_text is not None and self._last_text[0] == origin:
+            _extend_message(self._last_text[1], block, is_streamed=is_own or "provider" in block.metadata)
             return
         message: Json = {"type": "message", "role": "assistant"}
         if item_id is None:
@@ -252,62 +270,50 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         else:
             message |= {"id": item_id, "status": "completed", "content": [output_part(block)]}
         phase = block.metadata.get("phase")
-        if own and phase in ("commentary", "final_answer"):
+        if is_own and phase in ("commentary", "final_answer"):
             message["phase"] = phase
-        self._push(message, own=own)
-        self._texts = (whose, message)
+        self._push(message, is_own=is_own)
+        self._last_text = (origin, message)
 
-    def _call(self, block: ToolCallBlock) -> None:
-        custom = block.kind == "custom"
-        given = block.parameters if isinstance(block.parameters, str) else compact_json(block.parameters)
+    def _add_call(self, block: ToolCallBlock) -> None:
+        is_custom = block.kind == "custom"
         item: Json = {
-            "type": "custom_tool_call" if custom else "function_call",
+            "type": "custom_tool_call" if is_custom else "function_call",
             "call_id": self.ids.call_id(block),
             "name": self.tool_name(block.name),
-            "input" if custom else "arguments": given,
+            "input" if is_custom else "arguments": text_or_json(block.parameters),
         }
-        item_id = self._item_id(block, "ctc_" if custom else "fc_")
+        item_id = self._item_id(block, "ctc_" if is_custom else "fc_")
         if item_id is not None:
             item["id"] = item_id
         if self.is_own(block):
             caller = block.metadata.get("caller")
-            item |= {field: block.metadata[field] for field in ("namespace", "caller") if block.metadata.get(field)}
+            item |= {name: block.metadata[name] for name in ("namespace", "caller") if block.metadata.get(name)}
             if isinstance(caller, dict) and caller.get("type") == "program":
-                self._callers[block.id] = caller  # its output has a field for it, too
-        self._kinds[block.id] = block.kind
-        self._push(item, own=self.is_own(block))
-        self._places.setdefault(item["call_id"], len(self._places))
+                self._callers[block.id] = caller  # the call's output has the same field
+        self._call_kinds[block.id] = block.kind
+        self._push(item, is_own=self.is_own(block))
+        self._call_places.setdefault(item["call_id"], len(self._call_places))
 
-    def _raw(self, block: ServerToolBlock | OpaqueBlock) -> None:
+    def _add_raw(self, block: ServerToolBlock | OpaqueBlock) -> None:
+        """Append the provider's own items unchanged; report them if they are another provider's."""
+        is_own = self.is_own(block)
         raw = block.raw if isinstance(block, ServerToolBlock) else [block.raw]
         items = [item for item in raw if isinstance(item, dict) and isinstance(item.get("type"), str)]
-        if self.is_own(block) and items:
+        if is_own and items:
             for item in items:
-                self._push(item, own=True)
+                self._push(item, is_own=True)
             return
-        if self.is_own(block) and isinstance(block, ServerToolBlock) and block.id in self._kept:
-            return  # its item ended after others, and stands where it ended
+        if is_own and isinstance(block, ServerToolBlock) and block.id in self._server_item_ids:
+            return  # another block of this response has its item, which ended later
         what = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else "a provider's item"
-        why = "it was cut" if self.is_own(block) else "it can go back only to the provider that made it"
-        self._leave(f"{what} was left out: {why}")
+        reason = "it is incomplete" if is_own else "only the provider that made it accepts it"
+        self._omit(f"{what} was left out: {reason}")
 
 
-def _is_plain(parts: list[Json]) -> bool:
-    return len(parts) == 1 and parts[0]["type"] == "input_text"
-
-
-def _append_text(message: Json, block: TextBlock, *, apart: bool) -> None:
-    """A further text of a message: what was streamed in stretches is one text, what was written apart is not."""
+def _extend_message(message: Json, block: TextBlock, *, is_streamed: bool) -> None:
+    """Add a text to a message. Texts that were streamed are one text, texts that were written separately are lines."""
     if isinstance(message["content"], list):
         message["content"].append(output_part(block))
     else:
-        message["content"] += f"\n{block.text}" if apart else block.text
-
-
-def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
-    """Return an image or a file as a part.
-
-    Raises:
-        UnsupportedContent: the API does not accept it in this form.
-    """
-    return input_image(block.data) if isinstance(block, ImageBlock) else input_file(block)
+        message["content"] += block.text if is_streamed else f"\n{block.text}"

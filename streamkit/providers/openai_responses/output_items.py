@@ -1,13 +1,13 @@
-"""The items of one response, and which of them an event or a snapshot speaks of.
+"""Index of the items of one response: finds the item that an event or a snapshot belongs to.
 
-OpenAI gives every item an id and a place (``output_index``), and names both in every event. Its imitators do not:
-llama.cpp sends neither and puts the ``call_id`` where the item's id should be (can1357/oh-my-pi#2016), GitHub Copilot
-gives an item another id in every event and keeps the place, and two items of one response may share a ``call_id``: they
-are two calls, told apart by order. So an item is looked for by its id, by its ``call_id``, by its place, in that
-order, and only among items of its own type; where an event names nothing, the only item still open is meant.
+OpenAI gives every item an id and a position (``output_index``), and names both in every event. Other servers do not:
+llama.cpp sends neither and puts the ``call_id`` in the field of the item's id (can1357/oh-my-pi#2016), GitHub Copilot
+gives an item another id in every event and keeps the position, and two items of one response may share a ``call_id``:
+they are two calls, distinguished by order. So an item is found by its id, by its ``call_id``, by its position, in that
+order, and only among items of its type. An event that names nothing belongs to the only item still open.
 
-What the sink gets as key is a number of our own, so that it need not know any of this.
-It knows neither the sink nor what items say.
+The sink's keys are numbers of the index, so the sink does not depend on any of this.
+This module must not depend on the sink or on the content of items.
 """
 
 from __future__ import annotations
@@ -18,78 +18,91 @@ from typing import Any
 from streamkit.providers.decoding import as_text
 from streamkit.providers.openai_responses.schema import Json, PartKind
 
-__all__ = ["OutputItem", "OutputItemIndex", "ContentPart", "type_of"]
+__all__ = ["ContentPart", "OutputItem", "OutputItemIndex", "item_type"]
 
 
 class ContentPart:
-    """A stretch of an item's text.
+    """A part of an item's text.
 
     Attributes:
-        item: whose it is.
-        kind: what it holds.
-        index: its place in the item's content (or summary), as far as the wire says it.
-        sent: the index as the last delta gave it, for the parser's short path.
-        key: what the sink knows it by.
-        streamed: the pieces that were handed on. They are the sink's own strings and are remembered because the final
-            snapshot may say more than the deltas did; joined once, when it comes.
+        item: the item that contains the part.
+        kind: the kind of its text.
+        index: its position in the item's content (or summary), as far as the wire reports it.
+        last_index: the index in the last delta, for the parser's fast path.
+        key: the sink's key of its block.
+        streamed: the deltas that were passed on. They are the sink's own strings, kept because the final snapshot may
+            contain more than the deltas did, and joined once, when it comes.
         add: ``streamed.append``.
-        opening: text that stood at its beginning; it counts only where neither a delta nor a snapshot follows.
-        said: the sink was told of it.
-        warned: a snapshot differed, and that was said.
-        cited: how many of its annotations were handed on.
+        initial_text: the text in the event that started the part. It counts only if neither a delta nor a snapshot
+            follows.
+        is_started: the sink has a block for it.
+        is_warned: a snapshot differed, and a warning reported it.
+        citation_count: how many of its annotations were passed on.
     """
 
-    __slots__ = ("add", "cited", "index", "item", "key", "kind", "opening", "said", "sent", "streamed", "warned")
+    __slots__ = (
+        "add",
+        "citation_count",
+        "index",
+        "initial_text",
+        "is_started",
+        "is_warned",
+        "item",
+        "key",
+        "kind",
+        "last_index",
+        "streamed",
+    )
 
     def __init__(self, item: OutputItem, kind: PartKind, index: int, key: int) -> None:
         self.item = item
         self.kind = kind
         self.index = index
-        self.sent: Any = index
+        self.last_index: Any = index
         self.key = key
         self.streamed: list[str] = []
         self.add: Callable[[str], None] = self.streamed.append
-        self.opening = ""
-        self.said = False
-        self.warned = False
-        self.cited = 0
+        self.initial_text = ""
+        self.is_started = False
+        self.is_warned = False
+        self.citation_count = 0
 
 
 class OutputItem:
-    """An item that has begun.
+    """An item that has started.
 
     Attributes:
-        key: what the sink knows it by.
-        type: the wire's word for what it is.
-        id: its id, as the wire first gave it.
+        key: the sink's key of its (first) block.
+        type: the item's type on the wire.
+        id: its id, as the wire first sent it.
         call_id: of a call, the id that its result must name.
-        index: its place in the output, where the wire says it.
-        parts: its stretches of text, by kind and index.
-        label: what its text blocks carry (``item_id``, ``phase``).
-        raw: the item as it began, of a kind that there is no word for.
-        name: of a call, its tool's name; of the provider's own tool, that tool's.
-        server_id: by what the provider's own call is known to the sink.
-        opening: of a call, the arguments that stood at its beginning.
-        streamed: of a call, that arguments came since; of a provider's own tool, that they were told.
-        done: a snapshot of the whole item came.
-        told: what of its content was handed on as unknown.
+        index: its position in the output, if the wire reports it.
+        parts: the parts of its text, by kind and index.
+        text_metadata: the metadata of its text blocks (``item_id``, ``phase``).
+        raw: of a type that is not read, the item as it started.
+        name: of a call, the name of its tool; of a server tool, the tool's name.
+        server_id: of a server tool, the id of its call in the sink.
+        initial_arguments: of a call, the arguments in the event that started it.
+        has_arguments: of a call, that arguments came later; of a server tool, that its arguments were emitted.
+        is_done: a snapshot of the complete item came.
+        unknown_indexes: the positions of its content that were reported as unknown.
     """
 
     __slots__ = (
         "call_id",
-        "done",
+        "has_arguments",
         "id",
         "index",
+        "initial_arguments",
+        "is_done",
         "key",
-        "label",
         "name",
-        "opening",
         "parts",
         "raw",
         "server_id",
-        "streamed",
-        "told",
+        "text_metadata",
         "type",
+        "unknown_indexes",
     )
 
     def __init__(self, key: int, type: str, id: str | None, call_id: str | None, index: int | None) -> None:
@@ -99,84 +112,83 @@ class OutputItem:
         self.call_id = call_id
         self.index = index
         self.parts: dict[tuple[PartKind, int], ContentPart] = {}
-        self.label: Json = {}
+        self.text_metadata: Json = {}
         self.raw: Json | None = None
         self.name: str | None = None
         self.server_id: str | None = None
-        self.opening = ""
-        self.streamed = False
-        self.done = False
-        self.told: set[int] = set()
+        self.initial_arguments = ""
+        self.has_arguments = False
+        self.is_done = False
+        self.unknown_indexes: set[int] = set()
 
 
 class OutputItemIndex:
-    """The items, in the order in which they began, and by what they are found."""
+    """The items in the order in which they started, with lookups by id, ``call_id``, position and type."""
 
     def __init__(self) -> None:
         self.items: list[OutputItem] = []
         self._by_id: dict[str, OutputItem] = {}
-        self._by_call: dict[str, list[OutputItem]] = {}
+        self._by_call_id: dict[str, list[OutputItem]] = {}
         self._by_index: dict[int, OutputItem] = {}
-        self._open: dict[str, dict[int, OutputItem]] = {}  # by type, those of which no snapshot came
+        self._open: dict[str, dict[int, OutputItem]] = {}  # by type, those without a snapshot
         self._open_calls: dict[tuple[str, str], dict[int, OutputItem]] = {}  # of those, the ones with a call_id
-        self._keys = 0
+        self._key_count = 0
 
     def new_key(self) -> int:
-        """A key that nothing has."""
-        self._keys += 1
-        return self._keys - 1
+        """Return an unused key."""
+        self._key_count += 1
+        return self._key_count - 1
 
     def add(self, type: str, id: Any, call_id: Any, index: Any) -> OutputItem:
-        """An item begins."""
-        place = index if index.__class__ is int else None
-        item = OutputItem(self.new_key(), type, as_text(id), as_text(call_id), place)
+        """Add an item that starts, and return it."""
+        position = index if index.__class__ is int else None
+        item = OutputItem(self.new_key(), type, as_text(id), as_text(call_id), position)
         self.items.append(item)
         if item.id is not None:
             self._by_id[item.id] = item
-        self.learn_call_id(item, item.call_id)
-        if place is not None:
-            self._by_index[place] = item
+        self.set_call_id(item, item.call_id)
+        if position is not None:
+            self._by_index[position] = item
         self._open.setdefault(type, {})[item.key] = item
         return item
 
-    def learn_call_id(self, item: OutputItem, call_id: str | None) -> None:
-        """The ``call_id`` of an item, which may come late."""
+    def set_call_id(self, item: OutputItem, call_id: str | None) -> None:
+        """Set the ``call_id`` of an item, which may come late."""
         if call_id is not None:
             item.call_id = call_id
-            self._by_call.setdefault(call_id, []).append(item)
-            if not item.done:
+            self._by_call_id.setdefault(call_id, []).append(item)
+            if not item.is_done:
                 self._open_calls.setdefault((item.type, call_id), {})[item.key] = item
 
     def close(self, item: OutputItem) -> None:
-        """A snapshot of the whole item came."""
-        item.done = True
+        """Mark an item as done: a snapshot of the complete item came."""
+        item.is_done = True
         self._open.get(item.type, {}).pop(item.key, None)
         if item.call_id is not None:
             self._open_calls.get((item.type, item.call_id), {}).pop(item.key, None)
 
-    def repeated(self, raw: Json, index: Any) -> bool:
-        """Whether an item that begins is one that has begun: of the same ids, at the same place."""
-        known = self._by_id.get(as_text(raw.get("id")) or "")
-        if known is None or index is None:
+    def is_repeated_start(self, raw: Json, index: Any) -> bool:
+        """Return True if an item that starts has started before: same ids, same position."""
+        item = self._by_id.get(as_text(raw.get("id")) or "")
+        if item is None or index is None:
             return False
-        began = (known.type, known.call_id, known.index)
-        return began == (type_of(raw), as_text(raw.get("call_id")), index)
+        return (item.type, item.call_id, item.index) == (item_type(raw), as_text(raw.get("call_id")), index)
 
-    # ------------------------------------------------------------ which one
+    # ------------------------------------------------------------ the item of an event
 
-    def named(self, types: Collection[str], item_id: Any) -> OutputItem | None:
-        """The item that an event names by the item's id, or by the ``call_id`` in its stead."""
-        label = as_text(item_id)
-        if label is None:
+    def find_by_id(self, types: Collection[str], item_id: Any) -> OutputItem | None:
+        """Return the item that an event names by the item's id, or by the ``call_id`` in its place."""
+        text = as_text(item_id)
+        if text is None:
             return None
-        item = self._by_id.get(label)
-        if item is None and label in self._by_call:
-            item = self._by_call[label][-1]
+        item = self._by_id.get(text)
+        if item is None and text in self._by_call_id:
+            item = self._by_call_id[text][-1]
         return item if item is not None and item.type in types else None
 
     def find(self, types: Collection[str], item_id: Any, index: Any) -> OutputItem | None:
-        """The item of one of these types that an event speaks of."""
-        item = self.named(types, item_id)
+        """Return the item of one of these types that an event belongs to, or None."""
+        item = self.find_by_id(types, item_id)
         if item is not None:
             return item
         if index.__class__ is int:
@@ -184,76 +196,79 @@ class OutputItemIndex:
             return item if item is not None and item.type in types else None
         return self._only_open(types)
 
-    def ended(self, raw: Json, index: Any) -> OutputItem | None:
-        """The item of which this is the end; None where its beginning never came."""
-        kind, call_id = type_of(raw), as_text(raw.get("call_id"))
+    def find_ended(self, raw: Json, index: Any) -> OutputItem | None:
+        """Return the item that an ``output_item.done`` belongs to, or None if its start never came."""
+        kind, call_id = item_type(raw), as_text(raw.get("call_id"))
         item = self._by_id.get(as_text(raw.get("id")) or "")
-        if item is not None and _fits(item, kind, call_id):
+        if item is not None and _is_compatible(item, kind, call_id):
             return item
-        placed = self._by_index.get(index) if index.__class__ is int else None
-        shared = self._open_calls.get((kind, call_id or ""))
-        if shared:
-            return placed if placed is not None and placed.key in shared else next(iter(shared.values()))
-        item = placed if index.__class__ is int else self._only_open((kind,))
-        return item if item is not None and not item.done and _fits(item, kind, call_id) else None
+        at_index = self._by_index.get(index) if index.__class__ is int else None
+        open_calls = self._open_calls.get((kind, call_id or ""))
+        if open_calls:
+            return at_index if at_index is not None and at_index.key in open_calls else next(iter(open_calls.values()))
+        item = at_index if index.__class__ is int else self._only_open((kind,))
+        return item if item is not None and not item.is_done and _is_compatible(item, kind, call_id) else None
 
     def _only_open(self, types: Collection[str]) -> OutputItem | None:
-        found = [items for kind in types if (items := self._open.get(kind))]
-        return next(iter(found[0].values())) if len(found) == 1 and len(found[0]) == 1 else None
+        candidates = [items for kind in types if (items := self._open.get(kind))]
+        return next(iter(candidates[0].values())) if len(candidates) == 1 and len(candidates[0]) == 1 else None
 
-    def concluded(self, output: Sequence[Json]) -> list[OutputItem | None]:
-        """For each item of a response's final output the one that it is the snapshot of; None: it was never streamed.
+    # ------------------------------------------------------------ the final output
 
-        Ids first, for all of them; then what has none that is known, by its place, or else by its order among items of
-        its type: Copilot's final output has ids that the stream never had.
+    def match_output(self, output: Sequence[Json]) -> list[OutputItem | None]:
+        """Return, for each item of the final output, the streamed item that it is the snapshot of.
+
+        None means that the item was never streamed. Ids are matched first, for all items. The others are matched by
+        their position, or else by their order among items of their type: Copilot's final output has ids that the
+        stream never had.
         """
-        claimed: set[int] = set()
-        found: list[OutputItem | None] = []
-        by_call: dict[tuple[str, str], Iterator[OutputItem]] = {}
-        for place, raw in enumerate(output):
-            item = self._identified(raw, place, claimed, by_call)
-            found.append(item)
+        used: set[int] = set()
+        matches: list[OutputItem | None] = []
+        by_call_id: dict[tuple[str, str], Iterator[OutputItem]] = {}
+        for position, raw in enumerate(output):
+            item = self._match_by_id(raw, position, used, by_call_id)
+            matches.append(item)
             if item is not None:
-                claimed.add(item.key)
+                used.add(item.key)
         by_type: dict[str, Iterator[OutputItem]] = {}
-        for place, raw in enumerate(output):
-            if found[place] is None:
-                item = found[place] = self._placed(raw, place, claimed, by_type)
+        for position, raw in enumerate(output):
+            if matches[position] is None:
+                item = matches[position] = self._match_by_position(raw, position, used, by_type)
                 if item is not None:
-                    claimed.add(item.key)
-        return found
+                    used.add(item.key)
+        return matches
 
-    def _identified(
-        self, raw: Json, place: int, claimed: set[int], by_call: dict[tuple[str, str], Iterator[OutputItem]]
+    def _match_by_id(
+        self, raw: Json, position: int, used: set[int], by_call_id: dict[tuple[str, str], Iterator[OutputItem]]
     ) -> OutputItem | None:
-        kind, call_id = type_of(raw), as_text(raw.get("call_id"))
+        kind, call_id = item_type(raw), as_text(raw.get("call_id"))
         item = self._by_id.get(as_text(raw.get("id")) or "")
-        if item is not None and item.key not in claimed and _fits(item, kind, call_id):
+        if item is not None and item.key not in used and _is_compatible(item, kind, call_id):
             return item
         if call_id is None:
             return None
-        item = self._by_index.get(place)
-        if item is not None and item.key not in claimed and (item.type, item.call_id) == (kind, call_id):
+        item = self._by_index.get(position)
+        if item is not None and item.key not in used and (item.type, item.call_id) == (kind, call_id):
             return item
-        rest = by_call.setdefault((kind, call_id), iter(self._by_call.get(call_id, ())))
-        return next((item for item in rest if item.type == kind and item.key not in claimed), None)
+        remaining = by_call_id.setdefault((kind, call_id), iter(self._by_call_id.get(call_id, ())))
+        return next((item for item in remaining if item.type == kind and item.key not in used), None)
 
-    def _placed(
-        self, raw: Json, place: int, claimed: set[int], by_type: dict[str, Iterator[OutputItem]]
+    def _match_by_position(
+        self, raw: Json, position: int, used: set[int], by_type: dict[str, Iterator[OutputItem]]
     ) -> OutputItem | None:
-        kind, call_id = type_of(raw), as_text(raw.get("call_id"))
-        item = self._by_index.get(place)
-        if item is not None and item.key not in claimed and _fits(item, kind, call_id):
+        kind, call_id = item_type(raw), as_text(raw.get("call_id"))
+        item = self._by_index.get(position)
+        if item is not None and item.key not in used and _is_compatible(item, kind, call_id):
             return item
-        rest = by_type.setdefault(kind, iter(self.items))
-        return next((item for item in rest if item.key not in claimed and _fits(item, kind, call_id)), None)
+        remaining = by_type.setdefault(kind, iter(self.items))
+        return next((item for item in remaining if item.key not in used and _is_compatible(item, kind, call_id)), None)
 
 
-def _fits(item: OutputItem, kind: str, call_id: str | None) -> bool:
-    """Of the same type, and not two calls of different ids."""
+def _is_compatible(item: OutputItem, kind: str, call_id: str | None) -> bool:
+    """Return True if an item has this type and no other ``call_id``."""
     return item.type == kind and (call_id is None or item.call_id is None or item.call_id == call_id)
 
 
-def type_of(raw: Json) -> str:
-    """The type of an item; a message may leave it out."""
+def item_type(raw: Json) -> str:
+    """Return the type of an item. A message may leave it out."""
     return as_text(raw.get("type")) or ("message" if isinstance(raw.get("role"), str) else "")

@@ -1,9 +1,9 @@
-"""What the Responses API refuses.
+"""Requests that the Responses API refuses.
 
-Wire      https://platform.openai.com/docs/api-reference/responses/create
+Wire: https://platform.openai.com/docs/api-reference/responses/create
 
-Where the provider keeps the conversation (``previous_response_id``, ``conversation``), calls may stand there: an output
-without its call is then no fault.
+If the provider keeps the conversation (``previous_response_id``, ``conversation``), it may have the call of an output,
+so an output without its call is accepted then.
 """
 
 from __future__ import annotations
@@ -17,112 +17,120 @@ from streamkit.providers.request_rule import Finding, Json, Rule, is_object_text
 __all__ = ["list_rules"]
 
 _ROLES = ("user", "assistant", "system", "developer")
-_CALLS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
-_OUTPUTS = {output: call for call, output in _CALLS.items()}
-_PREFIXES = {"function_call": "fc", "reasoning": "rs", "message": "msg"}
+_OUTPUT_OF_CALL = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
+_CALL_OF_OUTPUT = {output: call for call, output in _OUTPUT_OF_CALL.items()}
+_ID_PREFIXES = {"function_call": "fc", "reasoning": "rs", "message": "msg"}
+_LONGEST_ID = 64
 
 
-def _kind(item: Json) -> str | None:
+def _item_type(item: Json) -> str | None:
     kind = item.get("type")
     return "message" if kind is None and "role" in item else words(kind)
 
 
-def _items(body: Json, *kinds: str) -> Iterator[tuple[str, Json]]:
+def _items(body: Json, *types: str) -> Iterator[tuple[str, Json]]:
+    """Yield the items of these types, each with its path."""
     for place, item in objects(body.get("input")):
-        if _kind(item) in kinds:
+        if _item_type(item) in types:
             yield f"input.{place}", item
 
 
 def _form(body: Json, _model: str) -> Iterator[Finding]:
-    given = body.get("input", "")
-    if not isinstance(given, (str, list)):
-        yield "input", f"is {shown(given)}, not text or a list"
-    elif isinstance(given, list):
-        for place, item in enumerate(given):
-            at = f"input.{place}"
+    items = body.get("input", "")
+    if not isinstance(items, (str, list)):
+        yield "input", f"is {shown(items)}, not text or a list"
+    elif isinstance(items, list):
+        for place, item in enumerate(items):
+            path = f"input.{place}"
             if not isinstance(item, dict):
-                yield at, f"is {shown(item)}, not an object"
-            elif _kind(item) is None:
-                yield f"{at}.type", f"is {shown(item.get('type'))}, not the name of a type"
-            elif _kind(item) == "message" and words(item.get("role")) not in _ROLES:
-                yield f"{at}.role", f"is {shown(item.get('role'))}, not one of {', '.join(_ROLES)}"
+                yield path, f"is {shown(item)}, not an object"
+            elif _item_type(item) is None:
+                yield f"{path}.type", f"is {shown(item.get('type'))}, not the name of a type"
+            elif _item_type(item) == "message" and words(item.get("role")) not in _ROLES:
+                yield f"{path}.role", f"is {shown(item.get('role'))}, not one of {', '.join(_ROLES)}"
 
 
-def _call_ids(body: Json, _model: str) -> Iterator[Finding]:
-    for at, item in _items(body, *_CALLS, *_OUTPUTS):
-        given = words(item.get("call_id"))
-        if not given:
-            yield f"{at}.call_id", f"is {shown(item.get('call_id'))}, not text that names the call"
-        elif len(given) > 64:
-            yield f"{at}.call_id", f"is {len(given)} characters long, and 64 is the most (string_above_max_length)"
+def _call_id_length(body: Json, _model: str) -> Iterator[Finding]:
+    for path, item in _items(body, *_OUTPUT_OF_CALL, *_CALL_OF_OUTPUT):
+        call_id = words(item.get("call_id"))
+        if not call_id:
+            yield f"{path}.call_id", f"is {shown(item.get('call_id'))}, not the id of a call"
+        elif len(call_id) > _LONGEST_ID:
+            sentence = f"has {len(call_id)} characters; the maximum is {_LONGEST_ID} (string_above_max_length)"
+            yield f"{path}.call_id", sentence
 
 
-def _item_ids(body: Json, _model: str) -> Iterator[Finding]:
-    for at, item in _items(body, *_PREFIXES):
-        given, prefix = item.get("id"), _PREFIXES[_kind(item) or ""]
-        if given is not None and not (isinstance(given, str) and given.startswith(prefix)):
-            yield f"{at}.id", f"is {shown(given)}: expected an id that begins with '{prefix}'"
+def _item_id_prefix(body: Json, _model: str) -> Iterator[Finding]:
+    for path, item in _items(body, *_ID_PREFIXES):
+        item_id, prefix = item.get("id"), _ID_PREFIXES[_item_type(item) or ""]
+        if item_id is not None and not (isinstance(item_id, str) and item_id.startswith(prefix)):
+            yield f"{path}.id", f"is {shown(item_id)}: expected an id that begins with '{prefix}'"
 
 
 def _item_id_length(body: Json, _model: str) -> Iterator[Finding]:
     for place, item in objects(body.get("input")):
-        given = words(item.get("id")) or ""
-        if len(given) > 64:
-            yield f"input.{place}.id", f"is {len(given)} characters long, and 64 is the most"
+        item_id = words(item.get("id")) or ""
+        if len(item_id) > _LONGEST_ID:
+            yield f"input.{place}.id", f"has {len(item_id)} characters; the maximum is {_LONGEST_ID}"
 
 
-def _unique_items(body: Json, _model: str) -> Iterator[Finding]:
+def _item_id_unique(body: Json, _model: str) -> Iterator[Finding]:
     seen: set[str] = set()
     for place, item in objects(body.get("input")):
-        given = words(item.get("id"))
-        if given is not None and _kind(item) != "item_reference":
-            if given in seen:
-                yield f"input.{place}.id", f"duplicate item found with id {shown(given)}"
-            seen.add(given)
+        item_id = words(item.get("id"))
+        if item_id is not None and _item_type(item) != "item_reference":
+            if item_id in seen:
+                yield f"input.{place}.id", f"duplicate item found with id {shown(item_id)}"
+            seen.add(item_id)
 
 
-def _answered(body: Json, _model: str) -> Iterator[Finding]:
-    outputs = {(_kind(item), words(item.get("call_id"))) for _, item in _items(body, *_OUTPUTS)}
-    for at, item in _items(body, *_CALLS):
-        given = words(item.get("call_id"))
-        if given and (_CALLS[_kind(item) or ""], given) not in outputs:
-            yield at, f"no tool output found for function call {shown(given)}"
+def _calls_have_outputs(body: Json, _model: str) -> Iterator[Finding]:
+    outputs = {(_item_type(item), words(item.get("call_id"))) for _, item in _items(body, *_CALL_OF_OUTPUT)}
+    for path, item in _items(body, *_OUTPUT_OF_CALL):
+        call_id = words(item.get("call_id"))
+        if call_id and (_OUTPUT_OF_CALL[_item_type(item) or ""], call_id) not in outputs:
+            yield path, f"no tool output found for function call {shown(call_id)}"
 
 
-def _expected(body: Json, _model: str) -> Iterator[Finding]:
+def _outputs_have_calls(body: Json, _model: str) -> Iterator[Finding]:
     if body.get("previous_response_id") or body.get("conversation"):
         return
-    asked: set[tuple[str | None, str | None]] = set()
-    references = next(_items(body, "item_reference"), None) is not None
-    for at, item in _items(body, *_CALLS, *_OUTPUTS):
-        kind, given = _kind(item) or "", words(item.get("call_id"))
-        if kind in _CALLS:
-            asked.add((kind, given))
-        elif given and (_OUTPUTS[kind], given) not in asked and not references:
-            yield at, f"no tool call found before it for function call output with call_id {shown(given)}"
+    calls: set[tuple[str | None, str | None]] = set()
+    has_references = next(_items(body, "item_reference"), None) is not None
+    for path, item in _items(body, *_OUTPUT_OF_CALL, *_CALL_OF_OUTPUT):
+        kind, call_id = _item_type(item) or "", words(item.get("call_id"))
+        if kind in _OUTPUT_OF_CALL:
+            calls.add((kind, call_id))
+        elif call_id and (_CALL_OF_OUTPUT[kind], call_id) not in calls and not has_references:
+            yield path, f"no tool call found before it for function call output with call_id {shown(call_id)}"
 
 
-def _followed(body: Json, _model: str) -> Iterator[Finding]:
-    items = body.get("input")
+def _reasoning_has_next_item(body: Json, _model: str) -> Iterator[Finding]:
     following: Json = {}
-    for place, item in reversed(objects(items)):
-        kind = _kind(following)
-        led = kind is not None and kind not in _OUTPUTS and (kind != "message" or following.get("role") == "assistant")
-        if _kind(item) == "reasoning" and not led:
+    for place, item in reversed(objects(body.get("input"))):
+        if _item_type(item) == "reasoning" and not _is_output_item(following):
             yield f"input.{place}", "of type 'reasoning' was provided without its required following item"
         following = item
 
 
-def _arguments(body: Json, _model: str) -> Iterator[Finding]:
-    for at, item in _items(body, "function_call"):
+def _is_output_item(item: Json) -> bool:
+    """Return True if a model may have sent the item, so that reasoning may have led to it."""
+    kind = _item_type(item)
+    if kind == "message":
+        return item.get("role") == "assistant"
+    return kind is not None and kind not in _CALL_OF_OUTPUT
+
+
+def _arguments_are_object_text(body: Json, _model: str) -> Iterator[Finding]:
+    for path, item in _items(body, "function_call"):
         if not is_object_text(item.get("arguments")):
-            yield f"{at}.arguments", f"is {shown(item.get('arguments'))}, not the JSON text of an object"
-    for at, item in _items(body, "custom_tool_call"):
+            yield f"{path}.arguments", f"is {shown(item.get('arguments'))}, not the JSON text of an object"
+    for path, item in _items(body, "custom_tool_call"):
         if not isinstance(item.get("input"), str):
-            yield f"{at}.input", f"is {shown(item.get('input'))}, not text"
+            yield f"{path}.input", f"is {shown(item.get('input'))}, not text"
 
 
-def _choice(body: Json, _model: str) -> Iterator[Finding]:
+def _tool_choice_known(body: Json, _model: str) -> Iterator[Finding]:
     tools, choice = objects(body.get("tools")), body.get("tool_choice")
     if choice == "required" and not tools:
         yield "tool_choice", "there are no tools to choose from"
@@ -135,15 +143,15 @@ def _choice(body: Json, _model: str) -> Iterator[Finding]:
 _REFERENCE = "https://platform.openai.com/docs/api-reference/responses/create"
 _RULES = (
     Rule("form", _form, _REFERENCE),
-    Rule("call_id_length", _call_ids, "openclaw/openclaw#31934, orchidfiles/ungate#26"),
-    Rule("item_id_prefix", _item_ids, "nodetool-ai/nodetool#4252, continuedev/continue#11785"),
+    Rule("call_id_length", _call_id_length, "openclaw/openclaw#31934, orchidfiles/ungate#26"),
+    Rule("item_id_prefix", _item_id_prefix, "nodetool-ai/nodetool#4252, continuedev/continue#11785"),
     Rule("item_id_length", _item_id_length, "NousResearch/hermes-agent#10788, can1357/oh-my-pi#284"),
-    Rule("item_id_unique", _unique_items, "vercel/ai#7883"),
-    Rule("call_answered", _answered, "router-for-me/CLIProxyAPI#2368, symgraph/GhidrAssist#78"),
-    Rule("output_has_call", _expected, "continuedev/continue#10092, can1357/oh-my-pi#106"),
-    Rule("reasoning_followed", _followed, "openai/openai-node#1567, openai/openai-agents-python#1660"),
-    Rule("arguments_are_object_text", _arguments, "local-inference-lab/vllm#684"),
-    Rule("tool_choice_known", _choice, _REFERENCE),
+    Rule("item_id_unique", _item_id_unique, "vercel/ai#7883"),
+    Rule("call_answered", _calls_have_outputs, "router-for-me/CLIProxyAPI#2368, symgraph/GhidrAssist#78"),
+    Rule("output_has_call", _outputs_have_calls, "continuedev/continue#10092, can1357/oh-my-pi#106"),
+    Rule("reasoning_followed", _reasoning_has_next_item, "openai/openai-node#1567, openai/openai-agents-python#1660"),
+    Rule("arguments_are_object_text", _arguments_are_object_text, "local-inference-lab/vllm#684"),
+    Rule("tool_choice_known", _tool_choice_known, _REFERENCE),
 )
 
 

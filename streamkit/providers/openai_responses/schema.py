@@ -1,23 +1,24 @@
-"""What api.openai.com streams from ``/v1/responses``, as types: the vocabulary of the Responses API.
+"""Wire types of the Responses API: the events that api.openai.com streams from ``/v1/responses``.
 
 Wire: https://platform.openai.com/docs/api-reference/responses-streaming and the types of the official Python SDK 3.52.
 
-A response is a list of items (a message, reasoning, a call), each event names itself in ``type``, and nothing is said
-only once::
+A response is a list of items (a message, reasoning, a call). Each event names itself in ``type``, and everything is
+sent more than once::
 
     response.created / queued / in_progress     {response: {id, model, output: [], ...}}
-    response.output_item.added                  {output_index, item}                  as it begins, mostly empty
+    response.output_item.added                  {output_index, item}                  the new item, mostly empty
     response.<what>.delta                       {item_id, output_index, content_index | summary_index, delta}
-    response.<what>.done                        the same with the whole text          a snapshot, authoritative
+    response.<what>.done                        the same with the complete text       a snapshot, authoritative
     response.output_item.done                   {output_index, item}                  a snapshot of the item
     response.completed / incomplete / failed    {response: {output: [...], usage}}    a snapshot of all; the end
     error, keepalive                            between any two of them
 
-The deltas are the hot events and the only struct. The others come a handful of times in a turn, and their items must be
-kept whole to be sent back, so they are read as plain data. Leaves are ``Any`` and ``type`` a plain string: imitators
-leave out ``item_id`` (or give another one with every event), ``output_index`` and ``content_index``.
+The deltas are the most frequent events and the only struct. The others come a handful of times in a turn, and their
+items must be kept complete to be sent back, so they are read as plain data. Leaves are ``Any`` and ``type`` a plain
+string: other servers leave out ``item_id`` (or send another one with every event), ``output_index`` and
+``content_index``.
 
-This file knows the wire alone: nothing of sinks, history or requests.
+This module must not depend on sinks, history or requests.
 """
 
 from __future__ import annotations
@@ -28,32 +29,28 @@ import msgspec
 from msgspec import Struct
 
 __all__ = [
-    "CALL_TEXT",
-    "CLIENT_RUN",
+    "CALL_ARGUMENT_FIELDS",
+    "CLIENT_ITEMS",
     "DECODER",
-    "END_OF",
-    "FAMILY",
-    "PROGRESS",
-    "SERVER_RESULTS",
-    "SERVER_TOOLS",
-    "TEXT_DELTAS",
-    "TEXT_DONES",
-    "ResponseStreamEvent",
+    "END_STATUSES",
+    "PROGRESS_EVENTS",
+    "SERVER_RESULT_ITEMS",
+    "SERVER_TOOL_ITEMS",
+    "TEXT_DELTA_EVENTS",
+    "TEXT_DONE_EVENTS",
     "Json",
     "PartKind",
+    "ResponseStreamEvent",
 ]
 
 Json: TypeAlias = dict[str, Any]
 
-#: What a part of an item holds.
+#: The kind of text that a part of an item contains.
 PartKind: TypeAlias = Literal["text", "refusal", "summary", "reasoning"]
 
-#: Providers that take each other's items back.
-FAMILY = frozenset({"openai_responses"})
-
-#: The events that bring a piece of a part. The shorter names of reasoning are those of an earlier reference
+#: The events with a text delta of a part. The shorter names of reasoning are those of an earlier reference
 #: (https://community.openai.com/t/two-different-responses-events-for-reasoning-summary/1285333).
-TEXT_DELTAS: dict[str, PartKind] = {
+TEXT_DELTA_EVENTS: dict[str, PartKind] = {
     "response.output_text.delta": "text",
     "response.refusal.delta": "refusal",
     "response.reasoning_summary_text.delta": "summary",
@@ -62,8 +59,8 @@ TEXT_DELTAS: dict[str, PartKind] = {
     "response.reasoning.delta": "reasoning",
 }
 
-#: The events that bring a part's whole text, and the field in which it stands.
-TEXT_DONES: dict[str, tuple[PartKind, str]] = {
+#: The events with the complete text of a part, and the field that contains it.
+TEXT_DONE_EVENTS: dict[str, tuple[PartKind, str]] = {
     "response.output_text.done": ("text", "text"),
     "response.refusal.done": ("refusal", "refusal"),
     "response.reasoning_summary_text.done": ("summary", "text"),
@@ -72,12 +69,12 @@ TEXT_DONES: dict[str, tuple[PartKind, str]] = {
     "response.reasoning.done": ("reasoning", "text"),
 }
 
-#: The items that are calls to the client, and the field of each that holds what it is called with.
-CALL_TEXT = {"function_call": "arguments", "custom_tool_call": "input"}
+#: The items that are calls of the client's tools, and the field of each with its arguments.
+CALL_ARGUMENT_FIELDS = {"function_call": "arguments", "custom_tool_call": "input"}
 
-#: The items that the provider's own tools make: the tool's name, and the fields of what it was given and of its result.
-#: ``mcp_call`` has the name of the tool that was called; a result that has no field of its own is the item's status.
-SERVER_TOOLS: dict[str, tuple[str, str, str]] = {
+#: The items of server tools: the tool's name, and the fields with its arguments and its result. ``mcp_call`` contains
+#: the name of the tool that was called. Without a field for the result, the item's status is the result.
+SERVER_TOOL_ITEMS: dict[str, tuple[str, str, str]] = {
     "web_search_call": ("web_search", "action", ""),
     "file_search_call": ("file_search", "queries", "results"),
     "code_interpreter_call": ("code_interpreter", "code", "outputs"),
@@ -89,27 +86,27 @@ SERVER_TOOLS: dict[str, tuple[str, str, str]] = {
     "program": ("program", "code", ""),
 }
 
-#: The items that hold the result of another item: the tool's name, and the field of the result.
-SERVER_RESULTS: dict[str, tuple[str, str]] = {
+#: The items that contain the result of another item: the tool's name, and the field with the result.
+SERVER_RESULT_ITEMS: dict[str, tuple[str, str]] = {
     "tool_search_output": ("tool_search", "tools"),
     "shell_call_output": ("shell", "output"),
     "program_output": ("program", "result"),
 }
 
-#: The items that wait for the client to do something for which there is no word here yet.
-CLIENT_RUN = frozenset(
+#: The items that ask the client for an action that this library does not support. They are kept, with a warning.
+CLIENT_ITEMS = frozenset(
     {
         "apply_patch_call",
         "computer_call",
         "local_shell_call",
         "mcp_approval_request",
         "shell_call",  # unless it runs in the provider's own container
-        "tool_search_call",  # where its ``execution`` is the client's
+        "tool_search_call",  # if its ``execution`` is the client's
     }
 )
 
-#: The events that say how far a provider's own tool is. What they bring piece by piece, their item's end brings whole.
-PROGRESS = frozenset(
+#: The events that report the progress of a server tool. The item's end repeats all of their data.
+PROGRESS_EVENTS = frozenset(
     f"response.{name}"
     for name in (
         "apply_patch_call_operation_diff.delta",
@@ -145,8 +142,8 @@ PROGRESS = frozenset(
     )
 )
 
-#: The events that end a response, and the status that each stands for where the response does not say it.
-END_OF = {
+#: The events that end a response, and the status that each implies if the response has none.
+END_STATUSES = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
     "response.failed": "failed",
@@ -156,7 +153,7 @@ END_OF = {
 
 
 class ResponseStreamEvent(Struct, gc=False):
-    """Any event; only the deltas are read from here."""
+    """Any event. Only deltas are read from this struct."""
 
     type: str = ""
     delta: Any = None

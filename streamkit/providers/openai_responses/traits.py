@@ -1,15 +1,32 @@
-"""Declared facts of OpenAI's Responses API."""
+"""Declared facts of OpenAI's Responses API, and the ends of its responses.
+
+This module must not depend on sinks or history: a parser loads it without pydantic.
+"""
 
 from __future__ import annotations
 
 import re
 
+from streamkit.calls import FinishReason
 from streamkit.ids import normalize_to_openai_tool_id
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
-__all__ = ["TRAITS"]
+__all__ = ["FINISH_REASONS", "TRAITS"]
+
+#: How a response can end: its ``status``, and for ``incomplete`` a colon and the ``reason`` in ``incomplete_details``.
+#: An unknown status means ``other``, an unknown reason ``length``: whatever stopped the response, it is truncated.
+FINISH_REASONS: dict[str, FinishReason] = {
+    "completed": "stop",
+    "incomplete:max_output_tokens": "length",
+    "incomplete:max_tokens": "length",
+    "incomplete:length": "length",
+    "incomplete:content_filter": "content_filter",
+    "incomplete": "length",
+    "failed": "error",
+    "cancelled": "error",
+}
 
 # A text that quotes such a stream has its quotes escaped, so these occur only in the wire itself.
 _STREAM = re.compile(rb'"type"\s*:\s*"response\.[a-z_]+[."]|(?:^|\n|\r)event: ?response\.[a-z_]')

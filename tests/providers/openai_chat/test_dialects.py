@@ -1,4 +1,4 @@
-"""The dialects: what a request to each wants, how its streams look, and that reading what was said gives it back."""
+"""The dialects: the requests to each, its streams, and that parsing an encoded turn gives the same turn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from streamkit.providers import registry
 from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
 from streamkit.tools import tool
 
-FACTS = {facts.name: facts for facts in DIALECTS}
+BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 CALL = ToolCallBlock(id="hist_tool_" + "a" * 24, name="weather", parameters={"city": "Oslo"})
 RESULT = Content(speaker="tool", blocks=[ToolResponseBlock(call_id=CALL.id, result="4")])
 
@@ -39,7 +39,7 @@ def weather(city: str) -> str:
 
 
 def _messages(contents: list[Content], provider: Any) -> list[dict[str, Any]]:
-    """As the room renders them: nothing is mended before."""
+    """Return the messages of the provider itself, without the repair that ``render`` does before."""
     return providers.get(provider).render(contents).messages
 
 
@@ -47,29 +47,29 @@ def _request(name: str, *contents: Content, **options: Any) -> dict[str, Any]:
     return providers.render_request(contents or [Content.human("Weather?")], name, tools=[weather], **options)
 
 
-def _thought(name: str, **fields: Any) -> ReasoningBlock:
+def _reasoning_block(name: str, **fields: Any) -> ReasoningBlock:
     return ReasoningBlock(text="Which city?", metadata={"provider": name}, **fields)
 
 
-# ---------------------------------------------------------------- what a request wants
+# ---------------------------------------------------------------- requests
 
 
-@pytest.mark.parametrize("name", FACTS)
-def test_usage_is_asked_for_where_that_is_not_refused(name: str) -> None:
+@pytest.mark.parametrize("name", BY_NAME)
+def test_usage_is_requested_unless_the_dialect_rejects_the_option(name: str) -> None:
     body = _request(name)
     assert body["stream"] is True
     assert ("stream_options" in body) == (name != "mistral")
 
 
-@pytest.mark.parametrize("name", FACTS)
-def test_one_of_the_tools_must_be_called_in_the_dialects_word(name: str) -> None:
-    wanted = "any" if name == "mistral" else "required"
-    assert _request(name, tool_choice="required")["tool_choice"] == wanted
+@pytest.mark.parametrize("name", BY_NAME)
+def test_required_tool_choice_uses_the_dialects_value(name: str) -> None:
+    expected = "any" if name == "mistral" else "required"
+    assert _request(name, tool_choice="required")["tool_choice"] == expected
     assert _request(name, tool_choice="auto")["tool_choice"] == "auto"
     assert _request(name, tool_choice="weather")["tool_choice"]["function"] == {"name": "weather"}
 
 
-def test_mistrals_results_name_their_tool() -> None:
+def test_mistral_results_contain_the_tool_name() -> None:
     messages = _request("mistral", Content.ai("", CALL), RESULT)["messages"]
     assert messages[1]["name"] == "weather"
     named = Content(speaker="tool", blocks=[ToolResponseBlock(call_id="x", name="other", result="4")])
@@ -77,7 +77,7 @@ def test_mistrals_results_name_their_tool() -> None:
     assert "name" not in _messages([Content.ai("", CALL), RESULT], "openai_chat")[1]
 
 
-def test_mistral_gets_an_assistant_message_between_a_result_and_a_person() -> None:
+def test_mistral_gets_an_assistant_message_between_a_result_and_a_user_message() -> None:
     contents = [Content.human("Weather?"), Content.ai("", CALL), RESULT, Content.human("Stop.")]
     rendered = providers.get("mistral").render(contents)
     assert [message["role"] for message in rendered.messages] == ["user", "assistant", "tool", "assistant", "user"]
@@ -85,17 +85,17 @@ def test_mistral_gets_an_assistant_message_between_a_result_and_a_person() -> No
     assert len(_messages(contents, "openai_chat")) == 4
 
 
-def test_mistral_is_told_that_the_last_message_is_to_be_continued() -> None:
-    begun = [Content.human("Count."), Content.ai("1, 2,")]
-    assert _request("mistral", *begun)["messages"][-1] == {"role": "assistant", "content": "1, 2,", "prefix": True}
-    assert "prefix" not in _request("mistral", *begun, Content.human("Go on."))["messages"][1]
+def test_a_final_assistant_message_to_mistral_is_marked_as_prefix() -> None:
+    contents = [Content.human("Count."), Content.ai("1, 2,")]
+    assert _request("mistral", *contents)["messages"][-1] == {"role": "assistant", "content": "1, 2,", "prefix": True}
+    assert "prefix" not in _request("mistral", *contents, Content.human("Go on."))["messages"][1]
     assert "prefix" not in _request("mistral", Content.ai("", CALL))["messages"][-1]
-    assert "prefix" not in _request("openai_chat", *begun)["messages"][-1]
+    assert "prefix" not in _request("openai_chat", *contents)["messages"][-1]
 
 
-def test_mistrals_thinking_goes_back_as_parts_in_order() -> None:
-    thought = _thought("mistral", signature="SIG")
-    [message] = _messages([Content.ai("", thought, TextBlock(text="Oslo."), CALL)], "mistral")
+def test_mistral_thinking_is_replayed_as_parts_in_order() -> None:
+    block = _reasoning_block("mistral", signature="SIG")
+    [message] = _messages([Content.ai("", block, TextBlock(text="Oslo."), CALL)], "mistral")
     assert message["content"] == [
         {"type": "thinking", "thinking": [{"type": "text", "text": "Which city?"}], "signature": "SIG"},
         {"type": "text", "text": "Oslo."},
@@ -104,18 +104,18 @@ def test_mistrals_thinking_goes_back_as_parts_in_order() -> None:
     assert _messages([Content.ai("Oslo.")], "mistral") == [{"role": "assistant", "content": "Oslo."}]
 
 
-def test_mistrals_thinking_goes_nowhere_else() -> None:
-    thought = _thought("mistral")
-    for name in FACTS:
-        [message] = _messages([Content.ai("Oslo.", thought)], name)
+def test_mistral_thinking_is_not_sent_to_other_dialects() -> None:
+    block = _reasoning_block("mistral")
+    for name in BY_NAME:
+        [message] = _messages([Content.ai("Oslo.", block)], name)
         assert ("Which city?" in json.dumps(message)) == (name == "mistral")
 
 
-def test_deepseeks_reasoning_goes_back_in_turns_in_which_a_tool_was_called() -> None:
-    thought = _thought("deepseek")
-    called = [Content.ai("", thought, CALL), RESULT, Content.ai("4 degrees.", thought)]
-    plain = [Content.human("Hi."), Content.ai("Hello.", thought)]
-    results_of_a_person = Content.human("", *RESULT.blocks)
+def test_deepseek_reasoning_is_replayed_in_turns_with_tool_calls() -> None:
+    block = _reasoning_block("deepseek")
+    called = [Content.ai("", block, CALL), RESULT, Content.ai("4 degrees.", block)]
+    plain = [Content.human("Hi."), Content.ai("Hello.", block)]
+    results_in_a_user_message = Content.human("", *RESULT.blocks)
 
     rendered = providers.get("deepseek").render([*plain, Content.human("Weather?"), *called, Content.human("Thanks.")])
     assert [("reasoning_content" in message) for message in rendered.messages if message["role"] == "assistant"] == [
@@ -123,9 +123,9 @@ def test_deepseeks_reasoning_goes_back_in_turns_in_which_a_tool_was_called() -> 
         True,
         True,
     ]
-    assert rendered.changes == ["left out a block of type 'reasoning' of deepseek: deepseek does not want it back here"]
-    # results that come in a person's message do not end the turn, and a turn whose beginning is not shown counts
-    again = _messages([plain[0], called[0], results_of_a_person, called[2]], "deepseek")
+    assert rendered.changes == ["left out a block of type 'reasoning' of deepseek: deepseek does not accept it here"]
+    # Results in a user message do not end the turn. A turn counts although its start is missing.
+    again = _messages([plain[0], called[0], results_in_a_user_message, called[2]], "deepseek")
     assert [("reasoning_content" in message) for message in again] == [False, True, False, True]
     assert "reasoning_content" in _messages([plain[1]], "deepseek")[0]
 
@@ -141,14 +141,14 @@ def test_deepseeks_reasoning_goes_back_in_turns_in_which_a_tool_was_called() -> 
         ("xai", "reasoning_content"),
     ],
 )
-def test_reasoning_goes_back_in_the_field_that_is_not_refused(name: str, field: str) -> None:
-    [_, message] = _messages([Content.human("Hi."), Content.ai("Hello.", _thought(name))], name)
+def test_reasoning_is_replayed_in_the_field_that_the_dialect_accepts(name: str, field: str) -> None:
+    [_, message] = _messages([Content.human("Hi."), Content.ai("Hello.", _reasoning_block(name))], name)
     assert message == {"role": "assistant", "content": "Hello.", field: "Which city?"}
 
 
-def test_custom_calls_are_functions_of_one_text_where_there_are_no_custom_tools() -> None:
+def test_custom_calls_become_functions_for_dialects_without_custom_tools() -> None:
     custom = ToolCallBlock(id="x", name="sh", parameters="ls -l", kind="custom")
-    for name in FACTS:
+    for name in BY_NAME:
         rendered = providers.get(name).render([Content.ai("", custom)])
         [call] = rendered.messages[0]["tool_calls"]
         if name in ("openai_chat", "azure_openai"):
@@ -158,7 +158,7 @@ def test_custom_calls_are_functions_of_one_text_where_there_are_no_custom_tools(
             assert rendered.changes == ["the free text of a call of 'sh' was put into an object"]
 
 
-def test_openrouter_takes_files_by_address_and_gets_images_and_parsed_files_back() -> None:
+def test_openrouter_accepts_file_addresses_and_gets_images_and_parsed_files_replayed() -> None:
     linked = FileBlock(media_type="application/pdf", url="https://x/y.pdf", name="y.pdf")
     [message] = _messages([Content.human("", linked)], "openrouter")
     assert message["content"] == [{"type": "file", "file": {"filename": "y.pdf", "file_data": "https://x/y.pdf"}}]
@@ -168,18 +168,18 @@ def test_openrouter_takes_files_by_address_and_gets_images_and_parsed_files_back
     own = {"provider": "openrouter"}
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}}
     parsed = {"type": "file", "file": {"hash": "h", "content": []}}
-    cited = {"type": "url_citation", "url_citation": {}}
-    text = TextBlock(text="See.", metadata=own | {"citations": [cited, parsed]})
-    made = FileBlock(media_type="image/png", data="QQ==", metadata=own | {"raw": image})
-    [message] = _messages([Content.ai("", text, made, made)], "openrouter")
+    citation = {"type": "url_citation", "url_citation": {}}
+    text = TextBlock(text="See.", metadata=own | {"citations": [citation, parsed]})
+    generated = FileBlock(media_type="image/png", data="QQ==", metadata=own | {"raw": image})
+    [message] = _messages([Content.ai("", text, generated, generated)], "openrouter")
     assert message["annotations"] == [parsed]
     assert message["images"] == [image, image]
-    assert _messages([Content.ai("", made)], "openrouter")[0]["images"] == [image]
-    elsewhere = providers.get("openai_chat").render([Content.ai("", text, made)])
+    assert _messages([Content.ai("", generated)], "openrouter")[0]["images"] == [image]
+    elsewhere = providers.get("openai_chat").render([Content.ai("", text, generated)])
     assert elsewhere.messages == [{"role": "assistant", "content": "See."}]
 
 
-# ---------------------------------------------------------------- how streams look
+# ---------------------------------------------------------------- streams
 
 
 def _frames(name: str, content: Content, **options: Any) -> list[bytes]:
@@ -206,7 +206,7 @@ FIGURES = {
 
 
 @pytest.mark.parametrize("name", ["mistral", "groq", "xai"])
-def test_whole_calls_come_in_one_chunk(name: str) -> None:
+def test_dialects_with_complete_calls_send_each_call_in_one_chunk(name: str) -> None:
     chunks = _chunks(name, Content.ai("", CALL, CALL.model_copy(update={"id": "other"})), delta_size=1)
     calls = [
         call for chunk in chunks if chunk["choices"] for call in chunk["choices"][0]["delta"].get("tool_calls", [])
@@ -214,7 +214,7 @@ def test_whole_calls_come_in_one_chunk(name: str) -> None:
     assert [call["function"] for call in calls] == [{"name": "weather", "arguments": '{"city":"Oslo"}'}] * 2
 
 
-def test_mistral_finishes_with_the_last_piece_and_says_its_usage_there() -> None:
+def test_mistral_sends_finish_reason_and_usage_with_the_last_delta() -> None:
     *_, last = _chunks("mistral", Content.ai("", CALL), usage=USAGE)
     assert last["choices"][0]["delta"]["tool_calls"][0]["function"]["name"] == "weather"
     assert last["choices"][0]["finish_reason"] == "tool_calls"
@@ -225,8 +225,8 @@ def test_mistral_finishes_with_the_last_piece_and_says_its_usage_there() -> None
     assert (last["choices"][0]["delta"], last["choices"][0]["finish_reason"]) == ({}, "stop")
 
 
-def test_mistral_thinks_in_parts() -> None:
-    chunks = _chunks("mistral", Content.ai("", _thought("mistral", signature="S"), TextBlock(text="Oslo.")))
+def test_mistral_streams_thinking_as_parts() -> None:
+    chunks = _chunks("mistral", Content.ai("", _reasoning_block("mistral", signature="S"), TextBlock(text="Oslo.")))
     assert [chunk["choices"][0]["delta"]["content"] for chunk in chunks[1:]] == [
         [{"type": "thinking", "thinking": [{"type": "text", "text": "Which city?"}]}],
         [{"type": "thinking", "thinking": [], "signature": "S"}],
@@ -234,25 +234,25 @@ def test_mistral_thinks_in_parts() -> None:
     ]
 
 
-def test_groq_says_its_usage_in_the_margin() -> None:
+def test_groq_sends_usage_in_x_groq() -> None:
     *_, last = _chunks("groq", Content.ai("Hi"), usage=USAGE)
     assert last["x_groq"]["usage"] == last["usage"] == FIGURES
     assert last["choices"][0]["finish_reason"] == "stop"
 
 
-def test_moonshot_says_its_usage_in_the_choice_and_makes_its_own_ids() -> None:
+def test_kimi_sends_usage_in_the_choice_and_ids_of_its_own_form() -> None:
     chunks = _chunks("kimi", Content.ai("", CALL), usage=USAGE)
     assert chunks[-1]["choices"][0]["usage"] == FIGURES
     assert chunks[1]["choices"][0]["delta"]["tool_calls"][0]["id"] == "functions.weather:0"
 
 
-def test_xai_counts_reasoning_apart() -> None:
+def test_xai_counts_reasoning_separately() -> None:
     *_, last = _chunks("xai", Content.ai("Hi"), usage=USAGE)
     assert (last["usage"]["completion_tokens"], last["usage"]["total_tokens"]) == (5, 17)
     assert _turn("xai", Content.ai("Hi"), usage=USAGE).usage == Usage(10, 7, 2, 4, None, last["usage"])
 
 
-def test_azure_begins_with_its_verdict_on_the_prompt() -> None:
+def test_azure_starts_with_the_filter_results_of_the_prompt() -> None:
     first, second, *_ = _chunks("azure_openai", Content.ai("Hi"))
     assert (first["choices"], first["id"], first["object"]) == ([], "", "")
     assert first["prompt_filter_results"][0]["prompt_index"] == 0
@@ -260,7 +260,7 @@ def test_azure_begins_with_its_verdict_on_the_prompt() -> None:
     assert _turn("azure_openai", Content.ai("Hi")).response_id == "chatcmpl-1"
 
 
-def test_openrouter_comments_says_its_finish_twice_and_its_reasoning_too() -> None:
+def test_openrouter_starts_with_a_comment_and_repeats_finish_reason_and_reasoning() -> None:
     content = Content.ai("Hi", ReasoningBlock(text="Hm.", kind="summary"))
     assert _frames("openrouter", content)[0] == b": OPENROUTER PROCESSING\n\n"
     chunks = _chunks("openrouter", content, usage=USAGE)
@@ -275,13 +275,13 @@ def test_openrouter_comments_says_its_finish_twice_and_its_reasoning_too() -> No
     assert turn.content.blocks[1].kind == "summary"
 
 
-def test_openrouter_breaks_off_in_band() -> None:
+def test_openrouter_sends_an_error_in_the_stream() -> None:
     turn = _turn("openrouter", Content.ai("Hi"), finish="error")
     assert turn.error is not None
     assert (turn.error.kind, turn.error.status, turn.text) == ("provider_error", 502, "Hi")
 
 
-def test_perplexity_ends_its_lines_with_crlf_and_its_stream_with_nothing() -> None:
+def test_perplexity_uses_crlf_and_sends_no_done() -> None:
     text = TextBlock(text="Yes.", metadata={"provider": "perplexity", "citations": [{"url": "https://a"}, "https://b"]})
     frames = _frames("perplexity", Content.ai("", text), usage=USAGE)
     assert all(frame.endswith(b"\r\n\r\n") for frame in frames)
@@ -291,7 +291,7 @@ def test_perplexity_ends_its_lines_with_crlf_and_its_stream_with_nothing() -> No
     assert turn.content.blocks[0].metadata["citations"] == [{"url": "https://a"}, "https://b"]
 
 
-# ---------------------------------------------------------------- parse, emit, parse
+# ---------------------------------------------------------------- parse, encode, parse
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 VALUES = st.recursive(
@@ -302,22 +302,24 @@ VALUES = st.recursive(
 BASE64 = st.binary(min_size=1, max_size=9).map(lambda data: b64encode(data).decode())
 
 
-def _citations(facts: ChatDialect) -> st.SearchStrategy[list[Any]]:
-    if facts.thinking_parts:
+def _citations(dialect: ChatDialect) -> st.SearchStrategy[list[Any]]:
+    if dialect.thinking_parts:
         return st.lists(st.builds(lambda number: {"type": "reference", "reference_ids": [number]}, st.integers()))
-    if facts.source_lists:
+    if dialect.source_lists:
         return st.lists(st.integers(0, 9).map("https://{}".format), unique=True, max_size=3)
     return st.lists(st.builds(lambda url: {"type": "url_citation", "url_citation": {"url": url}}, TEXT), max_size=2)
 
 
-def _blocks(facts: ChatDialect) -> st.SearchStrategy[Block]:
-    own = {"provider": facts.name}
+def _blocks(dialect: ChatDialect) -> st.SearchStrategy[Block]:
+    own = {"provider": dialect.name}
     kinds: list[st.SearchStrategy[Any]] = [
         st.builds(TextBlock, text=TEXT, metadata=st.just(own)),
         st.builds(
-            lambda text, cited: TextBlock(text=text, metadata=own | ({"citations": cited} if cited else {})),
+            lambda text, citations: TextBlock(
+                text=text, metadata=own | ({"citations": citations} if citations else {})
+            ),
             TEXT,
-            _citations(facts),
+            _citations(dialect),
         ),
         st.builds(
             lambda text, token: TextBlock(text=text, metadata=own | {"logprobs": [{"token": token}]}), TEXT, TEXT
@@ -343,9 +345,9 @@ def _blocks(facts: ChatDialect) -> st.SearchStrategy[Block]:
         st.builds(FileBlock, media_type=st.just("audio/*"), data=BASE64),
         st.builds(lambda text: TextBlock(text=text, metadata=own | {"audio": {"id": "a", "expires_at": 1}}), TEXT),
     ]
-    if facts.thinking_parts:
+    if dialect.thinking_parts:
         kinds.append(st.builds(ReasoningBlock, text=TEXT, signature=TEXT, metadata=st.just(own)))
-    if facts.name == "groq":
+    if dialect.name == "groq":
         kinds.append(
             st.builds(
                 lambda index, output: ServerToolBlock(
@@ -358,19 +360,21 @@ def _blocks(facts: ChatDialect) -> st.SearchStrategy[Block]:
     return st.one_of(kinds)
 
 
-def _said(turn: Turn) -> dict[str, Any]:
-    whole = turn.to_dict()
-    whole["content"] = turn.content.model_dump()
-    return whole
+def _state(turn: Turn) -> dict[str, Any]:
+    state = turn.to_dict()
+    state["content"] = turn.content.model_dump()
+    return state
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FACTS)
+@pytest.mark.parametrize("name", BY_NAME)
 @settings(max_examples=40, deadline=None)
 @given(st.data(), st.integers(1, 20), st.integers(1, 20))
-def test_parse_emit_parse_is_the_same_turn(name: str, data: st.DataObject, piece: int, other: int) -> None:
-    content = Content(speaker="ai", blocks=data.draw(st.lists(_blocks(FACTS[name]), max_size=5)))
-    first = _turn(name, content, delta_size=piece, usage=USAGE)
+def test_parsing_an_encoded_turn_gives_the_same_turn(
+    name: str, data: st.DataObject, delta_size: int, other_size: int
+) -> None:
+    content = Content(speaker="ai", blocks=data.draw(st.lists(_blocks(BY_NAME[name]), max_size=5)))
+    first = _turn(name, content, delta_size=delta_size, usage=USAGE)
     assert first.error is None
     assert first.text == "".join(
         [block.text for block in content.blocks if isinstance(block, TextBlock) and "refusal" not in block.metadata]
@@ -378,16 +382,16 @@ def test_parse_emit_parse_is_the_same_turn(name: str, data: st.DataObject, piece
     assert [(call.name, call.arguments) for call in first.calls] == [
         (block.name, block.parameters) for block in content.blocks if isinstance(block, ToolCallBlock)
     ]
-    speaks = FACTS[name].reasoning_field or FACTS[name].thinking_parts
-    thoughts = [block.text for block in content.blocks if isinstance(block, ReasoningBlock)]
-    assert first.reasoning == ("".join(thoughts) if speaks else "")
+    has_reasoning = BY_NAME[name].reasoning_field or BY_NAME[name].thinking_parts
+    reasoning_texts = [block.text for block in content.blocks if isinstance(block, ReasoningBlock)]
+    assert first.reasoning == ("".join(reasoning_texts) if has_reasoning else "")
     assert first.usage == Usage(10, 7, 2, 4, None, first.usage and first.usage.raw)
-    again = _turn(name, first.content, delta_size=other, usage=USAGE)
-    assert _said(again) == _said(first)
+    again = _turn(name, first.content, delta_size=other_size, usage=USAGE)
+    assert _state(again) == _state(first)
     assert [call.raw_id for call in again.calls] == [call.raw_id for call in first.calls]
 
 
-def test_reasoning_details_survive_byte_for_byte_and_in_order() -> None:
+def test_reasoning_details_are_kept_unchanged_and_in_order() -> None:
     details = [
         {"type": "reasoning.text", "text": "Which", "index": 0, "format": "anthropic-claude-v1"},
         {"type": "reasoning.text", "signature": "S+/=", "index": 0},
@@ -402,10 +406,10 @@ def test_reasoning_details_survive_byte_for_byte_and_in_order() -> None:
         assert message["reasoning_details"] == [details[0] | {"signature": "S+/="}, details[2]]
 
 
-# ---------------------------------------------------------------- one's own
+# ---------------------------------------------------------------- custom dialects
 
 
-def test_a_dialect_of_ones_own_is_accepted_wherever_a_name_is() -> None:
+def test_a_custom_dialect_is_accepted_in_place_of_a_name() -> None:
     acme = providers.dialect("acme", stream_usage=False, reasoning_field="reasoning")
     assert acme.name == "acme"
     body = providers.render_request([Content.human("Hi")], acme, tools=[tool(weather)])
@@ -416,13 +420,13 @@ def test_a_dialect_of_ones_own_is_accepted_wherever_a_name_is() -> None:
     assert providers.detect(b'data: {"object":"chat.completion.chunk"}\n\n') == "openai_chat"
 
 
-def test_a_dialect_may_be_based_on_any_of_them_and_stand_in_for_it() -> None:
+def test_a_dialect_can_be_based_on_any_other_and_have_its_name() -> None:
     old = providers.dialect("deepseek", base="deepseek", reasoning_replay="never")
-    contents = [Content.human("Hi."), Content.ai("", _thought("deepseek"), CALL)]
+    contents = [Content.human("Hi."), Content.ai("", _reasoning_block("deepseek"), CALL)]
     assert "reasoning_content" not in _messages(contents, old)[1]
     assert "reasoning_content" in _messages(contents, "deepseek")[1]
     again = providers.dialect("newer", base=old, reasoning_replay="always")
-    assert _messages([Content.ai("", _thought("newer"), CALL)], again)[0]["reasoning_content"] == "Which city?"
+    assert _messages([Content.ai("", _reasoning_block("newer"), CALL)], again)[0]["reasoning_content"] == "Which city?"
 
 
 def _renamed(chunk: dict[str, Any]) -> dict[str, Any]:
@@ -431,19 +435,19 @@ def _renamed(chunk: dict[str, Any]) -> dict[str, Any]:
     return chunk
 
 
-def test_a_rewrite_sees_every_chunk_by_every_door() -> None:
+def test_a_rewrite_gets_every_chunk_of_every_input_kind() -> None:
     acme = providers.dialect("acme", rewrite=_renamed)
     chunks = [chat({"thoughts": "Hm."}), chat({"content": "Hi"}, "stop")]
     wire = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
-    for pieces in ([wire], [wire[:30], wire[30:]], chunks):
-        turn, _ = run(acme, pieces)
+    for inputs in ([wire], [wire[:30], wire[30:]], chunks):
+        turn, _ = run(acme, inputs)
         assert (turn.reasoning, turn.text, turn.error) == ("Hm.", "Hi", None)
     assert run(acme, [wire])[0].done
-    handed_on = providers.dialect("more", base=acme)
-    assert run(handed_on, [wire])[0].reasoning == "Hm."
+    derived = providers.dialect("more", base=acme)
+    assert run(derived, [wire])[0].reasoning == "Hm."
 
 
-def test_what_is_no_chunk_is_not_rewritten() -> None:
+def test_frames_that_are_not_chunks_are_not_rewritten() -> None:
     acme = providers.dialect("acme", rewrite=_renamed)
     turn, _ = run(acme, [b'event: error\ndata: {"error":{"message":"no"}}\n\n'])
     assert turn.error is not None
@@ -453,13 +457,13 @@ def test_what_is_no_chunk_is_not_rewritten() -> None:
     assert turn.error.kind == "protocol_error"
 
 
-def test_a_rewrite_that_gives_no_chunk_is_a_mistake_of_its_author() -> None:
+def test_a_rewrite_that_returns_no_chunk_is_a_usage_error() -> None:
     turn = Turn(providers.dialect("acme", rewrite=lambda chunk: None))  # type: ignore[arg-type, return-value]
     with pytest.raises(UsageError, match="rewrite"):
         turn.feed(chat({"content": "Hi"}))
 
 
-def test_mistakes_are_told() -> None:
+def test_invalid_dialects_are_usage_errors() -> None:
     with pytest.raises(UsageError, match=r"no trait 'reasoning_filed'; there are: .*reasoning_field"):
         providers.dialect("acme", reasoning_filed="x")
     with pytest.raises(UsageError, match=r"a dialect of 'anthropic' has no trait 'reasoning_field'"):

@@ -1,3 +1,5 @@
+"""Contents as chat streams: their chunks, and the turn that parsing them gives."""
+
 from __future__ import annotations
 
 import json
@@ -9,7 +11,6 @@ from openai.types.chat import ChatCompletionChunk
 
 from streamkit import Turn
 from streamkit.calls import Usage
-from streamkit.errors import UsageError
 from streamkit.history import (
     Block,
     Content,
@@ -25,19 +26,19 @@ from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
 from streamkit.providers.openai_chat.encoder import emit, error_body
 from streamkit.providers.provider import Provider
 
-FACTS = {facts.name: facts for facts in DIALECTS}
-OPENAI = FACTS["openai_chat"]
-DEEPSEEK = FACTS["deepseek"]
+BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
+OPENAI = BY_NAME["openai_chat"]
+DEEPSEEK = BY_NAME["deepseek"]
 ROUTER = ChatDialect(name="router", reasoning_field="reasoning")
 CALL = ToolCallBlock(id="hist_tool_" + "a" * 24, name="weather", parameters={"city": "Zürich"})
 
 
-def _frames(content: Content, facts: ChatDialect = OPENAI, **options: Any) -> list[bytes]:
-    return list(emit(content, facts, response_id="chatcmpl-1", model="m", **options))
+def _frames(content: Content, dialect: ChatDialect = OPENAI, **options: Any) -> list[bytes]:
+    return list(emit(content, dialect, response_id="chatcmpl-1", model="m", **options))
 
 
-def _chunks(content: Content, facts: ChatDialect = OPENAI, **options: Any) -> list[dict[str, Any]]:
-    frames = _frames(content, facts, **options)
+def _chunks(content: Content, dialect: ChatDialect = OPENAI, **options: Any) -> list[dict[str, Any]]:
+    frames = _frames(content, dialect, **options)
     assert frames.pop() == b"data: [DONE]\n\n"
     for frame in frames:
         assert frame.startswith(b"data: {")
@@ -45,20 +46,20 @@ def _chunks(content: Content, facts: ChatDialect = OPENAI, **options: Any) -> li
     return [json.loads(frame[6:]) for frame in frames]
 
 
-def _deltas(content: Content, facts: ChatDialect = OPENAI, **options: Any) -> list[dict[str, Any]]:
-    return [chunk["choices"][0]["delta"] for chunk in _chunks(content, facts, **options)]
+def _deltas(content: Content, dialect: ChatDialect = OPENAI, **options: Any) -> list[dict[str, Any]]:
+    return [chunk["choices"][0]["delta"] for chunk in _chunks(content, dialect, **options)]
 
 
-def _turn(content: Content, facts: ChatDialect = OPENAI, **options: Any) -> Turn:
-    turn = Turn(Provider(facts, "streamkit.providers.openai_chat"), turn_key="t")
-    for frame in _frames(content, facts, **options):
+def _turn(content: Content, dialect: ChatDialect = OPENAI, **options: Any) -> Turn:
+    turn = Turn(Provider(dialect, "streamkit.providers.openai_chat"), turn_key="t")
+    for frame in _frames(content, dialect, **options):
         turn.feed(frame)
     turn.close()
     assert turn.error is None
     return turn
 
 
-def test_text_comes_behind_the_role_in_pieces() -> None:
+def test_text_follows_the_role_in_deltas() -> None:
     assert _deltas(Content.ai("It is 21."), delta_size=4) == [
         {"role": "assistant", "content": "", "refusal": None},
         {"content": "It i"},
@@ -68,7 +69,7 @@ def test_text_comes_behind_the_role_in_pieces() -> None:
     ]
 
 
-def test_calls_open_and_their_arguments_follow() -> None:
+def test_arguments_follow_the_first_delta_of_a_call() -> None:
     other = ToolCallBlock(id="x", name="time")
     assert _deltas(Content.ai("", CALL, other), delta_size=12) == [
         {"role": "assistant", "content": None, "refusal": None},
@@ -94,7 +95,7 @@ def test_calls_open_and_their_arguments_follow() -> None:
     ]
 
 
-def test_every_chunk_is_one_for_openais_sdk_and_usage_comes_last_without_choices() -> None:
+def test_every_chunk_is_valid_for_the_openai_sdk_and_usage_comes_last_without_choices() -> None:
     chunks = _chunks(Content.ai("Hi", CALL), usage=Usage(10, 5, 2, 4, 3))
     parsed = [ChatCompletionChunk.model_validate(chunk, strict=True) for chunk in chunks]
     assert {(chunk.id, chunk.model, chunk.object) for chunk in parsed} == {("chatcmpl-1", "m", "chat.completion.chunk")}
@@ -116,9 +117,18 @@ def test_every_chunk_is_one_for_openais_sdk_and_usage_comes_last_without_choices
 
 @pytest.mark.parametrize(
     ("finish", "raw"),
-    [(None, "stop"), ("length", "length"), ("content_filter", "content_filter"), ("pause", "pause_turn")],
+    [
+        (None, "stop"),
+        ("stop", "stop"),
+        ("length", "length"),
+        ("content_filter", "content_filter"),
+        ("refusal", "refusal"),
+        ("pause", "pause_turn"),
+        ("error", "error"),
+        ("other", "other"),
+    ],
 )
-def test_finish_reasons(finish: Any, raw: str) -> None:
+def test_every_finish_reason_is_parsed_as_itself(finish: Any, raw: str) -> None:
     chunks = _chunks(Content.ai("Hi"), finish=finish)
     assert chunks[-1]["choices"] == [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": raw}]
     turn = _turn(Content.ai("Hi"), finish=finish)
@@ -126,46 +136,46 @@ def test_finish_reasons(finish: Any, raw: str) -> None:
     assert turn.finish.reason == (finish or "stop")
 
 
-def test_the_providers_own_id_is_said_where_it_came_from() -> None:
+def test_a_raw_id_is_sent_only_by_its_own_provider() -> None:
     call = ToolCallBlock(id=CALL.id, name="f", metadata={"provider": "openai_chat", "raw_id": "call_own"})
-    for facts, wanted in [(OPENAI, "call_own"), (DEEPSEEK, "call_" + "a" * 24)]:
-        opener = _deltas(Content.ai("", call), facts)[1]["tool_calls"][0]
-        assert opener["id"] == wanted
+    for dialect, expected in [(OPENAI, "call_own"), (DEEPSEEK, "call_" + "a" * 24)]:
+        first_delta = _deltas(Content.ai("", call), dialect)[1]["tool_calls"][0]
+        assert first_delta["id"] == expected
 
 
-def test_a_cut_call_is_cut_again() -> None:
-    cut = ToolCallBlock(
+def test_an_incomplete_call_stays_incomplete() -> None:
+    incomplete = ToolCallBlock(
         id="x", name="f", metadata={"provider": "openai_chat", "raw_arguments": '{"a": "b', "state": "incomplete"}
     )
-    [call] = _turn(Content.ai("", cut), finish="length").calls
+    [call] = _turn(Content.ai("", incomplete), finish="length").calls
     assert (call.state, call.arguments_text) == ("incomplete", '{"a": "b')
 
 
 def test_custom_calls_stream_text() -> None:
     call = ToolCallBlock(id="x", name="sh", parameters="ls -l", kind="custom")
-    opener, *pieces = _deltas(Content.ai("", call), delta_size=3)[1:-1]
-    assert opener["tool_calls"] == [
+    first_delta, *argument_deltas = _deltas(Content.ai("", call), delta_size=3)[1:-1]
+    assert first_delta["tool_calls"] == [
         {"index": 0, "id": "call_x", "type": "custom", "custom": {"name": "sh", "input": ""}}
     ]
-    assert [delta["tool_calls"][0]["custom"]["input"] for delta in pieces] == ["ls ", "-l"]
+    assert [delta["tool_calls"][0]["custom"]["input"] for delta in argument_deltas] == ["ls ", "-l"]
     [parsed] = _turn(Content.ai("", call)).calls
     assert (parsed.kind, parsed.arguments) == ("custom", "ls -l")
 
 
-def test_reasoning_is_said_where_the_dialect_has_a_field() -> None:
+def test_reasoning_is_streamed_if_the_dialect_has_a_field() -> None:
     content = Content.ai("", ReasoningBlock(text="Which?"), TextBlock(text="Oslo."))
     assert _deltas(content, DEEPSEEK)[1:3] == [{"reasoning_content": "Which?"}, {"content": "Oslo."}]
     assert _deltas(content, OPENAI)[1:2] == [{"content": "Oslo."}]
 
 
-def test_reasoning_details_survive_and_their_text_counts_once() -> None:
+def test_reasoning_details_are_kept_and_their_text_counts_once() -> None:
     details = [
         {"type": "reasoning.text", "text": "Which", "index": 0},
         {"type": "reasoning.text", "text": " city?", "index": 0},
         {"type": "reasoning.encrypted", "data": "AAAA==", "index": 1},
     ]
-    thought = ReasoningBlock(text="Which city?", metadata={"provider": "router", "reasoning_details": details})
-    turn = _turn(Content.ai("", thought, TextBlock(text="Oslo.")), ROUTER)
+    block = ReasoningBlock(text="Which city?", metadata={"provider": "router", "reasoning_details": details})
+    turn = _turn(Content.ai("", block, TextBlock(text="Oslo.")), ROUTER)
     assert turn.reasoning == "Which city?"
     assert turn.content.blocks[0].metadata["reasoning_details"] == details
     assert [block.type for block in turn.content.blocks] == ["reasoning", "text"]
@@ -176,7 +186,7 @@ def test_a_refusal_is_not_text() -> None:
     assert (turn.refusal, turn.text) == ("I can't.", "")
 
 
-def test_citations_images_and_own_parts_survive_at_home() -> None:
+def test_citations_images_and_own_parts_are_kept_for_the_same_provider() -> None:
     own = {"provider": "openai_chat"}
     citation = {"type": "url_citation", "url_citation": {"url": "https://x"}}
     part = {"type": "widget", "data": [1.5, None]}
@@ -187,19 +197,19 @@ def test_citations_images_and_own_parts_survive_at_home() -> None:
         OpaqueBlock(raw=part, metadata=own),
     ]
     blocks.insert(3, FileBlock(media_type="image/png", url="https://x/w.png"))
-    text, made, again, third, opaque = _turn(Content(speaker="ai", blocks=blocks)).content.blocks
+    text, generated, replayed, third, opaque = _turn(Content(speaker="ai", blocks=blocks)).content.blocks
     assert text.metadata["citations"] == [citation]
-    assert isinstance(made, FileBlock)
-    assert (made.media_type, made.data, made.url) == ("image/png", "QQ==", None)
-    assert isinstance(again, FileBlock)
-    assert again.url == "z"
+    assert isinstance(generated, FileBlock)
+    assert (generated.media_type, generated.data, generated.url) == ("image/png", "QQ==", None)
+    assert isinstance(replayed, FileBlock)
+    assert replayed.url == "z"
     assert isinstance(third, FileBlock)
     assert third.url == "https://x/w.png"
     assert isinstance(opaque, OpaqueBlock)
     assert opaque.raw == part
 
 
-def test_what_a_chat_stream_cannot_say_is_not_said() -> None:
+def test_blocks_that_a_chat_stream_cannot_contain_are_left_out() -> None:
     blocks: list[Block] = [
         OpaqueBlock(raw={"type": "x"}, metadata={"provider": "gemini"}),
         ServerToolBlock(name="web_search", raw=[{}]),
@@ -209,21 +219,16 @@ def test_what_a_chat_stream_cannot_say_is_not_said() -> None:
     assert _deltas(Content.ai("", *blocks)) == [{"role": "assistant", "content": "", "refusal": None}, {}]
 
 
-def test_a_signature_beside_a_call_survives() -> None:
+def test_the_signature_of_a_call_is_kept() -> None:
     extra = {"google": {"thought_signature": "S+/="}}
     call = ToolCallBlock(id="x", name="f", metadata={"provider": "openai_chat", "extra_content": extra})
     assert _turn(Content.ai("", call)).calls[0].metadata["extra_content"] == extra
 
 
-def test_half_a_surrogate_pair_is_still_json() -> None:
+def test_half_a_surrogate_pair_is_valid_json() -> None:
     block = TextBlock(text="")
-    block.text = "\ud83d"  # behind pydantic's back: history mends what it is given
+    block.text = "\ud83d"  # assigned, because the constructor replaces half a pair
     assert _deltas(Content.ai("", block))[1] == {"content": "\ud83d"}
-
-
-def test_a_piece_has_at_least_one_character() -> None:
-    with pytest.raises(UsageError, match="piece"):
-        _frames(Content.ai("Hi"), delta_size=0)
 
 
 def test_error_bodies() -> None:

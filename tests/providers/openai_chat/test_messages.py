@@ -1,3 +1,5 @@
+"""History as chat messages and requests, validated by the official SDK's request types."""
+
 from __future__ import annotations
 
 import json
@@ -27,8 +29,10 @@ from streamkit.providers.openai_chat.messages import render_messages as render
 from streamkit.providers.provider import Provider, RenderedMessages
 from streamkit.tools import Tool, tool
 
-FACTS = {facts.name: facts for facts in DIALECTS}
-OPENAI, DEEPSEEK, OPENROUTER, MISTRAL = (FACTS[name] for name in ("openai_chat", "deepseek", "openrouter", "mistral"))
+BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
+OPENAI, DEEPSEEK, OPENROUTER, MISTRAL = (BY_NAME[name] for name in ("openai_chat", "deepseek", "openrouter", "mistral"))
+
+PROVIDER = Provider(OPENAI, "streamkit.providers.openai_chat")
 
 CALL = ToolCallBlock(id="hist_tool_" + "a" * 24, name="weather", parameters={"city": "Zürich"})
 OTHER = ToolCallBlock(id="hist_tool_" + "b" * 24, name="time")
@@ -42,19 +46,19 @@ def _tool(*blocks: Any) -> Content:
     return Content(speaker="tool", blocks=list(blocks))
 
 
-def _judged(*contents: Content) -> RenderedMessages:
+def _render_valid(*contents: Content) -> RenderedMessages:
     rendered = render(contents, OPENAI)
     request_validators.openai_chat_messages(rendered.messages)
     return rendered
 
 
 def _messages(*contents: Content) -> list[dict[str, Any]]:
-    rendered = _judged(*contents)
+    rendered = _render_valid(*contents)
     assert rendered.changes == []
     return rendered.messages
 
 
-def test_a_round() -> None:
+def test_the_messages_of_a_round() -> None:
     contents = [Content.system("Be brief."), Content.human("Weather?"), Content.ai("", CALL), _tool(_result(CALL))]
     assert _messages(*contents, Content.ai("21 degrees.")) == [
         {"role": "system", "content": "Be brief."},
@@ -75,7 +79,7 @@ def test_a_round() -> None:
     ]
 
 
-def test_results_follow_in_call_order_however_they_were_stored() -> None:
+def test_results_follow_in_call_order_in_every_storage_order() -> None:
     separate = _messages(Content.ai("", CALL, OTHER), _tool(_result(OTHER, "b")), _tool(_result(CALL, "a")))
     together = _messages(Content.ai("", CALL, OTHER), _tool(_result(OTHER, "b"), _result(CALL, "a")))
     within = _messages(Content.ai("", _result(OTHER, "b"), CALL, OTHER, _result(CALL, "a")))
@@ -83,7 +87,7 @@ def test_results_follow_in_call_order_however_they_were_stored() -> None:
     assert separate == together == within
 
 
-def test_results_come_before_what_the_person_said_with_them() -> None:
+def test_results_come_before_the_text_of_the_same_content() -> None:
     contents = [Content.ai("", CALL), Content.human("And?", _result(CALL))]
     assert [message["role"] for message in _messages(*contents)] == ["assistant", "tool", "user"]
 
@@ -102,16 +106,16 @@ def test_a_result_without_call_and_a_call_without_result_are_rendered() -> None:
 @pytest.mark.parametrize(
     ("response", "text"),
     [
-        ({"result": "as it is"}, "as it is"),
+        ({"result": "plain text"}, "plain text"),
         ({"result": None}, ""),
         ({"result": {"t": 21, "wo": "Zürich"}}, '{"t":21,"wo":"Zürich"}'),
         ({"result": False}, "false"),
         ({"result": None, "error": "no such city"}, "no such city"),
-        ({"result": "half", "error": "broke off", "status": "error"}, "broke off"),
+        ({"result": "half", "error": "interrupted", "status": "error"}, "interrupted"),
         ({"result": "failed", "status": "error"}, "failed"),
     ],
 )
-def test_result_texts(response: dict[str, Any], text: str) -> None:
+def test_the_text_of_a_result(response: dict[str, Any], text: str) -> None:
     block = ToolResponseBlock(call_id=CALL.id, **response)
     assert _messages(Content.ai("", CALL), _tool(block))[1]["content"] == text
 
@@ -123,12 +127,12 @@ def test_custom_calls_keep_their_text() -> None:
     ]
 
 
-def test_a_cut_call_stays_an_empty_object() -> None:
+def test_the_arguments_of_an_incomplete_call_are_an_empty_object() -> None:
     call = ToolCallBlock(id="x", name="f", metadata={"provider": "openai_chat", "raw_arguments": '{"a'})
     assert _messages(Content.ai("", call))[0]["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
-def test_texts_written_apart_are_joined_by_a_newline_and_streamed_ones_are_not() -> None:
+def test_written_texts_are_joined_by_a_newline_and_streamed_texts_are_not() -> None:
     streamed = [TextBlock(text=text, metadata={"provider": "anthropic"}) for text in ("It is ", "", "21.")]
     assert _messages(Content.ai("a", TextBlock(text=""), TextBlock(text="b")))[0]["content"] == "a\nb"
     assert _messages(Content.ai("", *streamed))[0]["content"] == "It is 21."
@@ -177,14 +181,14 @@ def test_images_and_files_are_parts_in_order() -> None:
         FileBlock(name="nothing"),
     ],
 )
-def test_what_a_person_showed_and_cannot_be_carried_raises(block: Any) -> None:
+def test_media_of_a_user_message_that_the_wire_cannot_carry_raise(block: Any) -> None:
     with pytest.raises(UnsupportedContent):
         render([Content.human("Look:", block)], OPENAI)
 
 
-def test_what_has_no_place_is_left_out_and_said() -> None:
+def test_blocks_without_a_field_are_left_out_and_reported() -> None:
     unknown = UnknownBlock(type="widget")
-    rendered = _judged(
+    rendered = _render_valid(
         Content.human("hi", unknown),
         Content.system("hi", ImageBlock(data="x")),
         Content.ai(
@@ -203,22 +207,22 @@ def test_what_has_no_place_is_left_out_and_said() -> None:
         {"role": "system", "content": "hi"},
         {"role": "assistant", "content": "yes"},
     ]
-    no_place = "an assistant message to openai_chat has no place for it"
+    no_field = "an assistant message to openai_chat has no field for it"
     assert rendered.changes == [
-        "left out a block of type 'widget': a user message has no place for it",
-        "left out a block of type 'image': a system message holds text alone",
-        f"left out a block of type 'reasoning' of anthropic: {no_place}",
-        f"left out a block of type 'server_tool' of anthropic: {no_place}",
-        f"left out a block of type 'opaque' of gemini: {no_place}",
-        f"left out a block of type 'file': {no_place}",
+        "left out a block of type 'widget': a user message has no field for it",
+        "left out a block of type 'image': a system message takes text alone",
+        f"left out a block of type 'reasoning' of anthropic: {no_field}",
+        f"left out a block of type 'server_tool' of anthropic: {no_field}",
+        f"left out a block of type 'opaque' of gemini: {no_field}",
+        f"left out a block of type 'file': {no_field}",
         "left out a block of type 'text': a tool message holds results alone",
         "left out a message: its speaker 'narrator' is not known",
-        f"left out a block of type 'reasoning': {no_place}",
+        f"left out a block of type 'reasoning': {no_field}",
         "left out an assistant message: it has neither text nor calls",
     ]
 
 
-def test_a_refusal_goes_back_as_one_to_the_same_provider_alone() -> None:
+def test_a_refusal_is_replayed_as_refusal_to_the_same_provider_only() -> None:
     refusal = TextBlock(text="I can't.", metadata={"provider": "openai_chat", "refusal": True})
     assert _messages(Content.ai("", refusal)) == [
         {"role": "assistant", "content": [{"type": "refusal", "refusal": "I can't."}]}
@@ -227,18 +231,18 @@ def test_a_refusal_goes_back_as_one_to_the_same_provider_alone() -> None:
     assert render([Content.ai("", refusal)], DEEPSEEK).messages == [{"role": "assistant", "content": "I can't."}]
 
 
-def test_reasoning_goes_back_in_the_dialects_field_to_the_same_provider_alone() -> None:
-    thought = ReasoningBlock(text="Which city?", metadata={"provider": "deepseek"})
-    [message] = render([Content.ai("", thought, CALL)], DEEPSEEK).messages
+def test_reasoning_is_replayed_in_the_dialects_field_to_the_same_provider_only() -> None:
+    block = ReasoningBlock(text="Which city?", metadata={"provider": "deepseek"})
+    [message] = render([Content.ai("", block, CALL)], DEEPSEEK).messages
     assert message["reasoning_content"] == "Which city?"
     assert message["content"] is None
-    for facts in (OPENAI, OPENROUTER):
-        rendered = render([Content.ai("", thought, CALL)], facts)
+    for dialect in (OPENAI, OPENROUTER):
+        rendered = render([Content.ai("", block, CALL)], dialect)
         assert set(rendered.messages[0]) == {"role", "content", "tool_calls"}
         assert len(rendered.changes) == 1
 
 
-def test_reasoning_details_go_back_whole() -> None:
+def test_reasoning_details_are_replayed_complete() -> None:
     fragments = [
         {"type": "reasoning.text", "text": "Which", "index": 0, "format": "anthropic-claude-v1"},
         {"type": "reasoning.text", "text": " city?", "index": 0},
@@ -248,9 +252,9 @@ def test_reasoning_details_go_back_whole() -> None:
         "odd",
         {"type": "reasoning.summary", "summary": "S", "index": 2},
     ]
-    thought = ReasoningBlock(text="Which city?", metadata={"provider": "openrouter", "reasoning_details": fragments})
-    before = json.dumps(fragments)
-    [message] = render([Content.ai("Hm.", thought)], OPENROUTER).messages
+    block = ReasoningBlock(text="Which city?", metadata={"provider": "openrouter", "reasoning_details": fragments})
+    original = json.dumps(fragments)
+    [message] = render([Content.ai("Hm.", block)], OPENROUTER).messages
     assert message["reasoning"] == "Which city?"
     assert message["reasoning_details"] == [
         {
@@ -262,10 +266,10 @@ def test_reasoning_details_go_back_whole() -> None:
         },
         *fragments[3:],
     ]
-    assert json.dumps(fragments) == before
+    assert json.dumps(fragments) == original
 
 
-def test_own_parts_and_signatures_go_back_unchanged() -> None:
+def test_own_parts_and_signatures_are_replayed_unchanged() -> None:
     own = {"provider": "openai_chat"}
     part = {"type": "widget", "data": [1, 2]}
     signed = ToolCallBlock(id="x", name="f", metadata=own | {"extra_content": {"google": {"thought_signature": "S"}}})
@@ -278,21 +282,21 @@ def test_own_parts_and_signatures_go_back_unchanged() -> None:
     assert "extra_content" not in foreign.messages[0]["tool_calls"][0]
 
 
-def test_ids_are_the_canonical_ones_unless_the_own_are_asked_for() -> None:
+def test_ids_are_canonical_unless_origin_is_requested() -> None:
     call = ToolCallBlock(id=CALL.id, name="f", metadata={"provider": "openai_chat", "raw_id": "call_own"})
     contents = [Content.ai("", call), _tool(_result(call))]
-    for facts, policy, wanted in [
+    for dialect, policy, expected in [
         (OPENAI, None, "call_" + "a" * 24),
         (OPENAI, "canonical", "call_" + "a" * 24),
         (OPENAI, "origin", "call_own"),
         (DEEPSEEK, "origin", "call_" + "a" * 24),
     ]:
-        assistant, result = render(contents, facts, ids=policy).messages  # type: ignore[arg-type]
-        assert assistant["tool_calls"][0]["id"] == result["tool_call_id"] == wanted
+        assistant, result = render(contents, dialect, ids=policy).messages  # type: ignore[arg-type]
+        assert assistant["tool_calls"][0]["id"] == result["tool_call_id"] == expected
 
 
-def test_kimi_gets_its_own_ids_back_by_default() -> None:
-    kimi = FACTS["kimi"]
+def test_kimi_gets_its_raw_ids_by_default() -> None:
+    kimi = BY_NAME["kimi"]
     own = ToolCallBlock(id=CALL.id, name="f", metadata={"provider": "kimi", "raw_id": "functions.f:7"})
     foreign = ToolCallBlock(id=OTHER.id, name="g", metadata={"provider": "openai_chat", "raw_id": "call_x"})
     messages = render([Content.ai("", own, foreign), _tool(_result(own), _result(foreign))], kimi).messages
@@ -300,12 +304,12 @@ def test_kimi_gets_its_own_ids_back_by_default() -> None:
     assert [message["tool_call_id"] for message in messages[1:]] == ["functions.f:7", "functions.g:1"]
 
 
-def test_mistral_gets_nine_characters() -> None:
+def test_ids_for_mistral_have_nine_characters() -> None:
     messages = render([Content.ai("", CALL), _tool(_result(CALL))], MISTRAL).messages
-    made = messages[0]["tool_calls"][0]["id"]
-    assert len(made) == 9
-    assert made.isalnum()
-    assert messages[1]["tool_call_id"] == made
+    call_id = messages[0]["tool_calls"][0]["id"]
+    assert len(call_id) == 9
+    assert call_id.isalnum()
+    assert messages[1]["tool_call_id"] == call_id
 
 
 # ---------------------------------------------------------------- the request
@@ -316,13 +320,8 @@ def look(city: str) -> str:
     return city
 
 
-def test_a_request_has_what_the_conversation_decides() -> None:
-    body = request_of(
-        Provider(OPENAI, "streamkit.providers.openai_chat"),
-        [Content.human("hi")],
-        tools=[tool(look)],
-        tool_choice="auto",
-    )
+def test_a_request_has_the_fields_that_the_conversation_decides() -> None:
+    body = request_of(PROVIDER, [Content.human("hi")], tools=[tool(look)], tool_choice="auto")
     request_validators.openai_chat_request(body)
     assert body == {
         "messages": [{"role": "user", "content": "hi"}],
@@ -347,50 +346,41 @@ def test_a_request_has_what_the_conversation_decides() -> None:
     }
 
 
-def test_what_a_request_does_not_need_is_not_there() -> None:
-    assert request_of(Provider(OPENAI, "streamkit.providers.openai_chat"), [Content.human("hi")], stream=False) == {
+def test_unneeded_fields_are_absent_from_a_request() -> None:
+    assert request_of(PROVIDER, [Content.human("hi")], stream=False) == {
         "messages": [{"role": "user", "content": "hi"}]
     }
-    body = request_of(
-        Provider(OPENAI, "streamkit.providers.openai_chat"), [Content.human("hi")], tools=[Tool(name="x")], stream=False
-    )
+    body = request_of(PROVIDER, [Content.human("hi")], tools=[Tool(name="x")], stream=False)
     request_validators.openai_chat_request(body)
     assert set(body) == {"messages", "tools"}
     assert "description" not in body["tools"][0]["function"]
 
 
 @pytest.mark.parametrize(
-    ("choice", "wanted"),
+    ("choice", "expected"),
     [
         ("none", "none"),
         ("required", "required"),
         ("look", {"type": "function", "function": {"name": "look"}}),
     ],
 )
-def test_tool_choices(choice: str, wanted: Any) -> None:
-    body = request_of(
-        Provider(OPENAI, "streamkit.providers.openai_chat"),
-        [Content.human("hi")],
-        tools=[tool(look)],
-        tool_choice=choice,
-    )
+def test_the_tool_choice_of_a_request(choice: str, expected: Any) -> None:
+    body = request_of(PROVIDER, [Content.human("hi")], tools=[tool(look)], tool_choice=choice)
     request_validators.openai_chat_request(body)
-    assert body["tool_choice"] == wanted
+    assert body["tool_choice"] == expected
 
 
-def test_a_choice_that_cannot_be_made_is_refused() -> None:
+def test_an_impossible_tool_choice_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match=r"tool_choice 'lok' is not .* nor one of the tools: look"):
-        request_of(Provider(OPENAI, "streamkit.providers.openai_chat"), [], tools=[tool(look)], tool_choice="lok")
+        request_of(PROVIDER, [], tools=[tool(look)], tool_choice="lok")
     for choice in ("required", "look"):
         with pytest.raises(UsageError, match="there are no tools"):
-            request_of(Provider(OPENAI, "streamkit.providers.openai_chat"), [], tool_choice=choice)
+            request_of(PROVIDER, [], tool_choice=choice)
     for choice in ("auto", "none"):
-        assert "tool_choice" not in request_of(
-            Provider(OPENAI, "streamkit.providers.openai_chat"), [], tool_choice=choice
-        )
+        assert "tool_choice" not in request_of(PROVIDER, [], tool_choice=choice)
 
 
-# ---------------------------------------------------------------- any history at all
+# ---------------------------------------------------------------- random histories
 
 TEXT = st.text(max_size=4)
 OBJECTS = st.dictionaries(TEXT, st.none() | st.integers() | TEXT | st.lists(TEXT, max_size=2), max_size=2)
@@ -418,13 +408,11 @@ CONTENTS = st.lists(
 
 
 @given(CONTENTS, st.sampled_from(["canonical", "origin", None]))
-def test_any_history_is_in_openais_own_types_and_nothing_is_lost_in_silence(
-    contents: list[Content], policy: Any
-) -> None:
-    before = [content.model_dump_json() for content in contents]
+def test_any_history_matches_the_sdk_types_and_every_omission_is_reported(contents: list[Content], policy: Any) -> None:
+    original = [content.model_dump_json() for content in contents]
     rendered = render(contents, OPENAI, ids=policy)
     request_validators.openai_chat_messages(rendered.messages)
-    assert [content.model_dump_json() for content in contents] == before
+    assert [content.model_dump_json() for content in contents] == original
     known = [content for content in contents if content.speaker != "narrator"]
     results = [block for content in known for block in content.blocks if isinstance(block, ToolResponseBlock)]
     assert len([message for message in rendered.messages if message["role"] == "tool"]) == len(results)
@@ -441,11 +429,11 @@ def test_any_history_is_in_openais_own_types_and_nothing_is_lost_in_silence(
 
 
 @given(CONTENTS)
-def test_rendering_twice_is_the_same(contents: list[Content]) -> None:
+def test_rendering_is_deterministic(contents: list[Content]) -> None:
     assert render(contents, DEEPSEEK) == render(contents, DEEPSEEK)
 
 
-def test_an_image_of_a_tool_is_shown_behind_all_results() -> None:
+def test_an_image_of_a_tool_follows_all_results_in_a_user_message() -> None:
     pixel = "data:image/png;base64,iVBORw0KGgo="
     contents = [
         Content.human("Look."),
@@ -470,7 +458,7 @@ def test_an_image_of_a_tool_is_shown_behind_all_results() -> None:
     assert len(rendered.changes) == 1
 
 
-def test_a_message_of_an_unknown_speaker_leaves_nothing_behind() -> None:
+def test_a_message_of_an_unknown_speaker_is_left_out() -> None:
     contents = [Content(speaker="robot", blocks=[ToolResponseBlock(call_id="call_a", name="see", result="x")])]
     rendered = render(contents, ChatDialect(name="openai_chat"))
     assert rendered.messages == []

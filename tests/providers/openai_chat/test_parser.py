@@ -1,4 +1,4 @@
-"""What chat streams carry beside text and calls. The plain rest is held by the conformance cases."""
+"""The rare fields of chat streams. The conformance cases cover text and calls."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from streamkit.events import Citation, Event, File, ServerTool, Text, Unknown
 from streamkit.history import FileBlock, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.providers.openai_chat.dialects import DIALECTS
 from streamkit.providers.openai_chat.messages import render_messages as render
+from streamkit.providers.openai_chat.schema import REASONING_TEXT_FIELDS, Delta
 
 
 def _read(*chunks: Chunk, provider: str = "openai_chat") -> tuple[Turn, list[Event]]:
@@ -39,7 +40,7 @@ def _with_logprobs(chunk: Chunk, logprobs: Any) -> Chunk:
     return chunk
 
 
-def test_log_probabilities_are_shown_as_they_came_and_kept_with_their_text() -> None:
+def test_log_probabilities_are_unknown_events_and_kept_with_their_text() -> None:
     turn, seen = _read(
         _with_logprobs(chat({"role": "assistant", "content": ""}), {"content": [], "refusal": None}),
         _with_logprobs(chat({"content": "Hel"}), _logprobs("Hel", -0.5)),
@@ -69,7 +70,7 @@ def test_log_probabilities_of_a_refusal_of_old_shape_and_without_text() -> None:
     assert turn.warnings == []
 
 
-def test_log_probabilities_of_another_choice_and_of_a_whole_body() -> None:
+def test_log_probabilities_of_another_choice_and_of_a_complete_body() -> None:
     body = chat(finish="stop")
     choice = body["choices"][0]
     del choice["delta"]
@@ -91,20 +92,20 @@ def _audio(**fields: Any) -> Chunk:
     return chat({"audio": fields})
 
 
-def test_a_spoken_answer_is_its_transcript_and_one_file() -> None:
-    sound = [b64encode(piece).decode() for piece in (b"ab", b"cdef", b"g")]
+def test_an_audio_response_is_its_transcript_and_one_file() -> None:
+    audio_data = [b64encode(part).decode() for part in (b"ab", b"cdef", b"g")]
     turn, seen = _read(
         _audio(id="audio_1", transcript="It "),
-        _audio(data=sound[0]),
+        _audio(data=audio_data[0]),
         _audio(transcript="is 21."),
-        _audio(data=sound[1]),
-        _audio(data=sound[2]),
+        _audio(data=audio_data[1]),
+        _audio(data=audio_data[2]),
         _audio(expires_at=1729018505),
         chat({}, "stop"),
     )
     assert turn.text == "It is 21."
     assert [event.text for event in _only(seen, Text)] == ["It ", "is 21."]
-    assert [event.data for event in _only(seen, File)] == sound
+    assert [event.data for event in _only(seen, File)] == audio_data
     text, file = turn.content.blocks
     assert isinstance(text, TextBlock)
     assert text.metadata["audio"] == {"id": "audio_1", "expires_at": 1729018505}
@@ -113,16 +114,16 @@ def test_a_spoken_answer_is_its_transcript_and_one_file() -> None:
     assert turn.warnings == []
 
 
-def test_a_spoken_answer_goes_back_as_its_id_and_to_others_as_text() -> None:
+def test_an_audio_response_is_replayed_as_its_id_and_to_others_as_text() -> None:
     turn, _ = _read(_audio(id="audio_1", transcript="Hi"), _audio(data="QUJD"), chat({}, "stop"))
-    by_name = {facts.name: facts for facts in DIALECTS}
-    at_home = render([turn.content], by_name["openai_chat"])
-    assert at_home.messages == [{"role": "assistant", "content": None, "audio": {"id": "audio_1"}}]
-    assert at_home.changes == []
+    by_name = {dialect.name: dialect for dialect in DIALECTS}
+    same_provider = render([turn.content], by_name["openai_chat"])
+    assert same_provider.messages == [{"role": "assistant", "content": None, "audio": {"id": "audio_1"}}]
+    assert same_provider.changes == []
     assert render([turn.content], by_name["groq"]).messages == [{"role": "assistant", "content": "Hi"}]
 
 
-def test_sound_that_is_no_base64_is_joined_and_odd_audio_is_shown() -> None:
+def test_audio_data_that_is_not_base64_is_joined_and_invalid_audio_is_unknown() -> None:
     turn, _ = _read(_audio(data="abc"), _audio(data="?"), _audio(data="="), _audio(data="é"), chat({}, "stop"))
     assert isinstance(turn.content.blocks[0], FileBlock)
     assert turn.content.blocks[0].data == "abc?=é"
@@ -131,7 +132,7 @@ def test_sound_that_is_no_base64_is_joined_and_odd_audio_is_shown() -> None:
     assert turn.content.blocks == []
 
 
-def test_a_whole_answer_in_audio() -> None:
+def test_an_audio_response_in_a_complete_body() -> None:
     body = chat(finish="stop")
     del body["choices"][0]["delta"]
     audio = {"id": "audio_1", "data": "QUJD", "expires_at": 1, "transcript": "Hi"}
@@ -145,16 +146,18 @@ def test_a_whole_answer_in_audio() -> None:
 
 
 def test_images_are_files() -> None:
-    made = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}}
+    generated = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}}
     linked = {"type": "image_url", "image_url": {"url": "https://x/y.png"}}
     odd = {"type": "hologram"}
-    turn, seen = _read(chat({"content": "", "images": [made, linked, odd]}), chat({}, "stop"), provider="openrouter")
+    turn, seen = _read(
+        chat({"content": "", "images": [generated, linked, odd]}), chat({}, "stop"), provider="openrouter"
+    )
     assert [(event.media_type, event.data, event.url) for event in _only(seen, File)] == [
         ("image/png", "QQ==", None),
         ("image/*", None, "https://x/y.png"),
     ]
     first, second, third = turn.content.blocks
-    assert first.metadata["raw"] == made
+    assert first.metadata["raw"] == generated
     assert second.metadata["raw"] == linked
     assert isinstance(third, OpaqueBlock)
     assert third.raw == odd
@@ -173,16 +176,16 @@ def _search(*sources: str, text: str = "", finish: str | None = None) -> Chunk:
     )
 
 
-def test_sources_repeated_in_every_chunk_are_said_once() -> None:
+def test_sources_repeated_in_every_chunk_are_emitted_once() -> None:
     turn, seen = _read(
         _search("a"), _search("a", text="So"), _search("a", "b", text=" it is."), _search("a", "b", finish="stop")
     )
-    said = [{"title": name, "url": f"https://{name}", "snippet": ""} for name in "ab"]
-    assert [event.data for event in _only(seen, Citation)] == said
+    sources = [{"title": name, "url": f"https://{name}", "snippet": ""} for name in "ab"]
+    assert [event.data for event in _only(seen, Citation)] == sources
     [block] = turn.content.blocks
     assert isinstance(block, TextBlock)
     assert block.text == "So it is."
-    assert block.metadata["citations"] == said
+    assert block.metadata["citations"] == sources
 
 
 def test_addresses_alone_are_sources() -> None:
@@ -190,24 +193,24 @@ def test_addresses_alone_are_sources() -> None:
     assert turn.content.blocks[0].metadata["citations"] == ["https://a", "https://b"]
 
 
-def test_odd_sources_do_no_harm() -> None:
+def test_sources_of_unexpected_types_are_kept() -> None:
     turn, _ = _read(chat({"content": "Yes."}, citations={"a": 1}, search_results=[None, 5, [], {"url": 3}]))
     assert turn.content.blocks[0].metadata["citations"] == [None, 5, [], {"url": 3}, {"a": 1}]
 
 
-def test_annotations_and_azures_own_data_are_sources() -> None:
-    cited = {"type": "url_citation", "url_citation": {"url": "https://x", "start_index": 0}}
+def test_annotations_and_azure_citations_are_sources() -> None:
+    citation = {"type": "url_citation", "url_citation": {"url": "https://x", "start_index": 0}}
     turn, seen = _read(
         chat({"role": "assistant", "context": {"citations": [{"title": "doc1"}], "intent": "[]"}}),
         chat({"content": "Yes."}),
-        chat({"annotations": [cited]}, "stop"),
+        chat({"annotations": [citation]}, "stop"),
         provider="azure_openai",
     )
-    assert [event.data for event in _only(seen, Citation)] == [{"title": "doc1"}, cited]
-    assert turn.content.blocks[0].metadata["citations"] == [{"title": "doc1"}, cited]
+    assert [event.data for event in _only(seen, Citation)] == [{"title": "doc1"}, citation]
+    assert turn.content.blocks[0].metadata["citations"] == [{"title": "doc1"}, citation]
 
 
-# ---------------------------------------------------------------- server-run tools
+# ---------------------------------------------------------------- server tools
 
 
 def _executed(**tool: Any) -> Chunk:
@@ -239,7 +242,7 @@ def test_a_tool_that_groq_runs_is_a_server_call() -> None:
     assert turn.finish.reason == "stop"
 
 
-def test_tools_without_arguments_with_free_text_and_odd_ones() -> None:
+def test_server_tools_without_arguments_with_free_text_and_of_invalid_form() -> None:
     turn, seen = _read(
         _executed(),
         _executed(),
@@ -255,13 +258,13 @@ def test_tools_without_arguments_with_free_text_and_odd_ones() -> None:
     assert len(turn.server_calls) == 2
 
 
-def test_perplexitys_steps_are_shown() -> None:
+def test_perplexity_steps_are_unknown_events() -> None:
     steps = [{"type": "web_search", "thought": "I search.", "web_search": {"search_keywords": ["x"]}}]
     _, seen = _read(chat({"content": "", "reasoning_steps": steps}), chat({"content": "Yes."}, "stop"))
     assert [event.raw for event in _only(seen, Unknown)] == [{"reasoning_steps": steps}]
 
 
-# ---------------------------------------------------------------- parts
+# ---------------------------------------------------------------- content parts
 
 
 def test_thinking_parts_with_references_and_a_signature() -> None:
@@ -274,25 +277,62 @@ def test_thinking_parts_with_references_and_a_signature() -> None:
         chat({"content": "."}, "stop"),
         provider="mistral",
     )
-    thought, text = turn.content.blocks
-    assert isinstance(thought, ReasoningBlock)
-    assert (thought.text, thought.signature) == ("Hm.Yes.", "SIG")
+    reasoning, text = turn.content.blocks
+    assert isinstance(reasoning, ReasoningBlock)
+    assert (reasoning.text, reasoning.signature) == ("Hm.Yes.", "SIG")
     assert [event.data["reference_ids"] for event in _only(seen, Citation)] == [[1], [2]]
     assert text.metadata["citations"] == [reference, {"type": "reference", "reference_ids": [2]}]
     assert turn.text == "21."
 
 
-# ---------------------------------------------------------------- what is not known
+# ---------------------------------------------------------------- fields and finish reasons
+
+DELTA_VALUES: dict[str, Any] = {
+    "reasoning_content": "x",
+    "reasoning": "x",
+    "reasoning_details": [{"type": "reasoning.text", "text": "x"}],
+    "refusal": "x",
+    "function_call": {"name": "f", "arguments": "{}"},
+    "annotations": [{"type": "x"}],
+    "images": [{"type": "x"}],
+    "audio": "x",
+    "executed_tools": ["x"],
+    "reasoning_steps": ["x"],
+    "context": {"citations": ["x"]},
+}
 
 
-def test_a_choice_that_says_nothing_is_shown() -> None:
+def test_every_field_of_a_delta_has_a_value_for_the_next_test() -> None:
+    assert {"content", "tool_calls", *DELTA_VALUES} == set(Delta.__struct_fields__)
+    assert set(REASONING_TEXT_FIELDS) < set(DELTA_VALUES)
+
+
+@pytest.mark.parametrize("field", DELTA_VALUES)
+def test_the_fast_path_ignores_no_field_of_a_delta(field: str) -> None:
+    _, plain = _read(chat({"content": "Hi"}), chat({}, "stop"))
+    _, seen = _read(chat({"content": "Hi", field: DELTA_VALUES[field]}), chat({}, "stop"))
+    assert len(seen) > len(plain)
+
+
+@pytest.mark.parametrize("field", REASONING_TEXT_FIELDS)
+def test_reasoning_is_read_from_every_field_once(field: str) -> None:
+    turn, _ = _read(chat({field: "Hm."}), chat({"content": "Hi"}, "stop"))
+    assert turn.reasoning == "Hm."
+    turn, _ = _read(chat(dict.fromkeys(REASONING_TEXT_FIELDS, "Hm.")), chat({"content": "Hi"}, "stop"))
+    assert turn.reasoning == "Hm."
+
+
+# ---------------------------------------------------------------- unknown chunks, errors, choices
+
+
+def test_a_choice_without_known_fields_is_unknown() -> None:
     late = {"id": "", "choices": [{"index": 0, "finish_reason": None, "content_filter_offsets": {"check_offset": 4}}]}
     turn, seen = _read(chat({"content": "Hi"}, "stop"), late)
     assert [event.raw for event in _only(seen, Unknown)] == [late]
     assert turn.text == "Hi"
 
 
-def test_chunks_of_another_wire_are_shown_and_are_no_answer() -> None:
+def test_chunks_of_another_wire_are_unknown() -> None:
     completion = {"id": "cmpl-1", "object": "text_completion", "choices": [{"index": 0, "text": "Hi"}]}
     turn, seen = run("openai_chat", [completion, {"type": "ping"}], complete=True)
     assert [event.raw for event in _only(seen, Unknown)] == [completion, {"type": "ping"}]
@@ -306,7 +346,7 @@ def test_an_error_object_is_an_error() -> None:
     assert turn.text == "Hi"
 
 
-def test_the_filter_that_stopped_an_answer_is_named() -> None:
+def test_a_warning_names_the_filter_that_stopped_a_response() -> None:
     chunk = chat({}, "content_filter")
     results = {
         "hate": {"filtered": True, "severity": "high"},
@@ -322,7 +362,7 @@ def test_the_filter_that_stopped_an_answer_is_named() -> None:
     assert turn.executable == []
 
 
-def test_calls_of_several_choices_are_apart() -> None:
+def test_calls_of_several_choices_are_separate() -> None:
     def second(chunk: Chunk) -> Chunk:
         chunk["choices"][0]["index"] = 1
         return chunk
@@ -374,9 +414,7 @@ PARTS = st.fixed_dictionaries(
     JSON,
     JSON,
 )
-def test_whatever_types_the_rare_fields_have_nothing_raises(
-    provider: str, deltas: list[Any], logprobs: Any, sources: Any
-) -> None:
+def test_rare_fields_of_any_type_never_raise(provider: str, deltas: list[Any], logprobs: Any, sources: Any) -> None:
     chunks = [_with_logprobs(chat(delta, citations=sources, search_results=sources), logprobs) for delta in deltas]
     turn, _ = run(provider, [*chunks, chat({}, "content_filter", content_filter_results=sources)], complete=True)
     assert turn.content is not None

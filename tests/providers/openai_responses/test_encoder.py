@@ -1,4 +1,4 @@
-"""Answers as the stream that they would have been, read again by the parser and by the official SDK's types."""
+"""Contents as Responses streams, parsed again by the parser and validated by the official SDK's types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 from shared_data import CONFORMANCE_CASES, recorded_streams
 
-from streamkit import Content, Turn, Usage, UsageError, providers
+from streamkit import Content, Turn, Usage, providers
 from streamkit.history import (
     FileBlock,
     OpaqueBlock,
@@ -30,37 +30,37 @@ CASES = CONFORMANCE_CASES / "openai_responses"
 OWN = {"provider": "openai_responses"}
 
 
-def spoken(content: Content, **more: Any) -> list[bytes]:
-    return list(PROVIDER.emit(content, response_id="resp_1", model="m-1", **more))
+def encode(content: Content, **options: Any) -> list[bytes]:
+    return list(PROVIDER.emit(content, response_id="resp_1", model="m-1", **options))
 
 
-def heard(pieces: list[Any]) -> Turn:
+def parse(inputs: list[Any]) -> Turn:
     turn = Turn("openai_responses", turn_key="t")
-    for piece in pieces:
-        turn.feed(piece)
+    for data in inputs:
+        turn.feed(data)
     turn.close()
     return turn
 
 
-def events(frames: list[bytes]) -> list[dict[str, Any]]:
-    found = []
+def parse_events(frames: list[bytes]) -> list[dict[str, Any]]:
+    parsed = []
     for frame in frames:
         name, data, end = frame.split(b"\n", 2)
         event = json.loads(data.removeprefix(b"data: "))
         assert (name.decode(), end) == (f"event: {event['type']}", b"\n")
-        found.append(event)
-    assert [event["sequence_number"] for event in found] == list(range(len(found)))
-    return found
+        parsed.append(event)
+    assert [event["sequence_number"] for event in parsed] == list(range(len(parsed)))
+    return parsed
 
 
-def said(turn: Turn) -> dict[str, Any]:
-    """What must be the same after emit and parse."""
-    whole = turn.to_dict()
-    kept = ("text", "reasoning", "refusal", "finish", "server_calls", "executable", "calls")
-    return {name: whole[name] for name in kept}
+def state(turn: Turn) -> dict[str, Any]:
+    """Return the values that encoding and parsing must not change."""
+    values = turn.to_dict()
+    names = ("text", "reasoning", "refusal", "finish", "server_calls", "executable", "calls")
+    return {name: values[name] for name in names}
 
 
-def test_an_answer_with_everything_is_what_the_sdk_expects_and_the_same_turn() -> None:
+def test_a_response_with_all_blocks_is_valid_for_the_sdk_and_gives_the_same_turn() -> None:
     content = Content(
         speaker="ai",
         blocks=[
@@ -116,11 +116,11 @@ def test_an_answer_with_everything_is_what_the_sdk_expects_and_the_same_turn() -
         ],
     )
     usage = Usage(30, 12, 4, 8, 2)
-    frames = spoken(content, usage=usage, delta_size=3)
-    for event in events(frames):
+    frames = encode(content, usage=usage, delta_size=3)
+    for event in parse_events(frames):
         if event["type"] not in ("response.output_item.added", "response.output_item.done", "response.completed"):
             EVENT.validate_python(event)  # the SDK types items more strictly than the API sends them: namespace, search
-    turn = heard(frames)
+    turn = parse(frames)
     assert turn.text == "Searching.Found it.And more."
     assert turn.usage is not None
     assert (turn.usage.input_tokens, turn.usage.output_tokens, turn.usage.reasoning_tokens) == (30, 12, 4)
@@ -134,9 +134,9 @@ def test_an_answer_with_everything_is_what_the_sdk_expects_and_the_same_turn() -
         assert getattr(after, "raw", None) == getattr(before, "raw", None)
 
 
-def test_a_plain_answer_is_valid_in_every_event() -> None:
+def test_every_event_of_a_plain_response_is_valid_for_the_sdk() -> None:
     content = Content.ai("Hello", ToolCallBlock(id="c1", name="look", parameters={"a": 1}))
-    for event in events(spoken(content, usage=Usage(3, 2, 0, 0, 0))):
+    for event in parse_events(encode(content, usage=Usage(3, 2, 0, 0, 0))):
         EVENT.validate_python(event)
 
 
@@ -145,22 +145,25 @@ def test_a_plain_answer_is_valid_in_every_event() -> None:
     [
         (None, "response.completed", "stop"),
         ("stop", "response.completed", "stop"),
+        ("tool_calls", "response.completed", "stop"),
         ("refusal", "response.completed", "stop"),
+        ("pause", "response.completed", "stop"),
+        ("other", "response.completed", "stop"),
         ("length", "response.incomplete", "length"),
         ("content_filter", "response.incomplete", "content_filter"),
         ("error", "response.failed", "error"),
     ],
 )
-def test_every_finish_has_its_end(finish: Any, event: str, reason: str) -> None:
-    frames = spoken(Content.ai("Hi"), finish=finish)
-    assert events(frames)[-1]["type"] == event
-    turn = heard(frames)
+def test_every_finish_reason_has_its_last_event(finish: Any, event: str, reason: str) -> None:
+    frames = encode(Content.ai("Hi"), finish=finish)
+    assert parse_events(frames)[-1]["type"] == event
+    turn = parse(frames)
     assert turn.finish is not None
     assert turn.finish.reason == reason
     assert (turn.error is None) is (finish != "error")
 
 
-def test_blocks_of_other_providers_are_said_in_this_ones_words() -> None:
+def test_blocks_of_other_providers_are_encoded_as_items_of_this_one() -> None:
     content = Content.ai(
         "Hi",
         ReasoningBlock(text="Hm", kind="text", signature="S", metadata={"provider": "anthropic"}),
@@ -172,7 +175,7 @@ def test_blocks_of_other_providers_are_said_in_this_ones_words() -> None:
         OpaqueBlock(raw={"type": "theirs"}, metadata={"provider": "anthropic"}),
         UnknownBlock(type="dance"),
     )
-    turn = heard(spoken(content))
+    turn = parse(encode(content))
     assert turn.reasoning == "Hm"
     assert turn.content.blocks[1].opaque["encrypted_content"] == "S"
     searches = [(call.name, call.arguments, call.result) for call in turn.server_calls]
@@ -183,7 +186,7 @@ def test_blocks_of_other_providers_are_said_in_this_ones_words() -> None:
     assert turn.error is None
 
 
-def test_a_call_that_was_cut_is_cut_again() -> None:
+def test_an_incomplete_call_stays_incomplete() -> None:
     for kind in ("function", "custom"):
         call = ToolCallBlock(
             id="c",
@@ -192,34 +195,29 @@ def test_a_call_that_was_cut_is_cut_again() -> None:
             parameters={} if kind == "function" else "{",
             metadata={"raw_arguments": "{", "state": "incomplete"},
         )
-        turn = heard(spoken(Content.ai("", call), finish="length"))
+        turn = parse(encode(Content.ai("", call), finish="length"))
         assert [(call.state, call.arguments_text) for call in turn.calls] == [("incomplete", "{")]
 
 
-def test_an_id_that_the_wire_refuses_is_made_anew() -> None:
+def test_an_illegal_id_is_replaced() -> None:
     call = ToolCallBlock(id="x" * 90, name="f", metadata={"raw_id": ""})
-    (made,) = heard(spoken(Content.ai("", call))).calls
-    assert made.raw_id is not None
-    assert len(made.raw_id) <= 64
+    (parsed,) = parse(encode(Content.ai("", call))).calls
+    assert parsed.raw_id is not None
+    assert len(parsed.raw_id) <= 64
 
 
-def test_half_a_surrogate_pair_is_said_and_heard() -> None:
+def test_half_a_surrogate_pair_is_encoded_and_parsed() -> None:
     frames = PROVIDER.emit(Content.ai("Hi"), response_id="resp_1", model="m\ud83d")
-    assert heard(list(frames)).text == "Hi"
+    assert parse(list(frames)).text == "Hi"
 
 
-def test_what_of_the_providers_own_is_no_object_is_not_said() -> None:
-    turn = heard(spoken(Content.ai("Hi", ServerToolBlock(raw=[7], metadata=OWN), OpaqueBlock(raw=7, metadata=OWN))))
+def test_raw_items_that_are_not_objects_are_left_out() -> None:
+    turn = parse(encode(Content.ai("Hi", ServerToolBlock(raw=[7], metadata=OWN), OpaqueBlock(raw=7, metadata=OWN))))
     assert [block.type for block in turn.content.blocks] == ["text"]
 
 
-def test_a_piece_is_at_least_a_character() -> None:
-    with pytest.raises(UsageError, match="at least 1"):
-        spoken(Content.ai("Hi"), delta_size=0)
-
-
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
-def test_a_refused_request_is_read_as_the_providers_error(status: int) -> None:
+def test_the_body_of_a_rejected_request_is_a_provider_error(status: int) -> None:
     body = PROVIDER.error_body(status, "No.")
     assert set(body["error"]) == {"message", "type", "param", "code"}
     turn = Turn("openai_responses")
@@ -230,7 +228,7 @@ def test_a_refused_request_is_read_as_the_providers_error(status: int) -> None:
     assert (turn.error.kind, turn.error.message, turn.error.status) == ("provider_error", "No.", status)
 
 
-# ---------------------------------------------------------------- parse, emit, parse
+# ---------------------------------------------------------------- parse, encode, parse
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=12)
 SIMPLE = st.dictionaries(st.text(max_size=4), st.none() | st.booleans() | st.integers() | TEXTS, max_size=3)
@@ -251,9 +249,9 @@ BLOCKS = st.one_of(
 
 @given(st.lists(BLOCKS, max_size=6), st.sampled_from([None, "length", "content_filter"]), st.integers(1, 9))
 @settings(deadline=None, max_examples=120)
-def test_what_is_said_is_heard(blocks: list[Any], finish: Any, piece: int) -> None:
+def test_parsing_an_encoded_content_gives_its_values(blocks: list[Any], finish: Any, delta_size: int) -> None:
     content = Content(speaker="ai", blocks=blocks)
-    turn = heard(spoken(content, finish=finish, delta_size=piece))
+    turn = parse(encode(content, finish=finish, delta_size=delta_size))
     texts = [block for block in blocks if isinstance(block, TextBlock)]
     calls = [block for block in blocks if isinstance(block, ToolCallBlock)]
     assert turn.error is None
@@ -265,14 +263,14 @@ def test_what_is_said_is_heard(blocks: list[Any], finish: Any, piece: int) -> No
     ]
     opaque = [block.raw for block in turn.content.blocks if isinstance(block, OpaqueBlock)]
     assert opaque == [block.raw for block in blocks if isinstance(block, OpaqueBlock)]
-    again = spoken(turn.content, finish=finish, delta_size=piece)
-    assert heard(again).content == turn.content
-    assert said(heard(again)) == said(turn)
+    reparsed = parse(encode(turn.content, finish=finish, delta_size=delta_size))
+    assert reparsed.content == turn.content
+    assert state(reparsed) == state(turn)
 
 
-def test_recorded_answers_are_the_same_after_emit_and_parse() -> None:
+def test_recorded_responses_are_the_same_after_encoding_and_parsing() -> None:
     for stream in recorded_streams("openai_responses", ".sse"):
-        turn = heard([stream.data])
+        turn = parse([stream.data])
         if turn.error is None and turn.finish is not None:
             frames = PROVIDER.emit(
                 turn.content,
@@ -281,9 +279,9 @@ def test_recorded_answers_are_the_same_after_emit_and_parse() -> None:
                 finish=turn.finish.reason,
                 usage=turn.usage,
             )
-            again = heard(list(frames))
+            again = parse(list(frames))
             assert again.content == turn.content, str(stream)
-            assert said(again) == said(turn), str(stream)
+            assert state(again) == state(turn), str(stream)
 
 
 @pytest.mark.parametrize(
@@ -291,12 +289,12 @@ def test_recorded_answers_are_the_same_after_emit_and_parse() -> None:
     [path for path in sorted(CASES.glob("*.json")) if "chunks" in json.loads(path.read_text("utf-8"))],
     ids=lambda path: path.stem,
 )
-def test_cases_that_end_well_are_the_same_after_emit_and_parse(case: Path) -> None:
-    turn = heard(json.loads(case.read_text("utf-8"))["chunks"])
+def test_cases_without_errors_are_the_same_after_encoding_and_parsing(case: Path) -> None:
+    turn = parse(json.loads(case.read_text("utf-8"))["chunks"])
     if turn.error is not None or turn.finish is None or turn.warnings:
         return
-    frames = spoken(turn.content, finish=turn.finish.reason)
-    again = heard(frames)
+    frames = encode(turn.content, finish=turn.finish.reason)
+    again = parse(frames)
     for before, after in zip(turn.calls, again.calls, strict=True):
         assert (after.name, after.kind, after.arguments) == (before.name, before.kind, before.arguments)
         assert after.raw_id == (before.raw_id or after.raw_id)  # this wire has no call without one

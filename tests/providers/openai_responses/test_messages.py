@@ -1,4 +1,4 @@
-"""History as Responses input items, judged by the official SDK's request types."""
+"""History as Responses input items, validated by the official SDK's request types."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from streamkit.ids import normalize_to_history_tool_id
 
 PROVIDER = providers.get("openai_responses")
 OWN = {"provider": "openai_responses"}
-PICTURE = "data:image/png;base64,QQ=="
+IMAGE = "data:image/png;base64,QQ=="
 CANONICAL = normalize_to_history_tool_id("a" * 24)
 
 
@@ -39,9 +39,9 @@ def tool(*blocks: Block) -> Content:
     return Content(speaker="tool", blocks=list(blocks))
 
 
-def rendered(*contents: Content, **more: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    """The items, which the SDK's types accept, and what was changed."""
-    result = PROVIDER.render(contents, **more)
+def render_valid(*contents: Content, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the items, which the SDK's types accept, and the changes."""
+    result = PROVIDER.render(contents, **options)
     request_validators.openai_responses_input(json.loads(json.dumps(result.messages)))
     return result.messages, result.changes
 
@@ -59,11 +59,11 @@ def result(id: str = CANONICAL, value: Any = "ok", **fields: Any) -> ToolRespons
     return ToolResponseBlock(call_id=id, name="look", result=value, **fields)
 
 
-# ---------------------------------------------------------------- what people say
+# ---------------------------------------------------------------- user and system messages
 
 
-def test_plain_texts_are_plain_and_system_text_stays_in_its_place() -> None:
-    items, changes = rendered(
+def test_single_texts_are_strings_and_system_text_keeps_its_position() -> None:
+    items, changes = render_valid(
         Content.system("Be brief."), Content.human("Hi"), Content.ai("Ho"), Content.system("Now rhyme.")
     )
     assert items == [
@@ -78,37 +78,37 @@ def test_plain_texts_are_plain_and_system_text_stays_in_its_place() -> None:
 def test_images_and_files_are_parts() -> None:
     content = Content.human(
         "See",
-        ImageBlock(data=PICTURE),
+        ImageBlock(data=IMAGE),
         ImageBlock(data="https://a.example/b.png"),
         FileBlock(media_type="application/pdf", data="QQ==", name="a.pdf"),
         FileBlock(data="data:text/plain;base64,QQ=="),
         FileBlock(url="https://a.example/c.pdf"),
         FileBlock(media_type="image/png", data="QQ=="),
     )
-    items, _ = rendered(content)
+    items, _ = render_valid(content)
     assert items[0]["content"] == [
         {"type": "input_text", "text": "See"},
-        {"type": "input_image", "image_url": PICTURE, "detail": "auto"},
+        {"type": "input_image", "image_url": IMAGE, "detail": "auto"},
         {"type": "input_image", "image_url": "https://a.example/b.png", "detail": "auto"},
         {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="},
         {"type": "input_file", "filename": "file", "file_data": "data:text/plain;base64,QQ=="},
         {"type": "input_file", "file_url": "https://a.example/c.pdf"},
-        {"type": "input_image", "image_url": PICTURE, "detail": "auto"},
+        {"type": "input_image", "image_url": IMAGE, "detail": "auto"},
     ]
 
 
 @pytest.mark.parametrize("block", [ImageBlock(data="QQ=="), ImageBlock(data="data:image/png,x"), FileBlock(name="a")])
-def test_what_the_api_does_not_take_is_refused_here(block: Block) -> None:
+def test_media_that_the_api_rejects_raise(block: Block) -> None:
     with pytest.raises(UnsupportedContent):
         PROVIDER.render([Content.human("", block)])
 
 
-def test_what_has_no_place_is_left_out_and_said() -> None:
-    items, changes = rendered(
+def test_blocks_without_an_item_are_left_out_and_reported() -> None:
+    items, changes = render_valid(
         Content(speaker="narrator", blocks=[TextBlock(text="Once")]),
         Content.human("", UnknownBlock(type="dance")),
-        Content.system("x", ImageBlock(data=PICTURE)),
-        ai(UnknownBlock(type="dance"), ImageBlock(data=PICTURE), FileBlock(media_type="image/png", data="QQ==")),
+        Content.system("x", ImageBlock(data=IMAGE)),
+        ai(UnknownBlock(type="dance"), ImageBlock(data=IMAGE), FileBlock(media_type="image/png", data="QQ==")),
     )
     assert items == [{"role": "system", "content": "x"}]
     assert len(changes) == 6
@@ -118,30 +118,32 @@ def test_what_has_no_place_is_left_out_and_said() -> None:
 # ---------------------------------------------------------------- calls and results
 
 
-def test_a_call_and_its_result_share_an_id_that_the_api_takes() -> None:
+def test_a_call_and_its_result_share_a_legal_id() -> None:
     for known in (CANONICAL, "x" * 86, "fc_" + "0" * 60, "functions.look:0", "ö|ö"):
-        items, _ = rendered(ai(call(known)), tool(result(known)))
+        items, _ = render_valid(ai(call(known)), tool(result(known)))
         assert items[0]["call_id"] == items[1]["call_id"]
         assert 0 < len(items[0]["call_id"]) <= 64
         assert "id" not in items[0]
 
 
-def test_origin_gives_a_call_its_own_id_back_and_canonical_does_not() -> None:
-    thread = (ai(call(raw_id="call_own")), tool(result()))
-    assert [item["call_id"] for item in rendered(*thread, ids="origin")[0]] == ["call_own"] * 2
-    assert [item["call_id"] for item in rendered(*thread)[0]] == ["call_" + "a" * 24] * 2
+def test_origin_restores_the_raw_id_of_a_call_and_canonical_does_not() -> None:
+    contents = (ai(call(raw_id="call_own")), tool(result()))
+    assert [item["call_id"] for item in render_valid(*contents, ids="origin")[0]] == ["call_own"] * 2
+    assert [item["call_id"] for item in render_valid(*contents)[0]] == ["call_" + "a" * 24] * 2
     foreign = ToolCallBlock(id=CANONICAL, name="look", metadata={"provider": "kimi", "raw_id": "look:0"})
-    assert rendered(ai(foreign), ids="origin")[0][0]["call_id"] == "call_" + "a" * 24
+    assert render_valid(ai(foreign), ids="origin")[0][0]["call_id"] == "call_" + "a" * 24
 
 
-def test_one_id_in_two_turns_is_two_ids_and_results_go_by_order() -> None:
-    items, _ = rendered(ai(call("look:0")), tool(result("look:0", 1)), ai(call("look:0")), tool(result("look:0", 2)))
+def test_one_id_in_two_turns_becomes_two_ids_and_results_are_paired_by_order() -> None:
+    items, _ = render_valid(
+        ai(call("look:0")), tool(result("look:0", 1)), ai(call("look:0")), tool(result("look:0", 2))
+    )
     first, one, second, two = (item["call_id"] for item in items)
     assert first == one != second == two
 
 
-def test_results_stand_in_call_order_directly_behind_the_calls() -> None:
-    items, _ = rendered(
+def test_results_follow_the_calls_directly_in_call_order() -> None:
+    items, _ = render_valid(
         ai(call("a"), call("b"), TextBlock(text="Wait.")),
         tool(result("b", "2")),
         tool(result("a", "1"), result("z", "?")),
@@ -152,8 +154,8 @@ def test_results_stand_in_call_order_directly_behind_the_calls() -> None:
     ]
 
 
-def test_a_result_in_the_assistants_own_content_stands_behind_its_call() -> None:
-    items, _ = rendered(ai(call("a"), result("a", "1"), TextBlock(text="So.")))
+def test_a_result_in_the_assistant_content_follows_its_call() -> None:
+    items, _ = render_valid(ai(call("a"), result("a", "1"), TextBlock(text="So.")))
     assert [item["type"] for item in items] == ["function_call", "function_call_output", "message"]
 
 
@@ -170,39 +172,39 @@ def test_a_result_in_the_assistants_own_content_stands_behind_its_call() -> None
         (result(value=[{"type": "text", "text": "a"}]), '[{"type":"text","text":"a"}]'),
         (result(value=[{"type": "audio", "data": "QQ=="}]), '[{"type":"audio","data":"QQ=="}]'),
         (result(value=[]), "[]"),
-        (result(value=[{"type": "image", "data": "no picture"}]), '[{"type":"image","data":"no picture"}]'),
+        (result(value=[{"type": "image", "data": "no image"}]), '[{"type":"image","data":"no image"}]'),
         (
             result(value=[{"type": "text", "text": "a"}, {"type": "image", "data": "QQ==", "mimeType": "image/png"}]),
             [
                 {"type": "input_text", "text": "a"},
-                {"type": "input_image", "image_url": PICTURE, "detail": "auto"},
+                {"type": "input_image", "image_url": IMAGE, "detail": "auto"},
             ],
         ),
     ],
 )
-def test_a_result_is_text_or_pictures(block: ToolResponseBlock, output: Any) -> None:
-    items, _ = rendered(ai(call()), tool(block))
+def test_a_result_is_text_or_a_list_of_parts(block: ToolResponseBlock, output: Any) -> None:
+    items, _ = render_valid(ai(call()), tool(block))
     assert items[1]["output"] == output
 
 
-def test_a_custom_call_and_its_result_are_of_its_own_kinds() -> None:
+def test_a_custom_call_and_its_result_have_their_own_item_types() -> None:
     patch = ToolCallBlock(id=CANONICAL, name="patch", parameters="*** Begin", kind="custom")
-    items, _ = rendered(ai(patch), tool(result()))
+    items, _ = render_valid(ai(patch), tool(result()))
     assert [(item["type"], item.get("input")) for item in items] == [
         ("custom_tool_call", "*** Begin"),
         ("custom_tool_call_output", None),
     ]
 
 
-def test_names_that_the_api_refuses_are_written_otherwise_and_said() -> None:
-    items, changes = rendered(ai(call(name="a.b c")), ai(call("x", name="")))
+def test_illegal_tool_names_are_replaced_and_reported() -> None:
+    items, changes = render_valid(ai(call(name="a.b c")), ai(call("x", name="")))
     assert [item["name"] for item in items] == ["a_b_c", "unnamed"]
     assert len(changes) == 2
 
 
-def test_namespace_and_a_programs_call_go_back() -> None:
+def test_the_namespace_and_the_caller_of_a_call_are_replayed() -> None:
     program = {"type": "program", "caller_id": "call_p"}
-    items, _ = rendered(ai(call(namespace="crm", caller=program)), tool(result()))
+    items, _ = render_valid(ai(call(namespace="crm", caller=program)), tool(result()))
     assert items[0]["namespace"] == "crm"
     assert items[0]["caller"] == items[1]["caller"] == program
 
@@ -210,8 +212,8 @@ def test_namespace_and_a_programs_call_go_back() -> None:
 # ---------------------------------------------------------------- reasoning
 
 
-def test_reasoning_goes_directly_before_the_call_that_it_led_to_and_ids_go_with_it() -> None:
-    items, changes = rendered(
+def test_reasoning_directly_precedes_its_call_and_item_ids_are_sent_with_it() -> None:
+    items, changes = render_valid(
         ai(reasoning(), call(item_id="fc_1"), call("b", item_id="fc_2")), tool(result(), result("b"))
     )
     assert [(item["type"], item.get("id")) for item in items[:3]] == [
@@ -225,35 +227,35 @@ def test_reasoning_goes_directly_before_the_call_that_it_led_to_and_ids_go_with_
 
 def test_an_item_id_without_its_reasoning_is_not_sent() -> None:
     for blocks in ([call(item_id="fc_1")], [reasoning(), call(item_id="call_1")]):
-        items, _ = rendered(ai(*blocks))
+        items, _ = render_valid(ai(*blocks))
         assert "id" not in items[-1]
 
 
-def test_reasoning_whose_item_is_gone_is_dropped_and_said() -> None:
-    items, changes = rendered(ai(reasoning()), Content.human("Go on"))
+def test_reasoning_without_its_following_item_is_left_out_and_reported() -> None:
+    items, changes = render_valid(ai(reasoning()), Content.human("Go on"))
     assert items == [{"role": "user", "content": "Go on"}]
-    assert changes == ["reasoning was left out: the item that it led to is gone"]
-    edited = ToolCallBlock(id="c", name="look")  # not the provider's own
-    assert [item["type"] for item in rendered(ai(reasoning(), edited))[0]] == ["function_call"]
-    assert [item["type"] for item in rendered(ai(reasoning(), UnknownBlock(type="x"), call(item_id="fc_1")))[0]] == [
-        "function_call"
-    ]
+    assert changes == ["reasoning was left out: the item that it led to is not sent"]
+    edited = ToolCallBlock(id="c", name="look")  # without the provider's metadata
+    assert [item["type"] for item in render_valid(ai(reasoning(), edited))[0]] == ["function_call"]
+    assert [
+        item["type"] for item in render_valid(ai(reasoning(), UnknownBlock(type="x"), call(item_id="fc_1")))[0]
+    ] == ["function_call"]
 
 
-def test_reasoning_of_an_earlier_answer_does_not_carry_the_ids_of_a_later_one() -> None:
-    items, _ = rendered(ai(reasoning(), call(item_id="fc_1")), tool(result()), ai(call("b", item_id="fc_2")))
+def test_reasoning_of_an_earlier_turn_does_not_permit_the_item_ids_of_a_later_one() -> None:
+    items, _ = render_valid(ai(reasoning(), call(item_id="fc_1")), tool(result()), ai(call("b", item_id="fc_2")))
     assert "id" not in items[-1]
 
 
-def test_all_parts_of_one_reasoning_item_are_that_item_once() -> None:
+def test_the_parts_of_one_reasoning_item_are_replayed_as_one_item() -> None:
     part = ReasoningBlock(text="Two.", kind="summary", metadata={**OWN, "summary_index": 1})
-    items, changes = rendered(ai(reasoning(), part, call()))
+    items, changes = render_valid(ai(reasoning(), part, call()))
     assert [item["type"] for item in items] == ["reasoning", "function_call"]
     assert changes == []
 
 
-def test_reasoning_of_others_or_without_an_item_is_left_out_and_said() -> None:
-    items, changes = rendered(
+def test_reasoning_of_other_providers_or_without_an_item_is_left_out_and_reported() -> None:
+    items, changes = render_valid(
         ai(
             ReasoningBlock(text="Hm", signature="S", metadata={"provider": "anthropic"}),
             ReasoningBlock(text="Hm", metadata=OWN),
@@ -264,27 +266,27 @@ def test_reasoning_of_others_or_without_an_item_is_left_out_and_said() -> None:
     assert len(changes) == 2
 
 
-def test_reasoning_kept_as_an_opaque_block_is_reasoning_all_the_same() -> None:
+def test_reasoning_in_an_opaque_block_is_replayed_like_a_reasoning_block() -> None:
     raw = {"type": "reasoning", "id": "rs_1", "encrypted_content": "E", "status": None}
     for block in (
         OpaqueBlock(raw=raw, metadata=OWN),
         ReasoningBlock(metadata={**OWN, "item": raw}),
         ReasoningBlock(opaque=raw, metadata=OWN),
     ):
-        items, _ = rendered(ai(block, call(item_id="fc_1")))
+        items, _ = render_valid(ai(block, call(item_id="fc_1")))
         assert items[0] == {"type": "reasoning", "id": "rs_1", "encrypted_content": "E", "summary": []}
         assert [item.get("id") for item in items] == ["rs_1", "fc_1"]
 
 
-# ---------------------------------------------------------------- texts of the model
+# ---------------------------------------------------------------- texts and items of the model
 
 
-def test_a_message_with_its_reasoning_goes_back_as_the_item_that_it_was() -> None:
-    cited = [{"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 1}]
-    items, _ = rendered(
+def test_a_message_with_its_reasoning_is_replayed_as_its_original_item() -> None:
+    citations = [{"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 1}]
+    items, _ = render_valid(
         ai(
             reasoning(),
-            TextBlock(text="A", metadata={**OWN, "item_id": "msg_1", "phase": "final_answer", "citations": cited}),
+            TextBlock(text="A", metadata={**OWN, "item_id": "msg_1", "phase": "final_answer", "citations": citations}),
             TextBlock(text="No.", metadata={**OWN, "item_id": "msg_1", "refusal": True}),
         )
     )
@@ -295,32 +297,32 @@ def test_a_message_with_its_reasoning_goes_back_as_the_item_that_it_was() -> Non
         "status": "completed",
         "phase": "final_answer",
         "content": [
-            {"type": "output_text", "text": "A", "annotations": cited},
+            {"type": "output_text", "text": "A", "annotations": citations},
             {"type": "refusal", "refusal": "No."},
         ],
     }
 
 
-def test_texts_of_one_answer_are_one_text_and_texts_apart_are_lines() -> None:
+def test_streamed_texts_are_joined_and_written_texts_are_separate_lines() -> None:
     theirs = {"provider": "anthropic"}
     assert [
         item["content"]
-        for item in rendered(ai(TextBlock(text="a", metadata=theirs), TextBlock(text="b", metadata=theirs)))[0]
+        for item in render_valid(ai(TextBlock(text="a", metadata=theirs), TextBlock(text="b", metadata=theirs)))[0]
     ] == ["ab"]
     assert [
-        item["content"] for item in rendered(ai(TextBlock(text="a"), TextBlock(text=""), TextBlock(text="b")))[0]
+        item["content"] for item in render_valid(ai(TextBlock(text="a"), TextBlock(text=""), TextBlock(text="b")))[0]
     ] == ["a\nb"]
     messages = [TextBlock(text=name, metadata={**OWN, "item_id": name}) for name in ("m1", "m2")]
-    assert [item["content"] for item in rendered(ai(*messages))[0]] == ["m1", "m2"]
+    assert [item["content"] for item in render_valid(ai(*messages))[0]] == ["m1", "m2"]
 
 
-def test_a_refusal_without_its_item_is_text_and_said() -> None:
-    items, changes = rendered(ai(TextBlock(text="No.", metadata={**OWN, "refusal": True})))
+def test_a_refusal_without_its_item_becomes_text_and_is_reported() -> None:
+    items, changes = render_valid(ai(TextBlock(text="No.", metadata={**OWN, "refusal": True})))
     assert items[0]["content"] == "No."
     assert len(changes) == 1
 
 
-def test_the_providers_own_items_go_back_unchanged_and_only_to_it() -> None:
+def test_own_items_are_replayed_unchanged_to_the_same_provider_only() -> None:
     search = {
         "type": "web_search_call",
         "id": "ws_1",
@@ -329,7 +331,7 @@ def test_the_providers_own_items_go_back_unchanged_and_only_to_it() -> None:
     }
     compaction = {"type": "compaction", "id": "cmp_1", "encrypted_content": "E"}
     for metadata, types in ((OWN, ["reasoning", "web_search_call", "compaction"]), ({"provider": "xai"}, [])):
-        items, changes = rendered(
+        items, changes = render_valid(
             ai(
                 reasoning(),
                 ServerToolBlock(id="ws_1", name="web_search", raw=[search], metadata=metadata),
@@ -341,20 +343,20 @@ def test_the_providers_own_items_go_back_unchanged_and_only_to_it() -> None:
         assert search not in items or items[1] is search
 
 
-def test_an_item_that_ended_after_others_is_not_missed_where_it_began() -> None:
-    begun = ServerToolBlock(id="ws_1", name="web_search", metadata=OWN)
-    items, changes = rendered(ai(begun, call(), ServerToolBlock(raw=[SEARCH], metadata=OWN)))
+def test_an_item_that_ended_after_others_is_replayed_at_its_end() -> None:
+    started = ServerToolBlock(id="ws_1", name="web_search", metadata=OWN)
+    items, changes = render_valid(ai(started, call(), ServerToolBlock(raw=[SEARCH], metadata=OWN)))
     assert [item["type"] for item in items] == ["function_call", "web_search_call"]
     assert changes == []
-    assert rendered(ai(begun))[1] == ["the provider's tool 'web_search' was left out: it was cut"]
+    assert render_valid(ai(started))[1] == ["the provider's tool 'web_search' was left out: it is incomplete"]
 
 
-def test_a_picture_of_the_providers_own_tool_goes_back_with_its_item() -> None:
+def test_an_image_of_a_server_tool_is_replayed_with_its_item() -> None:
     item = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "QQ=="}
     turn = Turn("openai_responses", turn_key="t")
     turn.feed({"object": "response", "id": "resp_1", "status": "completed", "output": [item]})
     turn.close()
-    items, changes = rendered(turn.content)
+    items, changes = render_valid(turn.content)
     assert items == [item]
     assert changes == []
 
@@ -362,7 +364,7 @@ def test_a_picture_of_the_providers_own_tool_goes_back_with_its_item() -> None:
 # ---------------------------------------------------------------- the request
 
 
-def test_a_request_has_what_the_conversation_decides() -> None:
+def test_a_request_has_the_fields_that_the_conversation_decides() -> None:
     def look(city: str) -> str:
         """Look out of the window."""
         return city
@@ -379,7 +381,7 @@ def test_a_request_has_what_the_conversation_decides() -> None:
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required"])
-def test_a_choice_of_the_apis_own_is_sent_as_it_is(choice: str) -> None:
+def test_a_tool_choice_of_the_api_is_sent_unchanged(choice: str) -> None:
     def look() -> None: ...
 
     body = render_request([], "openai_responses", tools=[look], tool_choice=choice, stream=False)
@@ -389,7 +391,7 @@ def test_a_choice_of_the_apis_own_is_sent_as_it_is(choice: str) -> None:
     assert "tool_choice" not in render_request([], "openai_responses", tool_choice=choice)
 
 
-# ---------------------------------------------------------------- whatever stands in a history
+# ---------------------------------------------------------------- random histories
 
 TEXTS = st.text(max_size=8)
 METADATA = st.sampled_from(
@@ -420,7 +422,7 @@ BLOCKS = st.one_of(
     st.builds(ToolResponseBlock, call_id=IDS, result=TEXTS | st.none(), status=st.sampled_from([None, "error"])),
     st.builds(OpaqueBlock, raw=ITEMS, metadata=METADATA),
     st.builds(ServerToolBlock, id=IDS, raw=st.lists(st.just(SEARCH), max_size=1), metadata=METADATA),
-    st.just(ImageBlock(data=PICTURE)),
+    st.just(ImageBlock(data=IMAGE)),
     st.just(UnknownBlock(type="dance")),
 )
 CONTENTS = st.builds(
@@ -428,20 +430,20 @@ CONTENTS = st.builds(
 )
 
 
-_LED_TO = ("reasoning", "message", "function_call", "custom_tool_call", "compaction", "web_search_call")
+_AFTER_REASONING = ("reasoning", "message", "function_call", "custom_tool_call", "compaction", "web_search_call")
 
 
 @given(st.lists(CONTENTS, max_size=5), st.sampled_from([None, "canonical", "origin"]))
 @settings(deadline=None, max_examples=150)
-def test_any_history_is_legal_and_reasoning_never_stands_alone(contents: list[Content], ids: Any) -> None:
-    items, _ = rendered(*contents, ids=ids)
+def test_any_history_is_legal_and_reasoning_is_never_alone(contents: list[Content], ids: Any) -> None:
+    items, _ = render_valid(*contents, ids=ids)
     calls = [item["call_id"] for item in items if item.get("type") in ("function_call", "custom_tool_call")]
     assert len(set(calls)) == len(calls)
     assert all(0 < len(item["call_id"]) <= 64 for item in items if "call_id" in item)
     following = [*items, {}][1:]
     for item, next_item in zip(items, following, strict=True):
         if item.get("type") == "reasoning":
-            assert next_item.get("type") in _LED_TO
+            assert next_item.get("type") in _AFTER_REASONING
     led = False
     for item in items:
         led = item.get("type") == "reasoning" or (led and item.get("role") not in ("user", "system"))
