@@ -1,5 +1,7 @@
-"""Rules of wires whose calls and results pair as those of Chat Completions do: calls in an assistant message, then one
-message of the role ``tool`` for each result.
+"""Request rules of wires that pair calls and results as Chat Completions does.
+
+Calls are in an assistant message, and each result is a message of the role ``tool`` after it. The counterpart for wires
+with content blocks is ``block_pairing``. This module depends on no provider.
 """
 
 from __future__ import annotations
@@ -12,62 +14,63 @@ __all__ = ["arguments_are_object_text", "calls_have_results", "calls_of", "ids_p
 
 
 def calls_of(body: Json) -> Iterator[tuple[str, Json]]:
-    """Every call of the thread, with its place."""
-    for place, message in objects(body.get("messages")):
+    """Yield every call of the conversation with its path."""
+    for index, message in objects(body.get("messages")):
         for number, call in objects(message.get("tool_calls")):
-            yield f"messages.{place}.tool_calls.{number}", call
+            yield f"messages.{index}.tool_calls.{number}", call
 
 
 def ids_present(body: Json, _model: str) -> Iterator[Finding]:
-    """Calls and results without an id."""
-    for at, call in calls_of(body):
+    """Yield calls and results without an id."""
+    for path, call in calls_of(body):
         if not words(call.get("id")):
-            yield f"{at}.id", f"is {shown(call.get('id'))}, not text that names the call"
-    for place, message in objects(body.get("messages")):
+            yield f"{path}.id", f"is {shown(call.get('id'))}, not the id of the call"
+    for index, message in objects(body.get("messages")):
         if message.get("role") == "tool" and not words(message.get("tool_call_id")):
-            at = f"messages.{place}.tool_call_id"
-            yield at, f"is {shown(message.get('tool_call_id'))}, not the id of a call"
+            path = f"messages.{index}.tool_call_id"
+            yield path, f"is {shown(message.get('tool_call_id'))}, not the id of a call"
 
 
 def calls_have_results(body: Json, _model: str) -> Iterator[Finding]:
-    """Calls without a tool message directly behind theirs."""
+    """Yield calls without a tool message directly after theirs."""
     messages = objects(body.get("messages"))
-    for index, (place, message) in enumerate(messages):
+    for position, (index, message) in enumerate(messages):
         calls = objects(message.get("tool_calls"))
         if not calls or message.get("role") != "assistant":
             continue
-        results: set[str | None] = set()
-        behind = index + 1
-        while behind < len(messages) and messages[behind][1].get("role") == "tool":
-            results.add(words(messages[behind][1].get("tool_call_id")))
-            behind += 1
+        result_ids: set[str | None] = set()
+        for _, following in messages[position + 1 :]:
+            if following.get("role") != "tool":
+                break
+            result_ids.add(words(following.get("tool_call_id")))
         for number, call in calls:
-            given = words(call.get("id"))
-            if given and given not in results:
-                yield f"messages.{place}.tool_calls.{number}", f"no tool message behind it responds to {shown(given)}"
+            call_id = words(call.get("id"))
+            if call_id and call_id not in result_ids:
+                path = f"messages.{index}.tool_calls.{number}"
+                yield path, f"no tool message after it is the result of {shown(call_id)}"
 
 
 def results_have_calls(body: Json, _model: str) -> Iterator[Finding]:
-    """Tool messages that respond to no call of the assistant message that they follow."""
-    asked: set[str | None] = set()
-    for place, message in objects(body.get("messages")):
+    """Yield tool messages that are the result of no call of the assistant message before them."""
+    call_ids: set[str | None] = set()
+    for index, message in objects(body.get("messages")):
         if message.get("role") == "tool":
-            given = words(message.get("tool_call_id"))
-            if given and given not in asked:
-                yield f"messages.{place}", f"responds to {shown(given)}, which the message before it did not call"
+            call_id = words(message.get("tool_call_id"))
+            if call_id and call_id not in call_ids:
+                yield f"messages.{index}", f"is the result of {shown(call_id)}, which the message before did not call"
         else:
-            asked = {words(call.get("id")) for _, call in objects(message.get("tool_calls"))}
+            call_ids = {words(call.get("id")) for _, call in objects(message.get("tool_calls"))}
 
 
 def arguments_are_object_text(body: Json, _model: str) -> Iterator[Finding]:
-    """Calls whose arguments are not the JSON text of an object."""
-    for at, call in calls_of(body):
+    """Yield calls whose arguments are not the JSON text of an object."""
+    for path, call in calls_of(body):
         if call.get("type") == "custom":
             custom = call.get("custom")
             if not isinstance(custom, dict) or not isinstance(custom.get("input"), str):
-                yield f"{at}.custom.input", "is not text"
+                yield f"{path}.custom.input", "is not text"
             continue
         function = call.get("function")
-        given = function.get("arguments") if isinstance(function, dict) else None
-        if not is_object_text(given):
-            yield f"{at}.function.arguments", f"is {shown(given)}, not the JSON text of an object"
+        arguments = function.get("arguments") if isinstance(function, dict) else None
+        if not is_object_text(arguments):
+            yield f"{path}.function.arguments", f"is {shown(arguments)}, not the JSON text of an object"

@@ -35,7 +35,7 @@ AnyTraits = TypeVar("AnyTraits", bound=Traits)
 
 
 class MessageRenderer(Generic[AnyTraits]):
-    """One rendering of a conversation: the messages so far, the ids in use, what was changed.
+    """A rendering of a conversation: the messages so far, the ids in use, and the changes.
 
     Args:
         traits: the target's.
@@ -69,7 +69,7 @@ class MessageRenderer(Generic[AnyTraits]):
         raise NotImplementedError
 
     def finish(self) -> None:
-        """Apply what concerns the messages as a whole, after the last content."""
+        """Finish the messages after the last content."""
 
     # ---------------------------------------------------------------- for subclasses
 
@@ -137,7 +137,7 @@ class MessageRenderer(Generic[AnyTraits]):
 
 
 def result_text(block: ToolResponseBlock) -> str:
-    """Return the result of a call as text, for wires whose results are text alone."""
+    """Return the result of a call as text, for wires whose results are text."""
     if block.error is not None:
         return block.error
     if block.result is None:
@@ -283,7 +283,7 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
         raise NotImplementedError
 
     def text_and_media(self, block: ToolResponseBlock) -> tuple[str, list[Media]]:
-        """Return the text of a result, and its images and files, for wires whose results are only text."""
+        """Return the text of a result, and its images and files, for wires whose results are text."""
         parts = result_parts(block)
         return (result_text(block), []) if parts is None else split_text_and_media(self.tool_media(parts))
 

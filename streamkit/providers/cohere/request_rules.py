@@ -1,6 +1,9 @@
-"""What Cohere's v2 chat refuses. Its messages pair as those of Chat Completions do.
+"""The requests that Cohere's v2 chat refuses. Its calls and results pair as those of Chat Completions.
 
-Wire      https://docs.cohere.com/v2/reference/chat
+Source    https://docs.cohere.com/v2/reference/chat
+
+Each rule reports the places of a body that break it. A rule must not raise an exception for a body of another form:
+that is reported by the rule ``form``.
 """
 
 from __future__ import annotations
@@ -19,28 +22,31 @@ from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown
 
 __all__ = ["list_rules"]
 
-_REFERENCE = "https://docs.cohere.com/v2/reference/chat"
+
+def list_rules(traits: Traits) -> tuple[Rule, ...]:
+    """Return the rules of this provider, in the order in which they are checked."""
+    return _RULES
 
 
-def _form(body: Json, _model: str) -> Iterator[Finding]:
+def _messages_have_form(body: Json, _model: str) -> Iterator[Finding]:
     roles = ("system", "user", "assistant", "tool")
     yield from form_of_messages(body, field="messages", parts="content", roles=roles, bare=True)
-    for place, message in objects(body.get("messages")):
+    for index, message in objects(body.get("messages")):
         calls = message.get("tool_calls")
         if calls is not None and (not isinstance(calls, list) or len(objects(calls)) != len(calls)):
-            yield f"messages.{place}.tool_calls", f"is {shown(calls)}, not a list of objects"
+            yield f"messages.{index}.tool_calls", f"is {shown(calls)}, not a list of objects"
 
 
-def _text_or_calls(body: Json, _model: str) -> Iterator[Finding]:
-    for place, message in objects(body.get("messages")):
+def _messages_have_text_or_calls(body: Json, _model: str) -> Iterator[Finding]:
+    for index, message in objects(body.get("messages")):
         content = message.get("content")
         text = isinstance(content, str) and content
         has_text = text or any(part.get("type") == "text" for _, part in objects(content))
         if objects(message.get("tool_calls")) and has_text:
-            yield f"messages.{place}.content", "text content is not allowed when tool_calls are provided: use tool_plan"
+            yield f"messages.{index}.content", "text content is not allowed when tool_calls are provided: use tool_plan"
 
 
-def _choice(body: Json, _model: str) -> Iterator[Finding]:
+def _tool_choice_is_valid(body: Json, _model: str) -> Iterator[Finding]:
     choice = body.get("tool_choice")
     if choice is not None and choice not in ("REQUIRED", "NONE"):
         yield "tool_choice", f"is {shown(choice)}, not REQUIRED or NONE"
@@ -48,17 +54,13 @@ def _choice(body: Json, _model: str) -> Iterator[Finding]:
         yield "tool_choice", "there are no tools to choose from"
 
 
+_REFERENCE = "https://docs.cohere.com/v2/reference/chat"
 _RULES = (
-    Rule("form", _form, _REFERENCE),
-    Rule("text_or_calls", _text_or_calls, "vercel/ai#5794"),
+    Rule("form", _messages_have_form, _REFERENCE),
+    Rule("text_or_calls", _messages_have_text_or_calls, "vercel/ai#5794"),
     Rule("id_present", ids_present, f"{_REFERENCE} (ToolMessageV2.tool_call_id), ethz-spylab/agentdojo#200"),
     Rule("call_answered_next", calls_have_results, "oracle/langchain-oracle#10, ethz-spylab/agentdojo#200"),
     Rule("result_has_call", results_have_calls, "https://docs.cohere.com/v2/docs/tool-use-usage-patterns"),
     Rule("arguments_are_object_text", arguments_are_object_text, f"{_REFERENCE} (ToolCallV2Function.arguments)"),
-    Rule("tool_choice_known", _choice, _REFERENCE),
+    Rule("tool_choice_known", _tool_choice_is_valid, _REFERENCE),
 )
-
-
-def list_rules(traits: Traits) -> tuple[Rule, ...]:
-    """Return the rules of this provider, in the order in which they are checked."""
-    return _RULES

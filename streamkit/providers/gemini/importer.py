@@ -19,6 +19,7 @@ from typing import Any
 from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.tool_results import to_stored_part
+from streamkit.media import to_data_url
 from streamkit.providers.decoding import as_text, compact_json
 from streamkit.providers.gemini.schema import SIGNATURE, signature_of, to_camel_case
 from streamkit.providers.provider import Traits
@@ -154,7 +155,7 @@ def _media(part: Any, *, images: bool = True) -> ImageBlock | FileBlock | None:
     if isinstance(inline, dict) and isinstance(inline.get("data"), str):
         media_type, name = as_text(inline.get("mimeType")), as_text(inline.get("displayName"))
         if images and media_type is not None and media_type.startswith("image/") and name is None:
-            return ImageBlock(data=f"data:{media_type};base64,{inline['data']}")
+            return ImageBlock(data=to_data_url(inline["data"], media_type))
         return FileBlock(media_type=media_type, data=inline["data"], name=name)
     if isinstance(file_data, dict) and isinstance(file_data.get("fileUri"), str):
         return FileBlock(media_type=as_text(file_data.get("mimeType")), url=file_data["fileUri"])

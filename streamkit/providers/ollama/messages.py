@@ -211,7 +211,7 @@ class OllamaRenderer(RoleRenderer[Traits]):
 
 
 def _join_texts(texts: Sequence[TextBlock]) -> str:
-    """Return texts as one: those of a stream, which calls interrupted, as they are, others on lines of their own."""
+    """Return texts as one. Texts of a stream, which calls separated, are joined directly, others by newlines."""
     text = ""
     previous: TextBlock | None = None
     for block in texts:

@@ -1,54 +1,56 @@
-"""What Ollama refuses: what does not fit its types. It does not pair calls and results.
+"""The requests that Ollama refuses: bodies that do not fit its types. It does not pair calls and results.
 
-Wire      https://docs.ollama.com/api/chat
+Source    https://docs.ollama.com/api/chat
+
+Each rule reports the places of a body that break it. A rule must not raise an exception for a body of another form:
+that is reported by the rule ``form``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streamkit.providers.call_pairing import calls_of
 from streamkit.providers.provider import Traits
 from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown
 
 __all__ = ["list_rules"]
 
 
-def _form(body: Json, _model: str) -> Iterator[Finding]:
+def list_rules(traits: Traits) -> tuple[Rule, ...]:
+    """Return the rules of this provider, in the order in which they are checked."""
+    return _RULES
+
+
+def _messages_have_form(body: Json, _model: str) -> Iterator[Finding]:
     if "messages" not in body:
         return
     if not isinstance(body["messages"], list):
         yield "messages", f"is {shown(body['messages'])}, not a list"
         return
-    for place, message in enumerate(body["messages"]):
+    for index, message in enumerate(body["messages"]):
         if not isinstance(message, dict):
-            yield f"messages.{place}", f"is {shown(message)}, not an object"
+            yield f"messages.{index}", f"is {shown(message)}, not an object"
         elif not isinstance(message.get("role"), str):
-            yield f"messages.{place}.role", f"is {shown(message.get('role'))}, not text"
+            yield f"messages.{index}.role", f"is {shown(message.get('role'))}, not text"
 
 
-def _content(body: Json, _model: str) -> Iterator[Finding]:
-    for place, message in objects(body.get("messages")):
+def _contents_are_text(body: Json, _model: str) -> Iterator[Finding]:
+    for index, message in objects(body.get("messages")):
         if not isinstance(message.get("content") or "", str):
-            yield f"messages.{place}.content", f"cannot unmarshal {shown(message['content'])} into a string"
+            yield f"messages.{index}.content", f"cannot unmarshal {shown(message['content'])} into a string"
 
 
-def _arguments(body: Json, _model: str) -> Iterator[Finding]:
-    for place, message in objects(body.get("messages")):
-        for number, call in objects(message.get("tool_calls")):
-            function = call.get("function")
-            given = function.get("arguments") if isinstance(function, dict) else None
-            if not isinstance(given, dict):
-                at = f"messages.{place}.tool_calls.{number}.function.arguments"
-                yield at, f"cannot unmarshal {shown(given)} into an object"
+def _arguments_are_objects(body: Json, _model: str) -> Iterator[Finding]:
+    for path, call in calls_of(body):
+        function = call.get("function")
+        arguments = function.get("arguments") if isinstance(function, dict) else None
+        if not isinstance(arguments, dict):
+            yield f"{path}.function.arguments", f"cannot unmarshal {shown(arguments)} into an object"
 
 
 _RULES = (
-    Rule("form", _form, "https://docs.ollama.com/api/chat"),
-    Rule("content_is_text", _content, "BerriAI/litellm#11273"),
-    Rule("arguments_are_object", _arguments, "neuron-core/neuron-ai#219, aliasrobotics/cai#76"),
+    Rule("form", _messages_have_form, "https://docs.ollama.com/api/chat"),
+    Rule("content_is_text", _contents_are_text, "BerriAI/litellm#11273"),
+    Rule("arguments_are_object", _arguments_are_objects, "neuron-core/neuron-ai#219, aliasrobotics/cai#76"),
 )
-
-
-def list_rules(traits: Traits) -> tuple[Rule, ...]:
-    """Return the rules of this provider, in the order in which they are checked."""
-    return _RULES
