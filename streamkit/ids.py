@@ -46,10 +46,10 @@ _ANTHROPIC: Final = "toolu_"
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _DIGEST = re.compile(r"[A-Za-z0-9_-]{24}")
-_NINE = re.compile(r"[A-Za-z0-9]{9}")
+_MISTRAL_FORM = re.compile(r"[A-Za-z0-9]{9}")
 
 
-def _text(value: object) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
@@ -82,7 +82,7 @@ def canonical_tool_id(
         ``hist_tool_`` and 24 characters of base64url. Read a wire with ``derived_tool_id``: a wire's ``hist_tool_x``
         is not ours because it says so.
     """
-    raw = _text(raw_id)
+    raw = _as_text(raw_id)
     if raw.startswith(HISTORY_PREFIX):
         return raw
     return derived_tool_id(
@@ -103,12 +103,14 @@ def derived_tool_id(
     The seed is ``provider|raw|tool|turn|index``; ``|`` and ``\`` inside a field are escaped by ``\``, so two
     different inputs never make one seed.
     """
-    seed = "|".join([_field(provider_name), _field(raw_id), _field(tool_name), _field(turn_key), _field(call_index)])
+    seed = "|".join(
+        [_escape(provider_name), _escape(raw_id), _escape(tool_name), _escape(turn_key), _escape(call_index)]
+    )
     return HISTORY_PREFIX + urlsafe_b64encode(sha256(_utf8(seed)).digest()[:18]).decode()
 
 
-def _field(value: object) -> str:
-    text = _text(value)
+def _escape(value: object) -> str:
+    text = _as_text(value)
     if "|" in text or "\\" in text:
         return text.replace("\\", "\\\\").replace("|", "\\|")
     return text
@@ -131,7 +133,7 @@ def canonicalize_tool_call_id(
 ) -> str:
     """The canonical id of a call on its way into history: a full canonical id stays, all else is derived."""
     if is_canonical(raw_id):
-        return _text(raw_id)
+        return _as_text(raw_id)
     return derived_tool_id(
         provider_name=provider_name, raw_id=raw_id, tool_name=tool_name, turn_key=turn_key, call_index=call_index
     )
@@ -181,15 +183,15 @@ def normalize_anthropic_tool_call_id(id: str | None) -> str | None:
     return None if id is None else id if is_safe_id(id, 64) else mark_id(id, id, 64)
 
 
-def is_safe_id(id: str, longest: int) -> bool:
+def is_safe_id(id: str, max_length: int) -> bool:
     """Return True if an id has at most so many characters, all of ``[A-Za-z0-9_-]``, and at least one."""
-    return len(id) <= longest and _SAFE.fullmatch(id) is not None
+    return len(id) <= max_length and _SAFE.fullmatch(id) is not None
 
 
-def mark_id(id: str, seed: str, longest: int) -> str:
+def mark_id(id: str, seed: str, max_length: int) -> str:
     """Return the start of *id* in the safe alphabet and a hash of *seed* that distinguishes it from others."""
     safe = _UNSAFE.sub(lambda unsafe: "__" if unsafe[0] > "\uffff" else "_", id)
-    return f"{safe[: longest - 11]}_{sha256(_utf8(seed)).hexdigest()[:10]}"
+    return f"{safe[: max_length - 11]}_{sha256(_utf8(seed)).hexdigest()[:10]}"
 
 
 _BASE62 = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -207,7 +209,7 @@ def mistral_tool_id(id: str, used: Container[str] = ()) -> str:
 
 def is_mistral_id(id: str) -> bool:
     """Return True if an id is exactly 9 of ``[A-Za-z0-9]``."""
-    return _NINE.fullmatch(id) is not None
+    return _MISTRAL_FORM.fullmatch(id) is not None
 
 
 def mistral_id_candidates(id: str, name: str = "", number: int = 0) -> Iterator[str]:
@@ -228,7 +230,7 @@ def _base62(digest: bytes) -> str:
 # ---------------------------------------------------------------- which rule applies
 
 # A wire with a rule of its own keeps it, whatever model stands behind it: the server checks before any model sees it.
-_BY_WIRE: Final = {
+_RULES_OF_WIRES: Final = {
     "anthropic": "anthropic",
     "bedrock_invoke": "anthropic",
     "gemini": "gemini",
@@ -244,9 +246,9 @@ def tool_id_strategy(provider_name: str | None = None, model: str | None = None)
     Kimi and Mistral models are served by many hosts over the chat wire and Bedrock's, and there the model's rule
     counts (their servers' chat templates check it); on the other wires the wire's does.
     """
-    provider, name = _text(provider_name).lower(), _text(model).lower()
-    if provider in _BY_WIRE:
-        return _BY_WIRE[provider]
+    provider, name = _as_text(provider_name).lower(), _as_text(model).lower()
+    if provider in _RULES_OF_WIRES:
+        return _RULES_OF_WIRES[provider]
     bedrock = provider.startswith("bedrock")
     for text in (name, provider):
         if _KIMI.search(text) and not bedrock:  # Bedrock refuses the dots and colons of Kimi's ids

@@ -34,13 +34,13 @@ class IdRule:
     source: str
 
 
-def safe_up_to(longest: int) -> Callable[[str], bool]:
+def safe_up_to(max_length: int) -> Callable[[str], bool]:
     """Return a predicate: at most so many characters, all of ``[A-Za-z0-9_-]``."""
-    return lambda text: is_safe_id(text, longest)
+    return lambda text: is_safe_id(text, max_length)
 
 
 def prefixed_ids(
-    prefix: str, longest: int, plain: Callable[[str], str] = str
+    prefix: str, max_length: int, convert: Callable[[str], str] = str
 ) -> Callable[[str, str, int], Iterator[str]]:
     """Return candidates with a prefix: canonical ids get it, others what *plain* makes of them.
 
@@ -48,9 +48,9 @@ def prefixed_ids(
     """
 
     def make(id: str, name: str, number: int) -> Iterator[str]:
-        form = prefix + id[len(HISTORY_PREFIX) :] if is_canonical(id) else plain(id)
-        yield form if is_safe_id(form, longest) else mark_id(form, id, longest)
-        yield from (mark_id(form, f"{id}|{salt}", longest) for salt in count(1))
+        form = prefix + id[len(HISTORY_PREFIX) :] if is_canonical(id) else convert(id)
+        yield form if is_safe_id(form, max_length) else mark_id(form, id, max_length)
+        yield from (mark_id(form, f"{id}|{salt}", max_length) for salt in count(1))
 
     return make
 
@@ -78,12 +78,12 @@ class TargetIds:
         rule: the target's rule.
     """
 
-    __slots__ = ("_rule", "_table", "_taken")
+    __slots__ = ("_rule", "_target_ids", "_used")
 
     def __init__(self, rule: IdRule) -> None:
         self._rule = rule
-        self._table: dict[str, str] = {}
-        self._taken: set[str] = set()
+        self._target_ids: dict[str, str] = {}
+        self._used: set[str] = set()
 
     def call(self, id: str, name: str = "", *, origin: Any = None) -> str:
         """Return the target id of a call.
@@ -94,15 +94,17 @@ class TargetIds:
             origin: the provider's own id of the call if it goes back to that provider; it is used if the target
                 accepts it and no other call has it.
         """
-        known = self._table.get(id)
+        known = self._target_ids.get(id)
         if known is not None:
             return known
-        if isinstance(origin, str) and origin not in self._taken and self._rule.accepts(origin):
+        if isinstance(origin, str) and origin not in self._used and self._rule.accepts(origin):
             target_id = origin
         else:
-            target_id = next(form for form in self._rule.make(id, name, len(self._table)) if form not in self._taken)
-        self._table[id] = target_id
-        self._taken.add(target_id)
+            target_id = next(
+                form for form in self._rule.make(id, name, len(self._target_ids)) if form not in self._used
+            )
+        self._target_ids[id] = target_id
+        self._used.add(target_id)
         return target_id
 
     def result(self, id: str, name: str = "") -> str:

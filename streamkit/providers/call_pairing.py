@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkit.providers.request_rule import Finding, Json, is_object_text, objects, shown, words
+from streamkit.providers.request_rule import Finding, Json, is_object_text, objects, short_json, as_text_or_none
 
 __all__ = ["arguments_are_object_text", "calls_have_results", "calls_of", "ids_present", "results_have_calls"]
 
@@ -21,12 +21,12 @@ def calls_of(body: Json) -> Iterator[tuple[str, Json]]:
 def ids_present(body: Json, _model: str) -> Iterator[Finding]:
     """Calls and results without an id."""
     for at, call in calls_of(body):
-        if not words(call.get("id")):
-            yield f"{at}.id", f"is {shown(call.get('id'))}, not text that names the call"
+        if not as_text_or_none(call.get("id")):
+            yield f"{at}.id", f"is {short_json(call.get('id'))}, not text that names the call"
     for place, message in objects(body.get("messages")):
-        if message.get("role") == "tool" and not words(message.get("tool_call_id")):
+        if message.get("role") == "tool" and not as_text_or_none(message.get("tool_call_id")):
             at = f"messages.{place}.tool_call_id"
-            yield at, f"is {shown(message.get('tool_call_id'))}, not the id of a call"
+            yield at, f"is {short_json(message.get('tool_call_id'))}, not the id of a call"
 
 
 def calls_have_results(body: Json, _model: str) -> Iterator[Finding]:
@@ -39,12 +39,15 @@ def calls_have_results(body: Json, _model: str) -> Iterator[Finding]:
         results: set[str | None] = set()
         behind = index + 1
         while behind < len(messages) and messages[behind][1].get("role") == "tool":
-            results.add(words(messages[behind][1].get("tool_call_id")))
+            results.add(as_text_or_none(messages[behind][1].get("tool_call_id")))
             behind += 1
         for number, call in calls:
-            given = words(call.get("id"))
+            given = as_text_or_none(call.get("id"))
             if given and given not in results:
-                yield f"messages.{place}.tool_calls.{number}", f"no tool message behind it responds to {shown(given)}"
+                yield (
+                    f"messages.{place}.tool_calls.{number}",
+                    f"no tool message behind it responds to {short_json(given)}",
+                )
 
 
 def results_have_calls(body: Json, _model: str) -> Iterator[Finding]:
@@ -52,11 +55,11 @@ def results_have_calls(body: Json, _model: str) -> Iterator[Finding]:
     asked: set[str | None] = set()
     for place, message in objects(body.get("messages")):
         if message.get("role") == "tool":
-            given = words(message.get("tool_call_id"))
+            given = as_text_or_none(message.get("tool_call_id"))
             if given and given not in asked:
-                yield f"messages.{place}", f"responds to {shown(given)}, which the message before it did not call"
+                yield f"messages.{place}", f"responds to {short_json(given)}, which the message before it did not call"
         else:
-            asked = {words(call.get("id")) for _, call in objects(message.get("tool_calls"))}
+            asked = {as_text_or_none(call.get("id")) for _, call in objects(message.get("tool_calls"))}
 
 
 def arguments_are_object_text(body: Json, _model: str) -> Iterator[Finding]:
@@ -70,4 +73,4 @@ def arguments_are_object_text(body: Json, _model: str) -> Iterator[Finding]:
         function = call.get("function")
         given = function.get("arguments") if isinstance(function, dict) else None
         if not is_object_text(given):
-            yield f"{at}.function.arguments", f"is {shown(given)}, not the JSON text of an object"
+            yield f"{at}.function.arguments", f"is {short_json(given)}, not the JSON text of an object"

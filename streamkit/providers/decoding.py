@@ -57,7 +57,7 @@ def decode(decoder: msgspec.json.Decoder[Chunk], data: bytes, sink: Sink) -> Chu
     except ValueError as error:
         sink.fail(StreamError("protocol_error", f"a frame is no JSON ({error})", raw=excerpt(data)))
         return None
-    return _fitted(value, decoder.type, sink)
+    return _coerce_chunk(value, decoder.type, sink)
 
 
 def convert(data: Any, chunk_type: type[Chunk], sink: Sink) -> Chunk | None:
@@ -65,10 +65,10 @@ def convert(data: Any, chunk_type: type[Chunk], sink: Sink) -> Chunk | None:
     try:
         return msgspec.convert(data, chunk_type)
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
-        return _fitted(data, chunk_type, sink)
+        return _coerce_chunk(data, chunk_type, sink)
 
 
-def _fitted(value: Any, chunk_type: type[Chunk], sink: Sink) -> Chunk | None:
+def _coerce_chunk(value: Any, chunk_type: type[Chunk], sink: Sink) -> Chunk | None:
     if not isinstance(value, dict):
         sink.unknown(value)
         return None
@@ -95,7 +95,9 @@ def read_json(data: bytes | str) -> Any:
         return json.loads(text)
 
 
-def coerce(value: dict[str, Any], chunk_type: type[Chunk], misfits: list[str] | None = None, at: str = "") -> Chunk:
+def coerce(
+    value: dict[str, Any], chunk_type: type[Chunk], misfits: list[str] | None = None, parent_path: str = ""
+) -> Chunk:
     """A chunk of that type from a dict, without ever failing: what has the wrong type is left out.
 
     Args:
@@ -109,30 +111,32 @@ def coerce(value: dict[str, Any], chunk_type: type[Chunk], misfits: list[str] | 
     for field in structs.fields(chunk_type):
         if field.encode_name not in value:
             continue
-        path = f"{at}.{field.encode_name}" if at else field.encode_name
+        path = f"{parent_path}.{field.encode_name}" if parent_path else field.encode_name
         fitted = _fit(value[field.encode_name], hints[field.name], misfits, path)
         if fitted is not _ABSENT:
             found[field.name] = fitted
     return chunk_type(**found)
 
 
-def _fit(value: Any, wanted: Any, misfits: list[str] | None, path: str) -> Any:
-    origin = get_origin(wanted)
-    if wanted is Any or (isinstance(wanted, type) and not issubclass(wanted, Struct) and isinstance(value, wanted)):
+def _fit(value: Any, expected_type: Any, misfits: list[str] | None, path: str) -> Any:
+    origin = get_origin(expected_type)
+    if expected_type is Any or (
+        isinstance(expected_type, type) and not issubclass(expected_type, Struct) and isinstance(value, expected_type)
+    ):
         return value
     if origin in (Union, UnionType):
-        options = get_args(wanted)
+        options = get_args(expected_type)
         if value is None and NoneType in options:
             return None
         return _fit(value, next(option for option in options if option is not NoneType), misfits, path)
     if origin is list and isinstance(value, list):
-        (item,) = get_args(wanted)
+        (item,) = get_args(expected_type)
         fitted = [_fit(element, item, misfits, f"{path}[{n}]") for n, element in enumerate(value)]
         return [element for element in fitted if element is not _ABSENT]
     if origin is dict and isinstance(value, dict):
         return value
-    if isinstance(wanted, type) and isinstance(value, dict) and issubclass(wanted, Struct):
-        return coerce(value, wanted, misfits, path)
+    if isinstance(expected_type, type) and isinstance(value, dict) and issubclass(expected_type, Struct):
+        return coerce(value, expected_type, misfits, path)
     if misfits is not None:
         misfits.append(path)
     return _ABSENT

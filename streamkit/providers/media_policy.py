@@ -43,9 +43,9 @@ def apply_media_policy(
         blocks: list[Block] = []
         for block in content.blocks:
             if isinstance(block, ToolResponseBlock):
-                blocks.append(_result(block, provider, policy, changes))
+                blocks.append(_apply_to_result(block, provider, policy, changes))
             elif isinstance(block, (ImageBlock, FileBlock)) and not provider.carries(block, content.speaker):
-                text = _replaced(block, f"[{label(block)}]", provider, policy, changes)
+                text = _replacement_text(block, f"[{label(block)}]", provider, policy, changes)
                 blocks += [TextBlock(text=text)] if text is not None else []
             else:
                 blocks.append(block)
@@ -54,7 +54,9 @@ def apply_media_policy(
     return made
 
 
-def _result(block: ToolResponseBlock, provider: Provider, policy: MediaPolicy, changes: list[str]) -> ToolResponseBlock:
+def _apply_to_result(
+    block: ToolResponseBlock, provider: Provider, policy: MediaPolicy, changes: list[str]
+) -> ToolResponseBlock:
     """A result without the parts that the target does not take."""
     from streamkit.history import TextBlock
     from streamkit.history.tool_results import to_stored_part
@@ -65,7 +67,7 @@ def _result(block: ToolResponseBlock, provider: Provider, policy: MediaPolicy, c
         # What a target takes of a person it can show of a tool as well, in the result or beside it.
         if isinstance(part, TextBlock) or provider.carries(part):
             kept.append(part)
-        elif (text := _replaced(part, describe(part), provider, policy, changes)) is not None:
+        elif (text := _replacement_text(part, describe(part), provider, policy, changes)) is not None:
             kept.append(TextBlock(text=text))
     if len(kept) == len(parts) and all(a is b for a, b in zip(kept, parts, strict=True)):
         return block
@@ -75,7 +77,9 @@ def _result(block: ToolResponseBlock, provider: Provider, policy: MediaPolicy, c
     return block.model_copy(update={"result": result})
 
 
-def _replaced(block: Media, text: str, provider: Provider, policy: MediaPolicy, changes: list[str]) -> str | None:
+def _replacement_text(
+    block: Media, text: str, provider: Provider, policy: MediaPolicy, changes: list[str]
+) -> str | None:
     """The text in the place of a block, or None where it is left out."""
     if policy == "text":
         changes.append(f"put a line of text in the place of an {label(block)}, which {provider.name} cannot carry")

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from streamkit.providers.request_rule import Finding, Json, shown, words
+from streamkit.providers.request_rule import Finding, Json, short_json, as_text_or_none
 
-__all__ = ["form_of_messages", "named_tool", "unknown_tool"]
+__all__ = ["check_message_form", "read_chosen_tool", "check_chosen_tool"]
 
 
-def form_of_messages(
-    body: Json, *, field: str, parts: str, roles: Collection[str], only_parts: bool = False, bare: bool = False
+def check_message_form(
+    body: Json,
+    *,
+    field: str,
+    content_field: str,
+    roles: Collection[str],
+    must_be_list: bool = False,
+    may_be_absent: bool = False,
 ) -> Iterator[Finding]:
     """Yield every deviation from a list of messages with a role and with content.
 
@@ -26,38 +32,40 @@ def form_of_messages(
     if field not in body:
         return
     if not isinstance(body[field], list):
-        yield field, f"is {shown(body[field])}, not a list"
+        yield field, f"is {short_json(body[field])}, not a list"
         return
     for place, message in enumerate(body[field]):
         at = f"{field}.{place}"
         if not isinstance(message, dict):
-            yield at, f"is {shown(message)}, not an object"
+            yield at, f"is {short_json(message)}, not an object"
             continue
-        if words(message.get("role")) not in roles:
-            yield f"{at}.role", f"is {shown(message.get('role'))}, not one of {', '.join(sorted(roles))}"
-        yield from _form_of_content(message.get(parts), f"{at}.{parts}", only_parts=only_parts, bare=bare)
+        if as_text_or_none(message.get("role")) not in roles:
+            yield f"{at}.role", f"is {short_json(message.get('role'))}, not one of {', '.join(sorted(roles))}"
+        yield from _form_of_content(
+            message.get(content_field), f"{at}.{content_field}", only_parts=must_be_list, bare=may_be_absent
+        )
 
 
 def _form_of_content(content: Any, at: str, *, only_parts: bool, bare: bool) -> Iterator[Finding]:
     if isinstance(content, list):
         for place, part in enumerate(content):
             if not isinstance(part, dict):
-                yield f"{at}.{place}", f"is {shown(part)}, not an object"
+                yield f"{at}.{place}", f"is {short_json(part)}, not an object"
     elif isinstance(content, str):
         if only_parts:
             yield at, "is text, not a list"
     elif content is not None or not bare:
-        yield at, f"is {shown(content)}, not {'a list' if only_parts else 'text or a list'}"
+        yield at, f"is {short_json(content)}, not {'a list' if only_parts else 'text or a list'}"
 
 
-def named_tool(choice: Any, *path: str) -> str | None:
+def read_chosen_tool(choice: Any, *path: str) -> str | None:
     """Return the name of the tool at *path* in a tool choice, or None."""
     for key in path:
         choice = choice.get(key) if isinstance(choice, dict) else None
-    return words(choice)
+    return as_text_or_none(choice)
 
 
-def unknown_tool(at: str, name: str | None, known: Collection[str]) -> Iterator[Finding]:
+def check_chosen_tool(at: str, name: str | None, known: Collection[str]) -> Iterator[Finding]:
     """Yield a violation if a tool choice names a tool that the request does not define."""
     if name is not None and name not in known:
-        yield at, f"asks for the tool {shown(name)}, and the request defines {shown(sorted(known))}"
+        yield at, f"asks for the tool {short_json(name)}, and the request defines {short_json(sorted(known))}"

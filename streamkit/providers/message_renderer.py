@@ -281,7 +281,7 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
         self.flush_results()
         self.append(message)
 
-    def buffer_result(self, place: int, message: Json, shown: list[Block]) -> None:
+    def buffer_result(self, position: int, message: Json, user_blocks: list[Block]) -> None:
         """Buffer the message of a result.
 
         Args:
@@ -289,7 +289,7 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
             message: the message.
             shown: what a user message after the results shows of it.
         """
-        self._results.append((place, message, shown, self.content_number))
+        self._results.append((position, message, user_blocks, self.content_number))
         self._result_contents.add(self.content_number)
 
     def flush_results(self) -> None:

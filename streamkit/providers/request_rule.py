@@ -11,7 +11,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-__all__ = ["Check", "Finding", "Json", "Rule", "Violation", "is_object_text", "objects", "shown", "words"]
+__all__ = [
+    "Check",
+    "Finding",
+    "Json",
+    "Rule",
+    "Violation",
+    "is_object_text",
+    "objects",
+    "short_json",
+    "as_text_or_none",
+]
 
 Json: TypeAlias = dict[str, Any]
 #: A place (``messages.1.content.0.id``), and what is wrong with it.
@@ -32,14 +42,14 @@ class Violation:
     """
 
     rule: str
-    place: str
+    path: str
     sentence: str
     source: str
 
     @property
     def message(self) -> str:
         """The violation in one line, as the embedded server reports it."""
-        return f"{self.place}: {self.sentence} (rule {self.rule}; source: {self.source})"
+        return f"{self.path}: {self.sentence} (rule {self.rule}; source: {self.source})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +77,12 @@ def objects(value: Any) -> list[tuple[int, Json]]:
     return [(index, item) for index, item in enumerate(value) if isinstance(item, dict)] if type(value) is list else []
 
 
-def words(value: Any) -> str | None:
+def as_text_or_none(value: Any) -> str | None:
     """Return a text unchanged, any other value as None."""
     return value if isinstance(value, str) else None
 
 
-def shown(value: Any) -> str:
+def short_json(value: Any) -> str:
     """Return a value as short text for a message."""
     try:
         text = json.dumps(value, ensure_ascii=False)

@@ -18,7 +18,7 @@ __all__ = ["CLAUDE_KEYWORDS", "OPENAI"]
 OPENAI = StrictProfile(
     "OpenAI",
     every_required=True,
-    words={
+    keywords={
         "pattern": None,
         "format": frozenset(["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"]),
         "multipleOf": None,

@@ -46,7 +46,7 @@ def result_parts(block: ToolResponseBlock, *, texts_alone: bool = False) -> list
 
 
 def convert_or_describe(
-    part: Media, write: Callable[[Any], Any], changes: list[str], target: str
+    part: Media, convert: Callable[[Any], Any], changes: list[str], target_name: str
 ) -> dict[str, Any] | str:
     """What ``write`` makes of an image or file of a tool; where it refuses, the line of text in its place.
 
@@ -57,9 +57,9 @@ def convert_or_describe(
         target: the name of it for that sentence.
     """
     try:
-        made: dict[str, Any] = write(part)
+        made: dict[str, Any] = convert(part)
     except UnsupportedContent:
-        sentence = f"put text in the place of an {label(part)} in a tool's result, which {target} cannot carry"
+        sentence = f"put text in the place of an {label(part)} in a tool's result, which {target_name} cannot carry"
         if sentence not in changes:
             changes.append(sentence)
         return describe(part)
@@ -67,14 +67,14 @@ def convert_or_describe(
 
 
 def convert_parts(
-    parts: Sequence[ResultPart], write: Callable[[Any], Any], changes: list[str], target: str
+    parts: Sequence[ResultPart], convert: Callable[[Any], Any], changes: list[str], target_name: str
 ) -> list[ResultPart]:
     """The parts, with text in the place of what ``write`` refuses; arguments as of ``taken``."""
     from streamkit.history import TextBlock
 
     made: list[ResultPart] = []
     for part in parts:
-        text = "" if isinstance(part, TextBlock) else convert_or_describe(part, write, changes, target)
+        text = "" if isinstance(part, TextBlock) else convert_or_describe(part, convert, changes, target_name)
         made.append(TextBlock(text=text) if isinstance(text, str) and not isinstance(part, TextBlock) else part)
     return made
 
@@ -88,7 +88,7 @@ def caption(media: Sequence[ResultPart], name: str | None) -> list[Block]:
 
 
 def followup_user_blocks(
-    results: Sequence[Sequence[Block]], beside: Sequence[ResultPart], changes: list[str]
+    results: Sequence[Sequence[Block]], unassigned: Sequence[ResultPart], changes: list[str]
 ) -> list[Block]:
     """What a user's message says behind a round's results, where those are text alone; empty where there is nothing.
 
@@ -99,7 +99,7 @@ def followup_user_blocks(
     """
     from streamkit.history import TextBlock
 
-    told = [block for blocks in results for block in blocks] + caption(beside, None)
+    told = [block for blocks in results for block in blocks] + caption(unassigned, None)
     if count := sum(not isinstance(block, TextBlock) for block in told):
         changes.append(f"put {count} image or file of a tool's result into a user message")
     return told
@@ -119,7 +119,7 @@ def split_text_and_media(parts: Sequence[ResultPart]) -> tuple[str, list[Media]]
     if leading and "".join(lines).strip():
         return "\n".join(lines), media
     count = iter(range(1, len(media) + 1))
-    return "\n".join(part.text if part.type == "text" else _mark(next(count), part) for part in parts), media
+    return "\n".join(part.text if part.type == "text" else _placeholder(next(count), part) for part in parts), media
 
 
 def join_text_and_media(text: str, media: Sequence[Media]) -> list[ResultPart]:
@@ -130,7 +130,7 @@ def join_text_and_media(text: str, media: Sequence[Media]) -> list[ResultPart]:
     said: list[str] = []
     waiting = list(media)
     for line in text.split("\n"):
-        if waiting and line == _mark(len(media) - len(waiting) + 1, waiting[0]):
+        if waiting and line == _placeholder(len(media) - len(waiting) + 1, waiting[0]):
             if said:
                 parts.append(TextBlock(text="\n".join(said)))
             parts.append(waiting.pop(0))
@@ -142,7 +142,7 @@ def join_text_and_media(text: str, media: Sequence[Media]) -> list[ResultPart]:
     return [*parts, TextBlock(text="\n".join(said))] if said else parts
 
 
-def _mark(number: int, part: Media) -> str:
+def _placeholder(number: int, part: Media) -> str:
     name = f": {part.name}" if part.type == "file" and part.name else ""
     return f"[{part.type} {number}{name}]"
 

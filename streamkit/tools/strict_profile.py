@@ -36,7 +36,7 @@ class StrictProfile:
 
     target: str
     every_required: bool = False
-    words: Mapping[str, frozenset[Any] | None] | None = field(default_factory=dict)
+    keywords: Mapping[str, frozenset[Any] | None] | None = field(default_factory=dict)
     type_lists: bool = True
     references: bool = True
     recursive: bool = True

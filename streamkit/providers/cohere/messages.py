@@ -50,7 +50,7 @@ __all__ = ["build_request", "convert_media", "render_messages"]
 # few are; a required parameter in each tool, 200 fields in all of them.
 _STRICT = StrictProfile(
     "Cohere",
-    words={"format": frozenset(("date-time", "uuid", "date", "time"))},
+    keywords={"format": frozenset(("date-time", "uuid", "date", "time"))},
     some_required=True,
     all_or_none=True,
     fields=200,

@@ -70,7 +70,7 @@ def _read_part(transcript: ContentBuilder, speaker: str, part: dict[str, Any]) -
     text = part.get("text")
     if isinstance(part.get("functionCall"), dict):
         call = part["functionCall"]
-        transcript.call(call.get("name"), call.get("args"), raw_id=call.get("id"), beside={SIGNATURE: signature})
+        transcript.call(call.get("name"), call.get("args"), raw_id=call.get("id"), extras={SIGNATURE: signature})
     elif isinstance(part.get("functionResponse"), dict):
         _read_result(transcript, part["functionResponse"])
     elif isinstance(text, str):

@@ -60,7 +60,7 @@ _NESTING = re.compile(r"(?:.*/)?gemini-(?:[3-9]|\d\d)\b")  # models that take th
 # are those of https://ai.google.dev/gemini-api/docs/structured-output#json-schema-support; others are not read.
 _STRICT = StrictProfile(
     "Gemini",
-    words={
+    keywords={
         "format": frozenset(("date-time", "date", "time")),
         "minimum": None,
         "maximum": None,

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from streamkit.providers.message_lists import form_of_messages, unknown_tool
+from streamkit.providers.message_lists import check_message_form, check_chosen_tool
 from streamkit.providers.provider import Traits
-from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown, words
+from streamkit.providers.request_rule import Finding, Json, Rule, objects, short_json, as_text_or_none
 
 __all__ = ["list_rules"]
 
@@ -38,15 +38,15 @@ def _results(content: Json) -> list[tuple[int, Any]]:
 
 
 def _names(parts: list[tuple[int, Any]]) -> Counter[str]:
-    return Counter(shown(value.get("name")) for _, value in parts if isinstance(value, dict))
+    return Counter(short_json(value.get("name")) for _, value in parts if isinstance(value, dict))
 
 
 def _form(body: Json, _model: str) -> Iterator[Finding]:
     if isinstance(body.get("contents"), str):  # of the SDKs, not of the wire
         yield "contents", "is text, not a list"
         return
-    for at, sentence in form_of_messages(
-        body, field="contents", parts="parts", roles=("user", "model"), only_parts=True, bare=True
+    for at, sentence in check_message_form(
+        body, field="contents", content_field="parts", roles=("user", "model"), must_be_list=True, may_be_absent=True
     ):
         number = at.split(".")[1] if at.endswith(".role") else ""
         if number and "role" not in body["contents"][int(number)]:
@@ -76,10 +76,10 @@ def _objects_only(body: Json, _model: str) -> Iterator[Finding]:
         ):
             for number, value in parts:
                 at = f"contents.{place}.parts.{number}.{kind}"
-                if not isinstance(value, dict) or not words(value.get("name")):
+                if not isinstance(value, dict) or not as_text_or_none(value.get("name")):
                     yield f"{at}.name", "is no name of a function"
                 elif not isinstance(value.get(field, {}), dict):
-                    yield f"{at}.{field}", f"is {shown(value.get(field))}, not an object (a Struct)"
+                    yield f"{at}.{field}", f"is {short_json(value.get(field))}, not an object (a Struct)"
 
 
 def _call_follows_user(body: Json, _model: str) -> Iterator[Finding]:
@@ -136,7 +136,7 @@ def _signed(body: Json, model: str) -> Iterator[Finding]:
     for place, content in contents[said[-1] if said else 0 :]:  # only the current turn is held to it
         for number, _ in _calls(content)[:1]:
             part = content["parts"][number]
-            if not words(_of(part, "thoughtSignature", "thought_signature")):
+            if not as_text_or_none(_of(part, "thoughtSignature", "thought_signature")):
                 yield f"contents.{place}.parts.{number}", "function call is missing a thought_signature"
 
 
@@ -145,13 +145,15 @@ def _choice(body: Json, _model: str) -> Iterator[Finding]:
         name
         for _, tool in objects(body.get("tools"))
         for _, one in objects(_of(tool, "functionDeclarations", "function_declarations"))
-        if (name := words(one.get("name"))) is not None
+        if (name := as_text_or_none(one.get("name"))) is not None
     }
     config = _of(body, "toolConfig", "tool_config")
     calling = _of(config, "functionCallingConfig", "function_calling_config") if isinstance(config, dict) else None
     allowed = _of(calling, "allowedFunctionNames", "allowed_function_names") if isinstance(calling, dict) else None
     for name in allowed if isinstance(allowed, list) else ():
-        yield from unknown_tool("toolConfig.functionCallingConfig.allowedFunctionNames", words(name), known)
+        yield from check_chosen_tool(
+            "toolConfig.functionCallingConfig.allowedFunctionNames", as_text_or_none(name), known
+        )
 
 
 _REFERENCE = "https://ai.google.dev/api/caching#Content"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamkit.providers.provider import Traits
-from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown
+from streamkit.providers.request_rule import Finding, Json, Rule, objects, short_json
 
 __all__ = ["list_rules"]
 
@@ -17,19 +17,19 @@ def _form(body: Json, _model: str) -> Iterator[Finding]:
     if "messages" not in body:
         return
     if not isinstance(body["messages"], list):
-        yield "messages", f"is {shown(body['messages'])}, not a list"
+        yield "messages", f"is {short_json(body['messages'])}, not a list"
         return
     for place, message in enumerate(body["messages"]):
         if not isinstance(message, dict):
-            yield f"messages.{place}", f"is {shown(message)}, not an object"
+            yield f"messages.{place}", f"is {short_json(message)}, not an object"
         elif not isinstance(message.get("role"), str):
-            yield f"messages.{place}.role", f"is {shown(message.get('role'))}, not text"
+            yield f"messages.{place}.role", f"is {short_json(message.get('role'))}, not text"
 
 
 def _content(body: Json, _model: str) -> Iterator[Finding]:
     for place, message in objects(body.get("messages")):
         if not isinstance(message.get("content") or "", str):
-            yield f"messages.{place}.content", f"cannot unmarshal {shown(message['content'])} into a string"
+            yield f"messages.{place}.content", f"cannot unmarshal {short_json(message['content'])} into a string"
 
 
 def _arguments(body: Json, _model: str) -> Iterator[Finding]:
@@ -39,7 +39,7 @@ def _arguments(body: Json, _model: str) -> Iterator[Finding]:
             given = function.get("arguments") if isinstance(function, dict) else None
             if not isinstance(given, dict):
                 at = f"messages.{place}.tool_calls.{number}.function.arguments"
-                yield at, f"cannot unmarshal {shown(given)} into an object"
+                yield at, f"cannot unmarshal {short_json(given)} into an object"
 
 
 _RULES = (

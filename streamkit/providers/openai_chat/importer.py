@@ -220,4 +220,4 @@ class _AssistantMessage:
             return
         arguments = given.get("input" if kind == "custom" else "arguments")
         beside = {name: value for name, value in call.items() if name not in _KNOWN_OF_A_CALL}
-        self._transcript.call(given.get("name"), arguments, raw_id=call.get("id"), kind=kind, beside=beside)
+        self._transcript.call(given.get("name"), arguments, raw_id=call.get("id"), kind=kind, extras=beside)

@@ -19,9 +19,9 @@ from streamkit.providers.call_pairing import (
     ids_present,
     results_have_calls,
 )
-from streamkit.providers.message_lists import form_of_messages, named_tool, unknown_tool
+from streamkit.providers.message_lists import check_message_form, read_chosen_tool, check_chosen_tool
 from streamkit.providers.openai_chat.dialects import ChatDialect
-from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown, words
+from streamkit.providers.request_rule import Finding, Json, Rule, objects, short_json, as_text_or_none
 
 __all__ = ["list_rules"]
 
@@ -31,28 +31,28 @@ _NINE = re.compile(r"[a-zA-Z0-9]{9}")
 
 def _all_ids(body: Json) -> Iterator[tuple[str, str]]:
     for at, call in calls_of(body):
-        if (given := words(call.get("id"))) is not None:
+        if (given := as_text_or_none(call.get("id"))) is not None:
             yield f"{at}.id", given
     for place, message in objects(body.get("messages")):
-        if message.get("role") == "tool" and (given := words(message.get("tool_call_id"))) is not None:
+        if message.get("role") == "tool" and (given := as_text_or_none(message.get("tool_call_id"))) is not None:
             yield f"messages.{place}.tool_call_id", given
 
 
 def _form(body: Json, _model: str) -> Iterator[Finding]:
-    yield from form_of_messages(body, field="messages", parts="content", roles=_ROLES, bare=True)
+    yield from check_message_form(body, field="messages", content_field="content", roles=_ROLES, may_be_absent=True)
     for place, message in objects(body.get("messages")):
         calls = message.get("tool_calls")
         if calls is not None and (not isinstance(calls, list) or len(objects(calls)) != len(calls)):
-            yield f"messages.{place}.tool_calls", f"is {shown(calls)}, not a list of objects"
+            yield f"messages.{place}.tool_calls", f"is {short_json(calls)}, not a list of objects"
 
 
 def _unique_ids(body: Json, _model: str) -> Iterator[Finding]:
     for place, message in objects(body.get("messages")):
         seen: set[str] = set()
         for number, call in objects(message.get("tool_calls")):
-            given = words(call.get("id"))
+            given = as_text_or_none(call.get("id"))
             if given and given in seen:
-                yield f"messages.{place}.tool_calls.{number}.id", f"is {shown(given)}, as that of a call beside it"
+                yield f"messages.{place}.tool_calls.{number}.id", f"is {short_json(given)}, as that of a call beside it"
             seen.add(given or "")
 
 
@@ -71,9 +71,9 @@ def _choice(body: Json, _model: str) -> Iterator[Finding]:
     if choice is not None and not tools:
         yield "tool_choice", "is only allowed when tools are specified"
     for kind in ("function", "custom"):
-        known = {name for _, tool in tools if (name := named_tool(tool, kind, "name")) is not None}
+        known = {name for _, tool in tools if (name := read_chosen_tool(tool, kind, "name")) is not None}
         if tools:
-            yield from unknown_tool("tool_choice", named_tool(choice, kind, "name"), known)
+            yield from check_chosen_tool("tool_choice", read_chosen_tool(choice, kind, "name"), known)
 
 
 def _length(body: Json, _model: str) -> Iterator[Finding]:
@@ -85,7 +85,7 @@ def _length(body: Json, _model: str) -> Iterator[Finding]:
 def _nine(body: Json, _model: str) -> Iterator[Finding]:
     for at, given in _all_ids(body):
         if given and not _NINE.fullmatch(given):
-            yield at, f"is {shown(given)}, and must be a-z, A-Z, 0-9, with a length of 9"
+            yield at, f"is {short_json(given)}, and must be a-z, A-Z, 0-9, with a length of 9"
 
 
 def _order(body: Json, _model: str) -> Iterator[Finding]:
@@ -114,9 +114,9 @@ def _one_result(body: Json, _model: str) -> Iterator[Finding]:
         if message.get("role") != "tool":
             seen = set()
             continue
-        given = words(message.get("tool_call_id")) or ""
+        given = as_text_or_none(message.get("tool_call_id")) or ""
         if given and given in seen:
-            yield f"messages.{place}", f"is a second response to {shown(given)}: as many responses as calls"
+            yield f"messages.{place}", f"is a second response to {short_json(given)}: as many responses as calls"
         seen.add(given)
 
 

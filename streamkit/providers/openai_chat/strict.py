@@ -26,7 +26,7 @@ MODES: dict[str, StrictProfile] = {
     # https://learn.microsoft.com/azure/ai-foundry/openai/how-to/structured-outputs: no word that constrains is taken,
     # "up to 100 object properties total, with up to five levels of nesting". It asks for parallel_tool_calls: false,
     # which is the caller's.
-    "azure": replace(OPENAI, target="Azure OpenAI", words={}, properties=100, depth=5),
+    "azure": replace(OPENAI, target="Azure OpenAI", keywords={}, properties=100, depth=5),
     # https://inference-docs.cerebras.ai/capabilities/structured-outputs: all required, a list of types is not taken
     # ("use anyOf instead"); for qwen no pattern, minLength, maxLength (capabilities/tool-use). 422 "Tools with mixed
     # values for 'strict' are not allowed. Please set all tools to 'strict: true' or 'strict: false'".
@@ -37,7 +37,7 @@ MODES: dict[str, StrictProfile] = {
     "deepseek": StrictProfile(
         "DeepSeek",
         every_required=True,
-        words={
+        keywords={
             "pattern": None,
             "format": frozenset(["email", "hostname", "ipv4", "ipv6", "uuid"]),
             "minimum": None,
@@ -55,14 +55,14 @@ MODES: dict[str, StrictProfile] = {
     "groq": StrictProfile("Groq", every_required=True, references=False),
     # https://github.com/MoonshotAI/walle/blob/main/docs/mfjs-spec.md: optional properties may stay so, definitions and
     # recursion are taken, ``type`` is one word, nothing that constrains is taken.
-    "kimi": StrictProfile("Kimi", words={"default": None}, type_lists=False),
+    "kimi": StrictProfile("Kimi", keywords={"default": None}, type_lists=False),
     # The SDK closes the objects and leaves all else as it is (mistralai.extra.utils, rec_strict_json_schema).
-    "mistral": StrictProfile("Mistral", words=None),
+    "mistral": StrictProfile("Mistral", keywords=None),
     # Hands the field on to whoever answers: the form that each of them takes.
     "openrouter": StrictProfile("OpenRouter", every_required=True, type_lists=False, references=False),
     # https://docs.vllm.ai/en/latest/features/tool_calling: a tool's ``strict`` pins the arguments to its schema by a
     # grammar of xgrammar's, which takes all words; older servers do not mind the field.
-    "vllm": StrictProfile("vLLM", words=None),
+    "vllm": StrictProfile("vLLM", keywords=None),
 }
 
 

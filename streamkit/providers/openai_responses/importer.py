@@ -50,7 +50,7 @@ def parse_messages(messages: Sequence[Json], traits: Traits, *, system: Any = No
                 item.get(CALL_TEXT[kind]),
                 raw_id=item.get("call_id"),
                 kind="custom" if kind == "custom_tool_call" else "function",
-                beside={**beside, "item_id": as_text(item.get("id"))},
+                extras={**beside, "item_id": as_text(item.get("id"))},
             )
         elif kind in _OUTPUTS:
             transcript.result(item.get("call_id"), _output(item.get("output")))

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkit.providers.message_lists import named_tool, unknown_tool
+from streamkit.providers.message_lists import read_chosen_tool, check_chosen_tool
 from streamkit.providers.provider import Traits
-from streamkit.providers.request_rule import Finding, Json, Rule, is_object_text, objects, shown, words
+from streamkit.providers.request_rule import Finding, Json, Rule, is_object_text, objects, short_json, as_text_or_none
 
 __all__ = ["list_rules"]
 
@@ -24,7 +24,7 @@ _PREFIXES = {"function_call": "fc", "reasoning": "rs", "message": "msg"}
 
 def _kind(item: Json) -> str | None:
     kind = item.get("type")
-    return "message" if kind is None and "role" in item else words(kind)
+    return "message" if kind is None and "role" in item else as_text_or_none(kind)
 
 
 def _items(body: Json, *kinds: str) -> Iterator[tuple[str, Json]]:
@@ -36,23 +36,23 @@ def _items(body: Json, *kinds: str) -> Iterator[tuple[str, Json]]:
 def _form(body: Json, _model: str) -> Iterator[Finding]:
     given = body.get("input", "")
     if not isinstance(given, (str, list)):
-        yield "input", f"is {shown(given)}, not text or a list"
+        yield "input", f"is {short_json(given)}, not text or a list"
     elif isinstance(given, list):
         for place, item in enumerate(given):
             at = f"input.{place}"
             if not isinstance(item, dict):
-                yield at, f"is {shown(item)}, not an object"
+                yield at, f"is {short_json(item)}, not an object"
             elif _kind(item) is None:
-                yield f"{at}.type", f"is {shown(item.get('type'))}, not the name of a type"
-            elif _kind(item) == "message" and words(item.get("role")) not in _ROLES:
-                yield f"{at}.role", f"is {shown(item.get('role'))}, not one of {', '.join(_ROLES)}"
+                yield f"{at}.type", f"is {short_json(item.get('type'))}, not the name of a type"
+            elif _kind(item) == "message" and as_text_or_none(item.get("role")) not in _ROLES:
+                yield f"{at}.role", f"is {short_json(item.get('role'))}, not one of {', '.join(_ROLES)}"
 
 
 def _call_ids(body: Json, _model: str) -> Iterator[Finding]:
     for at, item in _items(body, *_CALLS, *_OUTPUTS):
-        given = words(item.get("call_id"))
+        given = as_text_or_none(item.get("call_id"))
         if not given:
-            yield f"{at}.call_id", f"is {shown(item.get('call_id'))}, not text that names the call"
+            yield f"{at}.call_id", f"is {short_json(item.get('call_id'))}, not text that names the call"
         elif len(given) > 64:
             yield f"{at}.call_id", f"is {len(given)} characters long, and 64 is the most (string_above_max_length)"
 
@@ -61,12 +61,12 @@ def _item_ids(body: Json, _model: str) -> Iterator[Finding]:
     for at, item in _items(body, *_PREFIXES):
         given, prefix = item.get("id"), _PREFIXES[_kind(item) or ""]
         if given is not None and not (isinstance(given, str) and given.startswith(prefix)):
-            yield f"{at}.id", f"is {shown(given)}: expected an id that begins with '{prefix}'"
+            yield f"{at}.id", f"is {short_json(given)}: expected an id that begins with '{prefix}'"
 
 
 def _item_id_length(body: Json, _model: str) -> Iterator[Finding]:
     for place, item in objects(body.get("input")):
-        given = words(item.get("id")) or ""
+        given = as_text_or_none(item.get("id")) or ""
         if len(given) > 64:
             yield f"input.{place}.id", f"is {len(given)} characters long, and 64 is the most"
 
@@ -74,19 +74,19 @@ def _item_id_length(body: Json, _model: str) -> Iterator[Finding]:
 def _unique_items(body: Json, _model: str) -> Iterator[Finding]:
     seen: set[str] = set()
     for place, item in objects(body.get("input")):
-        given = words(item.get("id"))
+        given = as_text_or_none(item.get("id"))
         if given is not None and _kind(item) != "item_reference":
             if given in seen:
-                yield f"input.{place}.id", f"duplicate item found with id {shown(given)}"
+                yield f"input.{place}.id", f"duplicate item found with id {short_json(given)}"
             seen.add(given)
 
 
 def _answered(body: Json, _model: str) -> Iterator[Finding]:
-    outputs = {(_kind(item), words(item.get("call_id"))) for _, item in _items(body, *_OUTPUTS)}
+    outputs = {(_kind(item), as_text_or_none(item.get("call_id"))) for _, item in _items(body, *_OUTPUTS)}
     for at, item in _items(body, *_CALLS):
-        given = words(item.get("call_id"))
+        given = as_text_or_none(item.get("call_id"))
         if given and (_CALLS[_kind(item) or ""], given) not in outputs:
-            yield at, f"no tool output found for function call {shown(given)}"
+            yield at, f"no tool output found for function call {short_json(given)}"
 
 
 def _expected(body: Json, _model: str) -> Iterator[Finding]:
@@ -95,11 +95,11 @@ def _expected(body: Json, _model: str) -> Iterator[Finding]:
     asked: set[tuple[str | None, str | None]] = set()
     references = next(_items(body, "item_reference"), None) is not None
     for at, item in _items(body, *_CALLS, *_OUTPUTS):
-        kind, given = _kind(item) or "", words(item.get("call_id"))
+        kind, given = _kind(item) or "", as_text_or_none(item.get("call_id"))
         if kind in _CALLS:
             asked.add((kind, given))
         elif given and (_OUTPUTS[kind], given) not in asked and not references:
-            yield at, f"no tool call found before it for function call output with call_id {shown(given)}"
+            yield at, f"no tool call found before it for function call output with call_id {short_json(given)}"
 
 
 def _followed(body: Json, _model: str) -> Iterator[Finding]:
@@ -116,10 +116,10 @@ def _followed(body: Json, _model: str) -> Iterator[Finding]:
 def _arguments(body: Json, _model: str) -> Iterator[Finding]:
     for at, item in _items(body, "function_call"):
         if not is_object_text(item.get("arguments")):
-            yield f"{at}.arguments", f"is {shown(item.get('arguments'))}, not the JSON text of an object"
+            yield f"{at}.arguments", f"is {short_json(item.get('arguments'))}, not the JSON text of an object"
     for at, item in _items(body, "custom_tool_call"):
         if not isinstance(item.get("input"), str):
-            yield f"{at}.input", f"is {shown(item.get('input'))}, not text"
+            yield f"{at}.input", f"is {short_json(item.get('input'))}, not text"
 
 
 def _choice(body: Json, _model: str) -> Iterator[Finding]:
@@ -128,8 +128,10 @@ def _choice(body: Json, _model: str) -> Iterator[Finding]:
         yield "tool_choice", "there are no tools to choose from"
     for kind in ("function", "custom"):
         if isinstance(choice, dict) and choice.get("type") == kind:
-            known = {name for _, tool in tools if tool.get("type") == kind and (name := words(tool.get("name")))}
-            yield from unknown_tool("tool_choice", named_tool(choice, "name"), known)
+            known = {
+                name for _, tool in tools if tool.get("type") == kind and (name := as_text_or_none(tool.get("name")))
+            }
+            yield from check_chosen_tool("tool_choice", read_chosen_tool(choice, "name"), known)
 
 
 _REFERENCE = "https://platform.openai.com/docs/api-reference/responses/create"
