@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from streamkit.providers.request_rule import Finding, Json, objects, short_json, as_text_or_none
+from streamkit.providers.request_rule import Finding, Json, as_text_or_none, objects, short_json
 
 __all__ = ["BlockKind", "BlockRules", "first_message_is_user", "last_text_is_stripped"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamkit.providers.block_pairing import BlockKind, BlockRules, first_message_is_user, last_text_is_stripped
-from streamkit.providers.message_lists import check_message_form, read_chosen_tool, check_chosen_tool
+from streamkit.providers.message_lists import check_chosen_tool, check_message_form, read_chosen_tool
 from streamkit.providers.provider import Traits
-from streamkit.providers.request_rule import Finding, Json, Rule, objects, short_json, as_text_or_none
+from streamkit.providers.request_rule import Finding, Json, Rule, as_text_or_none, objects, short_json
 
 __all__ = ["list_rules"]
 

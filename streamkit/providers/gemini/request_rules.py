@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from streamkit.providers.message_lists import check_message_form, check_chosen_tool
+from streamkit.providers.message_lists import check_chosen_tool, check_message_form
 from streamkit.providers.provider import Traits
-from streamkit.providers.request_rule import Finding, Json, Rule, objects, short_json, as_text_or_none
+from streamkit.providers.request_rule import Finding, Json, Rule, as_text_or_none, objects, short_json
 
 __all__ = ["list_rules"]
 

@@ -19,9 +19,9 @@ from streamkit.providers.call_pairing import (
     ids_present,
     results_have_calls,
 )
-from streamkit.providers.message_lists import check_message_form, read_chosen_tool, check_chosen_tool
+from streamkit.providers.message_lists import check_chosen_tool, check_message_form, read_chosen_tool
 from streamkit.providers.openai_chat.dialects import ChatDialect
-from streamkit.providers.request_rule import Finding, Json, Rule, objects, short_json, as_text_or_none
+from streamkit.providers.request_rule import Finding, Json, Rule, as_text_or_none, objects, short_json
 
 __all__ = ["list_rules"]
 

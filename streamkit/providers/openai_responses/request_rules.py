@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkit.providers.message_lists import read_chosen_tool, check_chosen_tool
+from streamkit.providers.message_lists import check_chosen_tool, read_chosen_tool
 from streamkit.providers.provider import Traits
-from streamkit.providers.request_rule import Finding, Json, Rule, is_object_text, objects, short_json, as_text_or_none
+from streamkit.providers.request_rule import Finding, Json, Rule, as_text_or_none, is_object_text, objects, short_json
 
 __all__ = ["list_rules"]
 
