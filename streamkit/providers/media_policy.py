@@ -1,6 +1,6 @@
 """The policies for images and files that a target cannot carry.
 
-``raise`` (the default) raises ``UnsupportedContent``, because a question about an image has no meaning without the image.
+``raise`` (the default) raises ``UnsupportedContent``: a question about an image has no meaning without the image.
 ``text`` replaces the image or file by a line that names it, ``drop`` leaves it out; both report the change. An image or
 file in a tool's result never raises, for the reason in `tool_result_media`: there ``raise`` is the same as ``text``.
 `Provider.carries` reports which images and files a target carries.

@@ -1,7 +1,7 @@
 """Facts about strict modes that several providers share; ``streamkit.tools.StrictProfile`` describes the fields.
 
-The profile of one provider is in its package. A provider whose strict mode does not exist or is not documented has no
-profile: its requests contain a strict tool in the same form as any other tool.
+The profile of one provider is in its package. A provider has none if the tool type of its API has no field for strict
+mode, or if no strict mode is documented: its requests contain a strict tool in the same form as any other tool.
 """
 
 from __future__ import annotations

@@ -211,8 +211,8 @@ def test_what_has_no_place_is_left_out_and_said() -> None:
         f"left out a block of type 'server_tool' of anthropic: {no_place}",
         f"left out a block of type 'opaque' of gemini: {no_place}",
         f"left out a block of type 'file': {no_place}",
-        "left out a block of type 'text': a tool message holds results alone",
-        "left out a message: its speaker 'narrator' is not known",
+        "left out a block of type 'text': a tool message contains only results",
+        "left out a message: its speaker 'narrator' is unknown",
         f"left out a block of type 'reasoning': {no_place}",
         "left out an assistant message: it has neither text nor calls",
     ]
