@@ -34,8 +34,8 @@ def render(
             provider keeps that provider's own id); None is the target's default.
         repair: make the history legal first (``history.repair``). Without it a part of a conversation can be rendered,
             such as only the results for a provider that stores the rest (``previous_response_id``).
-        unsupported: the policy for an image or file that the target cannot carry: ``raise``, ``text`` (a line of text that
-            names it replaces it) or ``drop``. Those in a tool's result never raise; there ``raise`` is ``text``.
+        unsupported: the policy for an image or file that the target cannot carry: ``raise``, ``text`` (a line of text
+            that names it replaces it) or ``drop``. Those in a tool's result never raise; there ``raise`` is ``text``.
         changes: receives a sentence for each thing that was changed or left out.
 
     Raises:
