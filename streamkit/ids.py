@@ -1,14 +1,16 @@
-"""Ids of tool calls: the canonical one, and what each target accepts.
+"""Ids of tool calls: derivation of canonical ids, and conversion to the forms that targets accept.
 
-Pure text functions and one table. They know neither streams nor messages nor history: who calls them brings the id, the
-tool's name and the order. Nothing is random and nothing depends on the process, so a replay gives the same ids.
+There are three kinds of id. The *raw* id is what a provider sent. The *canonical* id is derived here and is stored in
+history. The *target* id is sent in a request; `TargetIds` assigns it when a conversation is rendered.
 
-Three kinds of id, never mixed up: the *raw* id is what a provider sent, the *canonical* id is ours and stands in
-history, the *target* id is what a request to a provider carries. Canonical to target happens at the edge, per thread:
-``TargetIds``. Prefixes are told by ``startswith``, never by a pattern.
+Rules of this module:
 
-What a wire sends as an id may be of any type (``Any`` leaves): the functions that take raw ids read None as ``""`` and
-everything else as its text, and never raise.
+- It contains pure text functions and one table. It must not depend on streams, messages or history: the caller passes
+  the id, the tool's name and the order.
+- Nothing is random and nothing depends on the process, so a replay gives the same ids.
+- Prefixes are recognized by ``startswith``, never by a pattern.
+- A raw id may be of any type (``Any`` leaves). Functions that accept raw ids treat None as ``""`` and convert any other
+  value to text. They never raise.
 """
 
 from __future__ import annotations
@@ -46,15 +48,15 @@ _ANTHROPIC: Final = "toolu_"
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _DIGEST = re.compile(r"[A-Za-z0-9_-]{24}")
-_NINE = re.compile(r"[A-Za-z0-9]{9}")
+_MISTRAL_FORM = re.compile(r"[A-Za-z0-9]{9}")
 
 
-def _text(value: object) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
 def _utf8(text: str) -> bytes:
-    # JSON may carry half of a surrogate pair; it is hashed as it is, so that two such ids stay two
+    # JSON may contain half of a surrogate pair; it is hashed unchanged, so that two such ids stay different
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -69,20 +71,22 @@ def canonical_tool_id(
     turn_key: object = "",
     call_index: int = 0,
 ) -> str:
-    """The id under which history keeps a call; an id that already has the history prefix is given back unchanged.
+    """Return the id under which history stores a call; an id with the history prefix is returned unchanged.
+
+    Do not use it for ids from a stream: a provider may send an id with the prefix that is not canonical. Use
+    ``derived_tool_id`` there.
 
     Args:
-        provider_name: the name given to ``Turn``.
-        raw_id: the provider's own id; None or ``""`` where it sent none.
-        tool_name: the whole name of the tool.
+        provider_name: the provider's name, as passed to ``Turn``.
+        raw_id: the provider's own id; None or ``""`` if it sent none.
+        tool_name: the complete name of the tool.
         turn_key: stable name of the turn, the same on replay.
         call_index: position among the turn's client calls, from 0.
 
     Returns:
-        ``hist_tool_`` and 24 characters of base64url. Read a wire with ``derived_tool_id``: a wire's ``hist_tool_x``
-        is not ours because it says so.
+        ``hist_tool_`` and 24 characters of base64url.
     """
-    raw = _text(raw_id)
+    raw = _as_text(raw_id)
     if raw.startswith(HISTORY_PREFIX):
         return raw
     return derived_tool_id(
@@ -98,24 +102,26 @@ def derived_tool_id(
     turn_key: object = "",
     call_index: int = 0,
 ) -> str:
-    r"""The formula alone, whatever the raw id looks like: ``canonical_tool_id`` without taking anything over.
+    r"""Return the canonical id derived from these values, even if the raw id has the history prefix already.
 
-    The seed is ``provider|raw|tool|turn|index``; ``|`` and ``\`` inside a field are escaped by ``\``, so two
-    different inputs never make one seed.
+    The arguments are those of ``canonical_tool_id``. The seed is ``provider|raw|tool|turn|index``; ``|`` and ``\``
+    inside a field are escaped by ``\``, so two different inputs never have the same seed.
     """
-    seed = "|".join([_field(provider_name), _field(raw_id), _field(tool_name), _field(turn_key), _field(call_index)])
+    seed = "|".join(
+        [_escape(provider_name), _escape(raw_id), _escape(tool_name), _escape(turn_key), _escape(call_index)]
+    )
     return HISTORY_PREFIX + urlsafe_b64encode(sha256(_utf8(seed)).digest()[:18]).decode()
 
 
-def _field(value: object) -> str:
-    text = _text(value)
+def _escape(value: object) -> str:
+    text = _as_text(value)
     if "|" in text or "\\" in text:
         return text.replace("\\", "\\\\").replace("|", "\\|")
     return text
 
 
 def is_canonical(id: object) -> bool:
-    """Whether this is a canonical id in its full form: ``hist_tool_`` and exactly 24 of ``[A-Za-z0-9_-]``."""
+    """Return True for a complete canonical id: ``hist_tool_`` and exactly 24 of ``[A-Za-z0-9_-]``."""
     return (
         isinstance(id, str) and id.startswith(HISTORY_PREFIX) and _DIGEST.fullmatch(id, len(HISTORY_PREFIX)) is not None
     )
@@ -129,20 +135,20 @@ def canonicalize_tool_call_id(
     turn_key: object = "",
     call_index: int = 0,
 ) -> str:
-    """The canonical id of a call on its way into history: a full canonical id stays, all else is derived."""
+    """Return the id of a call that is added to history: a complete canonical id unchanged, or a derived one."""
     if is_canonical(raw_id):
-        return _text(raw_id)
+        return _as_text(raw_id)
     return derived_tool_id(
         provider_name=provider_name, raw_id=raw_id, tool_name=tool_name, turn_key=turn_key, call_index=call_index
     )
 
 
-#: The canonical id of the call that a result answers: the same function, given the same facts *of the call*.
+#: Returns the canonical id of the call that a result belongs to: the same function, with the values *of the call*.
 canonicalize_tool_response_id = canonicalize_tool_call_id
 
 
 def id_generator(turn_key: str) -> Callable[[], str]:
-    """A function that gives the canonical ids of a turn's calls, one after another, where nothing else is known."""
+    """Return a function that returns the canonical ids of a turn's calls, one after another, from their order alone."""
     numbers = count()
     return lambda: derived_tool_id(turn_key=turn_key, call_index=next(numbers))
 
@@ -151,12 +157,12 @@ def id_generator(turn_key: str) -> Callable[[], str]:
 
 
 def normalize_to_openai_tool_id(id: str) -> str:
-    """The id with OpenAI's prefix, ``call_``; what stands behind the prefix is kept as it is."""
+    """Return the id with OpenAI's prefix, ``call_``, in place of a known prefix; the rest is unchanged."""
     return _with_prefix(_OPENAI, id)
 
 
 def normalize_to_history_tool_id(id: str) -> str:
-    """The id with the history prefix, ``hist_tool_``; what stands behind the prefix is kept as it is."""
+    """Return the id with the history prefix, ``hist_tool_``, in place of a known prefix; the rest is unchanged."""
     return _with_prefix(HISTORY_PREFIX, id)
 
 
@@ -173,41 +179,42 @@ def _with_prefix(prefix: str, id: str) -> str:
 
 
 def normalize_anthropic_tool_call_id(id: str | None) -> str | None:
-    """An id that Anthropic accepts: ``[A-Za-z0-9_-]``, 1 to 64 characters. Legal ids and None stay.
+    """Return an id that Anthropic accepts: 1 to 64 of ``[A-Za-z0-9_-]``. Legal ids and None are returned unchanged.
 
-    Otherwise every other UTF-16 unit becomes ``_`` (units, so that JavaScript peers make the same id of an emoji), and
-    10 hexadecimal digits of the original's SHA-256 behind the first 53 characters keep ``a|b`` and ``a.b`` apart.
+    In an illegal id, every UTF-16 unit outside of the alphabet becomes ``_`` (units, so that JavaScript peers derive
+    the same id from an emoji). 10 hexadecimal digits of the original's SHA-256 follow the first 53 characters, so
+    that ``a|b`` and ``a.b`` stay different.
     """
     return None if id is None else id if is_safe_id(id, 64) else mark_id(id, id, 64)
 
 
-def is_safe_id(id: str, longest: int) -> bool:
-    """Return True if an id has at most so many characters, all of ``[A-Za-z0-9_-]``, and at least one."""
-    return len(id) <= longest and _SAFE.fullmatch(id) is not None
+def is_safe_id(id: str, max_length: int) -> bool:
+    """Return True if an id has 1 to ``max_length`` characters, all of ``[A-Za-z0-9_-]``."""
+    return len(id) <= max_length and _SAFE.fullmatch(id) is not None
 
 
-def mark_id(id: str, seed: str, longest: int) -> str:
+def mark_id(id: str, seed: str, max_length: int) -> str:
     """Return the start of *id* in the safe alphabet and a hash of *seed* that distinguishes it from others."""
     safe = _UNSAFE.sub(lambda unsafe: "__" if unsafe[0] > "\uffff" else "_", id)
-    return f"{safe[: longest - 11]}_{sha256(_utf8(seed)).hexdigest()[:10]}"
+    return f"{safe[: max_length - 11]}_{sha256(_utf8(seed)).hexdigest()[:10]}"
 
 
 _BASE62 = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
 def mistral_tool_id(id: str, used: Container[str] = ()) -> str:
-    """An id that Mistral accepts: exactly 9 of ``[A-Za-z0-9]``. A legal id stays.
+    """Return an id that Mistral accepts: exactly 9 of ``[A-Za-z0-9]``. A legal id is returned unchanged.
 
     Args:
-        id: any id; the same one gives the same result.
-        used: ids that are taken in the thread; a candidate that is taken gives way to the hash with the next salt.
+        id: any id; the same id gives the same result.
+        used: ids that other calls of the conversation have; for a used candidate, the hash with the next salt is tried.
     """
-    return next(made for made in mistral_id_candidates(id) if made not in used)
+    return next(candidate for candidate in mistral_id_candidates(id) if candidate not in used)
 
 
 def is_mistral_id(id: str) -> bool:
     """Return True if an id is exactly 9 of ``[A-Za-z0-9]``."""
-    return _NINE.fullmatch(id) is not None
+    return _MISTRAL_FORM.fullmatch(id) is not None
 
 
 def mistral_id_candidates(id: str, name: str = "", number: int = 0) -> Iterator[str]:
@@ -225,10 +232,10 @@ def _base62(digest: bytes) -> str:
     return digits.rjust(9, _BASE62[0])
 
 
-# ---------------------------------------------------------------- which rule applies
+# ---------------------------------------------------------------- choice of the rule
 
-# A wire with a rule of its own keeps it, whatever model stands behind it: the server checks before any model sees it.
-_BY_WIRE: Final = {
+# If a wire has its own rule, this rule applies for every model: the server checks ids before the model gets them.
+_RULES_OF_WIRES: Final = {
     "anthropic": "anthropic",
     "bedrock_invoke": "anthropic",
     "gemini": "gemini",
@@ -239,18 +246,18 @@ _MISTRAL = re.compile(r"mistral|mixtral|ministral|magistral|devstral|codestral|p
 
 
 def tool_id_strategy(provider_name: str | None = None, model: str | None = None) -> str:
-    """The target (a name in ``TARGETS``) whose rule a request must keep, by where it goes and to which model.
+    """Return the name of the id rule that a request must follow, by its provider and model.
 
-    Kimi and Mistral models are served by many hosts over the chat wire and Bedrock's, and there the model's rule
-    counts (their servers' chat templates check it); on the other wires the wire's does.
+    Many hosts serve Kimi and Mistral models with the wire formats of Chat Completions and Bedrock. There the model's
+    rule applies, because the server's chat template checks the ids. With other wire formats the wire's rule applies.
     """
-    provider, name = _text(provider_name).lower(), _text(model).lower()
-    if provider in _BY_WIRE:
-        return _BY_WIRE[provider]
-    bedrock = provider.startswith("bedrock")
+    provider, name = _as_text(provider_name).lower(), _as_text(model).lower()
+    if provider in _RULES_OF_WIRES:
+        return _RULES_OF_WIRES[provider]
+    is_bedrock = provider.startswith("bedrock")
     for text in (name, provider):
-        if _KIMI.search(text) and not bedrock:  # Bedrock refuses the dots and colons of Kimi's ids
+        if _KIMI.search(text) and not is_bedrock:  # Bedrock rejects the dots and colons in Kimi's ids
             return "kimi"
         if _MISTRAL.search(text):
             return "mistral"
-    return "bedrock" if bedrock else "openai_chat"
+    return "bedrock" if is_bedrock else "openai_chat"

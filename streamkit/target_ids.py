@@ -1,7 +1,7 @@
-"""Ids of calls in the form that a target accepts: what a rule is, the rules' building blocks, and their assignment.
+"""Target ids: the type of an id rule, functions to build rules, and the assignment of ids in a conversation.
 
-The rule of a provider is in its package (``traits.py``), with its source. Canonical ids become target ids when a
-conversation is rendered, for each rendering anew. Pure; nothing is random, so rendering twice gives the same ids.
+The rule of a provider is in its package (``traits.py``), with its source. Each rendering of a conversation converts
+canonical ids to target ids again. The functions are pure and nothing is random, so two renderings give the same ids.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ __all__ = ["DEFAULT_ID_RULE", "IdRule", "TargetIds", "prefixed_ids", "safe_up_to
 
 @dataclass(frozen=True, slots=True)
 class IdRule:
-    """What one target accepts as the id of a call.
+    """The form of the ids that a target accepts for calls.
 
     Attributes:
         name: the name of the rule.
-        accepts: returns True if the target accepts this id unchanged; asked for a provider's own id that goes back.
+        accepts: returns True if the target accepts this id unchanged; called with a provider's own id that is sent
+            back to it.
         make: returns the candidates for (canonical or foreign id, tool's name, running number of the call in the
-            conversation), best first and without end; the first one that no other call has is used.
-        source: where the rule is from.
+            conversation), an endless iterator, best first; the first candidate that no other call has is used.
+        source: the page or thread that states the rule.
     """
 
     name: str
@@ -34,56 +35,57 @@ class IdRule:
     source: str
 
 
-def safe_up_to(longest: int) -> Callable[[str], bool]:
-    """Return a predicate: at most so many characters, all of ``[A-Za-z0-9_-]``."""
-    return lambda text: is_safe_id(text, longest)
+def safe_up_to(max_length: int) -> Callable[[str], bool]:
+    """Return a predicate that is True for ids of 1 to ``max_length`` characters, all of ``[A-Za-z0-9_-]``."""
+    return lambda text: is_safe_id(text, max_length)
 
 
 def prefixed_ids(
-    prefix: str, longest: int, plain: Callable[[str], str] = str
+    prefix: str, max_length: int, convert: Callable[[str], str] = str
 ) -> Callable[[str, str, int], Iterator[str]]:
-    """Return candidates with a prefix: canonical ids get it, others what *plain* makes of them.
+    """Return a function for `IdRule.make` that puts a prefix before each id.
 
-    All are within the safe alphabet and the length; an id that is not gets a hash of the original.
+    In a canonical id the prefix replaces the history prefix; any other id is passed to ``convert``. Every candidate is
+    in the safe alphabet and at most ``max_length`` long: any other form is shortened and gets a hash of the original.
     """
 
     def make(id: str, name: str, number: int) -> Iterator[str]:
-        form = prefix + id[len(HISTORY_PREFIX) :] if is_canonical(id) else plain(id)
-        yield form if is_safe_id(form, longest) else mark_id(form, id, longest)
-        yield from (mark_id(form, f"{id}|{salt}", longest) for salt in count(1))
+        form = prefix + id[len(HISTORY_PREFIX) :] if is_canonical(id) else convert(id)
+        yield form if is_safe_id(form, max_length) else mark_id(form, id, max_length)
+        yield from (mark_id(form, f"{id}|{salt}", max_length) for salt in count(1))
 
     return make
 
 
 def unchanged_ids(id: str, name: str, number: int) -> Iterator[str]:
-    """Return the id unchanged, then with a number after it."""
+    """Yield the id unchanged, then with a number after it."""
     yield id
     yield from (f"{id}_{salt}" for salt in count(1))
 
 
-#: The form of most wires, for a provider that states none.
+#: The rule for a provider that declares none: a form that most wires accept.
 DEFAULT_ID_RULE = IdRule(
     "default", safe_up_to(40), prefixed_ids("call_", 40, normalize_to_openai_tool_id), "a short id of the common form"
 )
 
 
 class TargetIds:
-    """Assigns the ids of one rendered conversation in the form that one target accepts.
+    """The target ids of one rendered conversation.
 
-    The same id gives the same target id for the call and for its result; two ids never share one. If two would, the
-    first one keeps the plain form and the later one is hashed again, so call it in the order of the conversation. Make
+    A call and its result get the same target id; two different ids never do. If two ids have the same candidate, the
+    first one gets it and the later one is hashed again, so call the methods in the order of the conversation. Create
     a new object for each rendering.
 
     Args:
         rule: the target's rule.
     """
 
-    __slots__ = ("_rule", "_table", "_taken")
+    __slots__ = ("_rule", "_target_ids", "_used")
 
     def __init__(self, rule: IdRule) -> None:
         self._rule = rule
-        self._table: dict[str, str] = {}
-        self._taken: set[str] = set()
+        self._target_ids: dict[str, str] = {}
+        self._used: set[str] = set()
 
     def call(self, id: str, name: str = "", *, origin: Any = None) -> str:
         """Return the target id of a call.
@@ -91,20 +93,22 @@ class TargetIds:
         Args:
             id: the call's id in history.
             name: its tool's name, which some rules put into the id.
-            origin: the provider's own id of the call if it goes back to that provider; it is used if the target
+            origin: the provider's own id of the call if it is sent back to that provider; it is used if the target
                 accepts it and no other call has it.
         """
-        known = self._table.get(id)
-        if known is not None:
-            return known
-        if isinstance(origin, str) and origin not in self._taken and self._rule.accepts(origin):
+        assigned = self._target_ids.get(id)
+        if assigned is not None:
+            return assigned
+        if isinstance(origin, str) and origin not in self._used and self._rule.accepts(origin):
             target_id = origin
         else:
-            target_id = next(form for form in self._rule.make(id, name, len(self._table)) if form not in self._taken)
-        self._table[id] = target_id
-        self._taken.add(target_id)
+            target_id = next(
+                form for form in self._rule.make(id, name, len(self._target_ids)) if form not in self._used
+            )
+        self._target_ids[id] = target_id
+        self._used.add(target_id)
         return target_id
 
     def result(self, id: str, name: str = "") -> str:
-        """Return the target id of the call that a result belongs to; a result without a call gets an id of its own."""
+        """Return the target id of the call that a result belongs to; a result without a call gets a new id."""
         return self.call(id, name)

@@ -1,4 +1,4 @@
-"""Ids: the documents' vectors, legality and pairing on every target, and sameness everywhere."""
+"""Ids: the documented vectors, legality and pairing for every target, and equality in every process."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def test_prefix_vectors(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", _vectors("canonical"))
 def test_canonical_vectors(case: dict[str, Any]) -> None:
-    facts = case["input"]
-    made = ids.canonical_tool_id(
-        provider_name=facts["provider"],
-        raw_id=facts["raw_id"],
-        tool_name=facts["tool"],
-        turn_key=facts["turn_key"],
-        call_index=facts["index"],
+    arguments = case["input"]
+    derived = ids.canonical_tool_id(
+        provider_name=arguments["provider"],
+        raw_id=arguments["raw_id"],
+        tool_name=arguments["tool"],
+        turn_key=arguments["turn_key"],
+        call_index=arguments["index"],
     )
-    assert made == case["output"]
+    assert derived == case["output"]
 
 
 @pytest.mark.parametrize("case", _vectors("anthropic_sanitize"))
@@ -90,13 +90,13 @@ def test_mistral_vectors(case: dict[str, Any]) -> None:
         ("Call_x", "call_Call_x", "hist_tool_Call_x"),
     ],
 )
-def test_only_the_prefix_changes(id: str, openai: str, history: str) -> None:
+def test_normalizing_changes_only_the_prefix(id: str, openai: str, history: str) -> None:
     assert ids.normalize_to_openai_tool_id(id) == openai
     assert ids.normalize_to_history_tool_id(id) == history
 
 
 @given(st.text())
-def test_prefixes_go_there_and_back(text: str) -> None:
+def test_prefixes_convert_in_both_directions(text: str) -> None:
     to_openai, to_history = ids.normalize_to_openai_tool_id, ids.normalize_to_history_tool_id
     assert to_history(to_openai("hist_tool_" + text)) == "hist_tool_" + text
     assert to_openai(to_history("call_" + text)) == "call_" + text
@@ -107,7 +107,7 @@ def test_prefixes_go_there_and_back(text: str) -> None:
 # ---------------------------------------------------------------- canonical ids
 
 _fields = st.text(st.sampled_from("ab|\\é\ud800"), max_size=5)
-_facts = st.fixed_dictionaries(
+_arguments = st.fixed_dictionaries(
     {
         "provider_name": _fields,
         "raw_id": _fields,
@@ -118,14 +118,14 @@ _facts = st.fixed_dictionaries(
 )
 
 
-def test_the_seed_is_the_documents() -> None:
-    made = ids.canonical_tool_id(
+def test_canonical_id_is_derived_from_the_documented_seed() -> None:
+    derived = ids.canonical_tool_id(
         provider_name="openai", raw_id="call_abc123", tool_name="read_file", turn_key="turn-1", call_index=0
     )
-    assert made == "hist_tool_CwGJ-4bjB1AzwiitK9edpV3i"
+    assert derived == "hist_tool_CwGJ-4bjB1AzwiitK9edpV3i"
 
 
-def test_none_and_empty_are_the_same_and_other_types_are_their_text() -> None:
+def test_none_equals_empty_text_and_other_types_are_converted_to_text() -> None:
     empty = ids.canonical_tool_id(provider_name="p", raw_id="", tool_name="", turn_key="t", call_index=1)
     assert ids.canonical_tool_id(provider_name="p", raw_id=None, tool_name=None, turn_key="t", call_index=1) == empty
     number = ids.canonical_tool_id(provider_name="p", raw_id=7, turn_key="t", call_index=1)
@@ -133,8 +133,8 @@ def test_none_and_empty_are_the_same_and_other_types_are_their_text() -> None:
     assert ids.is_canonical(ids.canonical_tool_id(raw_id=["x"]))
 
 
-@given(_facts, _facts)
-def test_two_different_calls_never_make_one_seed(one: dict[str, Any], other: dict[str, Any]) -> None:
+@given(_arguments, _arguments)
+def test_different_calls_have_different_seeds(one: dict[str, Any], other: dict[str, Any]) -> None:
     seeds: list[bytes] = []
     with pytest.MonkeyPatch.context() as patch:
         real = ids.sha256  # type: ignore[attr-defined]
@@ -145,7 +145,7 @@ def test_two_different_calls_never_make_one_seed(one: dict[str, Any], other: dic
     assert ids.is_canonical(first)
 
 
-def test_a_field_with_a_separator_is_not_two_fields() -> None:
+def test_separator_inside_a_field_is_escaped() -> None:
     assert ids.canonical_tool_id(provider_name="a|b", raw_id="c") != ids.canonical_tool_id(
         provider_name="a", raw_id="b|c"
     )
@@ -154,27 +154,27 @@ def test_a_field_with_a_separator_is_not_two_fields() -> None:
     )
 
 
-@given(_facts)
-def test_canonical_ids_stay(facts: dict[str, Any]) -> None:
+@given(_arguments)
+def test_canonical_ids_are_unchanged(arguments: dict[str, Any]) -> None:
     for make in (ids.canonical_tool_id, ids.canonicalize_tool_call_id, ids.canonicalize_tool_response_id):
-        made = make(**facts)
-        assert ids.is_canonical(made)
-        assert make(**{**facts, "raw_id": made, "tool_name": "other", "call_index": 3}) == made
-    assert ids.derived_tool_id(**{**facts, "raw_id": CANONICAL}) != CANONICAL
+        derived = make(**arguments)
+        assert ids.is_canonical(derived)
+        assert make(**{**arguments, "raw_id": derived, "tool_name": "other", "call_index": 3}) == derived
+    assert ids.derived_tool_id(**{**arguments, "raw_id": CANONICAL}) != CANONICAL
 
 
-def test_call_and_response_agree() -> None:
-    facts: dict[str, Any] = {
+def test_call_and_response_get_the_same_canonical_id() -> None:
+    arguments: dict[str, Any] = {
         "provider_name": "kimi",
         "raw_id": "f:0",
         "tool_name": "f",
         "turn_key": "t",
         "call_index": 2,
     }
-    assert ids.canonicalize_tool_call_id(**facts) == ids.canonicalize_tool_response_id(**facts)
+    assert ids.canonicalize_tool_call_id(**arguments) == ids.canonicalize_tool_response_id(**arguments)
 
 
-def test_only_the_full_form_is_canonical() -> None:
+def test_only_complete_ids_are_canonical() -> None:
     assert ids.is_canonical(CANONICAL)
     for other in (
         "",
@@ -190,23 +190,23 @@ def test_only_the_full_form_is_canonical() -> None:
     assert not ids.is_canonical(34)
     short = ids.canonicalize_tool_call_id(raw_id="hist_tool_abc", turn_key="t")
     assert ids.is_canonical(short)
-    assert ids.canonical_tool_id(raw_id="hist_tool_abc") == "hist_tool_abc"  # the document's own rule
+    assert ids.canonical_tool_id(raw_id="hist_tool_abc") == "hist_tool_abc"  # as documented
 
 
-def test_generated_ids_count_the_calls_of_a_turn() -> None:
+def test_id_generator_numbers_the_calls_of_a_turn() -> None:
     generate = ids.id_generator("turn-2")
-    made = [generate() for _ in range(4)]
-    assert made[3] == "hist_tool_dGX7UIxFZzvm3eo1Bw_HzQ0Q"
-    assert len(set(made)) == 4
+    derived = [generate() for _ in range(4)]
+    assert derived[3] == "hist_tool_dGX7UIxFZzvm3eo1Bw_HzQ0Q"
+    assert len(set(derived)) == 4
     again = ids.id_generator("turn-2")
-    assert [again() for _ in range(4)] == made
-    assert ids.id_generator("turn-3")() not in made
+    assert [again() for _ in range(4)] == derived
+    assert ids.id_generator("turn-3")() not in derived
 
 
 # ---------------------------------------------------------------- legal forms
 
 
-def test_anthropic_counts_utf16_units_and_reads_to_the_end() -> None:
+def test_anthropic_ids_replace_utf16_units_and_hash_the_complete_id() -> None:
     assert ids.normalize_anthropic_tool_call_id("😀") == "___f0443a342c"
     assert ids.normalize_anthropic_tool_call_id("trailing\n") == "trailing__fa69d7a9c4"
     assert ids.normalize_anthropic_tool_call_id("") == "_e3b0c44298"
@@ -217,14 +217,14 @@ def test_anthropic_counts_utf16_units_and_reads_to_the_end() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=())))
-def test_anthropic_ids_are_legal_and_stay(id: str) -> None:
-    made = ids.normalize_anthropic_tool_call_id(id)
-    assert made is not None
-    assert re.fullmatch(LEGAL["anthropic"], made)
-    assert ids.normalize_anthropic_tool_call_id(made) == made
+def test_anthropic_ids_are_legal_and_stable(id: str) -> None:
+    derived = ids.normalize_anthropic_tool_call_id(id)
+    assert derived is not None
+    assert re.fullmatch(LEGAL["anthropic"], derived)
+    assert ids.normalize_anthropic_tool_call_id(derived) == derived
 
 
-def test_mistral_ids_that_are_taken_are_hashed_again() -> None:
+def test_used_mistral_ids_are_hashed_again() -> None:
     plain = ids.mistral_tool_id("call_abc123")
     assert plain == "l9OirGpJ4"
     second = ids.mistral_tool_id("call_abc123", used={plain})
@@ -236,7 +236,7 @@ def test_mistral_ids_that_are_taken_are_hashed_again() -> None:
     assert re.fullmatch(LEGAL["mistral"], ids.mistral_tool_id("ABCdef123", used={kept}))
 
 
-# ---------------------------------------------------------------- the ids of a thread
+# ---------------------------------------------------------------- target ids
 
 _foreign = st.one_of(
     st.text(st.characters(exclude_categories=()), max_size=90),
@@ -249,7 +249,7 @@ _foreign = st.one_of(
 )
 
 
-def test_every_target_has_its_rule_and_its_source() -> None:
+def test_every_target_has_an_id_rule_with_a_source() -> None:
     assert set(TARGETS) == set(LEGAL)
     for name, rule in TARGETS.items():
         assert rule.name == name
@@ -268,7 +268,7 @@ def test_every_target_has_its_rule_and_its_source() -> None:
         ("gemini", CANONICAL, "functions.f:0", "y" * 80),
     ],
 )
-def test_each_target_form(target: str, canonical: str, kimi: str, long: str) -> None:
+def test_id_form_of_each_target(target: str, canonical: str, kimi: str, long: str) -> None:
     thread = TargetIds(TARGETS[target])
     assert thread.call(CANONICAL, "f") == canonical
     assert thread.call("functions.f:0", "f").startswith(kimi)
@@ -278,24 +278,24 @@ def test_each_target_form(target: str, canonical: str, kimi: str, long: str) -> 
 @pytest.mark.parametrize("target", TARGETS)
 @given(st.lists(_foreign, unique=True, max_size=12))
 @settings(deadline=None)
-def test_target_ids_are_legal_injective_and_pair(target: str, thread: list[str]) -> None:
+def test_target_ids_are_legal_and_unique_and_shared_by_call_and_result(target: str, thread: list[str]) -> None:
     target_ids = TargetIds(TARGETS[target])
-    made = [target_ids.call(each, "f") for each in thread]
-    assert len(set(made)) == len(thread)
-    for each, form in zip(thread, made, strict=True):
+    derived = [target_ids.call(each, "f") for each in thread]
+    assert len(set(derived)) == len(thread)
+    for each, form in zip(thread, derived, strict=True):
         assert re.fullmatch(LEGAL[target], form)
         assert target_ids.result(each, "another name") == form
         assert target_ids.call(each, "f") == form
     again = TargetIds(TARGETS[target])
-    assert [again.call(each, "f") for each in thread] == made
+    assert [again.call(each, "f") for each in thread] == derived
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @given(st.lists(_foreign, unique=True, max_size=12))
 @settings(deadline=None)
-def test_target_ids_stay_apart_where_every_hash_collides(target: str, thread: list[str]) -> None:
+def test_target_ids_are_unique_if_every_hash_collides(target: str, thread: list[str]) -> None:
     class Poor:
-        """A hash of very few values: nearly every first candidate is taken."""
+        """A hash with very few values: nearly every first candidate is used already."""
 
         def __init__(self, data: bytes) -> None:
             self._sum = sum(data) % 17
@@ -309,15 +309,15 @@ def test_target_ids_stay_apart_where_every_hash_collides(target: str, thread: li
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ids, "sha256", Poor)
         target_ids = TargetIds(TARGETS[target])
-        made = [target_ids.call(each) for each in thread]
-        assert len(set(made)) == len(thread)
-        assert [target_ids.result(each) for each in thread] == made
-        assert all(re.fullmatch(LEGAL[target], form) for form in made)
+        derived = [target_ids.call(each) for each in thread]
+        assert len(set(derived)) == len(thread)
+        assert [target_ids.result(each) for each in thread] == derived
+        assert all(re.fullmatch(LEGAL[target], form) for form in derived)
         again = TargetIds(TARGETS[target])
-        assert [again.call(each) for each in thread] == made
+        assert [again.call(each) for each in thread] == derived
 
 
-def test_the_first_of_the_thread_keeps_the_plain_form() -> None:
+def test_first_call_of_the_conversation_gets_the_plain_form() -> None:
     thread = TargetIds(TARGETS["openai_chat"])
     first, second, third = (thread.call(each) for each in ("call_a", "toolu_a", "a"))
     assert first == "call_a"
@@ -328,7 +328,7 @@ def test_the_first_of_the_thread_keeps_the_plain_form() -> None:
     assert anthropic.call(CANONICAL) != "toolu_" + SUFFIX
 
 
-def test_a_result_without_a_call_gets_an_id_of_its_own() -> None:
+def test_result_without_a_call_gets_a_new_id() -> None:
     kimi = TargetIds(TARGETS["kimi"])
     assert kimi.call("a", "f") == "functions.f:0"
     assert kimi.result("lost", "g") == "functions.g:1"
@@ -337,18 +337,20 @@ def test_a_result_without_a_call_gets_an_id_of_its_own() -> None:
     assert kimi.result("a", "f") == "functions.f:0"
 
 
-def test_an_id_goes_back_to_where_it_came_from() -> None:
+def test_origin_id_is_sent_back_to_its_provider() -> None:
     kimi = TargetIds(TARGETS["kimi"])
     assert kimi.call("h1", "f", origin="functions.f:0") == "functions.f:0"
     assert kimi.result("h1", "f") == "functions.f:0"
-    assert kimi.call("h2", "f", origin="functions.f:0") == "functions.f:1"  # the next turn counted from zero again
+    assert (
+        kimi.call("h2", "f", origin="functions.f:0") == "functions.f:1"
+    )  # the next turn numbers its calls from zero again
     assert kimi.call("h3", "f", origin="functions.f:1") == "functions.f:2"
     assert kimi.call("h4", "f", origin="f:9") == "f:9"
     assert kimi.call("h5", "f", origin="") == "functions.f:4"
     assert kimi.call("h6", "f", origin=7) == "functions.f:5"
 
 
-def test_an_origin_that_the_target_refuses_is_not_used() -> None:
+def test_origin_id_that_the_target_rejects_is_not_used() -> None:
     assert TargetIds(TARGETS["mistral"]).call(CANONICAL, origin="too_long_for_it") == "XsjplG5o9"
     assert TargetIds(TARGETS["mistral"]).call(CANONICAL, origin="abcDEF123") == "abcDEF123"
     assert TargetIds(TARGETS["openai_responses"]).call(CANONICAL, origin="x" * 65) == "call_" + SUFFIX
@@ -359,7 +361,7 @@ def test_an_origin_that_the_target_refuses_is_not_used() -> None:
     assert gemini.call("a") == "a_1"
 
 
-# ---------------------------------------------------------------- which rule
+# ---------------------------------------------------------------- choice of the rule
 
 
 @pytest.mark.parametrize(
@@ -384,7 +386,7 @@ def test_an_origin_that_the_target_refuses_is_not_used() -> None:
         ("openrouter", "mistralai/mixtral-8x22b", "mistral"),
     ],
 )
-def test_which_rule_by_wire_and_model(provider: str | None, model: str | None, target: str) -> None:
+def test_id_rule_by_wire_and_model(provider: str | None, model: str | None, target: str) -> None:
     assert ids.tool_id_strategy(provider, model) == target
     assert ids.tool_id_strategy(provider_name=provider, model=model) in TARGETS
 
@@ -392,7 +394,7 @@ def test_which_rule_by_wire_and_model(provider: str | None, model: str | None, t
 @pytest.mark.parametrize(
     "model", ["kimi-k2", "hf:moonshotai/Kimi-K2-Thinking", "k2", "foo-k2-bar", "k2p5", "K2-Think", "moonshot-v1-8k"]
 )
-def test_kimi_models(model: str) -> None:
+def test_kimi_models_are_recognized(model: str) -> None:
     assert ids.tool_id_strategy("vllm", model) == "kimi"
 
 
@@ -408,16 +410,16 @@ def test_kimi_models(model: str) -> None:
         "open-mixtral-8x7b",
     ],
 )
-def test_mistral_models(model: str) -> None:
+def test_mistral_models_are_recognized(model: str) -> None:
     assert ids.tool_id_strategy("openai_compatible", model) == "mistral"
 
 
 @pytest.mark.parametrize("model", ["mk2", "gpt-4o", "deepseek-chat", "k20", "qwen3", "llama-3.3-70b"])
-def test_other_models(model: str) -> None:
+def test_other_models_use_the_rule_of_the_wire(model: str) -> None:
     assert ids.tool_id_strategy(None, model) == "openai_chat"
 
 
-# ---------------------------------------------------------------- the same everywhere
+# ---------------------------------------------------------------- equality in every process
 
 _SAMPLE = """
 from streamkit import ids, providers
@@ -430,8 +432,8 @@ for name in providers.names():
 """
 
 
-def test_ids_are_the_same_in_every_process_and_under_every_hash_seed() -> None:
-    def said(seed: str) -> str:
+def test_ids_are_equal_in_every_process_and_for_every_hash_seed() -> None:
+    def run_sample(seed: str) -> str:
         environment = {
             **os.environ,
             "PYTHONHASHSEED": seed,
@@ -441,7 +443,7 @@ def test_ids_are_the_same_in_every_process_and_under_every_hash_seed() -> None:
         command = [sys.executable, "-c", _SAMPLE]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
-    outputs = {said(seed) for seed in ("0", "1", "random")}
+    outputs = {run_sample(seed) for seed in ("0", "1", "random")}
     assert len(outputs) == 1
     assert len(outputs.pop()) > 1000
 

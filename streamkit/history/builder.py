@@ -70,10 +70,10 @@ class ContentBuilder:
         self._open_calls: dict[str | None, deque[ToolCallBlock]] = {}  # of the last turn with calls, by tool
         self._has_result: set[int] = set()  # the identities of the calls
 
-    def provider_metadata(self, beside: Mapping[str, Any] = _EMPTY) -> dict[str, Any]:
+    def provider_metadata(self, extras: Mapping[str, Any] = _EMPTY) -> dict[str, Any]:
         """Return a block's metadata: the provider, and the fields that it needs with the block, if not None."""
         return {
-            **{str(name): value for name, value in beside.items() if value is not None},
+            **{str(name): value for name, value in extras.items() if value is not None},
             "provider": self.provider,
         }
 
@@ -137,12 +137,12 @@ class ContentBuilder:
         *,
         raw_id: Any = None,
         kind: Literal["function", "custom"] = "function",
-        beside: Mapping[str, Any] = _EMPTY,
+        extras: Mapping[str, Any] = _EMPTY,
     ) -> None:
         """Add a call. Its arguments are an object or JSON text, those of a custom call are text."""
         raw = _to_id(raw_id)
         name = name if isinstance(name, str) else ""
-        metadata = self.provider_metadata({**beside, "raw_id": raw or None})
+        metadata = self.provider_metadata({**extras, "raw_id": raw or None})
         if kind == "custom":
             parameters: Any = arguments if isinstance(arguments, str) else _to_json(arguments)
         elif arguments is None or isinstance(arguments, str):
@@ -165,7 +165,7 @@ class ContentBuilder:
         name: Any = None,
         error: str | None = None,
         status: str | None = None,
-        beside: Mapping[str, Any] = _EMPTY,
+        extras: Mapping[str, Any] = _EMPTY,
     ) -> None:
         """Add the result of a call, which is found by its raw id, or else by its tool and position in the last turn."""
         if self._speaker == "ai":
@@ -181,7 +181,7 @@ class ContentBuilder:
             result=value,
             status=status or ("error" if error is not None else None),
             error=error,
-            metadata=self.provider_metadata({**beside, "raw_id": raw or None}),
+            metadata=self.provider_metadata({**extras, "raw_id": raw or None}),
         )
         self.add_block("tool", block)
 

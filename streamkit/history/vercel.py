@@ -268,7 +268,7 @@ def _parse_call(builder: ContentBuilder, part: dict[str, Any]) -> None:
         builder.add_block("ai", block)
         return
     extras = {name: value for name, value in part.items() if name not in _CALL_FIELDS}
-    builder.call(part.get("toolName"), arguments, raw_id=part.get("toolCallId"), beside=extras)
+    builder.call(part.get("toolName"), arguments, raw_id=part.get("toolCallId"), extras=extras)
 
 
 def _parse_result(builder: ContentBuilder, part: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from streamkit.providers.request_rule import Finding, Json, objects, shown, words
+from streamkit.providers.request_rule import Finding, Json, as_text_or_none, objects, short_json
 
 __all__ = ["BlockKind", "BlockRules", "first_message_is_user", "last_text_is_stripped"]
 
@@ -48,18 +48,21 @@ class BlockRules:
         for kind in (self._calls, self._results):
             for block_path, item in _all_blocks(body, kind):
                 value = item.get(kind.id_field)
-                if not _LEGAL_ID.fullmatch(words(value) or ""):
+                if not _LEGAL_ID.fullmatch(as_text_or_none(value) or ""):
                     path = f"{block_path}{kind.path}.{kind.id_field}"
-                    yield path, f"is {shown(value)}, not 1 to 64 of a-z, A-Z, 0-9, _ and -"
+                    yield path, f"is {short_json(value)}, not 1 to 64 of a-z, A-Z, 0-9, _ and -"
 
     def ids_are_unique(self, body: Json, _model: str) -> Iterator[Finding]:
         """Yield ids of calls that an earlier call has."""
         seen: set[str] = set()
         for block_path, item in _all_blocks(body, self._calls):
-            call_id = words(item.get(self._calls.id_field))
+            call_id = as_text_or_none(item.get(self._calls.id_field))
             if call_id in seen:
                 path = f"{block_path}{self._calls.path}.{self._calls.id_field}"
-                yield path, f"is {shown(call_id)}, the id of an earlier call: {self._calls.name} ids must be unique"
+                yield (
+                    path,
+                    f"is {short_json(call_id)}, the id of an earlier call: {self._calls.name} ids must be unique",
+                )
             if call_id is not None:
                 seen.add(call_id)
 
@@ -67,7 +70,7 @@ class BlockRules:
         """Yield arguments that are not an object."""
         for block_path, item in _all_blocks(body, self._calls):
             if not isinstance(item.get("input"), dict):
-                yield f"{block_path}{self._calls.path}.input", f"is {shown(item.get('input'))}, not an object"
+                yield f"{block_path}{self._calls.path}.input", f"is {short_json(item.get('input'))}, not an object"
 
     def calls_have_results(self, body: Json, _model: str) -> Iterator[Finding]:
         """Yield calls without a result in the next message."""
@@ -76,20 +79,20 @@ class BlockRules:
         for (index, message), next_message in zip(messages, [*next_messages, {}], strict=False):
             result_ids = _ids_in(next_message, self._results)
             for number, item in self._calls.find(message):
-                call_id = words(item.get(self._calls.id_field))
+                call_id = as_text_or_none(item.get(self._calls.id_field))
                 if call_id and call_id not in result_ids:
                     path = f"messages.{index}.content.{number}"
-                    yield path, f"{shown(call_id)} has no {self._results.name} in the next message"
+                    yield path, f"{short_json(call_id)} has no {self._results.name} in the next message"
 
     def results_have_calls(self, body: Json, _model: str) -> Iterator[Finding]:
         """Yield results without a call in the previous message."""
         call_ids: set[str] = set()
         for index, message in objects(body.get("messages")):
             for number, item in self._results.find(message):
-                call_id = words(item.get(self._results.id_field))
+                call_id = as_text_or_none(item.get(self._results.id_field))
                 if call_id and call_id not in call_ids:
                     path = f"messages.{index}.content.{number}{self._results.path}.{self._results.id_field}"
-                    yield path, f"{shown(call_id)} is not the id of a {self._calls.name} in the previous message"
+                    yield path, f"{short_json(call_id)} is not the id of a {self._calls.name} in the previous message"
             call_ids = _ids_in(message, self._calls)
 
     def results_are_first(self, body: Json, _model: str) -> Iterator[Finding]:
@@ -113,9 +116,9 @@ def last_text_is_stripped(body: Json, _model: str) -> Iterator[Finding]:
     """Yield a last assistant message, text or a list of blocks, that ends in white space."""
     for index, message in objects(body.get("messages"))[-1:]:
         content = message.get("content")
-        path, text = f"messages.{index}.content", words(content)
+        path, text = f"messages.{index}.content", as_text_or_none(content)
         for number, block in objects(content)[-1:]:
-            path, text = f"{path}.{number}.text", words(block.get("text"))
+            path, text = f"{path}.{number}.text", as_text_or_none(block.get("text"))
         if message.get("role") == "assistant" and text and text.strip() and text != text.rstrip():
             yield path, "the last assistant text ends in white space"
 
@@ -130,4 +133,6 @@ def _all_blocks(body: Json, kind: BlockKind) -> Iterator[tuple[str, Json]]:
 def _ids_in(message: Json, kind: BlockKind) -> set[str]:
     if message.get("role") != kind.role:
         return set()
-    return {call_id for _, item in kind.find(message) if (call_id := words(item.get(kind.id_field))) is not None}
+    return {
+        call_id for _, item in kind.find(message) if (call_id := as_text_or_none(item.get(kind.id_field))) is not None
+    }

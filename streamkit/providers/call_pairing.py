@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkit.providers.request_rule import Finding, Json, is_object_text, objects, shown, words
+from streamkit.providers.request_rule import Finding, Json, as_text_or_none, is_object_text, objects, short_json
 
 __all__ = ["arguments_are_object_text", "calls_have_results", "calls_of", "ids_present", "results_have_calls"]
 
@@ -23,12 +23,12 @@ def calls_of(body: Json) -> Iterator[tuple[str, Json]]:
 def ids_present(body: Json, _model: str) -> Iterator[Finding]:
     """Yield calls and results without an id."""
     for path, call in calls_of(body):
-        if not words(call.get("id")):
-            yield f"{path}.id", f"is {shown(call.get('id'))}, not the id of the call"
+        if not as_text_or_none(call.get("id")):
+            yield f"{path}.id", f"is {short_json(call.get('id'))}, not the id of the call"
     for index, message in objects(body.get("messages")):
-        if message.get("role") == "tool" and not words(message.get("tool_call_id")):
+        if message.get("role") == "tool" and not as_text_or_none(message.get("tool_call_id")):
             path = f"messages.{index}.tool_call_id"
-            yield path, f"is {shown(message.get('tool_call_id'))}, not the id of a call"
+            yield path, f"is {short_json(message.get('tool_call_id'))}, not the id of a call"
 
 
 def calls_have_results(body: Json, _model: str) -> Iterator[Finding]:
@@ -42,12 +42,12 @@ def calls_have_results(body: Json, _model: str) -> Iterator[Finding]:
         for _, following in messages[position + 1 :]:
             if following.get("role") != "tool":
                 break
-            result_ids.add(words(following.get("tool_call_id")))
+            result_ids.add(as_text_or_none(following.get("tool_call_id")))
         for number, call in calls:
-            call_id = words(call.get("id"))
+            call_id = as_text_or_none(call.get("id"))
             if call_id and call_id not in result_ids:
                 path = f"messages.{index}.tool_calls.{number}"
-                yield path, f"no tool message after it is the result of {shown(call_id)}"
+                yield path, f"no tool message after it is the result of {short_json(call_id)}"
 
 
 def results_have_calls(body: Json, _model: str) -> Iterator[Finding]:
@@ -55,11 +55,14 @@ def results_have_calls(body: Json, _model: str) -> Iterator[Finding]:
     call_ids: set[str | None] = set()
     for index, message in objects(body.get("messages")):
         if message.get("role") == "tool":
-            call_id = words(message.get("tool_call_id"))
+            call_id = as_text_or_none(message.get("tool_call_id"))
             if call_id and call_id not in call_ids:
-                yield f"messages.{index}", f"is the result of {shown(call_id)}, which the message before did not call"
+                yield (
+                    f"messages.{index}",
+                    f"is the result of {short_json(call_id)}, which the message before did not call",
+                )
         else:
-            call_ids = {words(call.get("id")) for _, call in objects(message.get("tool_calls"))}
+            call_ids = {as_text_or_none(call.get("id")) for _, call in objects(message.get("tool_calls"))}
 
 
 def arguments_are_object_text(body: Json, _model: str) -> Iterator[Finding]:
@@ -73,4 +76,4 @@ def arguments_are_object_text(body: Json, _model: str) -> Iterator[Finding]:
         function = call.get("function")
         arguments = function.get("arguments") if isinstance(function, dict) else None
         if not is_object_text(arguments):
-            yield f"{path}.function.arguments", f"is {shown(arguments)}, not the JSON text of an object"
+            yield f"{path}.function.arguments", f"is {short_json(arguments)}, not the JSON text of an object"

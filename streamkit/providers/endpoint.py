@@ -1,4 +1,4 @@
-"""How a provider is reached over HTTP, as data: address, path, key, and the shapes of what a server of it accepts."""
+"""The HTTP endpoint of a provider, as data: address, path, key, and the requests and ids of its server."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ __all__ = ["Endpoint"]
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """One provider's side of HTTP.
+    """The HTTP endpoint of one provider.
 
     Attributes:
-        base_url: the base URL that the provider's own SDK has; None if every user has another one.
-        base_url_variable: the environment variable that usually holds it.
+        base_url: the base URL that the provider's own SDK has; None if it differs for every user.
+        base_url_variable: the environment variable that usually contains it.
         path: the path after the base URL; ``{model}`` is the model.
-        key_variables: the environment variables that may hold the key; the first one that is set is used.
-        key_header: the name of the header that carries it, and its value with ``{}`` for the key.
-        key_required: the provider answers no request without a key.
+        key_variables: the environment variables that may contain the key; the first one that is set is used.
+        key_header: the name of the header with the key, and its value with ``{}`` for the key.
+        key_required: the provider rejects requests without a key.
         headers: further headers of every request.
         model_in_body: the model is a field of the body.
-        limit_field: the path in the body of the most tokens of a response.
-        default_limit: their number if none is given, for providers that refuse a request without it.
+        limit_field: the path in the body of the maximum number of tokens of a response.
+        default_limit: this maximum if the caller sets none, for providers that reject a request without it.
         sdk_base_path: the path that the base URL of the provider's SDK has after the server's address.
         route: a regular expression for the path of a request, with the group ``model`` if the model is in it, and the
             group ``verb`` if the path asks for a stream.
-        route_example: such a path, for messages to people.
-        response_id: prefix of the ids of responses, and the number of characters after it.
-        call_id: the same for calls; None if the wire gives its calls no ids, or its encoder makes them.
+        route_example: an example of such a path, for error messages.
+        response_id: prefix of response ids, and the number of characters after it.
+        call_id: the same for call ids; None if the wire has none or the encoder creates them.
         streams_by_default: a body that does not mention streaming asks for a stream.
         answers_arrays: the response is one JSON array if the query does not ask for events.
     """
@@ -43,11 +43,11 @@ class Endpoint:
     model_in_body: bool = True
     limit_field: tuple[str, ...] = ("max_tokens",)
     default_limit: int | None = None
-    # of a server of this wire; the defaults are Chat Completions', which most third parties speak
+    # Facts of a server of this wire. The defaults are those of Chat Completions, the wire format of most third parties.
     sdk_base_path: str = "/v1"
     route: str = r"(?:/openai/deployments/(?P<model>[^/]+)|/.+)?/chat/completions"
     route_example: str = "/v1/chat/completions"
-    # The shapes of ids are those of the vendors' streams (call_WY2R9D3MQrwbUTvQFtua91zx, toolu_01EKqbqmZrGRXy18eN7m9kvY).
+    # The forms of ids are those of real streams, such as call_WY2R9D3MQrwbUTvQFtua91zx.
     response_id: tuple[str, int] = ("chatcmpl-", 29)
     call_id: tuple[str, int] | None = ("call_", 24)
     streams_by_default: bool = False

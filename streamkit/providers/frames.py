@@ -1,4 +1,4 @@
-"""Chunks as the bytes of a provider's wire, by its declared traits; the inverse of framing."""
+"""Encoding of chunks as frames by a provider's traits, the inverse of framing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["encode_frame", "encode_json_array", "encode_stream"]
 
 
 def encode_stream(chunks: Iterable[dict[str, Any]], traits: Traits, *, end_marker: str | None = None) -> bytes:
-    """Return chunks as one body.
+    """Return chunks as the bytes of one body.
 
     Args:
         chunks: the chunks, as plain data.
@@ -28,7 +28,7 @@ def encode_stream(chunks: Iterable[dict[str, Any]], traits: Traits, *, end_marke
 
 
 def encode_json_array(chunks: Iterable[dict[str, Any]]) -> bytes:
-    """Return chunks as one JSON array, which some servers send if no events were asked for."""
+    """Return chunks as one JSON array, which some servers send if the request did not ask for events."""
     return b"[" + b"\n,\r\n".join(map(_json, chunks)) + b"\n]\n"
 
 
@@ -60,5 +60,5 @@ def _message(chunk: dict[str, Any], traits: Traits) -> bytes:
 
 
 def _json(value: Any) -> bytes:
-    """Return compact JSON, not ASCII-escaped; half a surrogate pair is written as such, as some servers do."""
+    """Return compact JSON, not ASCII-escaped; half a surrogate pair is encoded unchanged, as some servers do."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

@@ -1,8 +1,8 @@
-"""Functions for JSON of any shape, which never raise an exception for the contents of a wire.
+"""Functions for JSON of any shape, which never raise an exception for the contents of a stream.
 
-``decoding`` fits a chunk to a declared type. These functions serve the values that a parser reads as plain data: a
-frame that cannot be decoded, arguments that came as an object, an index that is no number. This module depends on no
-provider.
+`decoding` converts a chunk to a declared type. These functions are for values that a parser reads as plain data: a
+frame that cannot be decoded, arguments that are an object, an index that is no number. This module must not depend on
+a provider.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def frame_error(error: Exception, data: bytes) -> StreamError:
     """Return the error of a frame that ``read_json`` could not decode.
 
     Args:
-        error: What it raised: ``RecursionError`` for too deep nesting, ``ValueError`` for anything but JSON.
-        data: The frame's payload, of which the error keeps an excerpt.
+        error: the exception: ``RecursionError`` for too deep nesting, ``ValueError`` for anything but JSON.
+        data: the frame's payload; the error contains an excerpt of it.
     """
     if isinstance(error, RecursionError):
         return StreamError("limit_exceeded", "a frame's JSON is nested too deeply", raw=excerpt(data))
@@ -32,7 +32,7 @@ def frame_error(error: Exception, data: bytes) -> StreamError:
 
 
 def parse_json_or_text(text: str) -> Any:
-    """Return the value of a JSON text; the text itself if it is truncated or otherwise not JSON."""
+    """Parse a JSON text; return the text unchanged if it is truncated or otherwise not JSON."""
     try:
         return read_json(text)
     except (ValueError, RecursionError):
@@ -42,7 +42,7 @@ def parse_json_or_text(text: str) -> Any:
 def arguments_as_text(value: Any, sink: Sink) -> str:
     """Return a call's arguments as text: a text unchanged, None as ``""``, any other value as compact JSON.
 
-    Arguments that are nested too deeply to be written end the turn with ``limit_exceeded``; their text is ``""``.
+    Arguments that are nested too deeply to be encoded end the turn with ``limit_exceeded``; their text is ``""``.
     """
     if isinstance(value, str) or value is None:
         return value or ""
@@ -54,7 +54,7 @@ def arguments_as_text(value: Any, sink: Sink) -> str:
 
 
 def json_or_placeholder(value: Any) -> str:
-    """Return a value as compact JSON for a message, or a placeholder if it cannot be written."""
+    """Return a value as compact JSON for a message, or a placeholder if it cannot be encoded."""
     try:
         return compact_json(value)
     except _NOT_JSON:

@@ -1,9 +1,9 @@
-"""Images and files that a target cannot carry, by a named policy.
+"""The policies for images and files that a target cannot carry.
 
-``raise`` (the default) says so by ``UnsupportedContent``: a question without the picture that it is about makes no
-sense. ``text`` puts a line in its place that names it, ``drop`` leaves it out; both say what they did. What a tool
-returned never raises (``results.py`` says why): there ``raise`` is ``text``. Which images and
-files a target carries is `Provider.carries`.
+``raise`` (the default) raises ``UnsupportedContent``: a question about an image has no meaning without the image.
+``text`` replaces the image or file by a line that names it, ``drop`` leaves it out; both report the change. An image or
+file in a tool's result never raises, for the reason in `tool_result_media`: there ``raise`` is the same as ``text``.
+`Provider.carries` reports which images and files a target carries.
 """
 
 from __future__ import annotations
@@ -27,45 +27,51 @@ MediaPolicy: TypeAlias = Literal["raise", "text", "drop"]
 def apply_media_policy(
     contents: Sequence[Content], provider: Provider, policy: MediaPolicy, changes: list[str]
 ) -> Sequence[Content]:
-    """The contents as the target can carry them; the same objects where it can carry all.
+    """Return the contents without images and files that the target cannot carry; unchanged objects if it carries all.
 
     Raises:
-        UsageError: there is no such policy.
+        UsageError: ``policy`` is none of the three.
     """
     from streamkit.history import Content, FileBlock, ImageBlock, TextBlock, ToolResponseBlock
 
     if policy not in ("raise", "text", "drop"):
-        raise UsageError(f"unsupported is 'raise', 'text' or 'drop', not {policy!r}")
+        raise UsageError(f"unsupported must be 'raise', 'text' or 'drop', not {policy!r}")
     if policy == "raise":
         return contents
-    made = []
+    converted = []
     for content in contents:
         blocks: list[Block] = []
         for block in content.blocks:
             if isinstance(block, ToolResponseBlock):
-                blocks.append(_result(block, provider, policy, changes))
+                blocks.append(_apply_to_result(block, provider, policy, changes))
             elif isinstance(block, (ImageBlock, FileBlock)) and not provider.carries(block, content.speaker):
-                text = _replaced(block, f"[{label(block)}]", provider, policy, changes)
+                text = _replacement_text(block, f"[{label(block)}]", provider, policy, changes)
                 blocks += [TextBlock(text=text)] if text is not None else []
             else:
                 blocks.append(block)
-        same = len(blocks) == len(content.blocks) and all(a is b for a, b in zip(blocks, content.blocks, strict=True))
-        made.append(content if same else Content(speaker=content.speaker, blocks=blocks, metadata=content.metadata))
-    return made
+        is_unchanged = len(blocks) == len(content.blocks) and all(
+            a is b for a, b in zip(blocks, content.blocks, strict=True)
+        )
+        converted.append(
+            content if is_unchanged else Content(speaker=content.speaker, blocks=blocks, metadata=content.metadata)
+        )
+    return converted
 
 
-def _result(block: ToolResponseBlock, provider: Provider, policy: MediaPolicy, changes: list[str]) -> ToolResponseBlock:
-    """A result without the parts that the target does not take."""
+def _apply_to_result(
+    block: ToolResponseBlock, provider: Provider, policy: MediaPolicy, changes: list[str]
+) -> ToolResponseBlock:
+    """Return a result without the parts that the target cannot carry."""
     from streamkit.history import TextBlock
     from streamkit.history.tool_results import to_stored_part
 
     kept: list[ResultPart] = []
     parts = result_parts(block) or []
     for part in parts:
-        # What a target takes of a person it can show of a tool as well, in the result or beside it.
+        # A target that carries an image or file of a user also carries that of a tool, in the result or next to it.
         if isinstance(part, TextBlock) or provider.carries(part):
             kept.append(part)
-        elif (text := _replaced(part, describe(part), provider, policy, changes)) is not None:
+        elif (text := _replacement_text(part, describe(part), provider, policy, changes)) is not None:
             kept.append(TextBlock(text=text))
     if len(kept) == len(parts) and all(a is b for a, b in zip(kept, parts, strict=True)):
         return block
@@ -75,8 +81,10 @@ def _result(block: ToolResponseBlock, provider: Provider, policy: MediaPolicy, c
     return block.model_copy(update={"result": result})
 
 
-def _replaced(block: Media, text: str, provider: Provider, policy: MediaPolicy, changes: list[str]) -> str | None:
-    """The text in the place of a block, or None where it is left out."""
+def _replacement_text(
+    block: Media, text: str, provider: Provider, policy: MediaPolicy, changes: list[str]
+) -> str | None:
+    """Return the text that replaces a block, or None if it is left out; report either."""
     if policy == "text":
         changes.append(f"put a line of text in the place of an {label(block)}, which {provider.name} cannot carry")
         return text

@@ -1,7 +1,7 @@
-"""The ids of one thread on its way to a target: a call and its result share one, and no other call has it.
+"""The ids of the calls and results in one rendered conversation.
 
-What an id must look like is ``streamkit.ids``' business; here is only which call a result of history belongs to where
-an id stands there several times. This file knows no vendor.
+`streamkit.target_ids` determines the form of the ids. This module finds the call of each result if history contains an
+id several times. It must not depend on a provider.
 """
 
 from __future__ import annotations
@@ -14,44 +14,45 @@ __all__ = ["MessageIds"]
 
 
 class MessageIds:
-    """Ids that a call and its result share and no other call has.
+    """The target ids of a conversation: a call and its result have the same id, and no other call has it.
 
-    History may hold one id several times (Kimi counts ids anew in each turn, fw-ai/fireconnect#16): results are then
-    paired with their calls by order.
+    History may contain one id several times (some models number their calls again in each turn,
+    fw-ai/fireconnect#16). Results are then paired with their calls by order.
 
     Args:
-        traits: the target's; its ``id_rule`` is the rule that the ids follow.
-        policy: ``origin`` for taking them back; anything else makes every id from the canonical one.
+        traits: the target's traits; the ids follow their ``id_rule``.
+        policy: ``origin`` gives a call that is sent back to its provider that provider's own id; ``canonical`` derives
+            every id from the canonical one. None is the target's default.
     """
 
     def __init__(self, traits: Traits, policy: IdPolicy | None) -> None:
         self._traits = traits
         self._origin = (policy or traits.default_ids) == "origin"
-        self._target = TargetIds(traits.id_rule)
-        self._seen: dict[str, int] = {}  # how many calls have an id
-        self._unanswered: dict[str, list[str]] = {}
-        self._latest: dict[str, str] = {}
+        self._target_ids = TargetIds(traits.id_rule)
+        self._seen: dict[str, int] = {}  # the number of calls with an id
+        self._open_calls: dict[str, list[str]] = {}  # by id in history, the target ids of calls without a result
+        self._latest: dict[str, str] = {}  # by id in history, the target id of the last call
 
     def start_round(self) -> None:
-        """Forget the calls without a result: the results that follow belong to the calls that follow."""
-        self._unanswered = {}
+        """Discard the calls without a result: later results belong to later calls."""
+        self._open_calls = {}
 
     def call_id(self, block: ToolCallBlock) -> str:
-        """The target's id of a call."""
-        times = self._seen[block.id] = self._seen.get(block.id, 0) + 1
+        """Return the target id of a call."""
+        occurrence = self._seen[block.id] = self._seen.get(block.id, 0) + 1
         is_own = self._origin and self._traits.accepts_state(block.metadata)
-        target_id = self._target.call(
-            block.id if times == 1 else f"{block.id}|{times}",
+        target_id = self._target_ids.call(
+            block.id if occurrence == 1 else f"{block.id}|{occurrence}",
             block.name,
             origin=block.metadata.get("raw_id") if is_own else None,
         )
-        self._unanswered.setdefault(block.id, []).append(target_id)
+        self._open_calls.setdefault(block.id, []).append(target_id)
         self._latest[block.id] = target_id
         return target_id
 
     def result_id(self, block: ToolResponseBlock) -> str:
-        """The id of the call that a result answers."""
-        waiting = self._unanswered.get(block.call_id)
-        if waiting:
-            return waiting.pop(0)
-        return self._latest.get(block.call_id) or self._target.result(block.call_id, block.name or "")
+        """Return the target id of the call that a result belongs to."""
+        open_calls = self._open_calls.get(block.call_id)
+        if open_calls:
+            return open_calls.pop(0)
+        return self._latest.get(block.call_id) or self._target_ids.result(block.call_id, block.name or "")

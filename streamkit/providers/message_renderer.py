@@ -1,4 +1,4 @@
-"""The base of every provider's renderer: history to messages, with ids, changes and spans.
+"""The base classes of the providers' renderers: history to messages, with ids, changes and spans.
 
 Two forms cover most wires. `AlternatingRenderer`: messages of two roles alternate, each a list of parts, system text is
 apart (Anthropic, Bedrock, Gemini). `RoleRenderer`: a message has one role, tool results are one message each, directly
@@ -38,11 +38,11 @@ class MessageRenderer(Generic[AnyTraits]):
     """A rendering of a conversation: the messages so far, the ids in use, and the changes.
 
     Args:
-        traits: the target's.
+        traits: the target's traits.
         ids: the id policy.
     """
 
-    #: characters that a tool's name may not have, and its longest length; None where the wire takes any name
+    #: The characters that a tool's name must not contain, and its maximum length; None if the wire accepts any name.
     illegal_in_name: ClassVar[re.Pattern[str] | None] = None
     longest_name: ClassVar[int] = 64
 
@@ -74,7 +74,7 @@ class MessageRenderer(Generic[AnyTraits]):
     # ---------------------------------------------------------------- for subclasses
 
     def report(self, sentence: str) -> None:
-        """Record a change; one that was reported already is not repeated."""
+        """Record a change, unless it was recorded already."""
         if sentence not in self.changes:
             self.changes.append(sentence)
 
@@ -93,23 +93,23 @@ class MessageRenderer(Generic[AnyTraits]):
             return name
         legal = self.illegal_in_name.sub("_", name)[: self.longest_name] or "unnamed"
         if legal != name:
-            self.report(f"the tool name {name!r} was changed to {legal!r}: it has characters that are refused")
+            self.report(f"the tool name {name!r} was changed to {legal!r}: it has characters that are rejected")
         return legal
 
     def arguments_object(self, parameters: Any, name: str) -> Json:
-        """Return a call's arguments as an object; the free text of a custom call goes into its field ``input``."""
+        """Return a call's arguments as an object; its field ``input`` contains the free text of a custom call."""
         if isinstance(parameters, dict):
             return parameters
         self.report(f"the free text of a call of {name!r} was put into an object")
         return {"input": parameters}
 
     def append(self, message: Json, contents: Sequence[int] | None = None) -> None:
-        """Append a message, made by the content that is being rendered or by those named."""
+        """Append a message that contains the content being rendered, or the given contents."""
         self.messages.append(message)
         self.mark(message, contents)
 
     def mark(self, message: Json, contents: Sequence[int] | None = None) -> None:
-        """Record which contents a message contains, in addition to those recorded before."""
+        """Record the contents of a message, in addition to those recorded before."""
         _, members = self._contents_of.setdefault(id(message), (message, set()))
         members.update((self._content,) if contents is None else contents)
 
@@ -146,7 +146,7 @@ def result_text(block: ToolResponseBlock) -> str:
 
 
 class AlternatingRenderer(MessageRenderer[AnyTraits]):
-    """Messages of two roles that alternate, each with a list of parts; system text is outside of them."""
+    """A renderer for messages of two roles that alternate, each a list of parts, and separate system text."""
 
     assistant_role: ClassVar[str] = "assistant"
     parts_field: ClassVar[str] = "content"
@@ -178,11 +178,11 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
         raise NotImplementedError
 
     def tool_media_part(self, block: Media) -> Any:
-        """Return the part for an image or file that a tool made; text if the target cannot carry it."""
+        """Return the part for an image or file of a tool; text if the target cannot carry it."""
         raise NotImplementedError
 
     def user_parts(self, block: Block) -> list[Any]:
-        """Return the parts for a block of a person's message."""
+        """Return the parts for a block of a user's message."""
         raise NotImplementedError
 
     def assistant_parts(self, block: Block) -> list[Any]:
@@ -217,15 +217,15 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
 
 
 class RoleRenderer(MessageRenderer[AnyTraits]):
-    """Messages of one role each; results follow their calls, one message each, in the order of the calls.
+    """A renderer for results as messages after the message with their calls, in the order of the calls.
 
-    Results are buffered until another message follows, so that they can be put into the order of their calls. Images
-    and files of results that a tool's message cannot hold are shown by a user message after them.
+    Results are buffered until another message follows, so that they can be sorted by their calls. A user message after
+    them contains the images and files of results that a tool message cannot contain.
     """
 
     def __init__(self, traits: AnyTraits, ids: IdPolicy | None = None) -> None:
         super().__init__(traits, ids)
-        # Of each buffered result: the place of its call, the message, what the user message shows of it, its content.
+        # For each buffered result: the position of its call, the message, its blocks for the user message, its content.
         self._results: list[tuple[int, Json, list[Block], int]] = []
         self._tool_media: list[Media] = []  # images and files next to the results
         self._result_contents: set[int] = set()
@@ -233,7 +233,7 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
     def add(self, content: Content) -> None:
         """Render the next content as messages of its role."""
         if content.speaker not in ("human", "ai", "tool", "system"):
-            self.changes.append(f"left out a message: its speaker {content.speaker!r} is not known")
+            self.changes.append(f"left out a message: its speaker {content.speaker!r} is unknown")
             return
         responses = [block for block in content.blocks if isinstance(block, ToolResponseBlock)]
         others = [block for block in content.blocks if not isinstance(block, ToolResponseBlock)]
@@ -251,18 +251,18 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
                     self._tool_media.append(block)
                     self._result_contents.add(self.content_number)
                 else:
-                    self.omit(block, "a tool message holds results alone")
+                    self.omit(block, "a tool message contains only results")
 
     def finish(self) -> None:
-        """Write the last results."""
+        """Append the last results."""
         self.flush_results()
 
     def add_assistant(self, blocks: Sequence[Block]) -> None:
-        """Render the model's blocks, results left out."""
+        """Render the model's blocks without results."""
         raise NotImplementedError
 
     def add_user(self, blocks: Sequence[Block]) -> None:
-        """Render a person's blocks."""
+        """Render a user's blocks."""
         raise NotImplementedError
 
     def add_system(self, blocks: Sequence[Block]) -> None:
@@ -279,7 +279,7 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
         raise NotImplementedError
 
     def tool_media(self, parts: Sequence[ResultPart]) -> list[ResultPart]:
-        """Return images and files of tools as the target's user message can show them; text for the others."""
+        """Return images and files of tools that the target's user message can carry; text instead of the others."""
         raise NotImplementedError
 
     def text_and_media(self, block: ToolResponseBlock) -> tuple[str, list[Media]]:
@@ -298,19 +298,19 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
         self.flush_results()
         self.append(message)
 
-    def buffer_result(self, place: int, message: Json, shown: list[Block]) -> None:
+    def buffer_result(self, position: int, message: Json, user_blocks: list[Block]) -> None:
         """Buffer the message of a result.
 
         Args:
-            place: the place of its call in the assistant message; a result without a call goes to the end.
+            position: the position of its call in the assistant message; a result without a call is the last.
             message: the message.
-            shown: what a user message after the results shows of it.
+            user_blocks: its blocks in the user message after the results.
         """
-        self._results.append((place, message, shown, self.content_number))
+        self._results.append((position, message, user_blocks, self.content_number))
         self._result_contents.add(self.content_number)
 
     def flush_results(self) -> None:
-        """Write the buffered results in the order of their calls, and the user message that shows their media."""
+        """Append the buffered results in the order of their calls, and the user message with their media."""
         results = sorted(self._results, key=lambda result: result[0])
         media = self.tool_media(self._tool_media)
         contents = sorted(self._result_contents)
@@ -318,11 +318,11 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
         self.results_flushed()
         for _, message, _, content in results:
             self.append(message, [content])
-        shown = followup_user_blocks([blocks for _, _, blocks, _ in results], media, self.changes)
-        if shown:
+        user_blocks = followup_user_blocks([blocks for _, _, blocks, _ in results], media, self.changes)
+        if user_blocks:
             number, self._content = self._content, contents[-1]
-            self.add_user(shown)
+            self.add_user(user_blocks)
             self._content = number
 
     def results_flushed(self) -> None:
-        """Forget the calls that the flushed results belonged to."""
+        """Discard the calls of the flushed results."""

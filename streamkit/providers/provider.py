@@ -1,8 +1,8 @@
-"""The contract of a provider: its declared facts, its parser and the sinks that a parser reports to.
+"""The type of a provider: its declared traits, and the functions of its package.
 
-A provider is data and functions. The data is a frozen `Traits` object (`traits.py` of its package); the functions are
-found by module name in the same package and loaded on first use, so that reading a stream needs neither pydantic nor
-the code that writes requests:
+A provider is data and functions. The data is a frozen `Traits` object (``traits.py`` of its package). The functions are
+in modules of the same package with fixed names and are loaded on first use, so that reading a stream needs neither
+pydantic nor the code that builds requests:
 
     parser.py    create_parser(sink, traits)
     messages.py  render_messages(contents, traits, ids=), build_request(rendered, traits, tools=, ...), convert_media
@@ -10,9 +10,8 @@ the code that writes requests:
     request_rules.py  list_rules(traits); only where `Traits.has_request_rules`
     encoder.py   emit(content, traits, ...), error_body(status, message)
 
-A provider package does not depend on accumulation, the formula of canonical ids, running tools, I/O or another
-provider (`bedrock_invoke` imports `anthropic`).
-
+A provider's package must not depend on the accumulator, the derivation of canonical ids, the execution of tools, I/O or
+another provider, except for a wire format that contains another one.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ __all__ = [
 
 Framing: TypeAlias = Literal["sse", "ndjson", "event_stream", "json_array"]
 
-#: ``canonical``: every id is made from the canonical one by the target's rule. ``origin``: a call that goes back to
-#: the provider that made it keeps that provider's own id, if it is legal and unique.
+#: ``canonical``: every id is derived from the canonical one by the target's rule. ``origin``: a call that is sent back
+#: to its provider keeps that provider's own id, if it is legal and unique.
 IdPolicy: TypeAlias = Literal["canonical", "origin"]
 
 #: ``auto``, ``none``, ``required``, or the name of the one tool that must be called.
@@ -67,31 +66,31 @@ def _sign_nothing(model: str, seed: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Traits(WireTraits):
-    """Declared facts of one provider. Every field has a default but the name; a fact is read here, never found out.
+    """The declared facts of one provider. Every field except the name has a default. No code may infer them otherwise.
 
     Attributes:
         name: the provider's name; a part of every canonical id.
-        framing: how its bytes are delimited. A body that is plain JSON instead is recognized by itself.
+        framing: how its bytes are delimited. A body of plain JSON instead is recognized automatically.
         matches_head: returns True if the first bytes of a body (without byte order mark and leading whitespace) can
-            only be of this wire.
+            only have this wire format.
         compatible: other providers whose opaque state (signatures, item ids, own blocks) this one accepts.
         id_rule: the rule for ids of calls.
-        default_ids: the id policy if the caller names none.
+        default_ids: the id policy if the caller sets none.
         messages_field: the field of a request's body that holds the messages.
-        batched_results: all results of a round go into one message.
-        calls_need_reasoning: a message with calls is refused without the reasoning before them.
+        batched_results: all results of a round are in one message.
+        calls_need_reasoning: a message with calls is rejected without the reasoning before them.
         media_speakers: the speakers whose images and files are sent to the provider; those of others are left out.
         sign_call: returns the metadata with which the provider signs the first call of a response, for (model, seed);
-            the same seed gives the same. For the embedded server.
+            the same seed gives the same metadata. The embedded server uses it.
         signature_fields: metadata names under which this provider signs calls.
-        has_request_rules: the package lists what the provider refuses (``request_rules.py``).
-        has_importer: the package can read the provider's own messages (``importer.py``).
+        has_request_rules: the package contains rules for requests (``request_rules.py``).
+        has_importer: the package can convert the provider's own messages to history (``importer.py``).
         event_name_field: the field of a chunk that names its SSE event; None if events have no names.
-        wrapper_event: the AWS event whose payload holds the chunk in base64; None if the event's name is the chunk's
-            one member.
+        wrapper_event: the AWS event whose payload contains the chunk in base64; None if the event's name is the chunk's
+            only member.
         line_end: the line end of its SSE streams.
-        endpoint: how it is reached over HTTP.
-        end_marker: the payload that ends a stream beside the chunks, such as ``[DONE]``; None if there is none.
+        endpoint: its HTTP endpoint.
+        end_marker: the payload that follows the chunks and ends a stream, such as ``[DONE]``; None if there is none.
     """
 
     name: str
@@ -115,21 +114,21 @@ class Traits(WireTraits):
     endpoint: Endpoint = field(default_factory=Endpoint)
 
     def accepts_state(self, metadata: Mapping[str, Any]) -> bool:
-        """Return True if a block with this metadata was made by this provider or a compatible one."""
+        """Return True if a block with this metadata is from this provider or a compatible one."""
         origin = metadata.get("provider")
         return origin == self.name or origin in self.compatible
 
 
 @dataclass(slots=True)
 class RenderedMessages:
-    """A conversation in one provider's form.
+    """A conversation in the form of one provider's messages.
 
     Attributes:
         messages: the provider's own messages, in order.
         system: system text, if the wire has it outside of the messages; else None.
-        spans: for each content that was rendered, the range ``(start, stop)`` of ``messages`` that it is in. Contents
-            that share a message have overlapping ranges; a content without a message has an empty range.
-        request_fields: further fields of a request's body that the conversation decides.
+        spans: for each content that was rendered, the range ``(start, stop)`` of ``messages`` that contains it.
+            Contents that share a message have overlapping ranges; a content without a message has an empty range.
+        request_fields: further fields of a request's body that depend on the conversation.
         changes: a sentence for each thing that was changed or left out because the target cannot carry it.
     """
 
@@ -191,12 +190,12 @@ class _EncoderModule(Protocol):
 class Provider:
     """One provider: its traits and the functions of its package.
 
-    A provider of one's own may be a subclass that overrides methods instead of having a package.
+    A third party's provider may be a subclass that overrides the methods instead of having a package.
 
     Args:
         traits: its declared facts.
-        package: the package that holds its modules (see the head of this file).
-        rewrite: applied to every chunk, as a dict, before it is parsed; for what no trait describes.
+        package: the name of the package with its modules (see the docstring of this module).
+        rewrite: applied to every chunk, as a dict, before it is parsed; for differences that no trait describes.
     """
 
     def __init__(self, traits: Traits, package: str = "", *, rewrite: Rewrite | None = None) -> None:
@@ -209,7 +208,7 @@ class Provider:
 
     @property
     def name(self) -> str:
-        """The name that people give to ``Turn``; a part of every canonical id."""
+        """The name that users pass to ``Turn``; a part of every canonical id."""
         return self.traits.name
 
     def parser(self, sink: Sink) -> Parser:
@@ -222,11 +221,11 @@ class Provider:
     def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedMessages:
         """Return a conversation as this provider's messages.
 
-        A tool's result may contain images and files (``tool_result_media.result_parts``) or stand next to them. What a
-        tool made never raises ``UnsupportedContent``: text replaces it, and ``changes`` reports that.
+        A tool's result may contain images and files (``tool_result_media.result_parts``), or they may be next to it.
+        They never raise ``UnsupportedContent``: text replaces them if necessary, and ``changes`` reports that.
 
         Raises:
-            UnsupportedContent: a person's image or file has a form that the provider does not accept.
+            UnsupportedContent: a user's image or file has a form that the provider does not accept.
         """
         return self._messages.render_messages(contents, self.traits, ids=ids or self.traits.default_ids)
 
@@ -238,11 +237,11 @@ class Provider:
         tool_choice: ToolChoice | None = None,
         stream: bool = True,
     ) -> dict[str, Any]:
-        """Return every field of a request's body that the conversation decides; absent ones are left out.
+        """Return the fields of a request's body that depend on the conversation; absent ones are left out.
 
         Args:
             rendered: the messages, as ``render`` returned them or with ``messages`` replaced by the caller's own. They
-                are not changed.
+                are not modified.
             tools: the tools to offer.
             tool_choice: ``auto``, ``none``, ``required`` or a tool's name; None leaves it to the provider.
             stream: whether the response is to be streamed, with usage.
@@ -255,7 +254,7 @@ class Provider:
     def carries(self, block: ImageBlock | FileBlock, speaker: str = "human") -> bool:
         """Return False if ``render`` would raise ``UnsupportedContent`` for this image or file of a speaker."""
         if speaker not in self.traits.media_speakers:
-            return True  # it is left out and reported
+            return True  # the renderer leaves it out and reports that
         try:
             self._messages.convert_media(block, self.traits)
         except UnsupportedContent:
@@ -263,13 +262,13 @@ class Provider:
         return True
 
     def parse_messages(self, messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
-        """Return the provider's own messages as history; ``system`` is what its wire has outside of them.
+        """Return the provider's own messages as history; ``system`` is the system text that is separate from them.
 
-        Nothing that a message contains raises: an unknown part becomes an opaque block. The metadata of a block is
-        that of a stream: ``provider``, ``raw_id`` of calls and results, and opaque state by the provider's own names.
+        Nothing that a message contains raises: an unknown part becomes an opaque block. A block has the same metadata
+        as one from a stream: ``provider``, ``raw_id`` of calls and results, and opaque state by the provider's names.
 
         Raises:
-            UsageError: the provider's messages cannot be read.
+            UsageError: the provider's messages cannot be converted.
         """
         if not self.traits.has_importer:
             raise UsageError(f"messages of the provider {self.name!r} cannot be converted to history")
@@ -286,7 +285,7 @@ class Provider:
         delta_size: int = 16,
         framing: Framing | None = None,
     ) -> Iterator[bytes]:
-        """Return the stream that would have brought this content, frame by frame.
+        """Return the stream of a response with this content, frame by frame.
 
         Args:
             content: the assistant's content.
@@ -294,25 +293,25 @@ class Provider:
             model: the model's name.
             finish: None means ``tool_calls`` if the content has calls, else ``stop``.
             usage: the tokens to report.
-            delta_size: characters of one delta, at least 1.
-            framing: another framing that the provider has (Gemini: ``json_array``); None for its usual one.
+            delta_size: the number of characters of one delta, at least 1.
+            framing: another framing that the provider supports; None for its usual one.
 
         Raises:
             UsageError: ``delta_size`` is below 1.
         """
         if delta_size < 1:
-            raise UsageError(f"delta_size is a number of characters, at least 1, not {delta_size!r}")
+            raise UsageError(f"delta_size must be a number of characters, at least 1, not {delta_size!r}")
         traits = self.traits if framing is None else replace(self.traits, framing=framing)
         return self._encoder.emit(
             content, traits, response_id=response_id, model=model, finish=finish, usage=usage, delta_size=delta_size
         )
 
     def error_body(self, status: int, message: str) -> dict[str, Any]:
-        """Return the JSON body with which this provider answers a bad request."""
+        """Return the JSON body of this provider's response to an invalid request."""
         return self._encoder.error_body(status, message)
 
     def request_rules(self) -> tuple[Rule, ...]:
-        """Return what this provider refuses with status 400, as rules; empty if none are known."""
+        """Return the rules for requests that this provider enforces with status 400; empty if none are known."""
         if not self.package or not self.traits.has_request_rules:
             return ()
         return cast(_RequestRulesModule, self._module("request_rules")).list_rules(self.traits)

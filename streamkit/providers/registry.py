@@ -1,7 +1,8 @@
-"""The registered providers, by name.
+"""The registry of providers, by name.
 
-Each package in this folder is found by itself; nothing is listed here. A third party's provider comes by `register` or
-by the entry point group ``streamkit.providers``; one that uses a known wire with small differences is made by `dialect`.
+Each package in this folder is discovered automatically; this module contains no list of them. Third parties add a
+provider with `register` or the entry point group ``streamkit.providers``. `dialect` creates one that uses a known wire
+format with small differences.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ _entry_points_loaded = False
 
 
 def get(provider: str | Provider) -> Provider:
-    """Return the provider of that name; an object that is a provider is returned unchanged.
+    """Return the provider of that name; a ``Provider`` object is returned unchanged.
 
     Raises:
-        UnknownProvider: no provider has that name; the message lists those there are.
-        UsageError: the object is no provider.
+        UnknownProvider: no provider has that name; the message lists the known names.
+        UsageError: the value is neither a name nor a provider.
     """
     if not isinstance(provider, str):
         if not isinstance(getattr(provider, "traits", None), Traits):
-            raise UsageError(f"a provider is a name or a Provider, not {type(provider).__name__}")
+            raise UsageError(f"a provider must be a name or a Provider, not {type(provider).__name__}")
         return provider
     registered = _registered.get(provider)
     if registered is None and provider.isidentifier() and find_spec(f"{_PACKAGE}.{provider}") is not None:
-        _load_package(provider)  # most programs use one or two: the other packages are not imported
+        _load_package(provider)  # most programs use one or two providers, so the other packages are not imported
         registered = _registered.get(provider)
     if registered is None:
         _load_packages()
@@ -58,7 +59,7 @@ def names() -> list[str]:
 
 
 def register(provider: Provider) -> None:
-    """Make a provider available by its name.
+    """Register a provider under its name.
 
     Raises:
         UsageError: another provider has that name.
@@ -75,12 +76,12 @@ def dialect(
     rewrite: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     **traits: Any,
 ) -> Provider:
-    """Return a provider of one's own that uses a known wire: an object, accepted wherever a provider's name is.
+    """Return a new provider with a known wire format: an object, accepted wherever a provider's name is.
 
-    Its calls have ids of their own, and its opaque state goes back to it alone. Under the name of its base it replaces
+    Its calls have their own ids, and its opaque state is sent back only to it. With the name of its base it replaces
     that provider, with the same history. `register` makes it available by its name::
 
-        def rename_reasoning(chunk):  # acme streams its reasoning in a field of its own
+        def rename_reasoning(chunk):  # acme streams its reasoning in another field
             for choice in chunk["choices"]:
                 choice["delta"]["reasoning"] = choice["delta"].pop("thoughts", None)
             return chunk
@@ -95,14 +96,14 @@ def dialect(
 
     Raises:
         UsageError: the base has no such trait.
-        UnknownProvider: there is no such base.
+        UnknownProvider: no provider has the name of the base.
     """
     origin = get(base)
     known = [trait.name for trait in fields(origin.traits) if trait.name != "name"]
     for trait in traits:
         if trait not in known:
             raise UsageError(f"a dialect of {origin.name!r} has no trait {trait!r}; there are: {', '.join(known)}")
-    # The order in which a wire ends its calls is a fact of the vendor that streams them, not of the wire.
+    # The order in which calls end depends on the vendor, not on the wire format, so it is not taken from the base.
     traits.setdefault("calls_end_in_order", False)
     if name != origin.name:
         traits.setdefault("matches_head", Traits.matches_head)
@@ -115,9 +116,9 @@ def dialect(
 
 
 def detect(data: bytes) -> str | None:
-    """Return the name of the provider that a body's first bytes belong to, or None if they do not show it.
+    """Return the name of the provider that matches the first bytes of a body, or None if that is ambiguous.
 
-    Dialects of Chat Completions cannot be told apart: for all of them it is ``openai_chat``.
+    Dialects of Chat Completions cannot be distinguished: for all of them it is ``openai_chat``.
     """
     head = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
     matching = [name for name in names() if _registered[name].traits.matches_head(head)]
@@ -144,7 +145,7 @@ def _load_entry_points() -> None:
     if _entry_points_loaded:
         return
     _entry_points_loaded = True
-    from importlib.metadata import entry_points  # a third of this package's import time, and rarely needed
+    from importlib.metadata import entry_points  # takes a third of this package's import time and is rarely needed
 
     for point in entry_points(group="streamkit.providers"):
         register(point.load())

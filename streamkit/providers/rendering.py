@@ -1,4 +1,4 @@
-"""History to a provider's messages and requests, and back."""
+"""Conversion of history to a provider's messages and requests, and of messages to history."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def render(
     Args:
         contents: the conversation.
         provider: the target.
-        ids: ``canonical`` (every id made from the canonical one) or ``origin`` (a call that goes back to the provider
-            that made it keeps that provider's own id); None is the target's own default.
+        ids: ``canonical`` (every id is derived from the canonical one) or ``origin`` (a call that is sent back to its
+            provider keeps that provider's own id); None is the target's default.
         repair: make the history legal first (``history.repair``). Without it a part of a conversation can be rendered,
-            such as the results alone for a provider that keeps the rest itself (``previous_response_id``).
-        unsupported: what becomes of an image or a file that the target cannot carry: ``raise``, ``text`` (a line of
-            text that names it replaces it) or ``drop``. What a tool returned never raises; there ``raise`` is ``text``.
+            such as only the results for a provider that stores the rest (``previous_response_id``).
+        unsupported: the policy for an image or file that the target cannot carry: ``raise``, ``text`` (a line of text
+            that names it replaces it) or ``drop``. Those in a tool's result never raise; there ``raise`` is ``text``.
         changes: receives a sentence for each thing that was changed or left out.
 
     Raises:
@@ -55,9 +55,9 @@ def render_messages(
     repair: bool = True,
     unsupported: MediaPolicy = "raise",
 ) -> RenderedMessages:
-    """Return history as a provider's messages, with system text, changes and what else a request needs of it.
+    """Return history as a provider's messages, with system text, changes and further request fields.
 
-    The arguments and errors are those of `render`. `Provider.build_request` makes a request of the result.
+    The arguments and errors are those of `render`. `Provider.build_request` builds a request from the result.
     """
     target = get(provider)
     changes: list[str] = []
@@ -79,7 +79,7 @@ def render_request(
     unsupported: MediaPolicy = "raise",
     changes: list[str] | None = None,
 ) -> dict[str, Any]:
-    """Return every field of a request's body that the conversation decides, by the provider's own names.
+    """Return the fields of a request's body that depend on the conversation, by the provider's own names.
 
     Args:
         contents: the conversation.
@@ -102,8 +102,8 @@ def render_request(
     rendered = render_messages(contents, target, ids=ids, repair=repair, unsupported=unsupported)
     if changes is not None:
         changes += rendered.changes
-    offered = list(to_tools(tools).values())
-    return target.build_request(rendered, tools=offered, tool_choice=tool_choice, stream=stream)
+    tool_list = list(to_tools(tools).values())
+    return target.build_request(rendered, tools=tool_list, tool_choice=tool_choice, stream=stream)
 
 
 def _repair(contents: Sequence[Content], changes: list[str]) -> Sequence[Content]:
@@ -120,17 +120,17 @@ def parse_messages(
     """Return a provider's own messages as history: the inverse of `render`.
 
     Calls and results get canonical ids that depend on their content, not on their position; the raw id is in a block's
-    metadata, and ``render(..., ids="origin")`` gives it back to its provider. What only the provider understands is
-    kept unchanged, for that provider alone.
+    metadata, and ``render(..., ids="origin")`` sends it back to its provider. Parts that only the provider understands
+    are kept unchanged, for that provider only.
 
     Args:
-        messages: its messages (of Responses: items; of Gemini: contents), as dicts.
-        provider: the provider that they belong to; or ``"vercel"``, for the messages of Vercel's AI SDK.
-        system: system text that the wire has outside of the messages, in the provider's own form.
+        messages: its messages, as dicts, whatever the provider calls them (items, contents).
+        provider: the provider that they belong to, or ``"vercel"`` for the messages of Vercel's AI SDK.
+        system: the system text that is separate from the messages, in the provider's own form.
 
     Raises:
         UsageError: the messages are no list of dicts, they are nested too deeply to be stored, or messages of this
-            provider cannot be read. Nothing else that a message contains raises: an unknown part becomes an opaque
+            provider cannot be converted. Nothing else that a message contains raises: an unknown part becomes an opaque
             block.
     """
     from streamkit.history import parse_vercel_messages

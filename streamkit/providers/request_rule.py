@@ -1,7 +1,7 @@
-"""The type of a rule, and functions that read a body of any form. Must not depend on a provider.
+"""The types of a request rule and of its violations, and functions to read a body of any form.
 
-A rule gets the complete body and returns each place that breaks it. It never raises for any body: a value of another
-form than the rule looks for is left to the wire's rule of form.
+A rule is called with the complete body and yields every path that violates it. It never raises for any body: it ignores
+a value of an unexpected form, which the wire's rule about the form reports. This module must not depend on a provider.
 """
 
 from __future__ import annotations
@@ -11,35 +11,45 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-__all__ = ["Check", "Finding", "Json", "Rule", "Violation", "is_object_text", "objects", "shown", "words"]
+__all__ = [
+    "Check",
+    "Finding",
+    "Json",
+    "Rule",
+    "Violation",
+    "as_text_or_none",
+    "is_object_text",
+    "objects",
+    "short_json",
+]
 
 Json: TypeAlias = dict[str, Any]
-#: A place (``messages.1.content.0.id``), and what is wrong with it.
+#: A path (``messages.1.content.0.id``) and the reason why the value there is rejected.
 Finding: TypeAlias = tuple[str, str]
-#: From a body and the requested model to the places that break the rule.
+#: Returns the findings of a rule for (body, requested model).
 Check: TypeAlias = Callable[[Json, str], Iterable[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A place in a request that breaks a rule.
+    """A value in a request that violates a rule.
 
     Attributes:
         rule: the rule's name.
-        place: keys and indexes: ``messages.1.content.0.id``.
-        sentence: what is wrong with it.
+        path: the keys and indexes that lead to the value, such as ``messages.1.content.0.id``.
+        sentence: the reason why it is rejected.
         source: the source of the rule.
     """
 
     rule: str
-    place: str
+    path: str
     sentence: str
     source: str
 
     @property
     def message(self) -> str:
         """The violation in one line, as the embedded server reports it."""
-        return f"{self.place}: {self.sentence} (rule {self.rule}; source: {self.source})"
+        return f"{self.path}: {self.sentence} (rule {self.rule}; source: {self.source})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +58,8 @@ class Rule:
 
     Attributes:
         name: its name, unique on its wire.
-        check: returns every place of a body that breaks it.
-        source: the vendor's page, or a thread that quotes the provider's error.
+        check: yields the findings for a body and the requested model.
+        source: the vendor's page, or an issue that quotes the provider's error.
     """
 
     name: str
@@ -57,9 +67,9 @@ class Rule:
     source: str
 
     def violations(self, body: Json, model: str) -> Iterator[Violation]:
-        """Yield every place of a body that breaks it."""
-        for place, sentence in self.check(body, model):
-            yield Violation(self.name, place, sentence, self.source)
+        """Yield every violation of this rule in a body."""
+        for path, sentence in self.check(body, model):
+            yield Violation(self.name, path, sentence, self.source)
 
 
 def objects(value: Any) -> list[tuple[int, Json]]:
@@ -67,18 +77,18 @@ def objects(value: Any) -> list[tuple[int, Json]]:
     return [(index, item) for index, item in enumerate(value) if isinstance(item, dict)] if type(value) is list else []
 
 
-def words(value: Any) -> str | None:
-    """Return a text unchanged, any other value as None."""
+def as_text_or_none(value: Any) -> str | None:
+    """Return a string unchanged; None for any other value."""
     return value if isinstance(value, str) else None
 
 
-def shown(value: Any) -> str:
-    """Return a value as short text for a message."""
+def short_json(value: Any) -> str:
+    """Return a value as JSON of at most 80 characters, for a message."""
     try:
         text = json.dumps(value, ensure_ascii=False)
-    except (RecursionError, TypeError, ValueError):  # nested too deeply, or not from JSON
+    except (RecursionError, TypeError, ValueError):  # nested too deeply, or of a type that JSON does not have
         return f"a {type(value).__name__}"
-    text = text.encode(errors="replace").decode()  # half a surrogate pair cannot be sent
+    text = text.encode(errors="replace").decode()  # half a surrogate pair cannot be encoded as UTF-8
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

@@ -1,4 +1,4 @@
-"""A parser that rewrites each chunk before another parser reads it; for dialects that no trait describes."""
+"""A parser that rewrites each chunk before another parser reads it, for differences that no trait describes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from streamkit.providers.sink import Parser
 
 __all__ = ["Rewrite", "RewritingParser"]
 
-#: Puts one chunk, as plain data, into the form that a wire should have.
+#: Returns one chunk, as plain data, in the form that the parser of the wire expects.
 Rewrite: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class RewritingParser:
-    """Rewrites each chunk and passes it on. A frame that is no JSON object, such as ``[DONE]``, is passed on unchanged.
+    """A parser that rewrites each chunk for another parser. Frames that are no JSON object are passed on unchanged.
 
     Args:
         parser: reads the rewritten chunks.
-        rewrite: returns the chunk in the form that the wire should have; what it raises is raised by ``feed``.
+        rewrite: returns the chunk in the expected form; its exceptions propagate from ``feed``.
     """
 
     __slots__ = ("_parser", "_rewrite")

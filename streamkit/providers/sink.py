@@ -1,8 +1,12 @@
-"""The interface between a parser and what it reports to: the sink of a turn and of each of its choices.
+"""The protocols of a parser and of its sinks: one sink for the turn and one for each of its choices.
 
-Rules of a parser: `frame` takes one frame of bytes, `chunk` the same as a dict; both report to the sink in the order of
-the wire and return nothing. They never raise for what the wire sent: an unknown chunk goes to `Sink.unknown`, an error
-that the provider reports to `Sink.fail`. They keep no text, only what the provider's protocol makes a reader keep.
+Rules of a parser:
+
+- `frame` accepts one frame of bytes, `chunk` the same as a dict. Both call the sink in the order of the wire and return
+  nothing.
+- They never raise for the contents of a stream. An unknown chunk is passed to `Sink.unknown`, an error that the
+  provider reports to `Sink.fail`.
+- They store no text, except where the provider's protocol requires it.
 """
 
 from __future__ import annotations
@@ -17,43 +21,43 @@ __all__ = ["ChoiceSink", "Parser", "Sink"]
 
 
 class ChoiceSink(Protocol):
-    """Takes what one answer (choice) of a turn says. Blocks are opened by their first piece and keep that order.
+    """The sink of one choice of a turn. The first delta of a block opens it; blocks stay in this order.
 
-    ``key`` names a block where the wire does (a block index, an item id); pieces with another key than the last
-    block's, or of another kind, open a new block.
+    ``key`` identifies a block if the wire does (a block index, an item id). A delta whose key or kind differs from that
+    of the last block opens a new block.
     """
 
     def text(self, text: str, key: Hashable = None) -> None:
-        """The next piece of answer text."""
+        """Add the next delta of the text."""
 
     def reasoning(self, text: str, kind: ReasoningKind = "text", key: Hashable = None) -> None:
-        """The next piece of reasoning; ``""`` opens the block, for wires whose reasoning is only a signature."""
+        """Add the next delta of reasoning; ``""`` opens the block, for wires that send only a signature."""
 
     def refusal(self, text: str) -> None:
-        """The next piece of a refusal."""
+        """Add the next delta of a refusal."""
 
     def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
-        """Add what the provider wants back with a block to the block of that key (without key: to the last block).
+        """Add opaque state to the block of that key (without a key: to the last block), to be sent back with it.
 
-        Strings under a name that is there already are joined where the wire streams them (``signature``).
+        If the block has a string under the same name and the wire streams that field (``signature``), both are joined.
         """
 
     def tool(self, chunk: NormalizedToolChunk) -> None:
-        """A piece of a client tool call."""
+        """Add the next delta of a client tool call."""
 
     def end_block(self, key: Hashable) -> None:
-        """The wire says that the block or call of that key is over."""
+        """End the block or call of that key."""
 
     def replace_arguments(self, key: Hashable, arguments_text: str) -> None:
-        """The wire's own final snapshot of a call's arguments: it is authoritative."""
+        """Replace a call's arguments by the wire's own final snapshot, which is authoritative."""
 
     def server_tool(
         self, id: str | None, name: str, phase: ServerToolPhase, data: Any = None, *, raw: Any = None
     ) -> None:
-        """A tool that the provider runs itself. ``raw`` is the block to send back to the same provider on replay."""
+        """Report a tool that the provider runs. ``raw`` is the block to send back to the same provider on replay."""
 
     def citation(self, data: Any) -> None:
-        """A source of the answer; kept with the last text block, or with the first one that comes."""
+        """Add a citation to the last text block, or to the first one that follows if there is none."""
 
     def file(
         self,
@@ -64,51 +68,51 @@ class ChoiceSink(Protocol):
         raw: Any = None,
         key: Hashable = None,
     ) -> None:
-        """A file that the model made; with a key, the next piece of one: ``data`` is base64 of its own each time."""
+        """Add a file that the model generated; with a key, the next part of one, each part a base64 text by itself."""
 
     def provider_block(self, raw: Any) -> None:
-        """A block of the provider's own, kept to be sent back to it unchanged. It makes an ``unknown`` event."""
+        """Add a block that only the provider understands, to be sent back unchanged; it causes an ``unknown`` event."""
 
     def finish(self, raw: str | int | None, reason: FinishReason) -> None:
-        """The provider's reason for stopping, and what it means. May come several times; the last one wins."""
+        """Set the provider's finish reason and its meaning. Of several calls the last one counts."""
 
 
 class Sink(Protocol):
-    """Takes what a turn says; ``choice(0)`` is the answer, others exist where several were asked for."""
+    """The sink of one turn. ``choice(0)`` always exists, others if the request asked for several."""
 
     def choice(self, index: int) -> ChoiceSink:
-        """The answer of that number."""
+        """Return the sink of the choice with that index."""
 
     def identify(self, response_id: str | None, model: str | None) -> None:
-        """Who answers, as soon as the wire says so; empty values change nothing, the first id stays."""
+        """Set the response id and the model. Empty values change nothing, and the first id stays."""
 
     def usage(self, usage: Usage) -> None:
-        """A report of tokens."""
+        """Add a report of token usage."""
 
     def terminate(self) -> None:
-        """The wire's own terminator: nothing that matters follows."""
+        """Report the wire's own terminator: nothing relevant follows it."""
 
     def heartbeat(self) -> None:
-        """A ping: it says nothing, but it is this wire's."""
+        """Report a ping: it has no content, but shows that the stream has this wire format."""
 
     def fail(self, error: StreamError) -> None:
-        """The provider reported an error, or the frame is not what it should be."""
+        """End the turn with an error that the provider reported, or with that of a malformed frame."""
 
     def warn(self, code: TurnWarningCode, message: str) -> None:
-        """Something odd that does not end the turn."""
+        """Report an irregularity that does not end the turn."""
 
     def unknown(self, raw: Any) -> None:
-        """A chunk that the vocabulary has no word for."""
+        """Report a chunk that no event describes."""
 
 
 class Parser(Protocol):
-    """Reads one stream of one vendor. Made anew for each turn."""
+    """A parser of one provider's stream. Each turn has a new one."""
 
     def frame(self, name: bytes, data: bytes) -> None:
-        """One frame: its event name (``b""`` where it has none) and its payload."""
+        """Parse one frame: its event name (``b""`` if it has none) and its payload."""
 
     def chunk(self, data: dict[str, Any]) -> None:
-        """One chunk as plain data: what the frame's JSON says, or a whole body of the not streamed kind."""
+        """Parse one chunk as plain data: a frame's decoded JSON, or a complete body that was not streamed."""
 
     def end(self) -> None:
-        """The stream is over, whether or not it said so: hand on what waited for more (a block's opening arguments)."""
+        """End the stream, with or without a terminator, and report buffered data (a block's opening arguments)."""

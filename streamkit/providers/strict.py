@@ -1,8 +1,7 @@
 """Facts about strict modes that several providers share; ``streamkit.tools.StrictProfile`` describes the fields.
 
-The profile of one provider is in its package. These providers have none, or none that is documented, and their requests
-have a strict tool like any other: Ollama (its tool type has no field for it), and the chat dialects that
-``openai_chat.strict`` names.
+The profile of one provider is in its package. A provider has none if the tool type of its API has no field for strict
+mode, or if no strict mode is documented: its requests contain a strict tool in the same form as any other tool.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from streamkit.tools import StrictProfile
 __all__ = ["CLAUDE_KEYWORDS", "OPENAI"]
 
 # https://platform.openai.com/docs/guides/structured-outputs#supported-schemas (read 2026-11): every property required,
-# "it is possible to emulate an optional parameter by using a union type with null"; the words and formats below; 5,000
-# properties, 10 levels, 1,000 values in enums; recursion is taken, by definitions or by "#". Of a ``default`` the API
-# said "is not permitted".
+# "it is possible to emulate an optional parameter by using a union type with null"; the keywords and formats below;
+# 5,000 properties, 10 levels, 1,000 values in enums; recursion is accepted, by definitions or by "#". For a ``default``
+# the API reports "is not permitted".
 OPENAI = StrictProfile(
     "OpenAI",
     every_required=True,
-    words={
+    keywords={
         "pattern": None,
         "format": frozenset(["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"]),
         "multipleOf": None,

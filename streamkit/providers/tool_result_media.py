@@ -1,17 +1,20 @@
-"""Results that show images and files, for targets that take them in another place than in the result, or not at all.
+"""Images and files in tool results, for targets that accept them outside of a result or not at all.
 
-What a tool returned never raises: the tool has run, and a conversation that ends there is lost. So what a target cannot
-carry is named in its place by a line of text (a file of text by what it says), and ``changes`` says so. The policy
-``unsupported`` (see ``unsupported.py``) is for what people gave; its ``drop`` holds for results as well.
+Rendering never raises ``UnsupportedContent`` for a tool's result: the tool has run, and an exception would lose the
+conversation. Text replaces an image or file that the target cannot carry (the contents of a text file, else a line that
+names it), and ``changes`` reports the replacement. The policy ``unsupported`` (`media_policy`) applies to images and
+files of users; only its ``drop`` and ``text`` apply to results as well.
 
-Where a target's result is text alone, the images are shown elsewhere, and the text says where each belongs: nothing
-where the texts come first and the images behind them, as most tools answer; else a line ``[image 1]`` in its place.
-This file knows no vendor: a room says what it can carry by its own functions.
+If a target's results contain only text, the images and files are sent elsewhere, and the text shows their positions:
+without marks if all texts precede the media, as in most results; else a line such as ``[image 1]`` at each position.
+
+This module must not depend on a provider: a provider's package passes the function that converts its media.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from streamkit.errors import UnsupportedContent
@@ -37,7 +40,7 @@ Media: TypeAlias = "ImageBlock | FileBlock"
 
 
 def result_parts(block: ToolResponseBlock, *, texts_alone: bool = False) -> list[ResultPart] | None:
-    """The parts that a result shows; None where it is text or data, or says what went wrong."""
+    """Return the parts of a result with images or files; None if it is text, data or an error."""
     from streamkit.history.tool_results import result_parts
 
     if block.error is not None or block.status not in (None, "completed"):
@@ -46,109 +49,109 @@ def result_parts(block: ToolResponseBlock, *, texts_alone: bool = False) -> list
 
 
 def convert_or_describe(
-    part: Media, write: Callable[[Any], Any], changes: list[str], target: str
+    part: Media, convert: Callable[[Any], Any], changes: list[str], target_name: str
 ) -> dict[str, Any] | str:
-    """What ``write`` makes of an image or file of a tool; where it refuses, the line of text in its place.
+    """Return an image or file of a tool in the target's form; text that replaces it if the target cannot carry it.
 
     Args:
         part: the image or file.
-        write: the room's own; raises ``UnsupportedContent`` for what it cannot carry.
-        changes: takes the sentence that says so.
-        target: the name of it for that sentence.
+        convert: the target's function; raises ``UnsupportedContent`` if the target cannot carry the part.
+        changes: receives a sentence if text replaces the part.
+        target_name: the target's name for that sentence.
     """
     try:
-        made: dict[str, Any] = write(part)
+        converted: dict[str, Any] = convert(part)
     except UnsupportedContent:
-        sentence = f"put text in the place of an {label(part)} in a tool's result, which {target} cannot carry"
+        sentence = f"put text in the place of an {label(part)} in a tool's result, which {target_name} cannot carry"
         if sentence not in changes:
             changes.append(sentence)
         return describe(part)
-    return made
+    return converted
 
 
 def convert_parts(
-    parts: Sequence[ResultPart], write: Callable[[Any], Any], changes: list[str], target: str
+    parts: Sequence[ResultPart], convert: Callable[[Any], Any], changes: list[str], target_name: str
 ) -> list[ResultPart]:
-    """The parts, with text in the place of what ``write`` refuses; arguments as of ``taken``."""
+    """Return the parts, with text instead of those that ``convert`` rejects; arguments as of `convert_or_describe`."""
     from streamkit.history import TextBlock
 
-    made: list[ResultPart] = []
+    supported: list[ResultPart] = []
     for part in parts:
-        text = "" if isinstance(part, TextBlock) else convert_or_describe(part, write, changes, target)
-        made.append(TextBlock(text=text) if isinstance(text, str) and not isinstance(part, TextBlock) else part)
-    return made
+        text = "" if isinstance(part, TextBlock) else convert_or_describe(part, convert, changes, target_name)
+        supported.append(TextBlock(text=text) if isinstance(text, str) and not isinstance(part, TextBlock) else part)
+    return supported
 
 
 def caption(media: Sequence[ResultPart], name: str | None) -> list[Block]:
-    """What a user's message says of the images and files of one result, where results are text alone."""
+    """Return the images and files of one result after a line that names its tool, for a user message."""
     from streamkit.history import TextBlock
 
-    label = f"From the result of {name}:" if name else "From the tool's result:"
-    return [TextBlock(text=label), *media] if media else []
+    text = f"From the result of {name}:" if name else "From the tool's result:"
+    return [TextBlock(text=text), *media] if media else []
 
 
 def followup_user_blocks(
-    results: Sequence[Sequence[Block]], beside: Sequence[ResultPart], changes: list[str]
+    results: Sequence[Sequence[Block]], unassigned: Sequence[ResultPart], changes: list[str]
 ) -> list[Block]:
-    """What a user's message says behind a round's results, where those are text alone; empty where there is nothing.
+    """Return the blocks of the user message after a round's results that contain only text; empty without media.
 
     Args:
-        results: of each result, in call order, what ``shown`` made of its images and files.
-        beside: images and files that stood beside the results, of which nobody knows whose they are.
-        changes: takes the sentence that says so.
+        results: the blocks of each result from `caption`, in call order.
+        unassigned: images and files next to the results that belong to no single result.
+        changes: receives a sentence if there are any images or files.
     """
     from streamkit.history import TextBlock
 
-    told = [block for blocks in results for block in blocks] + caption(beside, None)
-    if count := sum(not isinstance(block, TextBlock) for block in told):
-        changes.append(f"put {count} image or file of a tool's result into a user message")
-    return told
+    blocks = [block for result in results for block in result] + caption(unassigned, None)
+    if number := sum(not isinstance(block, TextBlock) for block in blocks):
+        changes.append(f"put {number} image or file of a tool's result into a user message")
+    return blocks
 
 
 def split_text_and_media(parts: Sequence[ResultPart]) -> tuple[str, list[Media]]:
-    """The text of a result, and the images and files that are shown apart from it, in order."""
+    """Split a result into its text and its images and files, in order, for a target that sends them separately."""
     lines: list[str] = []
     media: list[Media] = []
-    leading = True
+    texts_first = True
     for part in parts:
         if part.type == "text":
-            leading = leading and not media
+            texts_first = texts_first and not media
             lines.append(part.text)
         else:
             media.append(part)
-    if leading and "".join(lines).strip():
+    if texts_first and "".join(lines).strip():
         return "\n".join(lines), media
-    count = iter(range(1, len(media) + 1))
-    return "\n".join(part.text if part.type == "text" else _mark(next(count), part) for part in parts), media
+    numbers = count(1)
+    return "\n".join(part.text if part.type == "text" else _placeholder(next(numbers), part) for part in parts), media
 
 
 def join_text_and_media(text: str, media: Sequence[Media]) -> list[ResultPart]:
-    """The way back from ``written_apart``: the parts in their order; the text first where it has no marks."""
+    """Return the parts of a result in order, the inverse of `split_text_and_media`; text without marks comes first."""
     from streamkit.history import TextBlock
 
     parts: list[ResultPart] = []
-    said: list[str] = []
-    waiting = list(media)
+    lines: list[str] = []
+    remaining = list(media)
     for line in text.split("\n"):
-        if waiting and line == _mark(len(media) - len(waiting) + 1, waiting[0]):
-            if said:
-                parts.append(TextBlock(text="\n".join(said)))
-            parts.append(waiting.pop(0))
-            said = []
+        if remaining and line == _placeholder(len(media) - len(remaining) + 1, remaining[0]):
+            if lines:
+                parts.append(TextBlock(text="\n".join(lines)))
+            parts.append(remaining.pop(0))
+            lines = []
         else:
-            said.append(line)
-    if waiting:
+            lines.append(line)
+    if remaining:
         return [*([TextBlock(text=text)] if text else []), *media]
-    return [*parts, TextBlock(text="\n".join(said))] if said else parts
+    return [*parts, TextBlock(text="\n".join(lines))] if lines else parts
 
 
-def _mark(number: int, part: Media) -> str:
+def _placeholder(number: int, part: Media) -> str:
     name = f": {part.name}" if part.type == "file" and part.name else ""
     return f"[{part.type} {number}{name}]"
 
 
 def describe(part: Media) -> str:
-    """An image or file as text: a file of text by what it says, all else by its name."""
+    """Return text that replaces an image or file: the contents of a text file, else a line with its name."""
     from streamkit.history.tool_results import decode_text_file
 
     text = decode_text_file(part) if part.type == "file" else None
@@ -158,7 +161,7 @@ def describe(part: Media) -> str:
 
 
 def label(block: Media) -> str:
-    """Such as ``image https://example.org/a.png`` and ``attached file report.pdf (application/pdf)``."""
+    """Return the name of an image or file, such as ``attached file report.pdf (application/pdf)``."""
     if block.type == "image":
         data = block.data
         return f"image {data}" if data.startswith(("http://", "https://")) else "image that was attached here"

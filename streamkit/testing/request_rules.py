@@ -1,15 +1,15 @@
-"""Requests that real providers reject with status 400: the rules of each wire, as a table, each with its source.
+"""Validation of requests by the rules that real providers enforce with status 400.
 
 The real provider rejects an invalid conversation (a call without its result, an id in an unsupported form), and so does
-the embedded server, with that provider's error body. The rules can be applied without a server, too::
+the embedded server, with that provider's error body. The rules can also be applied without a server::
 
     assert validate_request("anthropic", body) == []
 
-They check the conversation in a body, not its settings; a body without any conversation breaks none. A rule that only
-some models or settings have is left out, unless it can be decided from the body. A body without violations may still be
-rejected by the vendor; one with a violation is rejected according to the source of the rule.
+They check the conversation in a body, not its settings; a body without a conversation violates none. A rule that only
+applies to some models or settings is included only if the body contains them. The vendor may still reject a body
+without violations; it rejects one with a violation according to the source of the rule.
 
-The rules of a wire are in the module named after it.
+The rules of a wire, each with its source, are in ``request_rules.py`` of the provider's package.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def list_rules(provider: str | Provider) -> tuple[Rule, ...]:
 
 
 def validate_request(provider: str | Provider, body: Any, *, model: str = "") -> list[Violation]:
-    """Return every place of a request's body that the provider would reject; empty if it is legal.
+    """Return the violations in a request's body for which the provider would reject it; empty if it is legal.
 
     Args:
-        provider: its name, or the object of a third-party provider.
-        body: the decoded JSON body. Nothing is raised for any value.
-        model: the requested model, if the body does not name it (Gemini, Bedrock).
+        provider: its name, or a ``Provider`` object.
+        body: the decoded JSON body. No value raises an exception.
+        model: the requested model, if the body does not contain it, but the path.
 
     Returns:
         The violations, in the order of the rules.

@@ -16,7 +16,7 @@ class StrictProfile:
     Attributes:
         target: the provider's name for messages.
         every_required: whether every property must be required.
-        words: the constraint keywords that it takes, each with the values that it takes (None: any value); None: all
+        keywords: the constraint keywords that it takes, each with the values that it takes (None: any value); None: all
             keywords.
         type_lists: whether ``"type": ["string", "null"]`` is taken; else it is expressed by ``anyOf``.
         references: whether ``$ref`` is taken wherever a schema is; else the reference is replaced by what it refers to,
@@ -36,7 +36,7 @@ class StrictProfile:
 
     target: str
     every_required: bool = False
-    words: Mapping[str, frozenset[Any] | None] | None = field(default_factory=dict)
+    keywords: Mapping[str, frozenset[Any] | None] | None = field(default_factory=dict)
     type_lists: bool = True
     references: bool = True
     recursive: bool = True

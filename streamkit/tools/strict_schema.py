@@ -55,7 +55,7 @@ _LARGEST = 10_000  # schemas in a schema; definitions that use each other twice 
 _DEEPEST = 100  # levels of a path
 
 
-_ANY_TARGET = StrictProfile("", words=None)
+_ANY_TARGET = StrictProfile("", keywords=None)
 
 
 def check_strict(name: str, parameters: Mapping[str, Any]) -> None:
@@ -310,7 +310,7 @@ class StrictSchema:
     def _with_constraints(self, schema: dict[str, Any], node: Mapping[str, Any]) -> dict[str, Any]:
         """Add the other keywords of a schema: unchanged if the target takes them, else to the description."""
         untaken: dict[str, Any] = {}
-        accepted = self._profile.words
+        accepted = self._profile.keywords
         for keyword, value in node.items():
             if keyword in _CONVERTED_KEYWORDS or (keyword == "default" and value is None):
                 continue

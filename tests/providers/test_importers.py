@@ -27,7 +27,7 @@ from streamkit.providers import parse_messages, render
 
 Json = dict[str, Any]
 
-WAYS_BACK = ["openai_chat", "openai_responses", "anthropic", "gemini"]
+TARGETS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
 PNG = "data:image/png;base64,iVBORw0KGgo="
 
 
@@ -43,7 +43,7 @@ def results_of(contents: list[Content]) -> list[ToolResponseBlock]:
     return [block for content in contents for block in content.blocks if isinstance(block, ToolResponseBlock)]
 
 
-# ---------------------------------------------------------------- one conversation, in every provider's words
+# ---------------------------------------------------------------- one conversation as every provider's messages
 
 CHAT: list[Json] = [
     {"role": "system", "content": "Be brief."},
@@ -138,7 +138,7 @@ VERCEL: list[Json] = [
     },
     {"role": "assistant", "content": "21 degrees."},
 ]
-THREADS: dict[str, tuple[list[Json], Any]] = {
+CONVERSATIONS: dict[str, tuple[list[Json], Any]] = {
     "openai_chat": (CHAT, None),
     "openai_responses": (RESPONSES, None),
     "anthropic": (ANTHROPIC, [{"type": "text", "text": "Be brief."}]),
@@ -147,9 +147,9 @@ THREADS: dict[str, tuple[list[Json], Any]] = {
 }
 
 
-@pytest.mark.parametrize("provider", THREADS)
-def test_a_conversation_is_the_same_whoever_tells_it(provider: str) -> None:
-    messages, system = THREADS[provider]
+@pytest.mark.parametrize("provider", CONVERSATIONS)
+def test_messages_of_every_provider_are_parsed_to_the_same_history(provider: str) -> None:
+    messages, system = CONVERSATIONS[provider]
     contents = parse_messages(messages, provider, system=system)
     assert [content.speaker for content in contents] == ["system", "human", "ai", "tool", "ai"]
     assert [block.text for content in contents for block in content.blocks if isinstance(block, TextBlock)] == [
@@ -168,20 +168,20 @@ def test_a_conversation_is_the_same_whoever_tells_it(provider: str) -> None:
     assert repair(contents).changes == []
 
 
-@pytest.mark.parametrize("target", WAYS_BACK)
-@pytest.mark.parametrize("provider", THREADS)
-def test_it_goes_on_with_any_provider(provider: str, target: str) -> None:
-    messages, system = THREADS[provider]
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("provider", CONVERSATIONS)
+def test_parsed_messages_are_rendered_for_any_provider(provider: str, target: str) -> None:
+    messages, system = CONVERSATIONS[provider]
     changes: list[str] = []
-    made = render(parse_messages(messages, provider, system=system), target, changes=changes)
-    again = parse_messages(made, target)
+    rendered = render(parse_messages(messages, provider, system=system), target, changes=changes)
+    again = parse_messages(rendered, target)
     assert [call.parameters for call in calls_of(again)] == [{"city": "Oslo"}, {}]
     assert [result.result for result in results_of(again)] == ['{"t":21}', "noon"]
     assert changes == []
 
 
-def test_a_dialect_reads_its_own_thread() -> None:
-    thread = [
+def test_dialect_parses_its_own_messages() -> None:
+    provider_messages = [
         {"role": "user", "content": "?"},
         {
             "role": "assistant",
@@ -193,18 +193,18 @@ def test_a_dialect_reads_its_own_thread() -> None:
         },
         {"role": "tool", "tool_call_id": "functions.f:3", "content": "ok"},
     ]
-    assert render(parse_messages(thread, "kimi"), "kimi") == thread
+    assert render(parse_messages(provider_messages, "kimi"), "kimi") == provider_messages
 
 
-def test_an_id_is_the_same_where_the_thread_before_it_is_gone() -> None:
-    for provider, (messages, _) in THREADS.items():
+def test_id_does_not_depend_on_earlier_messages() -> None:
+    for provider, (messages, _) in CONVERSATIONS.items():
         place = next(n for n, message in enumerate(messages) if message.get("role") == "user")
         assert [c.id for c in calls_of(parse_messages(messages[place + 1 :], provider))] == [
             c.id for c in calls_of(parse_messages(messages, provider))
         ]
 
 
-def test_raw_ids_of_several_turns_are_told_apart_by_repair_whatever_was_pruned() -> None:
+def test_repair_makes_raw_ids_of_several_turns_unique_after_pruning() -> None:
     turns = [
         [
             {
@@ -223,10 +223,10 @@ def test_raw_ids_of_several_turns_are_told_apart_by_repair_whatever_was_pruned()
     assert [call.id for call in calls_of(pruned)] == [ids[0], ids[2]]
 
 
-# ---------------------------------------------------------------- what each wire says in its own way
+# ---------------------------------------------------------------- parts that only one wire has
 
 
-def test_chat_keeps_what_it_has_no_word_for_and_reads_old_functions() -> None:
+def test_chat_keeps_unknown_parts_and_parses_legacy_function_calls() -> None:
     contents = parse_messages(
         [
             {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
@@ -263,12 +263,12 @@ def test_chat_keeps_what_it_has_no_word_for_and_reads_old_functions() -> None:
 
 def test_anthropic_keeps_thinking_server_tools_and_failed_results() -> None:
     use = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}}
-    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    search_result = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
     answer: list[Json] = [
         {"type": "thinking", "thinking": "hm", "signature": "SIG"},
         {"type": "redacted_thinking", "data": "XX"},
         use,
-        found,
+        search_result,
         {"type": "text", "text": "So", "citations": [{"url": "u"}]},
         {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}},
         {"type": "tool_use", "id": "toolu_2", "name": "f", "input": {}},
@@ -284,12 +284,12 @@ def test_anthropic_keeps_thinking_server_tools_and_failed_results() -> None:
             ],
         },
     ]
-    thread = [
+    provider_messages = [
         {"role": "user", "content": [{"type": "text", "text": "?"}]},
         {"role": "assistant", "content": answer},
         {"role": "user", "content": [*results, {"type": "text", "text": "and?"}]},
     ]
-    contents = parse_messages(thread, "anthropic")
+    contents = parse_messages(provider_messages, "anthropic")
     assert [content.speaker for content in contents] == ["human", "ai", "tool", "human"]
     thinking, redacted, search, text = contents[1].blocks[:4]
     assert isinstance(thinking, ReasoningBlock)
@@ -301,18 +301,18 @@ def test_anthropic_keeps_thinking_server_tools_and_failed_results() -> None:
         "web_search",
         {"query": "q"},
         [],
-        [use, found],
+        [use, search_result],
     )
     assert text.metadata["citations"] == [{"url": "u"}]
-    failed, pictured = contents[2].blocks
+    failed, with_image = contents[2].blocks
     assert isinstance(failed, ToolResponseBlock)
     assert (failed.status, failed.error) == ("error", "boom")
-    assert isinstance(pictured, ToolResponseBlock)
-    assert pictured.result[1] == {"type": "image", "data": "data:image/png;base64,QQ=="}
-    assert render(contents, "anthropic", ids="origin") == thread
+    assert isinstance(with_image, ToolResponseBlock)
+    assert with_image.result[1] == {"type": "image", "data": "data:image/png;base64,QQ=="}
+    assert render(contents, "anthropic", ids="origin") == provider_messages
 
 
-def test_gemini_reads_both_spellings_and_pairs_results_without_ids_by_function_and_order() -> None:
+def test_gemini_parses_both_spellings_and_pairs_results_without_ids_by_function_and_order() -> None:
     contents = parse_messages(
         [
             {
@@ -345,7 +345,7 @@ def test_gemini_reads_both_spellings_and_pairs_results_without_ids_by_function_a
     ]
 
 
-def test_gemini_keeps_signed_empty_texts_and_what_google_ran() -> None:
+def test_gemini_keeps_signed_empty_texts_and_server_tools() -> None:
     parts: list[Json] = [
         {"text": "hm", "thought": True, "thoughtSignature": "A"},
         {"executableCode": {"language": "PYTHON", "code": "1"}},
@@ -353,12 +353,12 @@ def test_gemini_keeps_signed_empty_texts_and_what_google_ran() -> None:
         {"inlineData": {"mimeType": "image/png", "data": "QQ=="}, "thoughtSignature": "B"},
         {"text": "", "thoughtSignature": "C"},
     ]
-    thread = [{"role": "user", "parts": [{"text": "?"}]}, {"role": "model", "parts": parts}]
-    assert render(parse_messages(thread, "gemini"), "gemini") == thread
+    provider_messages = [{"role": "user", "parts": [{"text": "?"}]}, {"role": "model", "parts": parts}]
+    assert render(parse_messages(provider_messages, "gemini"), "gemini") == provider_messages
 
 
-def test_responses_keeps_reasoning_with_its_call_and_items_it_does_not_know() -> None:
-    thread: list[Json] = [
+def test_responses_keeps_reasoning_with_its_call_and_unknown_items() -> None:
+    provider_messages: list[Json] = [
         {"role": "user", "content": "?"},
         {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]},
         {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}", "id": "fc_1"},
@@ -369,13 +369,13 @@ def test_responses_keeps_reasoning_with_its_call_and_items_it_does_not_know() ->
         {"type": "custom_tool_call", "call_id": "call_2", "name": "sh", "input": "ls"},
         {"type": "custom_tool_call_output", "call_id": "call_2", "output": "a b"},
     ]  # fmt: skip
-    contents = parse_messages(thread, "openai_responses")
+    contents = parse_messages(provider_messages, "openai_responses")
     assert contents[1].blocks[0].text == "hm"
     assert [call.kind for call in calls_of(contents)] == ["function", "custom"]
-    assert render(contents, "openai_responses", ids="origin") == thread
+    assert render(contents, "openai_responses", ids="origin") == provider_messages
 
 
-def test_vercel_reads_version_4_and_5_and_gives_back_its_own_ids() -> None:
+def test_vercel_versions_4_and_5_are_parsed_and_rendered_with_their_ids() -> None:
     full = "call_" + "x" * 24
     old = [
         {
@@ -400,7 +400,7 @@ def test_vercel_reads_version_4_and_5_and_gives_back_its_own_ids() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "said"),
+    ("output", "expected"),
     [
         ({"type": "text", "value": "ok"}, ("ok", None, None)),
         ({"type": "json", "value": [1]}, ([1], None, None)),
@@ -420,13 +420,13 @@ def test_vercel_reads_version_4_and_5_and_gives_back_its_own_ids() -> None:
         ),
     ],
 )
-def test_vercel_outputs(output: Json, said: tuple[Any, str | None, str | None]) -> None:
+def test_vercel_outputs_are_parsed(output: Json, expected: tuple[Any, str | None, str | None]) -> None:
     part = {"type": "tool-result", "toolCallId": "1", "toolName": "f", "output": output}
     (result,) = results_of(parse_messages([{"role": "tool", "content": [part]}], "vercel"))
-    assert (result.result, result.status, result.error) == said
+    assert (result.result, result.status, result.error) == expected
 
 
-def test_a_whole_spoken_answer_of_chat_with_images_and_sources() -> None:
+def test_chat_message_with_audio_images_and_citations_is_parsed() -> None:
     image = {"type": "image_url", "image_url": {"url": "https://x/y.png"}}
     source = {"type": "url_citation", "url_citation": {"url": "u"}}
     spoken = {"id": "audio_1", "expires_at": 9, "transcript": "Hello", "data": "QQ=="}
@@ -443,29 +443,32 @@ def test_a_whole_spoken_answer_of_chat_with_images_and_sources() -> None:
     ]
 
 
-def test_a_spoken_answer_of_chat_goes_back_by_its_id() -> None:
-    thread = [{"role": "user", "content": "?"}, {"role": "assistant", "content": None, "audio": {"id": "audio_1"}}]
-    assert render(parse_messages(thread, "openai_chat"), "openai_chat") == thread
+def test_chat_audio_message_is_rendered_by_its_id() -> None:
+    provider_messages = [
+        {"role": "user", "content": "?"},
+        {"role": "assistant", "content": None, "audio": {"id": "audio_1"}},
+    ]
+    assert render(parse_messages(provider_messages, "openai_chat"), "openai_chat") == provider_messages
 
 
-def test_mistral_thinks_in_parts_and_openrouter_in_details() -> None:
+def test_mistral_thinking_parts_and_openrouter_reasoning_details_are_parsed() -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}], "signature": "S"}
-    thread: list[Json] = [
+    provider_messages: list[Json] = [
         {"role": "user", "content": "?"},
         {"role": "assistant", "content": [thinking, {"type": "text", "text": "So"}]},
     ]
-    contents = parse_messages(thread, "mistral")
+    contents = parse_messages(provider_messages, "mistral")
     assert isinstance(thought := contents[1].blocks[0], ReasoningBlock)
     assert (thought.text, thought.signature) == ("hm", "S")
-    assert render(contents, "mistral", ids="origin") == thread
+    assert render(contents, "mistral", ids="origin") == provider_messages
     details = [{"type": "reasoning.text", "text": "hm", "signature": "S", "index": 0}]
-    thread[1] = {"role": "assistant", "content": "So", "reasoning": "hm", "reasoning_details": details}
-    assert render(parse_messages(thread, "openrouter"), "openrouter") == thread
-    alone = [thread[0], {"role": "assistant", "content": "So", "reasoning_details": details}]
-    assert render(parse_messages(alone, "openrouter"), "openrouter") == thread
+    provider_messages[1] = {"role": "assistant", "content": "So", "reasoning": "hm", "reasoning_details": details}
+    assert render(parse_messages(provider_messages, "openrouter"), "openrouter") == provider_messages
+    alone = [provider_messages[0], {"role": "assistant", "content": "So", "reasoning_details": details}]
+    assert render(parse_messages(alone, "openrouter"), "openrouter") == provider_messages
 
 
-def test_images_of_a_chat_tool_and_parts_that_are_texts() -> None:
+def test_chat_tool_images_and_string_parts_are_parsed() -> None:
     text, image = {"type": "text", "text": "see"}, {"type": "image_url", "image_url": PNG}
     contents = parse_messages(
         [
@@ -484,7 +487,7 @@ def test_images_of_a_chat_tool_and_parts_that_are_texts() -> None:
     ]
 
 
-def test_files_of_chat_by_their_address_and_texts_by_themselves() -> None:
+def test_chat_file_urls_and_string_parts_are_parsed() -> None:
     address = {"type": "file", "file": {"filename": "a.pdf", "file_data": "https://x/a.pdf"}}
     texts = [
         "plain",
@@ -502,7 +505,7 @@ def test_files_of_chat_by_their_address_and_texts_by_themselves() -> None:
     assert [block.type for block in answer.blocks] == ["text", "text", "opaque"]
 
 
-def test_anthropic_texts_by_themselves_and_what_its_messages_seldom_hold() -> None:
+def test_anthropic_string_parts_and_rare_blocks_are_parsed() -> None:
     said: list[Any] = [
         "plain",
         {"type": "image", "source": {"type": "url", "url": "https://x/y.png"}},
@@ -558,14 +561,14 @@ def test_anthropic_texts_by_themselves_and_what_its_messages_seldom_hold() -> No
     assert isinstance(call, ToolCallBlock)
     assert call.parameters == {}
     assert call.metadata == {"provider": "anthropic", "raw_id": "1", "raw_arguments": '{"3":4}', "self": 1}
-    one, failed, pictured, empty = results_of(contents)
+    one, failed, with_image, empty = results_of(contents)
     assert (one.result, one.call_id) == ("one", call.id)
     assert (failed.error, failed.status) == ("a\nb", "error")
-    assert pictured.result == [{"type": "image", "data": "u"}, {"type": "search_result"}]
+    assert with_image.result == [{"type": "image", "data": "u"}, {"type": "search_result"}]
     assert (empty.error, empty.status) == ("", "error")
 
 
-def test_gemini_roles_files_and_bare_texts() -> None:
+def test_gemini_roles_files_and_string_parts_are_parsed() -> None:
     contents = parse_messages(
         [
             {"parts": ["hello", 3, {"inlineData": {"mimeType": "image/png", "data": "QQ==", "displayName": "a"}}]},
@@ -585,7 +588,7 @@ def test_gemini_roles_files_and_bare_texts() -> None:
     assert (result.call_id, result.result) == ("", {"result": {"a": 1}})
 
 
-def test_responses_messages_of_all_roles_and_outputs_of_several_parts() -> None:
+def test_responses_roles_and_outputs_of_several_parts_are_parsed() -> None:
     text, image = {"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": PNG}
     said: list[Any] = ["plain", {"type": "input_image", "file_id": "f"}, {"type": "input_file", "file_id": "f"}, 3]
     contents = parse_messages(
@@ -622,14 +625,14 @@ def test_responses_messages_of_all_roles_and_outputs_of_several_parts() -> None:
     assert (ran.id, ran.name, ran.result) == ("4", "program", 5)
 
 
-def test_results_of_a_chat_answer_without_ids_are_those_of_its_old_functions_in_order() -> None:
-    asked = [{"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}}]
-    told = [{"role": "function", "name": "f", "content": text} for text in ("1", "2")]
-    contents = parse_messages([*asked, *told], "openai_chat")
+def test_chat_results_without_ids_pair_with_legacy_functions_in_order() -> None:
+    call_messages = [{"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}}]
+    result_messages = [{"role": "function", "name": "f", "content": text} for text in ("1", "2")]
+    contents = parse_messages([*call_messages, *result_messages], "openai_chat")
     assert [result.call_id for result in results_of(contents)] == [calls_of(contents)[0].id, ""]
 
 
-def test_a_call_that_was_answered_by_its_id_takes_no_result_without_one() -> None:
+def test_call_with_a_result_by_id_gets_no_result_without_an_id() -> None:
     parts = [{"functionCall": {"name": "f", "args": {"n": n}, "id": str(n)}} for n in (1, 2)]
     answers: list[Json] = [{"name": "f", "id": "1"}, {"name": "f"}]
     contents = parse_messages(
@@ -638,15 +641,15 @@ def test_a_call_that_was_answered_by_its_id_takes_no_result_without_one() -> Non
     assert [result.call_id for result in results_of(contents)] == [call.id for call in calls_of(contents)]
 
 
-def test_vercel_reasoning_tools_of_the_provider_and_bare_images() -> None:
+def test_vercel_reasoning_server_tools_and_images_are_parsed() -> None:
     ran = {"type": "tool-call", "toolCallId": "s", "toolName": "search", "input": {}, "providerExecuted": True}
-    thread: list[Json] = [
+    provider_messages: list[Json] = [
         {"role": "user", "content": [{"type": "image", "image": "QQ==", "mimeType": "image/png"}, {"type": "odd"}]},
         {"role": "user", "content": [{"type": "file", "data": "https://x/a.pdf", "mimeType": "application/pdf"}]},
         {"role": "assistant", "content": [{"type": "reasoning", "text": "hm", "signature": "S"}, ran, "bare"]},
         {"role": "robot", "content": "?"},
     ]
-    contents = parse_messages(thread, "vercel", system=["Be brief.", 3])
+    contents = parse_messages(provider_messages, "vercel", system=["Be brief.", 3])
     assert [content.speaker for content in contents] == ["system", "human", "human", "ai", "robot"]
     assert contents[1].blocks[0] == ImageBlock(data="data:image/png;base64,QQ==")
     assert contents[2].blocks[0] == FileBlock(media_type="application/pdf", url="https://x/a.pdf")
@@ -657,7 +660,7 @@ def test_vercel_reasoning_tools_of_the_provider_and_bare_images() -> None:
     assert (search.id, search.name, search.raw) == ("s", "search", [ran])
 
 
-def test_arguments_that_nothing_can_write_do_not_raise() -> None:
+def test_arguments_that_cannot_be_encoded_do_not_raise() -> None:
     loop: Json = {}
     loop[3] = loop  # type: ignore[index]
     message = {"role": "assistant", "content": [{"type": "tool_use", "name": "f", "input": loop}]}
@@ -666,27 +669,27 @@ def test_arguments_that_nothing_can_write_do_not_raise() -> None:
 
 
 @pytest.mark.parametrize("role", ["user", "assistant", "model"])
-@pytest.mark.parametrize("provider", THREADS)
-def test_an_empty_text_makes_no_block_and_an_empty_message_no_content(provider: str, role: str) -> None:
+@pytest.mark.parametrize("provider", CONVERSATIONS)
+def test_empty_text_adds_no_block_and_empty_message_no_content(provider: str, role: str) -> None:
     kind = "output_text" if provider == "openai_responses" else "text"
     for content in ("", [], None, [{"type": kind, "text": ""}]):
         message = {"role": role, "content": content, "parts": content}
         strange = role != "user" and (role == "model") != (provider == "gemini")
-        assert [made.speaker for made in parse_messages([message], provider)] == [role] * strange
+        assert [rendered.speaker for rendered in parse_messages([message], provider)] == [role] * strange
 
 
 # ---------------------------------------------------------------- misuse and odd data
 
 
 @pytest.mark.parametrize("messages", ["text", {"role": "user"}, [1], [{"role": "user"}, "x"], None])
-@pytest.mark.parametrize("provider", THREADS)
-def test_what_is_no_list_of_dicts_is_refused(provider: str, messages: Any) -> None:
-    with pytest.raises(UsageError, match="must be a (list of dicts|dict)"):
+@pytest.mark.parametrize("provider", CONVERSATIONS)
+def test_messages_that_are_no_list_of_dicts_are_rejected(provider: str, messages: Any) -> None:
+    with pytest.raises(UsageError, match=r"must be a (list of dicts|dict)"):
         parse_messages(messages, provider)
 
 
-@pytest.mark.parametrize("provider", THREADS)
-def test_what_is_too_deep_to_be_stored_is_refused(provider: str) -> None:
+@pytest.mark.parametrize("provider", CONVERSATIONS)
+def test_messages_nested_too_deeply_are_rejected(provider: str) -> None:
     nested: Any = {}
     for _ in range(20_000):
         nested = {"a": nested}
@@ -694,7 +697,7 @@ def test_what_is_too_deep_to_be_stored_is_refused(provider: str) -> None:
         parse_messages([{"role": "user", "content": [{"type": "odd", "odd": nested}], "parts": [nested]}], provider)
 
 
-def test_a_provider_without_a_way_back_says_so() -> None:
+def test_provider_without_an_importer_raises() -> None:
     with pytest.raises(UsageError, match="provider 'ollama' cannot be converted"):
         parse_messages([], "ollama")
 
@@ -737,14 +740,14 @@ MESSAGES = st.lists(
 )
 
 
-@given(MESSAGES, st.sampled_from(list(THREADS)), TREES)
-def test_nothing_that_messages_hold_raises(messages: list[Json], provider: str, system: Any) -> None:
+@given(MESSAGES, st.sampled_from(list(CONVERSATIONS)), TREES)
+def test_no_message_content_raises(messages: list[Json], provider: str, system: Any) -> None:
     contents = parse_messages(messages, provider, system=system)
     assert all(isinstance(content, Content) for content in contents)
     repair(contents)
 
 
-# ---------------------------------------------------------------- the same thread, there and back
+# ---------------------------------------------------------------- messages to history and back
 
 NAMES = st.from_regex(r"[a-zA-Z][a-zA-Z0-9_-]{0,8}", fullmatch=True)
 SPOKEN = st.text(min_size=1, max_size=8).filter(lambda text: text.strip() == text)
@@ -753,23 +756,23 @@ ARGUMENTS = st.dictionaries(st.text(max_size=4), st.integers() | st.text(max_siz
 
 @st.composite
 def rounds(draw: st.DrawFn) -> list[tuple[str, list[tuple[str, str, Json, str]], str]]:
-    """What an abstract conversation is made of: a text, calls (id, name, arguments, result), the next question."""
+    """Draw the rounds of a conversation: a text, calls (id, name, arguments, result), the next question."""
     number = 0
-    made = []
+    rendered = []
     for _ in range(draw(st.integers(1, 3))):
         calls = []
         for _ in range(draw(st.integers(0, 3))):
             number += 1
             calls.append((f"id_{number}", draw(NAMES), draw(ARGUMENTS), draw(st.text(max_size=6))))
         text = draw(SPOKEN) if not calls else draw(SPOKEN | st.just(""))
-        made.append((text, calls, draw(SPOKEN)))
-    return made
+        rendered.append((text, calls, draw(SPOKEN)))
+    return rendered
 
 
 @given(rounds(), st.data())
-def test_a_chat_thread_there_and_back(drawn: Any, data: st.DataObject) -> None:
-    thread: list[Json] = [{"role": "system", "content": data.draw(SPOKEN)}, {"role": "user", "content": "?"}]
-    for text, calls, question in drawn:
+def test_chat_messages_round_trip(drawn_rounds: Any, data: st.DataObject) -> None:
+    provider_messages: list[Json] = [{"role": "system", "content": data.draw(SPOKEN)}, {"role": "user", "content": "?"}]
+    for text, calls, question in drawn_rounds:
         message: Json = {"role": "assistant", "content": text or None}
         if calls:
             message["tool_calls"] = [
@@ -780,8 +783,10 @@ def test_a_chat_thread_there_and_back(drawn: Any, data: st.DataObject) -> None:
             ]
         elif data.draw(st.booleans()):
             message = {"role": "assistant", "content": [{"type": "refusal", "refusal": text}]}
-        thread.append(message)
-        thread += [{"role": "tool", "tool_call_id": call_id, "content": result} for call_id, _, _, result in calls]
+        provider_messages.append(message)
+        provider_messages += [
+            {"role": "tool", "tool_call_id": call_id, "content": result} for call_id, _, _, result in calls
+        ]
         parts = [
             {"type": "text", "text": question},
             data.draw(
@@ -798,21 +803,21 @@ def test_a_chat_thread_there_and_back(drawn: Any, data: st.DataObject) -> None:
                 )
             ),
         ]
-        thread.append({"role": "user", "content": data.draw(st.sampled_from([question, parts]))})
-    assert render(parse_messages(thread, "openai_chat"), "openai_chat", ids="origin") == thread
+        provider_messages.append({"role": "user", "content": data.draw(st.sampled_from([question, parts]))})
+    assert render(parse_messages(provider_messages, "openai_chat"), "openai_chat", ids="origin") == provider_messages
 
 
 @given(rounds(), st.data())
-def test_an_anthropic_thread_there_and_back(drawn: Any, data: st.DataObject) -> None:
+def test_anthropic_messages_round_trip(drawn_rounds: Any, data: st.DataObject) -> None:
     system = data.draw(SPOKEN)
-    thread: list[Json] = [{"role": "user", "content": [{"type": "text", "text": "?"}]}]
+    provider_messages: list[Json] = [{"role": "user", "content": [{"type": "text", "text": "?"}]}]
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
     document = {
         "type": "document",
         "source": {"type": "base64", "media_type": "application/pdf", "data": "QQ=="},
         "title": "a.pdf",
     }
-    for text, calls, question in drawn:
+    for text, calls, question in drawn_rounds:
         answer: list[Json] = []
         if data.draw(st.booleans()):
             answer.append({"type": "thinking", "thinking": data.draw(SPOKEN), "signature": "SIG"})
@@ -830,7 +835,7 @@ def test_an_anthropic_thread_there_and_back(drawn: Any, data: st.DataObject) -> 
             {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
             for call_id, name, arguments, _ in calls
         ]
-        thread.append({"role": "assistant", "content": answer})
+        provider_messages.append({"role": "assistant", "content": answer})
         said: list[Json] = []
         for call_id, _, _, result in calls:
             said.append({"type": "tool_result", "tool_use_id": call_id, "content": result})
@@ -840,18 +845,18 @@ def test_an_anthropic_thread_there_and_back(drawn: Any, data: st.DataObject) -> 
                 said[-1]["content"] = [{"type": "text", "text": "see"}, image]
         said.append({"type": "text", "text": question})
         said += data.draw(st.lists(st.sampled_from([image, document]), max_size=2))
-        thread.append({"role": "user", "content": said})
-    contents = parse_messages(thread, "anthropic", system=system)
-    assert render(contents, "anthropic", ids="origin") == thread
+        provider_messages.append({"role": "user", "content": said})
+    contents = parse_messages(provider_messages, "anthropic", system=system)
+    assert render(contents, "anthropic", ids="origin") == provider_messages
     assert providers.render_request(contents, "anthropic")["system"] == system
 
 
 @given(rounds(), st.data())
-def test_a_gemini_thread_there_and_back(drawn: Any, data: st.DataObject) -> None:
+def test_gemini_messages_round_trip(drawn_rounds: Any, data: st.DataObject) -> None:
     system = data.draw(SPOKEN)
     with_ids = data.draw(st.booleans())
-    thread: list[Json] = [{"role": "user", "parts": [{"text": "?"}]}]
-    for text, calls, question in drawn:
+    provider_messages: list[Json] = [{"role": "user", "parts": [{"text": "?"}]}]
+    for text, calls, question in drawn_rounds:
         parts: list[Json] = []
         if data.draw(st.booleans()):
             parts.append({"text": data.draw(SPOKEN), "thought": True, "thoughtSignature": "T"})
@@ -860,7 +865,7 @@ def test_a_gemini_thread_there_and_back(drawn: Any, data: st.DataObject) -> None
         for call_id, name, arguments, _ in calls:
             call = {"name": name, "args": arguments} | ({"id": call_id} if with_ids else {})
             parts.append({"functionCall": call} | data.draw(st.sampled_from([{}, {"thoughtSignature": "F"}])))
-        thread.append({"role": "model", "parts": parts})
+        provider_messages.append({"role": "model", "parts": parts})
         said: list[Json] = []
         for call_id, name, _, result in calls:
             response = data.draw(st.sampled_from([{"result": result}, {"error": "boom"}, {"output": 1, "more": [2]}]))
@@ -880,25 +885,27 @@ def test_a_gemini_thread_there_and_back(drawn: Any, data: st.DataObject) -> None
                 max_size=2,
             )
         )
-        thread.append({"role": "user", "parts": said})
-    contents = parse_messages(thread, "gemini", system=system)
-    assert render(contents, "gemini") == thread
+        provider_messages.append({"role": "user", "parts": said})
+    contents = parse_messages(provider_messages, "gemini", system=system)
+    assert render(contents, "gemini") == provider_messages
     assert providers.render_request(contents, "gemini")["systemInstruction"] == {"parts": [{"text": system}]}
 
 
 @given(rounds(), st.data())
-def test_a_responses_thread_there_and_back(drawn: Any, data: st.DataObject) -> None:
-    thread: list[Json] = [{"role": "system", "content": data.draw(SPOKEN)}, {"role": "user", "content": "?"}]
-    for number, (text, calls, question) in enumerate(drawn):
-        led = data.draw(st.booleans())
-        if led:
-            thread.append({"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "E"})
-        if text and led:
+def test_responses_messages_round_trip(drawn_rounds: Any, data: st.DataObject) -> None:
+    provider_messages: list[Json] = [{"role": "system", "content": data.draw(SPOKEN)}, {"role": "user", "content": "?"}]
+    for number, (text, calls, question) in enumerate(drawn_rounds):
+        has_id = data.draw(st.booleans())
+        if has_id:
+            provider_messages.append(
+                {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "E"}
+            )
+        if text and has_id:
             parts = [{"type": "output_text", "text": text, "annotations": []}]
             message = {"id": f"msg_{number}", "status": "completed", "content": parts}
-            thread.append({"type": "message", "role": "assistant", **message})
+            provider_messages.append({"type": "message", "role": "assistant", **message})
         elif text:
-            thread.append({"type": "message", "role": "assistant", "content": text})
+            provider_messages.append({"type": "message", "role": "assistant", "content": text})
         outputs: list[Json] = []
         for call_id, name, arguments, result in calls:
             custom = data.draw(st.booleans())
@@ -908,11 +915,11 @@ def test_a_responses_thread_there_and_back(drawn: Any, data: st.DataObject) -> N
                 else ("function_call", "arguments", f"fc_{call_id}")
             )
             item = {"type": kind, "call_id": call_id, "name": name, field: compact(arguments)}
-            thread.append(item | ({"id": own_id} if led else {}))
+            provider_messages.append(item | ({"id": own_id} if has_id else {}))
             picture = [{"type": "input_image", "image_url": PNG, "detail": "auto"}]
             output = data.draw(st.sampled_from([result, picture]))
             outputs.append({"type": f"{kind}_output", "call_id": call_id, "output": output})
-        thread += outputs
+        provider_messages += outputs
         question_parts = [
             {"type": "input_text", "text": question},
             data.draw(
@@ -925,15 +932,18 @@ def test_a_responses_thread_there_and_back(drawn: Any, data: st.DataObject) -> N
                 )
             ),
         ]
-        thread.append({"role": "user", "content": data.draw(st.sampled_from([question, question_parts]))})
-    assert render(parse_messages(thread, "openai_responses"), "openai_responses", ids="origin") == thread
+        provider_messages.append({"role": "user", "content": data.draw(st.sampled_from([question, question_parts]))})
+    assert (
+        render(parse_messages(provider_messages, "openai_responses"), "openai_responses", ids="origin")
+        == provider_messages
+    )
 
 
 @given(rounds(), st.sampled_from([4, 5]), st.data())
-def test_a_vercel_thread_there_and_back(drawn: Any, version: Any, data: st.DataObject) -> None:
-    thread: list[Json] = [{"role": "system", "content": data.draw(SPOKEN)}, {"role": "user", "content": "?"}]
-    for text, calls, question in drawn:
-        asked: list[Json] = [{"type": "text", "text": text}] if text else []
+def test_vercel_messages_round_trip(drawn_rounds: Any, version: Any, data: st.DataObject) -> None:
+    provider_messages: list[Json] = [{"role": "system", "content": data.draw(SPOKEN)}, {"role": "user", "content": "?"}]
+    for text, calls, question in drawn_rounds:
+        call_messages: list[Json] = [{"type": "text", "text": text}] if text else []
         answered: list[Json] = []
         for call_id, name, arguments, result in calls:
             full = "call_" + call_id.rjust(24, "0")
@@ -941,24 +951,24 @@ def test_a_vercel_thread_there_and_back(drawn: Any, version: Any, data: st.DataO
             came: Json = {"type": "tool-result", "toolCallId": full, "toolName": name}
             failed = data.draw(st.booleans())
             if version == 4:
-                asked.append(said | {"args": arguments})
+                call_messages.append(said | {"args": arguments})
                 answered.append(came | {"result": data.draw(st.sampled_from([result, {"a": [1]}]))})
                 answered[-1] |= {"isError": True} if failed else {}
             else:
-                asked.append(said | {"input": arguments})
+                call_messages.append(said | {"input": arguments})
                 output = data.draw(
                     st.sampled_from([{"type": "text", "value": result}, {"type": "json", "value": {"a": [1]}}])
                 )
                 if failed:
                     output = output | {"type": f"error-{output['type']}"}
                 answered.append(came | {"output": output})
-        thread.append({"role": "assistant", "content": asked if calls else text})
+        provider_messages.append({"role": "assistant", "content": call_messages if calls else text})
         if calls:
-            thread.append({"role": "tool", "content": answered})
+            provider_messages.append({"role": "tool", "content": answered})
         parts: list[Json] = [{"type": "text", "text": question}, {"type": "image", "image": PNG}]
         if version == 5:
             parts.append({"type": "file", "data": "QQ==", "mediaType": "application/pdf", "filename": "a.pdf"})
-        thread.append({"role": "user", "content": data.draw(st.sampled_from([question, parts]))})
-    contents = parse_messages(thread, "vercel")
+        provider_messages.append({"role": "user", "content": data.draw(st.sampled_from([question, parts]))})
+    contents = parse_messages(provider_messages, "vercel")
     assert repair(contents).changes == []
-    assert convert_to_vercel_messages(contents, version=version) == thread
+    assert convert_to_vercel_messages(contents, version=version) == provider_messages

@@ -1,4 +1,4 @@
-"""Which wire the first bytes of a body belong to; ``None`` where they do not tell, never a wrong one."""
+"""`detect` returns the provider of a body's first bytes, or None if it is ambiguous, but never a wrong one."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def _without(name: str) -> dict[str, Any]:
     return {key: value for key, value in CHUNK.items() if key != name}
 
 
-def test_recorded_streams_are_told_from_their_first_bytes() -> None:
+def test_detect_recognizes_recorded_streams_by_their_first_bytes() -> None:
     detected: dict[str, int] = {}
     for stream in recorded_streams():
         if stream.path.name.endswith(".decoded.jsonl"):
             continue
-        found = detect(stream.data[:HEAD])
-        assert found is None or type(providers.get(found)) is type(providers.get(stream.provider)), stream
-        detected[stream.provider] = detected.get(stream.provider, 0) + (found is not None)
-    # Perplexity's first chunk says of itself only behind its sources, far from the beginning
+        name = detect(stream.data[:HEAD])
+        assert name is None or type(providers.get(name)) is type(providers.get(stream.provider)), stream
+        detected[stream.provider] = detected.get(stream.provider, 0) + (name is not None)
+    # Perplexity's first chunk identifies itself only after its sources, far from the beginning
     assert {provider for provider, count in detected.items() if not count} <= {"perplexity"}
 
 
@@ -64,11 +64,11 @@ def test_recorded_streams_are_told_from_their_first_bytes() -> None:
         json.dumps({"choices": [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}]}).encode(),
     ],
 )
-def test_chat_is_told_however_it_begins(data: bytes) -> None:
+def test_detect_recognizes_every_start_of_a_chat_stream(data: bytes) -> None:
     assert detect(data) == "openai_chat"
 
 
-WORDS = 'It is "object":"chat.completion.chunk" with "choices":[{"delta":{}}].'
+CHAT_TEXT = 'It is "object":"chat.completion.chunk" with "choices":[{"delta":{}}].'
 
 
 @pytest.mark.parametrize(
@@ -79,14 +79,14 @@ WORDS = 'It is "object":"chat.completion.chunk" with "choices":[{"delta":{}}].'
         b": OPENROUTER PROCESSING\n\n",
         b"data: [DONE]\n\n",
         b"data: {\n\n",
-        b"data: " + WORDS.encode() + b"\n\n",
-        WORDS.encode(),
-        b"<html>" + WORDS.encode(),
-        _event({"text": WORDS}),
+        b"data: " + CHAT_TEXT.encode() + b"\n\n",
+        CHAT_TEXT.encode(),
+        b"<html>" + CHAT_TEXT.encode(),
+        _event({"text": CHAT_TEXT}),
         _event([CHUNK]),
-        _event(WORDS),
-        json.dumps({"text": WORDS}).encode(),
-        json.dumps({"error": {"message": WORDS}}).encode(),
+        _event(CHAT_TEXT),
+        json.dumps({"text": CHAT_TEXT}).encode(),
+        json.dumps({"error": {"message": CHAT_TEXT}}).encode(),
         json.dumps([CHUNK]).encode(),
         b"event: chunk\n" + _event(CHUNK),
         _event({"object": "text_completion", "choices": [{"index": 0, "text": "Hi"}]}),
@@ -94,17 +94,17 @@ WORDS = 'It is "object":"chat.completion.chunk" with "choices":[{"delta":{}}].'
         _event({"choices": {"delta": 1}}),
     ],
 )
-def test_words_of_chat_in_something_else_do_not_make_it_chat(data: bytes) -> None:
+def test_detect_ignores_chat_fields_inside_other_data(data: bytes) -> None:
     assert detect(data) != "openai_chat"
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "gemini", "openai_responses"])
-def test_other_wires_whose_text_speaks_of_chat_keep_their_name(provider: str) -> None:
+def test_detect_ignores_chat_fields_in_the_text_of_other_wires(provider: str) -> None:
     chunks: list[dict[str, Any]] = {
-        "anthropic": [wire_streams.message_start(), *wire_streams.block(0, {"type": "text", "text": WORDS})],
-        "gemini": [wire_streams.gemini({"text": WORDS})],
+        "anthropic": [wire_streams.message_start(), *wire_streams.block(0, {"type": "text", "text": CHAT_TEXT})],
+        "gemini": [wire_streams.gemini({"text": CHAT_TEXT})],
         "openai_responses": [
-            {"type": "response.created", "response": {"id": "r", "object": "response", "note": WORDS}}
+            {"type": "response.created", "response": {"id": "r", "object": "response", "note": CHAT_TEXT}}
         ],
     }[provider]
     assert detect(wire_streams.framed(provider, chunks)) in (provider, None)
@@ -112,13 +112,13 @@ def test_other_wires_whose_text_speaks_of_chat_keep_their_name(provider: str) ->
 
 @settings(deadline=None)
 @given(st.binary(max_size=64) | st.text(max_size=64).map(str.encode) | st.sampled_from([b"data: ", b"{", b"[", b": "]))
-def test_no_bytes_raise(data: bytes) -> None:
-    for begun in (data, b"data: " + data, b"data: {" + data, b'{"choices":[' + data):
-        assert detect(begun) in (None, *providers.names())
+def test_detect_never_raises(data: bytes) -> None:
+    for start in (data, b"data: " + data, b"data: {" + data, b'{"choices":[' + data):
+        assert detect(start) in (None, *providers.names())
 
 
 @settings(deadline=None)
 @given(st.integers(0, 200), st.integers(1, 80))
-def test_a_head_that_is_cut_is_never_told_wrong(cut: int, size: int) -> None:
+def test_detect_returns_no_wrong_name_for_a_truncated_head(length: int, size: int) -> None:
     data = _event({"id": "x" * size, **_without("id")})
-    assert detect(data[:cut]) in (None, "openai_chat")
+    assert detect(data[:length]) in (None, "openai_chat")

@@ -1,4 +1,4 @@
-"""Whatever a tool returns reaches every provider, in the words that the provider has for it."""
+"""Results of tools, with and without media, are rendered in the form of every provider and lose nothing."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Point:
     x: int
 
 
-def executed(value: Any, provider: str) -> list[dict[str, Any]]:
-    """The messages behind the call's own."""
+def run_and_render(value: Any, provider: str) -> list[dict[str, Any]]:
+    """Run a tool that returns a value and return the messages after that of the call."""
 
     def see() -> Any:
         return value
@@ -49,15 +49,15 @@ def executed(value: Any, provider: str) -> list[dict[str, Any]]:
 def history(*blocks: Any, model: str | None = None, provider: str = "gemini") -> list[Content]:
     about = {} if model is None else {"provider": provider, "model": model}
     call = ToolCallBlock(id=ID, name="see", metadata={"provider": provider} if model else {})
-    called = Content(speaker="ai", blocks=[call], metadata=about)
-    return [Content.human("Look."), called, Content(speaker="tool", blocks=list(blocks))]
+    assistant = Content(speaker="ai", blocks=[call], metadata=about)
+    return [Content.human("Look."), assistant, Content(speaker="tool", blocks=list(blocks))]
 
 
-def returned(value: Any, **more: Any) -> ToolResponseBlock:
-    return ToolResponseBlock(call_id=ID, name="see", result=to_stored_result(value), **more)
+def response(value: Any, **fields: Any) -> ToolResponseBlock:
+    return ToolResponseBlock(call_id=ID, name="see", result=to_stored_result(value), **fields)
 
 
-# ---------------------------------------------------------------- from the tool to the message
+# ---------------------------------------------------------------- results to messages
 
 
 @pytest.mark.parametrize(
@@ -186,24 +186,24 @@ def returned(value: Any, **more: Any) -> ToolResponseBlock:
         ),
     ],
 )
-def test_each_value_in_the_words_of_five_wires(
+def test_each_value_is_rendered_for_five_wires(
     value: Any, anthropic: Any, chat: Any, responses: Any, gemini: Any, converse: Any
 ) -> None:
-    [message] = executed(value, "anthropic")
+    [message] = run_and_render(value, "anthropic")
     assert message["role"] == "user"
     assert [part["content"] for part in message["content"]] == [anthropic]
 
-    messages = executed(value, "openai_chat")
+    messages = run_and_render(value, "openai_chat")
     assert [message["role"] for message in messages] == ["tool", "user"][: len(chat)]
     assert [message["content"] for message in messages] == chat
 
-    [item] = executed(value, "openai_responses")
+    [item] = run_and_render(value, "openai_responses")
     assert (item["type"], item["output"]) == ("function_call_output", responses)
 
-    [content] = executed(value, "gemini")
+    [content] = run_and_render(value, "gemini")
     assert [part.get("functionResponse", {}).get("response", part) for part in content["parts"]] == gemini
 
-    [message] = executed(value, "bedrock_converse")
+    [message] = run_and_render(value, "bedrock_converse")
     assert [part["toolResult"]["content"] for part in message["content"]] == [converse]
 
 
@@ -219,12 +219,12 @@ VALUES = [
 @pytest.mark.slow
 @pytest.mark.parametrize("provider", providers.names())
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
-def test_no_value_keeps_a_provider_from_being_answered(value: Any, provider: str) -> None:
-    assert executed(value, provider)
-    contents = history(returned(value))
+def test_any_result_makes_a_legal_request(value: Any, provider: str) -> None:
+    assert run_and_render(value, provider)
+    contents = history(response(value))
     body = render_request(contents, provider)
     assert validate_request(provider, body) == []
-    if provider not in ("mistral", "xai", "kimi"):  # what those take beyond OpenAI's types has a test below
+    if provider not in ("mistral", "xai", "kimi"):  # a test below covers the further types that these accept
         _judge(provider, render(contents, provider), body)
 
 
@@ -243,14 +243,14 @@ def _judge(provider: str, messages: list[dict[str, Any]], body: dict[str, Any]) 
 
 
 def _with_bytes(value: Any) -> Any:
-    """As boto3 wants it: the bytes of what is base64 in JSON."""
+    """Return the value as boto3 expects it: bytes instead of base64 text."""
     if isinstance(value, dict):
         return {name: base64.b64decode(item) if name == "bytes" else _with_bytes(item) for name, item in value.items()}
     return [_with_bytes(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.mark.anyio
-async def test_images_of_a_round_stand_by_their_calls_in_call_order() -> None:
+async def test_images_of_a_round_are_in_call_order() -> None:
     def left() -> Any:
         return [IMAGE, "left"]
 
@@ -273,18 +273,18 @@ async def test_images_of_a_round_stand_by_their_calls_in_call_order() -> None:
     assert render(update.contents, "openai_chat") == update.messages
 
 
-# ---------------------------------------------------------------- where wires differ
+# ---------------------------------------------------------------- differences between wires
 
 
 @pytest.mark.parametrize("provider", ["kimi", "mistral", "xai"])
-def test_some_dialects_take_images_in_a_tools_message(provider: str) -> None:
-    messages = render(history(returned(["Two:", IMAGE])), provider)
+def test_some_dialects_accept_images_in_a_tool_message(provider: str) -> None:
+    messages = render(history(response(["Two:", IMAGE])), provider)
     assert [message["role"] for message in messages] == ["user", "assistant", "tool"]
     assert messages[2]["content"] == [{"type": "text", "text": "Two:"}, CHAT_IMAGE]
 
 
-def test_mistral_takes_a_file_as_a_document() -> None:
-    messages = render(history(returned(["Read:", PDF])), "mistral")
+def test_mistral_gets_a_file_as_a_document() -> None:
+    messages = render(history(response(["Read:", PDF])), "mistral")
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant", "user"]
     assert messages[4]["content"][1] == {
         "type": "document_url",
@@ -297,8 +297,8 @@ def test_mistral_takes_a_file_as_a_document() -> None:
 
 
 @pytest.mark.parametrize("model", ["gemini-3-pro-preview", "models/gemini-3.7-flash", "gemini-10-flash"])
-def test_gemini_3_takes_images_within_the_response(model: str) -> None:
-    contents = history(returned(["Front", IMAGE, "Back", PDF]), model=model)
+def test_gemini_3_gets_images_within_the_response(model: str) -> None:
+    contents = history(response(["Front", IMAGE, "Back", PDF]), model=model)
     [_, _, message] = render(contents, "gemini")
     [part] = message["parts"]
     assert part["functionResponse"] == {
@@ -312,81 +312,81 @@ def test_gemini_3_takes_images_within_the_response(model: str) -> None:
     ("model", "value"),
     [("gemini-2.5-flash", IMAGE), (None, IMAGE), ("gemini-3-pro", ADDRESS), ("gemini-3-pro", CSV)],
 )
-def test_else_gemini_is_shown_them_behind_the_results(model: str | None, value: Any) -> None:
-    [_, _, message] = render(history(returned(value), model=model), "gemini")
+def test_other_gemini_models_get_images_after_the_results(model: str | None, value: Any) -> None:
+    [_, _, message] = render(history(response(value), model=model), "gemini")
     assert "parts" not in message["parts"][0]["functionResponse"]
     assert message["parts"][1] == {"text": "From the result of see:"}
     assert len(message["parts"]) == 3
 
 
 @pytest.mark.parametrize("provider", ["cohere", "ollama"])
-def test_a_user_shows_what_a_result_of_text_cannot(provider: str) -> None:
+def test_user_message_contains_media_that_text_results_cannot(provider: str) -> None:
     changes: list[str] = []
-    messages = render(history(returned([IMAGE, "a shot", CSV, PDF])), provider, changes=changes)
+    messages = render(history(response([IMAGE, "a shot", CSV, PDF])), provider, changes=changes)
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "user"]
     assert messages[2]["content"] == ("[image 1]\na shot\na.csv:\na,b\n[attached file report.pdf (application/pdf)]")
     assert PIXEL in json.dumps(messages[3])
     assert len(changes) == 3
 
 
-def test_documents_of_one_message_have_names_of_their_own_for_bedrock() -> None:
-    message = render(history(returned([PDF, PDF])), "bedrock_converse")[2]
+def test_documents_of_one_bedrock_message_have_unique_names() -> None:
+    message = render(history(response([PDF, PDF])), "bedrock_converse")[2]
     parts = message["content"][0]["toolResult"]["content"]
     assert [part["document"]["name"] for part in parts] == ["report", "report (2)"]
 
 
-def test_a_search_result_of_anthropics_stays_what_it_is() -> None:
-    found = {
+def test_anthropic_search_result_is_unchanged() -> None:
+    search_result = {
         "type": "search_result",
         "source": "https://example.org",
         "title": "A page",
         "content": [{"type": "text", "text": "What it says"}],
         "citations": {"enabled": True},
     }
-    contents = history(returned([found, {"type": "text", "text": "more"}]))
+    contents = history(response([search_result, {"type": "text", "text": "more"}]))
     [part] = render(contents, "anthropic")[2]["content"]
-    assert part["content"] == [found, {"type": "text", "text": "more"}]
+    assert part["content"] == [search_result, {"type": "text", "text": "more"}]
 
 
-def test_a_failed_result_stays_text() -> None:
-    contents = history(returned([IMAGE], status="error", error="The camera is off."))
+def test_failed_result_is_rendered_as_text() -> None:
+    contents = history(response([IMAGE], status="error", error="The camera is off."))
     [part] = render(contents, "anthropic")[2]["content"]
     assert (part["content"], part["is_error"]) == ("The camera is off.", True)
     assert [message["role"] for message in render(contents, "openai_chat")] == ["user", "assistant", "tool"]
 
 
-# ---------------------------------------------------------------- what a target cannot carry
+# ---------------------------------------------------------------- media that a target cannot carry
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai_chat", "gemini", "bedrock_converse", "cohere", "ollama"])
-def test_drop_leaves_the_part_out_and_keeps_the_rest(provider: str) -> None:
+def test_drop_removes_only_the_unsupported_part(provider: str) -> None:
     changes: list[str] = []
     sound = FileBlock(media_type="application/x-thing", url="file:///a", name="a.thing")
-    messages = render(history(returned(["rest", sound, IMAGE])), provider, unsupported="drop", changes=changes)
-    said = json.dumps(messages)
-    assert "a.thing" not in said
-    assert "rest" in said
-    assert PIXEL in said
+    messages = render(history(response(["rest", sound, IMAGE])), provider, unsupported="drop", changes=changes)
+    rendered = json.dumps(messages)
+    assert "a.thing" not in rendered
+    assert "rest" in rendered
+    assert PIXEL in rendered
     assert any("left out an attached file a.thing" in change for change in changes)
 
 
 @pytest.mark.parametrize("policy", ["raise", "text"])
-def test_a_result_never_raises(policy: Any) -> None:
+def test_media_in_a_result_never_raises(policy: Any) -> None:
     changes: list[str] = []
-    messages = render(history(returned([PDF])), "ollama", unsupported=policy, changes=changes)
+    messages = render(history(response([PDF])), "ollama", unsupported=policy, changes=changes)
     assert messages[2]["content"] == "[attached file report.pdf (application/pdf)]"
     assert len(messages) == 3
     assert len(changes) == 1
 
 
 @pytest.mark.parametrize("provider", providers.names())
-def test_what_stands_beside_a_result_never_raises(provider: str) -> None:
-    contents = history(returned("made"), ZIP, ImageBlock(data="nonsense"))
+def test_media_next_to_a_result_never_raises(provider: str) -> None:
+    contents = history(response("made"), ZIP, ImageBlock(data="nonsense"))
     assert "made" in json.dumps(render(contents, provider))
     assert validate_request(provider, render_request(contents, provider)) == []
 
 
-# ---------------------------------------------------------------- and back
+# ---------------------------------------------------------------- messages to results
 
 
 @pytest.mark.parametrize(
@@ -394,33 +394,94 @@ def test_what_stands_beside_a_result_never_raises(provider: str) -> None:
     [("anthropic", None), ("openai_responses", None), ("gemini", "gemini-3-pro"), ("mistral", None)],
 )
 @pytest.mark.parametrize("value", [[IMAGE], ["a shot", IMAGE], ["a", IMAGE, "b", IMAGE], [IMAGE, "after\nit"]])
-def test_a_result_is_read_back_as_it_was(provider: str, model: str | None, value: Any) -> None:
-    contents = history(returned(value), model=model, provider=provider)
+def test_rendered_result_is_parsed_to_the_same_result(provider: str, model: str | None, value: Any) -> None:
+    contents = history(response(value), model=model, provider=provider)
     messages = render(contents, provider)
-    read = parse_messages(messages, provider)
-    [block] = [block for content in read for block in content.blocks if isinstance(block, ToolResponseBlock)]
+    parsed = parse_messages(messages, provider)
+    [block] = [block for content in parsed for block in content.blocks if isinstance(block, ToolResponseBlock)]
     assert block.result == to_stored_result(value)
-    for content in read:  # a thread does not say which model made it
+    for content in parsed:  # messages do not contain the model
         content.metadata |= {} if model is None else {"model": model}
-    assert render(read, provider, ids="origin") == messages
+    assert render(parsed, provider, ids="origin") == messages
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai_responses"])
-def test_a_file_of_a_result_is_read_back(provider: str) -> None:
-    read = parse_messages(render(history(returned(["Read:", PDF])), provider), provider)
-    block = read[-1].blocks[0]
+def test_file_of_a_rendered_result_is_parsed_back(provider: str) -> None:
+    parsed = parse_messages(render(history(response(["Read:", PDF])), provider), provider)
+    block = parsed[-1].blocks[0]
     assert isinstance(block, ToolResponseBlock)
     assert block.result == to_stored_result(["Read:", PDF])
 
 
-def test_a_foreign_thread_of_gemini_keeps_what_it_says() -> None:
-    thread = [
+def test_parsed_gemini_messages_keep_all_text() -> None:
+    messages = [
         {"role": "model", "parts": [{"functionCall": {"name": "see", "args": {}}}]},
         {
             "role": "user",
             "parts": [{"functionResponse": {"name": "see", "response": {"result": "ok"}, "parts": [INLINE_IMAGE]}}],
         },
     ]
-    block = parse_messages(thread, "gemini")[1].blocks[0]
+    block = parse_messages(messages, "gemini")[1].blocks[0]
     assert isinstance(block, ToolResponseBlock)
     assert block.result == to_stored_result(["ok", IMAGE])
+
+
+# ---------------------------------------------------------------- image parts of every form
+
+FORMS: dict[str, dict[str, Any]] = {
+    "anthropic": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}},
+    "mcp": {"type": "image", "data": PIXEL, "mimeType": "image/png"},
+    "chat": {"type": "image_url", "image_url": {"url": IMAGE.data}},
+}
+
+
+def with_question(*blocks: Any) -> list[Content]:
+    return [*history(*blocks), Content.human("And?")]
+
+
+def with_parts(form: str) -> list[Content]:
+    result = [{"type": "text", "text": "a shot"}, FORMS[form]]
+    return with_question(ToolResponseBlock(call_id=ID, name="see", result=result))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("target", providers.names())
+def test_text_and_image_of_a_result_are_rendered_for_every_target(target: str, form: str) -> None:
+    contents = with_parts(form)
+    messages = json.dumps(render(contents, target))
+    assert "a shot" in messages
+    assert PIXEL in messages
+    assert '\\"image' not in messages  # as an image, not as the text of one
+    assert validate_request(target, render_request(contents, target)) == []
+
+
+@pytest.mark.parametrize("target", ["cohere", "ollama"])
+def test_image_next_to_a_result_is_put_into_a_user_message(target: str) -> None:
+    contents = with_question(ToolResponseBlock(call_id=ID, name="see", result="a shot"), ImageBlock(data=IMAGE.data))
+    changes: list[str] = []
+    messages = render(contents, target, changes=changes)
+    roles = [message["role"] for message in messages]
+    assert roles[:4] == ["user", "assistant", "tool", "user"]
+    assert PIXEL in json.dumps(messages[3])
+    assert changes == ["put 1 image or file of a tool's result into a user message"]
+
+
+def test_anthropic_parts_are_unchanged_for_anthropic() -> None:
+    [_, _, message] = render(with_parts("anthropic"), "anthropic")
+    assert message["content"][0]["content"] == [{"type": "text", "text": "a shot"}, FORMS["anthropic"]]
+
+
+@pytest.mark.parametrize(
+    "result", [[], [{"type": "text", "text": "x"}], [{"type": "image"}], [1, 2], {"type": "image"}]
+)
+def test_results_without_media_are_rendered_as_json(result: Any) -> None:
+    contents = with_question(ToolResponseBlock(call_id=ID, name="see", result=result))
+    [tool] = [message for message in render(contents, "openai_chat") if message["role"] == "tool"]
+    assert json.loads(tool["content"]) == result
+
+
+def test_history_is_not_modified() -> None:
+    contents = with_parts("mcp")
+    before = [content.model_dump() for content in contents]
+    render(contents, "cohere")
+    assert [content.model_dump() for content in contents] == before

@@ -521,7 +521,7 @@ def test_a_body_that_breaks_a_rule_violates_only_this_rule(name, rule, place, ch
     body = changed(LEGAL[name], changes)
     faults = validate_request(name, body)
     assert {fault.rule for fault in faults} == {rule}
-    assert faults[0].place == place
+    assert faults[0].path == place
     response = strict(name, {**body, "stream": True})
     assert response.status_code == 400
     assert response.json() == providers.get(name).error_body(400, faults[0].message)

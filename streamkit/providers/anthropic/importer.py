@@ -149,7 +149,7 @@ class _AssistantReader:
                 self._read_text(block)
             elif block_type == "tool_use":
                 extras = _extra_fields(block, ("type", "id", "name", "input"))
-                self._builder.call(block.get("name"), block.get("input"), raw_id=block.get("id"), beside=extras)
+                self._builder.call(block.get("name"), block.get("input"), raw_id=block.get("id"), extras=extras)
             elif block_type == "tool_result":  # not from a model, but messages made by other software have them here
                 _read_tool_result(self._builder, block)
             elif block_type == "thinking" and isinstance(block.get("thinking"), str):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamkit.providers.block_pairing import BlockKind, BlockRules, first_message_is_user, last_text_is_stripped
-from streamkit.providers.message_lists import form_of_messages, named_tool, unknown_tool
+from streamkit.providers.message_lists import check_chosen_tool, check_message_form, read_chosen_tool
 from streamkit.providers.provider import Traits
-from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown, words
+from streamkit.providers.request_rule import Finding, Json, Rule, as_text_or_none, objects, short_json
 
 __all__ = ["list_rules"]
 
@@ -41,11 +41,11 @@ def _blocks_of_type(body: Json, block_type: str) -> Iterator[tuple[str, Json]]:
 
 
 def _has_message_form(body: Json, _model: str) -> Iterator[Finding]:
-    yield from form_of_messages(body, field="messages", parts="content", roles=("user", "assistant"))
+    yield from check_message_form(body, field="messages", content_field="content", roles=("user", "assistant"))
     for index, message in objects(body.get("messages")):
         for number, block in objects(message.get("content")):
             if not isinstance(block.get("type"), str):
-                yield f"messages.{index}.content.{number}.type", f"is {shown(block.get('type'))}, not text"
+                yield f"messages.{index}.content.{number}.type", f"is {short_json(block.get('type'))}, not text"
 
 
 def _content_is_not_empty(body: Json, _model: str) -> Iterator[Finding]:
@@ -62,25 +62,25 @@ def _texts_are_not_blank(body: Json, _model: str) -> Iterator[Finding]:
         if isinstance(content, str) and content and not content.strip():
             yield f"messages.{index}.content", "is only white space"
     for path, block in _blocks_of_type(body, "text"):
-        text = words(block.get("text"))
+        text = as_text_or_none(block.get("text"))
         if text is None or not text.strip():
-            yield f"{path}.text", f"is {shown(block.get('text'))}; a text block must contain non-whitespace text"
+            yield f"{path}.text", f"is {short_json(block.get('text'))}; a text block must contain non-whitespace text"
 
 
 def _calls_have_one_result(body: Json, _model: str) -> Iterator[Finding]:
     for index, message in objects(body.get("messages")):
         seen: set[str] = set()
         for number, block in _find_results(message):
-            call_id = words(block.get("tool_use_id"))
+            call_id = as_text_or_none(block.get("tool_use_id"))
             if call_id in seen:
-                yield f"messages.{index}.content.{number}", f"is a second result of {shown(call_id)}"
+                yield f"messages.{index}.content.{number}", f"is a second result of {short_json(call_id)}"
             seen.add(call_id or "")
 
 
 def _thinking_is_signed(body: Json, _model: str) -> Iterator[Finding]:
     for path, block in _blocks_of_type(body, "thinking"):
-        if not words(block.get("signature")):
-            yield f"{path}.signature", f"is {shown(block.get('signature'))}; thinking must have its signature"
+        if not as_text_or_none(block.get("signature")):
+            yield f"{path}.signature", f"is {short_json(block.get('signature'))}; thinking must have its signature"
 
 
 def _last_calls_begin_with_thinking(body: Json, _model: str) -> Iterator[Finding]:
@@ -92,17 +92,17 @@ def _last_calls_begin_with_thinking(body: Json, _model: str) -> Iterator[Finding
         first = next((block for _, block in objects(message.get("content"))), {})
         if _find_calls(message) and first.get("type") not in ("thinking", "redacted_thinking"):
             path = f"messages.{index}.content.0"
-            yield path, f"expected thinking or redacted_thinking, found {shown(first.get('type'))}"
+            yield path, f"expected thinking or redacted_thinking, found {short_json(first.get('type'))}"
 
 
 def _chosen_tool_is_defined(body: Json, _model: str) -> Iterator[Finding]:
     tools = objects(body.get("tools"))
-    names = {name for _, tool in tools if (name := words(tool.get("name"))) is not None}
+    names = {name for _, tool in tools if (name := as_text_or_none(tool.get("name"))) is not None}
     choice = body.get("tool_choice")
     if choice is not None and not tools:
         yield "tool_choice", "there are no tools to choose from"
     elif isinstance(choice, dict) and choice.get("type") == "tool" and len(names) == len(tools):  # else: toolsets
-        yield from unknown_tool("tool_choice", named_tool(choice, "name"), names)
+        yield from check_chosen_tool("tool_choice", read_chosen_tool(choice, "name"), names)
 
 
 _BLOCKS = BlockRules(

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from streamkit.providers.block_pairing import BlockKind, BlockRules, first_message_is_user, last_text_is_stripped
-from streamkit.providers.message_lists import form_of_messages, named_tool, unknown_tool
+from streamkit.providers.message_lists import check_chosen_tool, check_message_form, read_chosen_tool
 from streamkit.providers.provider import Traits
-from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown, words
+from streamkit.providers.request_rule import Finding, Json, Rule, as_text_or_none, objects, short_json
 
 __all__ = ["list_rules"]
 
@@ -40,7 +40,9 @@ def _find_members(message: Json, name: str) -> list[tuple[int, Json]]:
 
 
 def _has_message_form(body: Json, _model: str) -> Iterator[Finding]:
-    return form_of_messages(body, field="messages", parts="content", roles=("user", "assistant"), only_parts=True)
+    return check_message_form(
+        body, field="messages", content_field="content", roles=("user", "assistant"), must_be_list=True
+    )
 
 
 def _roles_alternate(body: Json, _model: str) -> Iterator[Finding]:
@@ -58,8 +60,11 @@ def _texts_are_not_blank(body: Json, _model: str) -> Iterator[Finding]:
                 inner = objects(block["toolResult"].get("content"))
                 blocks = [(f"{path}.toolResult.content.{position}", item) for position, item in inner]
             for text_path, item in blocks:
-                if "text" in item and not (words(item["text"]) or "").strip():
-                    yield f"{text_path}.text", f"is {shown(item['text'])}: the text field in the ContentBlock is blank"
+                if "text" in item and not (as_text_or_none(item["text"]) or "").strip():
+                    yield (
+                        f"{text_path}.text",
+                        f"is {short_json(item['text'])}: the text field in the ContentBlock is blank",
+                    )
 
 
 def _failed_results_have_content(body: Json, _model: str) -> Iterator[Finding]:
@@ -87,9 +92,9 @@ def _tools_are_defined(body: Json, _model: str) -> Iterator[Finding]:
                 path = f"messages.{index}"
                 yield path, "the toolConfig field must be defined when using toolUse and toolResult blocks"
                 return
-    names = {name for _, tool in tools if (name := named_tool(tool, "toolSpec", "name")) is not None}
-    chosen_name = named_tool(config, "toolChoice", "tool", "name")
-    yield from unknown_tool("toolConfig.toolChoice", chosen_name, names)
+    names = {name for _, tool in tools if (name := read_chosen_tool(tool, "toolSpec", "name")) is not None}
+    chosen_name = read_chosen_tool(config, "toolChoice", "tool", "name")
+    yield from check_chosen_tool("toolConfig.toolChoice", chosen_name, names)
 
 
 _BLOCKS = BlockRules(

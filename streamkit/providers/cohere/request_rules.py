@@ -16,9 +16,9 @@ from streamkit.providers.call_pairing import (
     ids_present,
     results_have_calls,
 )
-from streamkit.providers.message_lists import form_of_messages
+from streamkit.providers.message_lists import check_message_form
 from streamkit.providers.provider import Traits
-from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown
+from streamkit.providers.request_rule import Finding, Json, Rule, objects, short_json
 
 __all__ = ["list_rules"]
 
@@ -30,11 +30,11 @@ def list_rules(traits: Traits) -> tuple[Rule, ...]:
 
 def _messages_have_form(body: Json, _model: str) -> Iterator[Finding]:
     roles = ("system", "user", "assistant", "tool")
-    yield from form_of_messages(body, field="messages", parts="content", roles=roles, bare=True)
+    yield from check_message_form(body, field="messages", content_field="content", roles=roles, may_be_absent=True)
     for index, message in objects(body.get("messages")):
         calls = message.get("tool_calls")
         if calls is not None and (not isinstance(calls, list) or len(objects(calls)) != len(calls)):
-            yield f"messages.{index}.tool_calls", f"is {shown(calls)}, not a list of objects"
+            yield f"messages.{index}.tool_calls", f"is {short_json(calls)}, not a list of objects"
 
 
 def _messages_have_text_or_calls(body: Json, _model: str) -> Iterator[Finding]:
@@ -49,7 +49,7 @@ def _messages_have_text_or_calls(body: Json, _model: str) -> Iterator[Finding]:
 def _tool_choice_is_valid(body: Json, _model: str) -> Iterator[Finding]:
     choice = body.get("tool_choice")
     if choice is not None and choice not in ("REQUIRED", "NONE"):
-        yield "tool_choice", f"is {shown(choice)}, not REQUIRED or NONE"
+        yield "tool_choice", f"is {short_json(choice)}, not REQUIRED or NONE"
     elif choice is not None and not objects(body.get("tools")):
         yield "tool_choice", "there are no tools to choose from"
 

@@ -11,7 +11,7 @@ __all__ = ["STRICT"]
 # which few are; a required parameter in each tool, 200 fields in all of them.
 STRICT = StrictProfile(
     "Cohere",
-    words={"format": frozenset(("date-time", "uuid", "date", "time"))},
+    keywords={"format": frozenset(("date-time", "uuid", "date", "time"))},
     some_required=True,
     all_or_none=True,
     fields=200,

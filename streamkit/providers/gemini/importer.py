@@ -79,7 +79,7 @@ def _read_part(builder: ContentBuilder, speaker: str, part: dict[str, Any]) -> N
     text = part.get("text")
     if isinstance(part.get("functionCall"), dict):
         call = part["functionCall"]
-        builder.call(call.get("name"), call.get("args"), raw_id=call.get("id"), beside={SIGNATURE: signature})
+        builder.call(call.get("name"), call.get("args"), raw_id=call.get("id"), extras={SIGNATURE: signature})
     elif isinstance(part.get("functionResponse"), dict):
         _read_result(builder, part["functionResponse"])
     elif isinstance(text, str):

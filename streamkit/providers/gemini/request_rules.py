@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from streamkit.providers.message_lists import form_of_messages, unknown_tool
+from streamkit.providers.message_lists import check_chosen_tool, check_message_form
 from streamkit.providers.provider import Traits
-from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown, words
+from streamkit.providers.request_rule import Finding, Json, Rule, as_text_or_none, objects, short_json
 
 __all__ = ["list_rules"]
 
@@ -57,15 +57,15 @@ def _results(content: Json) -> _Values:
 
 
 def _count_names(values: _Values) -> Counter[str]:
-    return Counter(shown(value.get("name")) for _, value in values if isinstance(value, dict))
+    return Counter(short_json(value.get("name")) for _, value in values if isinstance(value, dict))
 
 
 def _contents_have_form(body: Json, _model: str) -> Iterator[Finding]:
     if isinstance(body.get("contents"), str):  # allowed by the SDKs, not by the wire
         yield "contents", "is text, not a list"
         return
-    for path, sentence in form_of_messages(
-        body, field="contents", parts="parts", roles=("user", "model"), only_parts=True, bare=True
+    for path, sentence in check_message_form(
+        body, field="contents", content_field="parts", roles=("user", "model"), must_be_list=True, may_be_absent=True
     ):
         index = path.split(".")[1] if path.endswith(".role") else ""
         if index and "role" not in body["contents"][int(index)]:
@@ -95,10 +95,10 @@ def _arguments_and_responses_are_objects(body: Json, _model: str) -> Iterator[Fi
         ):
             for number, value in values:
                 path = f"contents.{index}.parts.{number}.{kind}"
-                if not isinstance(value, dict) or not words(value.get("name")):
+                if not isinstance(value, dict) or not as_text_or_none(value.get("name")):
                     yield f"{path}.name", "is not the name of a function"
                 elif not isinstance(value.get(field, {}), dict):
-                    yield f"{path}.{field}", f"is {shown(value.get(field))}, not an object (a Struct)"
+                    yield f"{path}.{field}", f"is {short_json(value.get(field))}, not an object (a Struct)"
 
 
 def _calls_follow_user(body: Json, _model: str) -> Iterator[Finding]:
@@ -151,7 +151,7 @@ def _first_calls_are_signed(body: Json, model: str) -> Iterator[Finding]:
             start = position
     for index, content in contents[start:]:
         for number, _ in _calls(content)[:1]:
-            if not words(_field(content["parts"][number], "thoughtSignature", "thought_signature")):
+            if not as_text_or_none(_field(content["parts"][number], "thoughtSignature", "thought_signature")):
                 yield f"contents.{index}.parts.{number}", "function call is missing a thought_signature"
 
 
@@ -160,12 +160,14 @@ def _chosen_tools_are_defined(body: Json, _model: str) -> Iterator[Finding]:
         name
         for _, tool in objects(body.get("tools"))
         for _, declaration in objects(_field(tool, "functionDeclarations", "function_declarations"))
-        if (name := words(declaration.get("name"))) is not None
+        if (name := as_text_or_none(declaration.get("name"))) is not None
     }
     config = _field(_field(body, "toolConfig", "tool_config"), "functionCallingConfig", "function_calling_config")
     allowed = _field(config, "allowedFunctionNames", "allowed_function_names")
     for name in allowed if isinstance(allowed, list) else ():
-        yield from unknown_tool("toolConfig.functionCallingConfig.allowedFunctionNames", words(name), names)
+        yield from check_chosen_tool(
+            "toolConfig.functionCallingConfig.allowedFunctionNames", as_text_or_none(name), names
+        )
 
 
 _REFERENCE = "https://ai.google.dev/api/caching#Content"

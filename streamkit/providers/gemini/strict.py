@@ -12,7 +12,7 @@ __all__ = ["STRICT"]
 # effect.
 STRICT = StrictProfile(
     "Gemini",
-    words={
+    keywords={
         "format": frozenset(("date-time", "date", "time")),
         "minimum": None,
         "maximum": None,

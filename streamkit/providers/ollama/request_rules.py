@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from streamkit.providers.call_pairing import calls_of
 from streamkit.providers.provider import Traits
-from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown
+from streamkit.providers.request_rule import Finding, Json, Rule, objects, short_json
 
 __all__ = ["list_rules"]
 
@@ -26,19 +26,19 @@ def _messages_have_form(body: Json, _model: str) -> Iterator[Finding]:
     if "messages" not in body:
         return
     if not isinstance(body["messages"], list):
-        yield "messages", f"is {shown(body['messages'])}, not a list"
+        yield "messages", f"is {short_json(body['messages'])}, not a list"
         return
     for index, message in enumerate(body["messages"]):
         if not isinstance(message, dict):
-            yield f"messages.{index}", f"is {shown(message)}, not an object"
+            yield f"messages.{index}", f"is {short_json(message)}, not an object"
         elif not isinstance(message.get("role"), str):
-            yield f"messages.{index}.role", f"is {shown(message.get('role'))}, not text"
+            yield f"messages.{index}.role", f"is {short_json(message.get('role'))}, not text"
 
 
 def _contents_are_text(body: Json, _model: str) -> Iterator[Finding]:
     for index, message in objects(body.get("messages")):
         if not isinstance(message.get("content") or "", str):
-            yield f"messages.{index}.content", f"cannot unmarshal {shown(message['content'])} into a string"
+            yield f"messages.{index}.content", f"cannot unmarshal {short_json(message['content'])} into a string"
 
 
 def _arguments_are_objects(body: Json, _model: str) -> Iterator[Finding]:
@@ -46,7 +46,7 @@ def _arguments_are_objects(body: Json, _model: str) -> Iterator[Finding]:
         function = call.get("function")
         arguments = function.get("arguments") if isinstance(function, dict) else None
         if not isinstance(arguments, dict):
-            yield f"{path}.function.arguments", f"cannot unmarshal {shown(arguments)} into an object"
+            yield f"{path}.function.arguments", f"cannot unmarshal {short_json(arguments)} into an object"
 
 
 _RULES = (

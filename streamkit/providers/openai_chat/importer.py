@@ -165,4 +165,4 @@ class _AssistantMessage:
             return
         arguments = function.get("input" if kind == "custom" else "arguments")
         extras = {name: value for name, value in call.items() if name not in _KNOWN_CALL_FIELDS}
-        self._builder.call(function.get("name"), arguments, raw_id=call.get("id"), kind=kind, beside=extras)
+        self._builder.call(function.get("name"), arguments, raw_id=call.get("id"), kind=kind, extras=extras)

@@ -19,9 +19,9 @@ from streamkit.providers.call_pairing import (
     ids_present,
     results_have_calls,
 )
-from streamkit.providers.message_lists import form_of_messages, named_tool, unknown_tool
+from streamkit.providers.message_lists import check_chosen_tool, check_message_form, read_chosen_tool
 from streamkit.providers.openai_chat.dialects import ChatDialect
-from streamkit.providers.request_rule import Finding, Json, Rule, objects, shown, words
+from streamkit.providers.request_rule import Finding, Json, Rule, as_text_or_none, objects, short_json
 
 __all__ = ["list_rules"]
 
@@ -35,19 +35,19 @@ _CONTENT_ALTERNATIVES = ("tool_calls", "function_call", "audio", "refusal", "ima
 def _call_ids(body: Json) -> Iterator[tuple[str, str]]:
     """Yield the id of every call and every result, with its path."""
     for path, call in calls_of(body):
-        if (call_id := words(call.get("id"))) is not None:
+        if (call_id := as_text_or_none(call.get("id"))) is not None:
             yield f"{path}.id", call_id
     for place, message in objects(body.get("messages")):
-        if message.get("role") == "tool" and (call_id := words(message.get("tool_call_id"))) is not None:
+        if message.get("role") == "tool" and (call_id := as_text_or_none(message.get("tool_call_id"))) is not None:
             yield f"messages.{place}.tool_call_id", call_id
 
 
 def _form(body: Json, _model: str) -> Iterator[Finding]:
-    yield from form_of_messages(body, field="messages", parts="content", roles=_ROLES, bare=True)
+    yield from check_message_form(body, field="messages", content_field="content", roles=_ROLES, may_be_absent=True)
     for place, message in objects(body.get("messages")):
         calls = message.get("tool_calls")
         if calls is not None and (not isinstance(calls, list) or len(objects(calls)) != len(calls)):
-            yield f"messages.{place}.tool_calls", f"is {shown(calls)}, not a list of objects"
+            yield f"messages.{place}.tool_calls", f"is {short_json(calls)}, not a list of objects"
 
 
 def _content_present(body: Json, _model: str) -> Iterator[Finding]:
@@ -62,10 +62,10 @@ def _id_unique(body: Json, _model: str) -> Iterator[Finding]:
     for place, message in objects(body.get("messages")):
         seen: set[str] = set()
         for number, call in objects(message.get("tool_calls")):
-            call_id = words(call.get("id"))
+            call_id = as_text_or_none(call.get("id"))
             if call_id and call_id in seen:
                 path = f"messages.{place}.tool_calls.{number}.id"
-                yield path, f"is {shown(call_id)}, the id of another call of the same message"
+                yield path, f"is {short_json(call_id)}, the id of another call of the same message"
             seen.add(call_id or "")
 
 
@@ -78,7 +78,7 @@ def _id_length(body: Json, _model: str) -> Iterator[Finding]:
 def _id_pattern(body: Json, _model: str) -> Iterator[Finding]:
     for path, call_id in _call_ids(body):
         if call_id and not _MISTRAL_ID.fullmatch(call_id):
-            yield path, f"is {shown(call_id)}, and must be a-z, A-Z, 0-9, with a length of 9"
+            yield path, f"is {short_json(call_id)}, and must be a-z, A-Z, 0-9, with a length of 9"
 
 
 def _tool_choice_known(body: Json, _model: str) -> Iterator[Finding]:
@@ -87,9 +87,9 @@ def _tool_choice_known(body: Json, _model: str) -> Iterator[Finding]:
     if choice is not None and not tools:
         yield "tool_choice", "is only allowed when tools are specified"
     for kind in ("function", "custom"):
-        known = {name for _, tool in tools if (name := named_tool(tool, kind, "name")) is not None}
+        known = {name for _, tool in tools if (name := read_chosen_tool(tool, kind, "name")) is not None}
         if tools:
-            yield from unknown_tool("tool_choice", named_tool(choice, kind, "name"), known)
+            yield from check_chosen_tool("tool_choice", read_chosen_tool(choice, kind, "name"), known)
 
 
 # ---------------------------------------------------------------- Mistral
@@ -121,9 +121,9 @@ def _one_result_per_call(body: Json, _model: str) -> Iterator[Finding]:
         if message.get("role") != "tool":
             seen = set()
             continue
-        call_id = words(message.get("tool_call_id")) or ""
+        call_id = as_text_or_none(message.get("tool_call_id")) or ""
         if call_id and call_id in seen:
-            yield f"messages.{place}", f"is a second response to {shown(call_id)}; a call has one response"
+            yield f"messages.{place}", f"is a second response to {short_json(call_id)}; a call has one response"
         seen.add(call_id)
 
 

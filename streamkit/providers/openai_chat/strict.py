@@ -27,7 +27,7 @@ STRICT_PROFILES: dict[str, StrictProfile] = {
     # https://learn.microsoft.com/azure/ai-foundry/openai/how-to/structured-outputs: no constraint keyword is accepted,
     # "up to 100 object properties total, with up to five levels of nesting". It asks for parallel_tool_calls: false,
     # which the caller sets.
-    "azure": replace(OPENAI, target="Azure OpenAI", words={}, properties=100, depth=5),
+    "azure": replace(OPENAI, target="Azure OpenAI", keywords={}, properties=100, depth=5),
     # https://inference-docs.cerebras.ai/capabilities/structured-outputs: all properties are required, a list of types
     # is refused ("use anyOf instead"); for qwen no pattern, minLength, maxLength (capabilities/tool-use). 422
     # "Tools with mixed values for 'strict' are not allowed. Please set all tools to 'strict: true' or 'strict: false'".
@@ -38,7 +38,7 @@ STRICT_PROFILES: dict[str, StrictProfile] = {
     "deepseek": StrictProfile(
         "DeepSeek",
         every_required=True,
-        words={
+        keywords={
             "pattern": None,
             "format": frozenset(["email", "hostname", "ipv4", "ipv6", "uuid"]),
             "minimum": None,
@@ -56,14 +56,14 @@ STRICT_PROFILES: dict[str, StrictProfile] = {
     "groq": StrictProfile("Groq", every_required=True, references=False),
     # https://github.com/MoonshotAI/walle/blob/main/docs/mfjs-spec.md: properties may be optional, definitions and
     # recursion are accepted, ``type`` is one string, no constraint keyword is accepted.
-    "kimi": StrictProfile("Kimi", words={"default": None}, type_lists=False),
+    "kimi": StrictProfile("Kimi", keywords={"default": None}, type_lists=False),
     # The SDK closes the objects and changes nothing else (mistralai.extra.utils, rec_strict_json_schema).
-    "mistral": StrictProfile("Mistral", words=None),
+    "mistral": StrictProfile("Mistral", keywords=None),
     # It passes the field on to the server that it selects: the form that each of them accepts.
     "openrouter": StrictProfile("OpenRouter", every_required=True, type_lists=False, references=False),
     # https://docs.vllm.ai/en/latest/features/tool_calling: a tool's ``strict`` constrains the arguments by a
     # grammar of xgrammar, which accepts all keywords; older servers ignore the field.
-    "vllm": StrictProfile("vLLM", words=None),
+    "vllm": StrictProfile("vLLM", keywords=None),
 }
 
 

@@ -126,7 +126,7 @@ def _read_call(builder: ContentBuilder, item: Json, kind: str) -> None:
         item.get(arguments_field),
         raw_id=item.get("call_id"),
         kind="custom" if kind == "custom_tool_call" else "function",
-        beside={**extras, "item_id": as_text(item.get("id"))},
+        extras={**extras, "item_id": as_text(item.get("id"))},
     )
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkit.providers.message_lists import named_tool, unknown_tool
+from streamkit.providers.message_lists import check_chosen_tool, read_chosen_tool
 from streamkit.providers.provider import Traits
-from streamkit.providers.request_rule import Finding, Json, Rule, is_object_text, objects, shown, words
+from streamkit.providers.request_rule import Finding, Json, Rule, as_text_or_none, is_object_text, objects, short_json
 
 __all__ = ["list_rules"]
 
@@ -25,7 +25,7 @@ _LONGEST_ID = 64
 
 def _item_type(item: Json) -> str | None:
     kind = item.get("type")
-    return "message" if kind is None and "role" in item else words(kind)
+    return "message" if kind is None and "role" in item else as_text_or_none(kind)
 
 
 def _items(body: Json, *types: str) -> Iterator[tuple[str, Json]]:
@@ -38,23 +38,23 @@ def _items(body: Json, *types: str) -> Iterator[tuple[str, Json]]:
 def _form(body: Json, _model: str) -> Iterator[Finding]:
     items = body.get("input", "")
     if not isinstance(items, (str, list)):
-        yield "input", f"is {shown(items)}, not text or a list"
+        yield "input", f"is {short_json(items)}, not text or a list"
     elif isinstance(items, list):
         for place, item in enumerate(items):
             path = f"input.{place}"
             if not isinstance(item, dict):
-                yield path, f"is {shown(item)}, not an object"
+                yield path, f"is {short_json(item)}, not an object"
             elif _item_type(item) is None:
-                yield f"{path}.type", f"is {shown(item.get('type'))}, not the name of a type"
-            elif _item_type(item) == "message" and words(item.get("role")) not in _ROLES:
-                yield f"{path}.role", f"is {shown(item.get('role'))}, not one of {', '.join(_ROLES)}"
+                yield f"{path}.type", f"is {short_json(item.get('type'))}, not the name of a type"
+            elif _item_type(item) == "message" and as_text_or_none(item.get("role")) not in _ROLES:
+                yield f"{path}.role", f"is {short_json(item.get('role'))}, not one of {', '.join(_ROLES)}"
 
 
 def _call_id_length(body: Json, _model: str) -> Iterator[Finding]:
     for path, item in _items(body, *_OUTPUT_OF_CALL, *_CALL_OF_OUTPUT):
-        call_id = words(item.get("call_id"))
+        call_id = as_text_or_none(item.get("call_id"))
         if not call_id:
-            yield f"{path}.call_id", f"is {shown(item.get('call_id'))}, not the id of a call"
+            yield f"{path}.call_id", f"is {short_json(item.get('call_id'))}, not the id of a call"
         elif len(call_id) > _LONGEST_ID:
             sentence = f"has {len(call_id)} characters; the maximum is {_LONGEST_ID} (string_above_max_length)"
             yield f"{path}.call_id", sentence
@@ -64,12 +64,12 @@ def _item_id_prefix(body: Json, _model: str) -> Iterator[Finding]:
     for path, item in _items(body, *_ID_PREFIXES):
         item_id, prefix = item.get("id"), _ID_PREFIXES[_item_type(item) or ""]
         if item_id is not None and not (isinstance(item_id, str) and item_id.startswith(prefix)):
-            yield f"{path}.id", f"is {shown(item_id)}: expected an id that begins with '{prefix}'"
+            yield f"{path}.id", f"is {short_json(item_id)}: expected an id that begins with '{prefix}'"
 
 
 def _item_id_length(body: Json, _model: str) -> Iterator[Finding]:
     for place, item in objects(body.get("input")):
-        item_id = words(item.get("id")) or ""
+        item_id = as_text_or_none(item.get("id")) or ""
         if len(item_id) > _LONGEST_ID:
             yield f"input.{place}.id", f"has {len(item_id)} characters; the maximum is {_LONGEST_ID}"
 
@@ -77,19 +77,19 @@ def _item_id_length(body: Json, _model: str) -> Iterator[Finding]:
 def _item_id_unique(body: Json, _model: str) -> Iterator[Finding]:
     seen: set[str] = set()
     for place, item in objects(body.get("input")):
-        item_id = words(item.get("id"))
+        item_id = as_text_or_none(item.get("id"))
         if item_id is not None and _item_type(item) != "item_reference":
             if item_id in seen:
-                yield f"input.{place}.id", f"duplicate item found with id {shown(item_id)}"
+                yield f"input.{place}.id", f"duplicate item found with id {short_json(item_id)}"
             seen.add(item_id)
 
 
 def _calls_have_outputs(body: Json, _model: str) -> Iterator[Finding]:
-    outputs = {(_item_type(item), words(item.get("call_id"))) for _, item in _items(body, *_CALL_OF_OUTPUT)}
+    outputs = {(_item_type(item), as_text_or_none(item.get("call_id"))) for _, item in _items(body, *_CALL_OF_OUTPUT)}
     for path, item in _items(body, *_OUTPUT_OF_CALL):
-        call_id = words(item.get("call_id"))
+        call_id = as_text_or_none(item.get("call_id"))
         if call_id and (_OUTPUT_OF_CALL[_item_type(item) or ""], call_id) not in outputs:
-            yield path, f"no tool output found for function call {shown(call_id)}"
+            yield path, f"no tool output found for function call {short_json(call_id)}"
 
 
 def _outputs_have_calls(body: Json, _model: str) -> Iterator[Finding]:
@@ -98,11 +98,11 @@ def _outputs_have_calls(body: Json, _model: str) -> Iterator[Finding]:
     calls: set[tuple[str | None, str | None]] = set()
     has_references = next(_items(body, "item_reference"), None) is not None
     for path, item in _items(body, *_OUTPUT_OF_CALL, *_CALL_OF_OUTPUT):
-        kind, call_id = _item_type(item) or "", words(item.get("call_id"))
+        kind, call_id = _item_type(item) or "", as_text_or_none(item.get("call_id"))
         if kind in _OUTPUT_OF_CALL:
             calls.add((kind, call_id))
         elif call_id and (_CALL_OF_OUTPUT[kind], call_id) not in calls and not has_references:
-            yield path, f"no tool call found before it for function call output with call_id {shown(call_id)}"
+            yield path, f"no tool call found before it for function call output with call_id {short_json(call_id)}"
 
 
 def _reasoning_has_next_item(body: Json, _model: str) -> Iterator[Finding]:
@@ -124,10 +124,10 @@ def _is_output_item(item: Json) -> bool:
 def _arguments_are_object_text(body: Json, _model: str) -> Iterator[Finding]:
     for path, item in _items(body, "function_call"):
         if not is_object_text(item.get("arguments")):
-            yield f"{path}.arguments", f"is {shown(item.get('arguments'))}, not the JSON text of an object"
+            yield f"{path}.arguments", f"is {short_json(item.get('arguments'))}, not the JSON text of an object"
     for path, item in _items(body, "custom_tool_call"):
         if not isinstance(item.get("input"), str):
-            yield f"{path}.input", f"is {shown(item.get('input'))}, not text"
+            yield f"{path}.input", f"is {short_json(item.get('input'))}, not text"
 
 
 def _tool_choice_known(body: Json, _model: str) -> Iterator[Finding]:
@@ -136,8 +136,10 @@ def _tool_choice_known(body: Json, _model: str) -> Iterator[Finding]:
         yield "tool_choice", "there are no tools to choose from"
     for kind in ("function", "custom"):
         if isinstance(choice, dict) and choice.get("type") == kind:
-            known = {name for _, tool in tools if tool.get("type") == kind and (name := words(tool.get("name")))}
-            yield from unknown_tool("tool_choice", named_tool(choice, "name"), known)
+            known = {
+                name for _, tool in tools if tool.get("type") == kind and (name := as_text_or_none(tool.get("name")))
+            }
+            yield from check_chosen_tool("tool_choice", read_chosen_tool(choice, "name"), known)
 
 
 _REFERENCE = "https://platform.openai.com/docs/api-reference/responses/create"
