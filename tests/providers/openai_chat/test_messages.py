@@ -216,7 +216,7 @@ def test_blocks_without_a_field_are_left_out_and_reported() -> None:
         f"left out a block of type 'opaque' of gemini: {no_field}",
         f"left out a block of type 'file': {no_field}",
         "left out a block of type 'text': a tool message contains only results",
-        "left out a message: its speaker 'narrator' is not known",
+        "left out a message: its speaker 'narrator' is unknown",
         f"left out a block of type 'reasoning': {no_field}",
         "left out an assistant message: it has neither text nor calls",
     ]
