@@ -55,7 +55,7 @@ class ContentBuilder:
 
     Args:
         provider: the name of the provider whose messages are read; what its blocks carry is valid for it alone.
-        prefixed: whether its ids are those of history with another prefix (``spec/000``), so that a complete one only
+        prefixed: whether its ids are those of history with another prefix, so that a complete one only
             changes its prefix.
     """
 

@@ -1,8 +1,8 @@
 """Stored history: ``Content`` and its blocks, independent of any provider's format.
 
-The shapes are those of ``spec/003`` (text, image, tool_call, tool_response), and beyond it what current streams
-contain: reasoning, files, tools that the provider ran itself, and blocks that only the provider understands. They are
-written in snake_case; the document's camelCase (``callId``, ``mediaType``) is accepted as input. Nothing is lost: an
+The basic blocks are text, image, tool_call and tool_response. Further blocks have what current streams contain:
+reasoning, files, tools that the provider ran itself, and blocks that only the provider understands. Fields are written
+in snake_case; camelCase (``callId``, ``mediaType``) is accepted as input. Nothing is lost: an
 unknown speaker, block type or field is kept unchanged, and JSON and back is equal.
 
 It must not depend on any provider, nor on how messages are repaired or rendered.

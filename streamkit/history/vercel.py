@@ -1,12 +1,12 @@
 """History as the messages of Vercel's AI SDK, and these messages as history.
 
-Version 4 with ``tool_names=False`` is exactly ``spec/003``. Version 5 and later differ in their newer parts
+Version 4 with ``tool_names=False`` names no tool in results. Version 5 and later differ in their newer parts
 (https://ai-sdk.dev/docs/reference/ai-sdk-core/model-message): a call's ``input``, a result's ``output`` and
 ``toolName``, and files, also those that a result shows (``output`` of type ``content``). What these messages cannot
-represent (reasoning, a provider's own blocks) is omitted, as in the document.
+represent (reasoning, a provider's own blocks) is omitted.
 
 When messages are parsed, the versions are distinguished part by part: ``args`` or ``input``, ``result`` or ``output``,
-``mimeType`` or ``mediaType``. Ids are those of history with another prefix (``spec/000``), so ids that streamkit wrote
+``mimeType`` or ``mediaType``. Ids are those of history with another prefix, so ids that streamkit wrote
 are restored; others are canonicalized and the raw id is kept. Parsed messages that are converted again are the same, up
 to this: the texts of a message without calls are one string, reasoning and other parts that the messages cannot
 represent are omitted, and a JSON output that is a text or null is a text.

@@ -27,7 +27,7 @@ def join_text(blocks: list[TextBlock]) -> str:
     """Return the texts of several blocks as one.
 
     Blocks that one model streamed (around its calls and citations) are one text. Blocks that were written separately
-    are joined by a newline, as ``spec/003`` does.
+    are joined by a newline.
     """
     text = ""
     previous: TextBlock | None = None
