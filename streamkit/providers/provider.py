@@ -202,6 +202,7 @@ class Provider:
         self.traits = traits
         self.package = package
         self.rewrite = rewrite
+        self._create_parser: Callable[[Sink, Any], Parser] | None = None  # found once: every turn needs it
 
     def __repr__(self) -> str:
         return f"<provider {self.name}>"
@@ -213,7 +214,10 @@ class Provider:
 
     def parser(self, sink: Sink) -> Parser:
         """Return a parser for one turn that reports to ``sink``."""
-        parser = cast(_ParserModule, self._module("parser")).create_parser(sink, self.traits)
+        create = self._create_parser
+        if create is None:
+            create = self._create_parser = cast(_ParserModule, self._module("parser")).create_parser
+        parser = create(sink, self.traits)
         if self.rewrite is None:
             return parser
         return RewritingParser(parser, self.rewrite)
