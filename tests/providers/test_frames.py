@@ -42,6 +42,15 @@ def test_the_defaults_are_the_plain_form_of_a_framing(framing: Any, framed: byte
     assert encode_stream([{"a": 1}, {"b": 2}], Traits(name="plain", framing=framing)) == framed
 
 
+def read_frames(data: bytes, traits: Traits) -> list[tuple[bytes, Any]]:
+    """Return the name and the payload of every frame; the end marker unparsed."""
+    framer = framer_for(traits.framing)
+    return [
+        (name, payload if payload == (traits.end_marker or "").encode() else json.loads(payload))
+        for name, payload in [*framer.feed(data), *framer.close()]
+    ]
+
+
 @pytest.mark.parametrize("name", providers.names())
 def test_the_encoder_of_a_provider_writes_frames_as_its_traits_declare_them(name: str) -> None:
     provider = providers.get(name)
@@ -60,7 +69,5 @@ def test_the_encoder_of_a_provider_writes_frames_as_its_traits_declare_them(name
         assert {frame_name.decode() for frame_name, _ in frames} == {traits.wrapper_event}
         return  # the chunk is inside of the frame, with padding next to it
     encoded = encode_stream(chunks, traits, end_marker=traits.end_marker)
-    assert encoded.replace(b": ", b":") == written.replace(b": ", b":") or framer_for(traits.framing).feed(
-        encoded
-    ) == framer_for(traits.framing).feed(written)
+    assert read_frames(encoded, traits) == read_frames(written, traits)
     assert (b"\r\n" in written) == (b"\r\n" in encoded)
