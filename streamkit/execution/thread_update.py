@@ -15,6 +15,7 @@ from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.history import Content, ReasoningBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.history.tool_results import to_stored_result
+from streamkit.providers import registry
 from streamkit.providers.provider import Provider
 
 __all__ = [
@@ -183,8 +184,10 @@ def _split_by_call(assistant: Content, count: int) -> list[Content]:
     ]
 
 
-def _signature_fields(provider: Provider | None) -> tuple[str, ...]:
-    return () if provider is None else provider.traits.signature_fields
+def _signature_fields(provider: Provider | None) -> frozenset[str]:
+    """Return the metadata names of signatures: of the provider, or of all providers if calls do not name theirs."""
+    makers = [provider] if provider is not None else [registry.get(name) for name in registry.names()]
+    return frozenset(field for maker in makers for field in maker.traits.signature_fields)
 
 
 def _reason_to_batch(assistant: Content, provider: Provider | None) -> str | None:
@@ -195,7 +198,8 @@ def _reason_to_batch(assistant: Content, provider: Provider | None) -> str | Non
     (https://ai.google.dev/gemini-api/docs/thought-signatures). DeepSeek and Kimi reject calls without their reasoning.
     """
     blocks = [block for block in assistant.blocks if provider is None or _is_from(block.metadata, provider)]
-    if any(name in block.metadata for block in blocks for name in _signature_fields(provider)):
+    signature_fields = _signature_fields(provider)
+    if any(not signature_fields.isdisjoint(block.metadata) for block in blocks):
         return "the provider signed them as one step"
     signatures = [getattr(block, "signature", None) or getattr(block, "opaque", None) for block in blocks]
     if provider is not None and provider.traits.batched_results and any(signatures):

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from streamkit import Content, RoundContext, providers, render, tool
+from streamkit import Content, RoundContext, ToolCall, ToolResult, providers, render, tool
+from streamkit.execution.thread_update import FormatCallbacks, build_assistant_content, build_thread_update
 from streamkit.history import ImageBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.providers.provider import Provider
 
@@ -91,3 +92,20 @@ def test_images_that_a_target_cannot_carry_are_found_without_rendering(renders: 
     render([Content.human("Look.", *images)], "ollama", unsupported=policy, changes=changes)
     assert renders == [1]
     assert len(changes) == 20
+
+
+@pytest.mark.parametrize("field", ["thoughtSignature", "thought_signature", "extra_content"])
+def test_signed_calls_without_a_provider_are_kept_together(field: str) -> None:
+    calls = [
+        ToolCall(id=f"hist_tool_{n}", name="look", index=n, arguments={}, state="complete", metadata={field: "S"})
+        for n in range(2)
+    ]
+    update = build_thread_update(
+        build_assistant_content(calls, None),
+        [ToolResult(call, "completed", "sea") for call in calls],
+        None,
+        "sequential",
+        FormatCallbacks(batch=lambda completed: [{"results": len(completed)}]),
+    )
+    assert update.messages == [{"results": 2}]
+    assert [warning.code for warning in update.warnings] == ["batched_instead"]
