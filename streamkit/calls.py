@@ -16,6 +16,7 @@ __all__ = [
     "CallKind",
     "CallRef",
     "CallState",
+    "ErrorCode",
     "ErrorKind",
     "Finish",
     "FinishReason",
@@ -35,7 +36,19 @@ __all__ = [
 CallKind = Literal["function", "custom"]
 CallState = Literal["complete", "incomplete", "invalid"]
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "pause", "error", "other"]
-ErrorKind = Literal["provider_error", "protocol_error", "stream_truncated", "transport_error", "limit_exceeded"]
+ErrorKind = Literal[
+    "provider_error", "protocol_error", "stream_truncated", "transport_error", "timed_out", "limit_exceeded"
+]
+ErrorCode = Literal[
+    "context_overflow",
+    "rate_limited",
+    "quota_exceeded",
+    "overloaded",
+    "unauthorized",
+    "not_found",
+    "content_policy",
+    "invalid_request",
+]
 ResultStatus = Literal["completed", "error", "denied", "timed_out", "canceled"]
 
 #: The codes of a turn's warnings and of a run's; docs/rules.md, "Warning codes", describes them. A parser of a third
@@ -73,6 +86,7 @@ TurnWarningCode = Literal[
     "trailing_junk",
     "transport_error",
     "unexpected_shape",
+    "unknown_field",
 ]
 RunWarningCode = Literal[
     "batched_instead",
@@ -109,6 +123,7 @@ class CallRef(Struct, frozen=True, gc=False):
     id: str  #: canonical id, ``hist_tool_`` and 24 characters of base64url
     name: str  #: the complete name of the tool
     index: int  #: position among the turn's client calls, from 0, in order of first appearance
+    kind: CallKind = "function"  #: ``custom``: the arguments are free text
 
 
 class StreamWarning(Struct, frozen=True):
@@ -154,7 +169,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     @property
     def ref(self) -> CallRef:
         """The identity of the call in events."""
-        return CallRef(self.id, self.name, self.index)
+        return CallRef(self.id, self.name, self.index, self.kind)
 
 
 class ServerCall(Struct, frozen=True, kw_only=True):
@@ -175,6 +190,7 @@ class ToolResult(Struct, frozen=True):
     error: str | None = None  #: a sentence for the model; None if ``completed``
     #: ``effects_possible``: the tool began before the turn had ended, and its own result was discarded.
     metadata: dict[str, Any] = field(default_factory=dict)
+    exception: BaseException | None = None  #: what the tool raised; for the caller, never stored or sent
 
 
 class Usage(Struct, frozen=True):
@@ -238,6 +254,7 @@ class StreamError(Struct, frozen=True):
 
     kind: ErrorKind
     message: str
+    code: ErrorCode | None = None  #: what is wrong, from the provider's error object; None if unknown
     raw: Any = None  #: the provider's error object, or the beginning of input that was not recognized
     status: int | None = None  #: the HTTP status, if known
     retry_after: float | None = None  #: seconds, if the provider sent them

@@ -16,10 +16,11 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import msgspec
 from msgspec import Struct
 
-from streamkit.calls import CallRef, FinishReason, StreamError, ToolResult, Usage
+from streamkit.calls import CallRef, FinishReason, StreamError, ToolCall, ToolResult, Usage
 
 __all__ = [
     "ArgumentsRestated",
+    "BlockEnded",
     "Citation",
     "Event",
     "Failed",
@@ -29,6 +30,7 @@ __all__ = [
     "Reasoning",
     "ReasoningKind",
     "Refusal",
+    "ResponseStarted",
     "RoundFinished",
     "RoundStarted",
     "ServerTool",
@@ -36,6 +38,7 @@ __all__ = [
     "Text",
     "ToolCallDelta",
     "ToolCallEnd",
+    "ToolCallReady",
     "ToolCallStart",
     "ToolCanceled",
     "ToolCompleted",
@@ -95,6 +98,15 @@ class _Event(Struct, frozen=True, gc=False, tag_field="type"):
 # ---------------------------------------------------------------- events of a turn
 
 
+class ResponseStarted(_Event, frozen=True, gc=False, tag="response_started"):
+    """The beginning of the response: its id and model, as far as the wire has named them. Emitted at most once."""
+
+    type: ClassVar[Literal["response_started"]] = "response_started"
+    response_id: str | None = None
+    model: str | None = None
+    choice: int = 0
+
+
 class Text(_Event, frozen=True, gc=False, tag="text"):
     """An increment of the response's text."""
 
@@ -120,6 +132,19 @@ class Refusal(_Event, frozen=True, gc=False, tag="refusal"):
     choice: int = 0
 
 
+class BlockEnded(_Event, frozen=True, gc=False, tag="block_ended"):
+    """The end of a block of text, reasoning or refusal; calls have ``ToolCallEnd``.
+
+    ``signature`` is the provider's signature of the block, ``metadata`` its other opaque state, both for replay.
+    """
+
+    type: ClassVar[Literal["block_ended"]] = "block_ended"
+    kind: Literal["text", "reasoning", "refusal"]
+    signature: str | None = None
+    metadata: dict[str, Any] = {}
+    choice: int = 0
+
+
 class ToolCallStart(_Event, frozen=True, gc=False, tag="tool_call_start"):
     """The start of a call. Its name is complete and its id final."""
 
@@ -142,6 +167,14 @@ class ToolCallEnd(_Event, frozen=True, gc=False, tag="tool_call_end"):
 
     type: ClassVar[Literal["tool_call_end"]] = "tool_call_end"
     call: CallRef
+    choice: int = 0
+
+
+class ToolCallReady(_Event, frozen=True, gc=False, tag="tool_call_ready"):
+    """A call in its final state. Emitted once for each call, when nothing can change it any more."""
+
+    type: ClassVar[Literal["tool_call_ready"]] = "tool_call_ready"
+    call: ToolCall
     choice: int = 0
 
 
@@ -226,12 +259,15 @@ class Unknown(_Event, frozen=True, gc=False, tag="unknown"):
 
 
 TurnEvent: TypeAlias = (
-    Text
+    ResponseStarted
+    | Text
     | Reasoning
     | Refusal
+    | BlockEnded
     | ToolCallStart
     | ToolCallDelta
     | ToolCallEnd
+    | ToolCallReady
     | ArgumentsRestated
     | ServerTool
     | Citation

@@ -87,19 +87,19 @@ class ResponseBody:
         is_partial_document = pending[:1] in (b"{", b"[")
         if self.is_recognized:
             if is_partial_document or (pending and self._framing != "sse"):
-                return StreamError("stream_truncated", "the stream ended inside a frame", excerpt(pending))
+                return StreamError("stream_truncated", "the stream ended inside a frame", raw=excerpt(pending))
             return None
         head = self.head.removeprefix(_BOM).strip()[:_HEAD]
         if not head:
             return StreamError("stream_truncated", "the body is empty")
         if not self.frames and is_partial_document:
-            return StreamError("stream_truncated", "the body ended inside a JSON document", excerpt(head))
+            return StreamError("stream_truncated", "the body ended inside a JSON document", raw=excerpt(head))
         if not self.frames and pending[:1] == b"\0" and self.framer is not None and self.framer.error is None:
             # A binary frame begins with its length, whose first byte is 0; text never does.
-            return StreamError("stream_truncated", "the body ended inside its first frame", excerpt(head))
+            return StreamError("stream_truncated", "the body ended inside its first frame", raw=excerpt(head))
         if not self.frames and not pending:
-            return StreamError("stream_truncated", "the body contains no event", excerpt(head))
-        return StreamError("protocol_error", _describe(head), excerpt(head))
+            return StreamError("stream_truncated", "the body contains no event", raw=excerpt(head))
+        return StreamError("protocol_error", _describe(head), raw=excerpt(head))
 
 
 def _describe(head: bytes) -> str:
@@ -121,7 +121,9 @@ def failed_response(body: bytes, status: int, wait: float | None) -> StreamError
     raw: Any = excerpt(body) or None
     with suppress(ValueError, RecursionError):
         raw = read_json(body)
-    return StreamError("provider_error", error_message(raw) or f"HTTP status {status}", raw, status, wait)
+    return StreamError(
+        "provider_error", error_message(raw) or f"HTTP status {status}", raw=raw, status=status, retry_after=wait
+    )
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -200,7 +200,7 @@ class Turn(ChoiceView):
         framer = self._body.framer if self._body is not None else None
         if framer is not None and framer.error is not None:
             if not self._state.done:
-                self._state.fail(StreamError("protocol_error", framer.error, excerpt(framer.pending)))
+                self._state.fail(StreamError("protocol_error", framer.error, raw=excerpt(framer.pending)))
         else:
             self._state.report_limit(f"a frame exceeds {self._state.limits.frame} bytes")
 
@@ -336,6 +336,11 @@ class Turn(ChoiceView):
     def response_id(self) -> str | None:
         """The provider's id of the response."""
         return self._state.response_id
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Facts about the response without a property of their own (service tier), by the provider's names."""
+        return self._state.metadata
 
     @property
     def choices(self) -> list[ChoiceView]:

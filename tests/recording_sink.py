@@ -127,6 +127,12 @@ class RecordingSink(RecordingChoice):
     def identify(self, response_id: str | None, model: str | None) -> None:
         self._record("identify", response_id, model)
 
+    def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:
+        self._record("add_response_metadata", dict(metadata))
+
+    def unknown_field(self, name: str, value: Any) -> None:
+        self._record("unknown_field", name, value)
+
     def usage(self, usage: Usage) -> None:
         self._record("usage", usage)
 

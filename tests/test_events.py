@@ -18,12 +18,15 @@ from streamkit.events import Event, NormalizedToolChunk, ToolEvent, TurnEvent
 CALL = CallRef("hist_tool_" + "a" * 24, "count", 0)
 RESULT = ToolResult(ToolCall(id=CALL.id, name="count", index=0), "completed", {"n": 1})
 EXAMPLES: dict[type[Any], dict[str, Any]] = {
+    events.ResponseStarted: {"response_id": "r1", "model": "m"},
     events.Text: {"text": "Hé"},
     events.Reasoning: {"text": "Hm", "kind": "summary"},
     events.Refusal: {"text": "No"},
+    events.BlockEnded: {"kind": "reasoning", "signature": "c2ln", "metadata": {"id": "rs_1"}},
     events.ToolCallStart: {"call": CALL},
     events.ToolCallDelta: {"call": CALL, "arguments_delta": '{"n"'},
     events.ToolCallEnd: {"call": CALL},
+    events.ToolCallReady: {"call": ToolCall(id=CALL.id, name="count", index=0, arguments={"n": 1})},
     events.ArgumentsRestated: {"call": CALL, "arguments_text": "{}"},
     events.ServerTool: {"id": None, "name": "web_search", "phase": "result", "data": [1]},
     events.Citation: {"data": {"url": "https://example.org"}},
@@ -31,7 +34,7 @@ EXAMPLES: dict[type[Any], dict[str, Any]] = {
     events.UsageReport: {"usage": Usage(1, 2)},
     events.Finished: {"reason": "stop", "raw": None},
     events.Warned: {"code": "slot_reused", "message": "x"},
-    events.Failed: {"error": StreamError("provider_error", "x", {"code": 1})},
+    events.Failed: {"error": StreamError("provider_error", "x", raw={"code": 1})},
     events.Unknown: {"raw": {"a": [None]}},
     events.ToolRunning: {"call": CALL},
     events.ToolProgress: {"call": CALL, "value": 0.5},

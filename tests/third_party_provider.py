@@ -26,7 +26,7 @@ class Parser:
         try:
             chunk = json.loads(data)
         except ValueError:
-            self.sink.fail(StreamError("protocol_error", "a line is no JSON", data.decode(errors="replace")))
+            self.sink.fail(StreamError("protocol_error", "a line is no JSON", raw=data.decode(errors="replace")))
             return
         if isinstance(chunk, dict):
             self.chunk(chunk)

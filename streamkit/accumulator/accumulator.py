@@ -6,6 +6,9 @@ in ``choice``; what all choices share is in ``turn_state``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from streamkit.accumulator.choice import Choice
 from streamkit.accumulator.turn_state import Limits, TurnState
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage, WireTraits
@@ -77,6 +80,11 @@ class Accumulator:
         if model:
             state.model = model
 
+    def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:
+        """Implement ``Sink.add_response_metadata``."""
+        if not self.state.check_nesting(list(metadata.values())):
+            self.state.metadata.update(metadata)
+
     def usage(self, usage: Usage) -> None:
         """Implement ``Sink.usage``."""
         self.total_usage = usage if self.total_usage is None else self.total_usage.updated_with(usage)
@@ -96,6 +104,10 @@ class Accumulator:
     def warn(self, code: str, message: str) -> None:
         """Implement ``Sink.warn``. The parser of a third party may use other codes."""
         self.state.record_warning(StreamWarning(code, message))
+
+    def unknown_field(self, name: str, value: object) -> None:
+        """Implement ``Sink.unknown_field``."""
+        self.state.report_unknown_field(name, value)
 
     def unknown(self, raw: object) -> None:
         """Implement ``Sink.unknown``."""

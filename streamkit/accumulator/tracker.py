@@ -224,7 +224,7 @@ class ToolCallTracker:
 
     def _start(self, call: ToolCallBuilder) -> None:
         self._unstarted.remove(call)
-        call.ref = CallRef(self._canonical_id(call), call.name, call.index)
+        call.ref = CallRef(self._canonical_id(call), call.name, call.index, call.kind)
         call.fast_path = True
         self._emit(ToolCallStart(call.ref, self._choice))
         if call.size:

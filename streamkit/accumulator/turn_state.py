@@ -6,6 +6,9 @@ It must not depend on choices or calls.
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 from msgspec import Struct
 
 from streamkit.calls import StreamError, StreamWarning, TurnWarningCode, WireTraits
@@ -43,11 +46,13 @@ class TurnState:
         "_call_count",
         "_reserved_ids",
         "_text_size",
+        "_unknown_fields",
         "done",
         "error",
         "events",
         "input_ended",
         "limits",
+        "metadata",
         "model",
         "provider_name",
         "recover_trailing_junk",
@@ -77,19 +82,21 @@ class TurnState:
         self.error: StreamError | None = None
         self.response_id: str | None = None
         self.model: str | None = None
+        self.metadata: dict[str, Any] = {}  # facts about the response, by the provider's names
         self.done = False  # after the terminator, or an error other than the provider's own: nothing more is read
         self.input_ended = False  # no bytes follow: a frame that is not JSON was truncated
         self.status: tuple[int, float | None] = (0, None)  # the HTTP status, and the seconds to wait
         self._call_count = 0
         self._text_size = 0
         self._reserved_ids: set[str] = set()
+        self._unknown_fields: set[str] = set()  # bounded by MAX_WARNINGS
 
     def fail(self, error: StreamError) -> None:
         """Record an error. The first one is the turn's; a later one becomes a warning."""
         if error.kind == "provider_error" and self.status[0] >= 400 and error.status is None:
-            error = StreamError(error.kind, error.message, error.raw, *self.status)
+            error = msgspec.structs.replace(error, status=self.status[0], retry_after=self.status[1])
         if self.input_ended and error.kind == "protocol_error":
-            error = StreamError("stream_truncated", "the stream ended inside a frame", error.raw)
+            error = StreamError("stream_truncated", "the stream ended inside a frame", raw=error.raw)
         self.done = self.done or error.kind != "provider_error"
         if self.error is not None:
             self.warn("another_error", f"{error.kind}: {error.message}")
@@ -100,6 +107,12 @@ class TurnState:
     def warn(self, code: TurnWarningCode, message: str) -> None:
         """Record a warning that concerns no particular call."""
         self.record_warning(StreamWarning(code, message))
+
+    def report_unknown_field(self, name: str, value: object) -> None:
+        """Warn of a field that no event describes, once for each name."""
+        if name not in self._unknown_fields and len(self._unknown_fields) <= MAX_WARNINGS:
+            self._unknown_fields.add(name)
+            self.warn("unknown_field", f"the field {name[:80]!r} has no event: {repr(value)[:200]}")
 
     def record_warning(self, warning: StreamWarning, choice: int = 0) -> None:
         """Keep a warning and emit its event; beyond ``MAX_WARNINGS``, record once that there are more."""

@@ -5,6 +5,7 @@ It is used only if the option is on, between the parser and the accumulator.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 from streamkit.accumulator import Accumulator
@@ -47,6 +48,10 @@ class MarkupSink:
         """Implement ``Sink.identify``."""
         self._accumulator.identify(response_id, model)
 
+    def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:
+        """Implement ``Sink.add_response_metadata``."""
+        self._accumulator.add_response_metadata(metadata)
+
     def usage(self, usage: Usage) -> None:
         """Implement ``Sink.usage``."""
         self._accumulator.usage(usage)
@@ -66,6 +71,10 @@ class MarkupSink:
     def warn(self, code: str, message: str) -> None:
         """Implement ``Sink.warn``."""
         self._accumulator.warn(code, message)
+
+    def unknown_field(self, name: str, value: Any) -> None:
+        """Implement ``Sink.unknown_field``."""
+        self._accumulator.unknown_field(name, value)
 
     def unknown(self, raw: Any) -> None:
         """Implement ``Sink.unknown``."""

@@ -36,4 +36,4 @@ def to_stream_error(error: Any) -> StreamError:
     message = error_message({"error": error}) or as_text(code) or "the provider reported an error"
     status = as_integer(code)
     has_status = status is not None and 400 <= status < 600
-    return StreamError("provider_error", message, error, status if has_status else None)
+    return StreamError("provider_error", message, raw=error, status=status if has_status else None)

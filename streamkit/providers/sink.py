@@ -86,6 +86,9 @@ class Sink(Protocol):
     def identify(self, response_id: str | None, model: str | None) -> None:
         """Set the response id and the model. Empty values change nothing, and the first id stays."""
 
+    def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:
+        """Add facts about the response that have no field of their own (service tier, upstream provider)."""
+
     def usage(self, usage: Usage) -> None:
         """Add a report of token usage."""
 
@@ -100,6 +103,9 @@ class Sink(Protocol):
 
     def warn(self, code: TurnWarningCode, message: str) -> None:
         """Report an irregularity that does not end the turn."""
+
+    def unknown_field(self, name: str, value: Any) -> None:
+        """Report a field of a delta that no event describes: the warning ``unknown_field``, once for each name."""
 
     def unknown(self, raw: Any) -> None:
         """Report a chunk that no event describes."""

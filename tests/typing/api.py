@@ -86,6 +86,12 @@ def of_the_stream(event: TurnEvent) -> str:
     match event:
         case events.Text() | events.Reasoning() | events.Refusal():
             return assert_type(event.text, str)
+        case events.ResponseStarted():
+            return assert_type(event.model, str | None) or ""
+        case events.BlockEnded():
+            return assert_type(event.signature, str | None) or event.kind
+        case events.ToolCallReady():
+            return assert_type(event.call, ToolCall).name
         case events.ToolCallStart() | events.ToolCallEnd():
             return assert_type(event.call, CallRef).name
         case events.ToolCallDelta():

@@ -221,7 +221,7 @@ class CohereParser:
         self._sink.terminate()
 
     def _fail(self, raw: Json) -> None:
-        self._sink.fail(StreamError("provider_error", error_message(raw) or "the provider reported an error", raw))
+        self._sink.fail(StreamError("provider_error", error_message(raw) or "the provider reported an error", raw=raw))
 
     def _report_usage(self, usage: Any) -> None:
         """Report the token counts.

@@ -205,7 +205,7 @@ class GeminiParser:
                 delay = detail.get("retryDelay") if isinstance(detail, dict) else None
                 if isinstance(delay, str) and delay[-1:] == "s" and delay[:-1].replace(".", "", 1).isdecimal():
                     retry_after = float(delay[:-1])
-        self._sink.fail(StreamError("provider_error", message, error, status, retry_after))
+        self._sink.fail(StreamError("provider_error", message, raw=error, status=status, retry_after=retry_after))
 
     # ---------------------------------------------------------------- candidates
 

@@ -70,7 +70,7 @@ class ChatParser:
                 return
             if name == b"error" and not data.lstrip().startswith(b"{"):
                 text = data.decode("utf-8", "replace")
-                self._sink.fail(StreamError("provider_error", text or "the provider reported an error", text))
+                self._sink.fail(StreamError("provider_error", text or "the provider reported an error", raw=text))
                 return
             lenient = decode(_decoder, data, self._sink)
             if lenient is None:
@@ -78,7 +78,9 @@ class ChatParser:
             chunk = lenient
         if name == b"error" and chunk.error is None:
             raw = read_json(data)
-            self._sink.fail(StreamError("provider_error", error_message(raw) or "the provider reported an error", raw))
+            self._sink.fail(
+                StreamError("provider_error", error_message(raw) or "the provider reported an error", raw=raw)
+            )
             return
         self._read(chunk, data)
 

@@ -100,14 +100,14 @@ def test_additional_fields_of_the_model_are_unknown() -> None:
     ],
 )
 def test_exceptions_are_provider_errors(chunk: dict[str, Any], message: str, status: int | None) -> None:
-    assert read(chunk).errors == [StreamError("provider_error", message, chunk, status)]
+    assert read(chunk).errors == [StreamError("provider_error", message, raw=chunk, status=status)]
 
 
 def test_error_frame_may_have_plain_text() -> None:
     parser = PROVIDER.parser(sink := RecordingSink())
     parser.frame(b"exception:InternalServerException", b"it broke")
     assert sink.errors == [
-        StreamError("provider_error", "it broke", {"InternalServerException": "it broke"}, 500),
+        StreamError("provider_error", "it broke", raw={"InternalServerException": "it broke"}, status=500),
     ]
 
 
@@ -122,7 +122,7 @@ def test_error_bodies_are_provider_errors() -> None:
     ):
         parser = PROVIDER.parser(sink := RecordingSink())
         parser.frame(b"", dumped(body))
-        assert sink.errors == [StreamError("provider_error", message, body, status)]
+        assert sink.errors == [StreamError("provider_error", message, raw=body, status=status)]
     assert Turn("bedrock_converse").feed({"message": "x", "output": 1}) != []
 
 

@@ -142,7 +142,7 @@ def test_bytes_in_a_dict_may_be_text_or_bytes() -> None:
         turn = run(*[{"chunk": {"bytes": wrap(dumped(event))}} for event in EVENTS])
         assert (turn.text, turn.error) == ("Hi", None)
     assert run({"chunk": {"bytes": "a"}}).error == StreamError(
-        "protocol_error", "a chunk's bytes are not valid base64", "a"
+        "protocol_error", "a chunk's bytes are not valid base64", raw="a"
     )
 
 

@@ -198,7 +198,7 @@ def test_a_finish_reason_of_another_type_is_reported_as_json() -> None:
 
 def test_an_error_keeps_its_type() -> None:
     recorded = read(end("ERROR", error="bad", error_type="INVALID_TOOL_GENERATION"))
-    error = StreamError("provider_error", "bad", {"error": "bad", "error_type": "INVALID_TOOL_GENERATION"})
+    error = StreamError("provider_error", "bad", raw={"error": "bad", "error_type": "INVALID_TOOL_GENERATION"})
     assert recorded[1:] == [("finish", "ERROR", "error"), ("fail", error), ("terminate",)]
 
 
@@ -231,9 +231,9 @@ def test_a_citation_is_passed_on_unchanged() -> None:
         (
             b"error",
             b"upstream died",
-            ("fail", StreamError("provider_error", "upstream died", {"error": "upstream died"})),
+            ("fail", StreamError("provider_error", "upstream died", raw={"error": "upstream died"})),
         ),
-        (b"error", b'{"message": "bad"}', ("fail", StreamError("provider_error", "bad", {"message": "bad"}))),
+        (b"error", b'{"message": "bad"}', ("fail", StreamError("provider_error", "bad", raw={"message": "bad"}))),
         (b"", b"[1]", ("unknown", [1])),
         (b"", b"null", ("unknown", None)),
         (b"tool-plan-delta", b'{"delta":{"message":{"tool_plan":"p"}}}', ("reasoning", "p", "plan")),
@@ -268,7 +268,7 @@ def test_a_frame_nested_too_deeply_to_be_decoded_exceeds_a_limit() -> None:
     ],
 )
 def test_error_bodies_and_events(raw: dict[str, Any], message: str) -> None:
-    assert read(raw) == [("fail", StreamError("provider_error", message, raw))]
+    assert read(raw) == [("fail", StreamError("provider_error", message, raw=raw))]
 
 
 # ---------------------------------------------------------------- complete turns

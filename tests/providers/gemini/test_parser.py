@@ -330,9 +330,9 @@ def test_an_error_body_fails_the_turn() -> None:
         "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "38.5s"}],
     }
     assert read({"error": error}).recorded == [
-        ("fail", StreamError("provider_error", "Quota exceeded", error, 429, 38.5))
+        ("fail", StreamError("provider_error", "Quota exceeded", raw=error, status=429, retry_after=38.5))
     ]
-    assert read({"error": "no"}).recorded == [("fail", StreamError("provider_error", "no", "no"))]
+    assert read({"error": "no"}).recorded == [("fail", StreamError("provider_error", "no", raw="no"))]
 
 
 # ---------------------------------------------------------------- usage, citations, server tools, files

@@ -201,7 +201,7 @@ def test_usage_is_the_evaluated_tokens_and_keeps_the_durations() -> None:
 )
 def test_error_lines(error: Any, message: str | None) -> None:
     raw = {"error": error}
-    expected = StreamError("provider_error", message or "the provider reported an error", raw)
+    expected = StreamError("provider_error", message or "the provider reported an error", raw=raw)
     assert read(raw) == [("fail", expected)]
 
 

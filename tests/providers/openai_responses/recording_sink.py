@@ -65,6 +65,12 @@ class RecordingSink:
     def identify(self, response_id: str | None, model: str | None) -> None:
         self.records.append(("identify", response_id, model))
 
+    def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:
+        self.records.append(("add_response_metadata", dict(metadata)))
+
+    def unknown_field(self, name: str, value: Any) -> None:
+        self.records.append(("unknown_field", name, value))
+
     def usage(self, usage: Usage) -> None:
         self.records.append(("usage", usage))
 
