@@ -19,6 +19,7 @@ from streamkit.calls import StreamError
 from streamkit.providers.sink import Sink
 
 __all__ = [
+    "as_index",
     "as_integer",
     "as_text",
     "coerce",
@@ -128,7 +129,10 @@ def _fit(value: Any, expected_type: Any, misfits: list[str] | None, path: str) -
         options = get_args(expected_type)
         if value is None and NoneType in options:
             return None
-        return _fit(value, next(option for option in options if option is not NoneType), misfits, path)
+        options = tuple(option for option in options if option is not NoneType)
+        is_list = isinstance(value, list)  # of a list and a struct, the one that the value may be
+        chosen = next((option for option in options if (get_origin(option) is list) is is_list), options[0])
+        return _fit(value, chosen, misfits, path)
     if origin is list and isinstance(value, list):
         (item,) = get_args(expected_type)
         fitted = [_fit(element, item, misfits, f"{path}[{n}]") for n, element in enumerate(value)]
@@ -158,6 +162,14 @@ def as_integer(value: Any) -> int | None:
     if value.__class__ is float and value.is_integer():
         return int(value)
     return None
+
+
+def as_index(value: Any) -> int | None:
+    """Return the index of a call or a choice: ``"0"``, ``0`` and ``0.0`` are one index; None for anything else."""
+    if value.__class__ is str and len(value) < 19 and value.strip().isdecimal():
+        return int(value)
+    index = as_integer(value)
+    return index if index is not None and index >= 0 else None
 
 
 def compact_json(value: Any) -> str:

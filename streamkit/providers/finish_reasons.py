@@ -1,33 +1,131 @@
-"""Reading a provider's table of finish reasons, for its parser, and inverting it, for its encoder.
+"""Reading finish reasons by a provider's table, for its parser, and inverting the table, for its encoder.
 
 A provider declares one table, ``FINISH_REASONS``, from the names on its wire to the neutral ``FinishReason``. Several
 names may have one meaning, and a meaning may have no name, so the inverse needs two facts more: which of several names
-the provider sends, and what an encoder writes where the wire has no name. This module depends on no provider.
+the provider sends, and what an encoder writes where the wire has no name.
+
+Gateways pass on the names of the service behind them, and change their spelling. So a name that the table lacks is
+looked up without regard to spelling, in the table and then in ``COMMON_NAMES``. This module depends on no provider.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from streamkit.calls import FinishReason
 from streamkit.providers.lenient_json import json_or_placeholder
 
-__all__ = ["invert_finish_reasons", "read_finish_reason"]
+__all__ = ["COMMON_NAMES", "invert_finish_reasons", "is_reason", "read_finish_reason"]
 
 _NEUTRAL_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 _NO_PREFERENCES: Mapping[FinishReason, str] = {}
+
+#: The names that services document, in the form that ``_normalize`` returns, whichever wire brings them.
+COMMON_NAMES: Final[dict[str, FinishReason]] = {
+    # https://platform.openai.com/docs/api-reference/chat-streaming, .../responses/object
+    "stop": "stop",
+    "completed": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_output_tokens": "length",
+    "content_filter": "content_filter",
+    "failed": "error",
+    "cancelled": "error",
+    # https://docs.claude.com/en/api/handling-stop-reasons
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+    "compaction": "pause",
+    # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+    "malformed_model_output": "error",
+    "malformed_tool_use": "error",
+    # https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-text.html
+    "finish": "stop",
+    "finished": "stop",
+    "stop_criteria_met": "stop",
+    # https://ai.google.dev/api/generate-content#FinishReason; a gateway passes them on (Portkey-AI/gateway#1200)
+    "safety": "content_filter",
+    "recitation": "content_filter",
+    "blocklist": "content_filter",
+    "prohibited_content": "content_filter",
+    "spii": "content_filter",
+    "model_armor": "content_filter",
+    "image_safety": "content_filter",
+    "image_prohibited_content": "content_filter",
+    "image_recitation": "content_filter",
+    "malformed_function_call": "error",
+    "malformed_response": "error",
+    "unexpected_tool_call": "error",
+    "too_many_tool_calls": "error",
+    "missing_thought_signature": "error",
+    # https://docs.cohere.com/v2/reference/chat-stream and .../v1/reference/chat-stream
+    "complete": "stop",
+    "tool_call": "tool_calls",
+    "error": "error",
+    "timeout": "error",
+    "error_toxic": "content_filter",
+    "error_limit": "length",
+    # https://docs.mistral.ai/api/#tag/chat
+    "model_length": "length",
+    # https://huggingface.github.io/text-generation-inference, "FinishReason"; https://docs.together.ai
+    "eos": "stop",
+    "eos_token": "stop",
+    # xai-org/xai-proto, "FinishReason": REASON_MAX_LEN, REASON_MAX_CONTEXT, REASON_TIME_LIMIT
+    "max_len": "length",
+    "max_context": "length",
+    # https://ibm.github.io/watsonx-ai-node-sdk, "TextChatResultChoice", which has cancelled, too
+    "time_limit": "error",
+    # https://docs.z.ai/api-reference/llm/chat-completion
+    "sensitive": "content_filter",
+    "network_error": "error",
+    # https://api-docs.deepseek.com/api/create-chat-completion
+    "insufficient_system_resource": "error",
+    # https://docs.vllm.ai/en/latest/api/vllm/v1/engine, "FinishReason": the request was aborted
+    "abort": "error",
+    # earendil-works/pi#2107
+    "end": "stop",
+}
+
+#: Values with which servers report that there is no reason yet.
+_ABSENT_NAMES: Final = frozenset({"", "null", "none", "unspecified"})
+
+_WORD_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_PREFIX = re.compile(r"^(?:finish_reason|stop_reason|reason)_")
+
+
+def _normalize(name: str) -> str:
+    """Return a reason in lower case with underscores: ``FinishReason.MAX_TOKENS``, ``max-tokens``, ``maxTokens``."""
+    name = _WORD_BOUNDARY.sub("_", name.rpartition(".")[2].strip()[:80]).lower()
+    return _PREFIX.sub("", re.sub(r"[\s_-]+", "_", name).strip("_"))
+
+
+def is_reason(raw: Any) -> bool:
+    """Return True if a wire value is a finish reason; False for one that reports none yet (``"null"``)."""
+    return bool(raw) and not (isinstance(raw, str) and _normalize(raw) in _ABSENT_NAMES)
 
 
 def read_finish_reason(raw: Any, table: Mapping[str, FinishReason]) -> tuple[str | int, FinishReason]:
     """Return a finish reason as the turn keeps it, and its neutral meaning: the arguments of ``ChoiceSink.finish``.
 
     Args:
-        raw: What the wire sent. A name that ``table`` lacks, a number or any other value means ``other``.
-        table: The neutral reason by its name on the wire.
+        raw: What the wire sent. A name that is in neither table, a number or any other value means ``other``.
+        table: The neutral reason by its name on the wire. It has priority over ``COMMON_NAMES``.
     """
     if isinstance(raw, str):
-        return raw, table.get(raw, "other")
+        if raw in table:
+            return raw, table[raw]
+        name = _normalize(raw)
+        same = {_normalize(known): reason for known, reason in table.items()}
+        return raw, same.get(name) or COMMON_NAMES.get(name, "other")
     return (raw if raw.__class__ is int else json_or_placeholder(raw)), "other"
 
 

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from streamkit.events import ReasoningKind
-from streamkit.providers.openai_chat.schema import REASONING_DETAIL_FIELDS, REASONING_TEXT_FIELDS, Delta
+from streamkit.providers.openai_chat.schema import REASONING_DETAIL_FIELDS, REASONING_TEXT_FIELDS, Delta, PlainDelta
 from streamkit.providers.sink import ChoiceSink
 
 __all__ = ["read_content_parts", "read_reasoning", "reasoning_detail_text"]
@@ -18,7 +18,7 @@ __all__ = ["read_content_parts", "read_reasoning", "reasoning_detail_text"]
 _reasoning_texts = attrgetter(*REASONING_TEXT_FIELDS)
 
 
-def read_reasoning(choice: ChoiceSink, delta: Delta) -> None:
+def read_reasoning(choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
     """Emit the reasoning of a delta once: vLLM sends it in two fields, OpenRouter in a field and in typed details."""
     text = ""
     for value in _reasoning_texts(delta):

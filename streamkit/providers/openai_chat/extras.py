@@ -11,10 +11,10 @@ from typing import Any
 from streamkit.media import parse_data_url
 from streamkit.providers.decoding import as_text, compact_json
 from streamkit.providers.lenient_json import parse_json_or_text
-from streamkit.providers.openai_chat.schema import Delta
+from streamkit.providers.openai_chat.schema import Delta, PlainDelta
 from streamkit.providers.sink import ChoiceSink, Sink
 
-__all__ = ["ExtrasReader", "blocking_filters"]
+__all__ = ["ExtrasReader", "flagged_filters"]
 
 #: The sink's key of an audio response: of its transcript and of its audio data.
 _AUDIO_KEY = "audio"
@@ -23,16 +23,17 @@ _AUDIO_KEY = "audio"
 class ExtrasReader:
     """A reader of the rare fields of one stream."""
 
-    __slots__ = ("_audio", "_last_sources", "_sink", "_sources_seen", "_tools")
+    __slots__ = ("_audio", "_flagged", "_last_sources", "_sink", "_sources_seen", "_tools")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._audio: dict[ChoiceSink, dict[str, Any]] = {}
+        self._flagged: set[str] = set()  # warnings of content filters: the results come with every delta
         self._sources_seen: set[str] = set()
         self._last_sources: Any = None  # of the last chunk: most chunks repeat it
         self._tools: dict[tuple[ChoiceSink, str | None], dict[str, Any]] = {}
 
-    def read(self, choice: ChoiceSink, delta: Delta) -> None:
+    def read(self, choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
         """Emit the rare fields of one delta."""
         for annotation in _as_list(delta.annotations):
             choice.citation(annotation)
@@ -98,6 +99,25 @@ class ExtrasReader:
             choice.server_tool(tool_id, name, phase, data, raw=tool if is_last else None)
         self._tools[choice, tool_id] = {"arguments": arguments, "result": result, "seen": True}
 
+    def read_prompt_filters(self, prompts: Any) -> None:
+        """Warn of the filters that flagged a prompt: ``[{"prompt_index": 0, "content_filter_results": {...}}]``."""
+        for prompt in _as_list(prompts):
+            if isinstance(prompt, dict):
+                self.read_filters(prompt.get("content_filter_results"), "flagged the prompt")
+
+    def read_filters(self, results: Any, action: str) -> None:
+        """Warn of the filters that flagged a text, once for each set of them.
+
+        Args:
+            results: the field ``content_filter_results``.
+            action: what the filter did, for the message.
+        """
+        flagged = flagged_filters(results)
+        message = f"the provider's content filter {action}: {', '.join(flagged)}"
+        if flagged and message not in self._flagged:
+            self._flagged.add(message)
+            self._sink.warn("content_filtered", message)
+
     def read_sources(self, choice: ChoiceSink, results: Any, addresses: Any) -> None:
         """Emit each source of a response once. Perplexity repeats all of them in every chunk."""
         if self._last_sources == (results, addresses):
@@ -150,13 +170,28 @@ def _read_image(choice: ChoiceSink, image: Any) -> None:
         choice.file("image/*", url=url, raw=image)
 
 
-def blocking_filters(chunk: Any) -> list[str]:
-    """Return the content filters that stopped a response, with their severity, from Azure's field."""
-    filters: list[str] = []
-    for choice in _as_list(chunk.get("choices")) if isinstance(chunk, dict) else ():
-        results = choice.get("content_filter_results") if isinstance(choice, dict) else None
-        for name, result in results.items() if isinstance(results, dict) else ():
-            if isinstance(result, dict) and result.get("filtered") is True:
-                severity = result.get("severity")
-                filters.append(f"{name} ({severity})" if isinstance(severity, str) else name)
-    return filters
+def flagged_filters(results: Any) -> list[str]:
+    """Return the content filters that stopped or flagged a text, from Azure's ``content_filter_results``.
+
+    Source: https://learn.microsoft.com/azure/ai-services/openai/concepts/content-filter-annotations
+
+    Args:
+        results: an object of filters: ``{"filtered", "severity"}`` or, for optional models, ``{"filtered",
+            "detected"}``; ``error`` is there instead if the filters did not run.
+
+    Returns:
+        The name of each, with the severity, or ``detected`` if the text was not filtered.
+    """
+    flagged: list[str] = []
+    for name, result in results.items() if isinstance(results, dict) else ():
+        for entry in _as_list(result):  # a list in old versions of the API: one object for each block list
+            if not isinstance(entry, dict):
+                continue
+            severity = entry.get("severity")
+            if name == "error":
+                flagged.append(f"not checked ({as_text(entry.get('message')) or as_text(entry.get('code'))})")
+            elif entry.get("filtered") is True:
+                flagged.append(f"{name} ({severity})" if isinstance(severity, str) else str(name))
+            elif entry.get("detected") is True:
+                flagged.append(f"{name} (detected)")
+    return list(dict.fromkeys(flagged))

@@ -11,7 +11,7 @@ A finish reason does not end the turn: Together sends further calls after it, ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import msgspec
@@ -19,27 +19,40 @@ import msgspec
 from streamkit.calls import CallKind, StreamError, Usage
 from streamkit.events import NormalizedToolChunk
 from streamkit.providers.decoding import (
+    as_index,
     as_integer,
     as_text,
     compact_json,
     convert,
-    decode,
     error_message,
     excerpt,
     read_json,
 )
+from streamkit.providers.finish_reasons import is_reason, read_finish_reason
+from streamkit.providers.lenient_json import frame_error
 from streamkit.providers.openai_chat.content_reader import read_content_parts, read_reasoning
 from streamkit.providers.openai_chat.dialects import FINISH_REASONS
-from streamkit.providers.openai_chat.extras import ExtrasReader, blocking_filters
-from streamkit.providers.openai_chat.schema import Choice, Chunk, Delta, ToolCall
+from streamkit.providers.openai_chat.extras import ExtrasReader
+from streamkit.providers.openai_chat.other_fields import report_other_fields
+from streamkit.providers.openai_chat.schema import (
+    CHOICE_RESPONSE_FIELDS,
+    RESPONSE_FIELDS,
+    Choice,
+    Chunk,
+    Delta,
+    PlainChoice,
+    PlainChunk,
+    PlainDelta,
+    PlainToolCall,
+    ToolCall,
+)
 from streamkit.providers.openai_errors import to_stream_error
 from streamkit.providers.provider import Traits
 from streamkit.providers.sink import ChoiceSink, Sink
 
 __all__ = ["ChatParser", "create_parser"]
 
-_decoder = msgspec.json.Decoder(Chunk)
-_decode = _decoder.decode
+_decode = msgspec.json.Decoder(PlainChunk).decode
 
 
 def create_parser(sink: Sink, traits: Traits) -> ChatParser:
@@ -50,7 +63,7 @@ def create_parser(sink: Sink, traits: Traits) -> ChatParser:
 class ChatParser:
     """A parser of one Chat Completions stream."""
 
-    __slots__ = ("_choice_sink", "_extras", "_is_identified", "_sink", "_text", "_tool")
+    __slots__ = ("_choice_sink", "_extras", "_is_identified", "_metadata", "_sink", "_text", "_tool")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -58,6 +71,7 @@ class ChatParser:
         self._text = self._choice_sink.text
         self._tool = self._choice_sink.tool
         self._is_identified = False  # the sink has the response's id and model
+        self._metadata: dict[str, Any] = {}  # the facts about the response that were reported
         self._extras: ExtrasReader | None = None  # created at the first rare field
 
     def frame(self, name: bytes, data: bytes) -> None:
@@ -65,38 +79,54 @@ class ChatParser:
         try:
             chunk = _decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            if data.strip() == b"[DONE]":
-                self._sink.terminate()
-                return
-            if name == b"error" and not data.lstrip().startswith(b"{"):
-                text = data.decode("utf-8", "replace")
-                self._sink.fail(StreamError("provider_error", text or "the provider reported an error", raw=text))
-                return
-            lenient = decode(_decoder, data, self._sink)
-            if lenient is None:
-                return
-            chunk = lenient
-        if name == b"error" and chunk.error is None:
-            raw = read_json(data)
-            self._sink.fail(
-                StreamError("provider_error", error_message(raw) or "the provider reported an error", raw=raw)
-            )
+            self._parse_slow(name, data)
+            return
+        if name == b"error":
+            self._parse_slow(name, data)
             return
         self._read(chunk, data)
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Parse one chunk given as a dict, or a complete ``chat.completion``."""
-        chunk = convert(data, Chunk, self._sink)
-        if chunk is not None:
+        try:
             try:
+                chunk = msgspec.convert(data, PlainChunk)
+            except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+                self._read_rare(data)
+            else:
                 self._read(chunk, data)
-            except RecursionError:  # arguments that are an object of thousands of levels cannot be written as text
-                self._sink.fail(StreamError("limit_exceeded", "a chunk is nested too deeply"))
+        except RecursionError:  # arguments that are an object of thousands of levels cannot be written as text
+            self._sink.fail(StreamError("limit_exceeded", "a chunk is nested too deeply"))
 
     def end(self) -> None:
         """Do nothing: the parser buffers nothing."""
 
-    def _read(self, chunk: Chunk, raw: Any) -> None:
+    def _parse_slow(self, name: bytes, data: bytes) -> None:
+        """Parse a frame that the decoder of plain chunks refused, or that is named as an error."""
+        try:
+            value = read_json(data)
+        except (RecursionError, ValueError) as error:
+            text = data.strip()
+            if text == b"[DONE]":
+                self._sink.terminate()
+            elif name == b"error" and not text.startswith(b"{"):
+                message = data.decode("utf-8", "replace")
+                self._sink.fail(StreamError("provider_error", message or "the provider reported an error", raw=message))
+            elif not text:  # "data:" alone, which some gateways send to keep the connection
+                self._sink.heartbeat()
+            else:
+                self._sink.fail(frame_error(error, data))
+            return
+        if not isinstance(value, dict):
+            self._sink.unknown(value)
+        elif name == b"error" and value.get("error") is None:
+            message = error_message(value) or "the provider reported an error"
+            self._sink.fail(StreamError("provider_error", message, raw=value))
+        else:
+            self.chunk(value)
+
+    def _read(self, chunk: PlainChunk, raw: Any) -> None:
+        """Read a chunk of the plain form, which has no rare and no unknown field."""
         choices = chunk.choices
         if choices:
             if not self._is_identified:
@@ -105,7 +135,7 @@ class ChatParser:
                 delta = choice.delta
                 if delta is not None and choice.index == 0:
                     # The fast path: a delta with text alone or calls alone, by far the most frequent ones. Every other
-                    # field of Delta is in this condition; a test checks that.
+                    # field of PlainDelta that may have a value and is read is in this condition; a test checks that.
                     content, calls = delta.content, delta.tool_calls
                     if (
                         (calls and content)
@@ -114,35 +144,57 @@ class ChatParser:
                         or delta.reasoning
                         or delta.refusal
                         or delta.reasoning_details
-                        or delta.function_call
-                        or delta.annotations
-                        or delta.images
-                        or delta.audio
-                        or delta.executed_tools
-                        or delta.reasoning_steps
-                        or delta.context
                     ):
                         self._read_delta(self._choice_sink, delta)
                     elif calls:
                         self._read_calls(self._tool, calls)
                     elif content:
                         self._text(content)
-                    if choice.finish_reason is None and choice.usage is None and choice.logprobs is None:
+                    if (
+                        choice.finish_reason is None
+                        and choice.usage is None
+                        and choice.logprobs is None
+                        and not choice.content_filter_results
+                    ):
                         continue
-                    self._read_choice_extras(self._choice_sink, 0, choice, delta, raw)
+                    self._read_choice_extras(self._choice_sink, choice, chunk)
                 else:
-                    self._read_choice(choice, raw)
-        elif choices is None and chunk.usage is None and chunk.error is None and chunk.x_groq is None:
-            if chunk.object == "error":  # vLLM and Mistral: {"object": "error", "message": ...}
-                self._sink.fail(to_stream_error(_to_plain(raw)))
-                return
-            if not isinstance(chunk.object, str) or not chunk.object.startswith("chat.completion"):
-                self._sink.unknown(_to_plain(raw))
-                return
+                    self._read_choice(choice, chunk, raw)
+        elif choices is None and chunk.usage is None and not _is_chat(chunk.object):
+            self._sink.unknown(_to_plain(raw))
+            return
         if chunk.usage is not None:
             self._emit_usage(chunk.usage)
+            self._keep_metadata(chunk, RESPONSE_FIELDS)
         if chunk.citations is not None or chunk.search_results is not None:
             self._extras_reader().read_sources(self._choice_sink, chunk.search_results, chunk.citations)
+
+    def _read_rare(self, raw: dict[str, Any]) -> None:
+        """Read a chunk with rare or unknown fields, given as plain data."""
+        chunk = convert(raw, Chunk, self._sink)
+        if chunk is None:
+            return
+        choices = chunk.choices
+        if choices is None and chunk.usage is None and chunk.error is None and chunk.x_groq is None:
+            if chunk.object == "error":  # vLLM and Mistral: {"object": "error", "message": ...}
+                self._sink.fail(to_stream_error(raw))
+                return
+            if not _is_chat(chunk.object):
+                self._sink.unknown(raw)
+                return
+        if chunk.error is None:
+            report_other_fields(self._sink, raw)
+        if choices and not self._is_identified:
+            self._identify(chunk)
+        for position, choice in enumerate(choices or ()):
+            self._read_choice(choice, chunk, raw, position)
+        if chunk.usage is not None:
+            self._emit_usage(chunk.usage)
+        self._keep_metadata(chunk, RESPONSE_FIELDS)
+        if chunk.citations is not None or chunk.search_results is not None:
+            self._extras_reader().read_sources(self._choice_sink, chunk.search_results, chunk.citations)
+        if chunk.prompt_filter_results or chunk.prompt_annotations:
+            self._extras_reader().read_prompt_filters(chunk.prompt_filter_results or chunk.prompt_annotations)
         if chunk.x_groq is not None or chunk.error is not None:
             self._read_chunk_extras(chunk)
 
@@ -151,7 +203,8 @@ class ChatParser:
             self._extras = ExtrasReader(self._sink)
         return self._extras
 
-    def _identify(self, chunk: Chunk) -> None:
+    def _identify(self, chunk: Chunk | PlainChunk) -> None:
+        self._keep_metadata(chunk, RESPONSE_FIELDS)
         # Azure's first chunk has an empty id and model; they come with the first choice.
         response_id, model = as_text(chunk.id), as_text(chunk.model)
         self._sink.identify(response_id, model)
@@ -172,38 +225,60 @@ class ChatParser:
         if usage is not None:
             self._sink.usage(usage)
 
-    def _read_choice(self, choice: Choice, raw: Any) -> None:
-        """Read a choice that is not on the fast path: without a delta, or of another number than 0."""
-        index = as_integer(choice.index) or 0
-        choice_sink = self._choice_sink if index <= 0 else self._sink.choice(index)
+    def _keep_metadata(self, source: object, names: tuple[str, ...]) -> None:
+        """Report facts about the response that are new: of its first chunk, and of those with a finish or usage."""
+        facts = {name: value for name in names if (value := getattr(source, name)) not in (None, "")}
+        if any(self._metadata.get(name) != value for name, value in facts.items()):
+            self._metadata |= facts
+            self._sink.add_response_metadata(facts)
+
+    def _read_choice(
+        self, choice: Choice | PlainChoice, chunk: Chunk | PlainChunk, raw: Any, position: int | None = None
+    ) -> None:
+        """Read a choice that is not on the fast path: with rare fields, without a delta, or of another number than 0.
+
+        A choice without a number has that of its position in the chunk.
+        """
+        index = as_index(choice.index)
+        if index is None:
+            choices = chunk.choices or []
+            index = next((n for n, other in enumerate(choices) if other is choice), 0) if position is None else position
+        choice_sink = self._choice_sink if index == 0 else self._sink.choice(index)
         # With a delta the message is not read: it repeats what was streamed (Perplexity).
         delta = choice.delta if choice.delta is not None else choice.message
         if delta is not None:
             self._read_delta(choice_sink, delta)
         elif choice.finish_reason is None and choice.usage is None and choice.logprobs is None:
             self._sink.unknown(_to_plain(raw))  # Azure's late filter results, a chunk of the old completions wire
-        self._read_choice_extras(choice_sink, index, choice, delta, raw)
+        self._read_choice_extras(choice_sink, choice, chunk, index)
 
     def _read_choice_extras(
-        self, choice_sink: ChoiceSink, index: int, choice: Choice, delta: Delta | None, raw: Any
+        self,
+        choice_sink: ChoiceSink,
+        choice: Choice | PlainChoice,
+        chunk: Chunk | PlainChunk,
+        index: int = 0,
     ) -> None:
-        """Read the fields of a choice outside its delta: log probabilities, finish reason, usage."""
+        """Read the fields of a choice outside its delta: log probabilities, finish reason, filters, usage."""
         if choice.logprobs is not None:
+            delta = choice.delta if choice.delta is not None else choice.message
             has_text = delta is not None and bool(delta.content or delta.refusal) and not delta.tool_calls
             self._extras_reader().read_logprobs(choice_sink, index, choice.logprobs, has_text=has_text)
-        reason = choice.finish_reason
-        if reason.__class__ is not str and reason is not None:
-            reason = as_text(reason)
-        if reason:
-            choice_sink.finish(reason, FINISH_REASONS.get(reason, "other"))
-            if reason == "content_filter" and (filters := blocking_filters(_to_plain(raw))):
-                self._sink.warn(
-                    "content_filtered", f"the provider's content filter stopped the response: {', '.join(filters)}"
-                )
+        action = "flagged the response"
+        if is_reason(choice.finish_reason):
+            raw, reason = read_finish_reason(choice.finish_reason, FINISH_REASONS)
+            choice_sink.finish(raw, reason)
+            self._keep_metadata(chunk, RESPONSE_FIELDS)
+            if reason == "content_filter":
+                action = "stopped the response"
+        if index == 0:
+            self._keep_metadata(choice, CHOICE_RESPONSE_FIELDS)
+        if choice.content_filter_results:
+            self._extras_reader().read_filters(choice.content_filter_results, action)
         if choice.usage is not None:
             self._emit_usage(choice.usage)
 
-    def _read_delta(self, choice_sink: ChoiceSink, delta: Delta) -> None:
+    def _read_delta(self, choice_sink: ChoiceSink, delta: Delta | PlainDelta) -> None:
         if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
             read_reasoning(choice_sink, delta)
         if delta.content.__class__ is str:
@@ -213,10 +288,6 @@ class ChatParser:
             read_content_parts(choice_sink, delta.content)
         if delta.refusal.__class__ is str and delta.refusal:
             choice_sink.refusal(delta.refusal)
-        function = delta.function_call
-        if function is not None:
-            name, arguments = as_text(function.name), _arguments_text(function.arguments)
-            choice_sink.tool(NormalizedToolChunk("delta", None, name, None, arguments, "function_call"))
         if (
             delta.annotations
             or delta.images
@@ -227,9 +298,16 @@ class ChatParser:
         ):
             self._extras_reader().read(choice_sink, delta)
         if delta.tool_calls:
-            self._read_calls(choice_sink.tool, delta.tool_calls)
+            calls = delta.tool_calls
+            self._read_calls(choice_sink.tool, calls if isinstance(calls, list) else [calls])
+        function = delta.function_call
+        if function is not None:  # after the same call in tool_calls, which has the id
+            name, arguments = as_text(function.name), _arguments_text(function.arguments)
+            choice_sink.tool(NormalizedToolChunk("delta", None, name, None, arguments, "function_call"))
 
-    def _read_calls(self, tool: Callable[[NormalizedToolChunk], None], calls: list[ToolCall]) -> None:
+    def _read_calls(
+        self, tool: Callable[[NormalizedToolChunk], None], calls: Sequence[ToolCall | PlainToolCall]
+    ) -> None:
         for position, call in enumerate(calls):
             function = call.function
             if (
@@ -247,7 +325,9 @@ class ChatParser:
                 _read_irregular_call(tool, call, position)
 
 
-def _read_irregular_call(tool: Callable[[NormalizedToolChunk], None], call: ToolCall, position: int) -> None:
+def _read_irregular_call(
+    tool: Callable[[NormalizedToolChunk], None], call: ToolCall | PlainToolCall, position: int
+) -> None:
     """Emit a call delta that is not of the frequent form: custom, without index, with leaves of other types."""
     function, custom = call.function, call.custom
     if function is None and custom is None and not call.id:
@@ -258,10 +338,21 @@ def _read_irregular_call(tool: Callable[[NormalizedToolChunk], None], call: Tool
         name, arguments = as_text(custom.name), _arguments_text(custom.input)
     elif function is not None:
         name, arguments = as_text(function.name), _arguments_text(function.arguments)
-    key: Hashable = call.index if isinstance(call.index, (int, str)) else None
     metadata = {"extra_content": call.extra_content} if call.extra_content is not None else None
     kind: CallKind = "custom" if custom is not None or call.type == "custom" else "function"
+    key = _call_key(call.index)
     tool(NormalizedToolChunk("delta", as_text(call.id), name, None, arguments, key, position, kind, None, metadata))
+
+
+def _call_key(index: Any) -> Hashable:
+    """Return a call's index as its key: an integer in any form, or a text that is no number; else None."""
+    key = as_index(index)
+    return key if key is not None or index.__class__ is not str else index.strip() or None
+
+
+def _is_chat(kind: Any) -> bool:
+    """Return True for the value of ``object`` in a chunk of this wire."""
+    return isinstance(kind, str) and kind.startswith("chat.completion")
 
 
 def _to_plain(raw: Any) -> Any:

@@ -3,10 +3,9 @@
 Wire: https://platform.openai.com/docs/api-reference/chat-streaming
 
 Containers are typed, leaves are ``Any``: servers send ``content`` as a list, ids as numbers, and ``null`` for anything.
-The structs have only the fields that the parser reads, in OpenAI's order, which the decoder matches fastest. Known
-fields that are not read, because they carry nothing of the response: ``service_tier``, ``system_fingerprint``,
-``provider``, ``native_finish_reason``, ``obfuscation`` and ``p`` (padding), ``channel``, ``seed``, ``timings`` and
-similar ones; and ``text`` next to a delta, which repeats it.
+The fields are in OpenAI's order, which the decoder matches fastest. ``PlainChunk`` and its parts are the form of most
+chunks; their decoder refuses every other chunk, so that a field that no server was known to send is found wherever it
+appears, at no cost for chunks that have none. ``Chunk`` and its parts have the fields that the parser reads of those.
 
 This module must not depend on sinks, history or requests.
 """
@@ -15,16 +14,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 __all__ = [
+    "CHOICE_RESPONSE_FIELDS",
+    "RARE_RESPONSE_FIELDS",
     "REASONING_DETAIL_FIELDS",
     "REASONING_TEXT_FIELDS",
+    "RESPONSE_FIELDS",
     "Choice",
     "Chunk",
     "Custom",
     "Delta",
     "Function",
+    "PlainChoice",
+    "PlainChunk",
+    "PlainDelta",
+    "PlainFunction",
+    "PlainToolCall",
     "ToolCall",
 ]
 
@@ -35,6 +42,23 @@ REASONING_TEXT_FIELDS = ("reasoning_content", "reasoning")
 
 #: The types of ``reasoning_details`` whose text is streamed in deltas, and the field of each that contains it.
 REASONING_DETAIL_FIELDS = {"reasoning.text": "text", "reasoning.summary": "summary"}
+
+#: The fields of a chunk that are facts about the response, kept in ``turn.metadata``.
+RESPONSE_FIELDS = ("service_tier", "system_fingerprint", "provider")
+
+#: The fields of a choice that are facts about the response.
+CHOICE_RESPONSE_FIELDS = ("native_finish_reason", "stop_reason", "matched_stop", "seed")
+
+#: Rare fields of a chunk that are facts about the response, too.
+RARE_RESPONSE_FIELDS = (
+    "cost",  # Venice
+    "copilot_usage",  # GitHub Copilot
+    "latency_checkpoint",  # Azure
+    "provider_metadata",  # the Vercel gateway, in a delta
+    "system",  # watsonx: {"warnings": [...]}
+    "time_info",  # Cerebras
+    "timings",  # llama.cpp
+)
 
 
 class Function(Struct, gc=False):
@@ -65,8 +89,9 @@ class ToolCall(Struct, gc=False):
 class Delta(Struct, gc=False):
     """The increment of one choice. ``message`` of a body that was not streamed has the same fields."""
 
+    role: Any = None
     content: Any = None
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: list[ToolCall] | ToolCall | None = None  # one object: Portkey over Cohere
     reasoning_content: Any = None  # DeepSeek, Qwen, xAI, Z.AI, vLLM
     reasoning: Any = None  # OpenRouter, Groq, Ollama, newer vLLM
     reasoning_details: Any = None  # OpenRouter and the Vercel gateway: typed parts, some of them encrypted
@@ -83,12 +108,17 @@ class Delta(Struct, gc=False):
 class Choice(Struct, gc=False):
     """One choice of a chunk."""
 
-    index: Any = 0
+    index: Any = None
     delta: Delta | None = None
     logprobs: Any = None
     finish_reason: Any = None
     message: Delta | None = None  # a complete body; Perplexity and Writer repeat the text so far here in every chunk
+    content_filter_results: Any = None  # Azure
     usage: Any = None  # Moonshot sends it here
+    native_finish_reason: Any = None  # OpenRouter
+    stop_reason: Any = None  # vLLM: the stop sequence or token
+    matched_stop: Any = None  # the same of SGLang
+    seed: Any = None  # Together
 
 
 class Chunk(Struct, gc=False):
@@ -97,9 +127,121 @@ class Chunk(Struct, gc=False):
     id: Any = None
     object: Any = None
     model: Any = None
+    service_tier: Any = None
+    system_fingerprint: Any = None
+    provider: Any = None  # OpenRouter: the service behind it
     choices: list[Choice] | None = None
     usage: Any = None
     error: Any = None
     x_groq: Any = None
     citations: Any = None  # Perplexity and xAI: the addresses of all sources so far
     search_results: Any = None  # Perplexity: the same sources as objects
+    prompt_filter_results: Any = None  # Azure's first chunk; ``prompt_annotations`` before 2023-07-01
+    prompt_annotations: Any = None
+
+
+# ---------------------------------------------------------------- plain chunks
+
+# Most chunks have only a few of these fields. The decoder itself refuses all others: unknown fields, and known ones
+# that are typed None here and have a value. So a chunk that was decoded to ``PlainChunk`` is read without a look at
+# rare fields, and one that was refused is read as plain data, with a search for unknown fields.
+
+
+class PlainFunction(Struct, gc=False, forbid_unknown_fields=True):
+    """``Function`` without unknown fields."""
+
+    name: Any = None
+    arguments: Any = None
+
+
+class PlainToolCall(Struct, gc=False, forbid_unknown_fields=True):
+    """``ToolCall`` of the frequent form."""
+
+    index: Any = None
+    id: Any = None
+    type: Any = None
+    function: PlainFunction | None = None
+    custom: None = None
+    extra_content: None = None
+
+
+class PlainDelta(Struct, gc=False, forbid_unknown_fields=True):
+    """``Delta`` without rare and unknown fields."""
+
+    role: Any = None
+    content: Any = None
+    tool_calls: list[PlainToolCall] | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    reasoning_details: Any = None
+    refusal: Any = None
+    function_call: None = None
+    annotations: None = None
+    images: None = None
+    audio: None = None
+    executed_tools: None = None
+    reasoning_steps: None = None
+    context: None = None
+    # Known and not read, because they carry nothing of the response.
+    name: Any = None
+    channel: Any = None  # Groq: the channel of gpt-oss, which decides between content and reasoning
+    token_id: Any = None  # Together
+    # Known to be sent with null in every delta.
+    graph_data: None = None  # Writer, this and the next four
+    image_data: None = None
+    llm_data: None = None
+    translation_data: None = None
+    web_search_data: None = None
+    provider_specific_fields: None = None  # LiteLLM, as thinking_blocks
+    thinking_blocks: None = None
+
+
+class PlainChoice(Struct, gc=False, forbid_unknown_fields=True):
+    """``Choice`` without rare and unknown fields."""
+
+    index: Any = None
+    delta: PlainDelta | None = None
+    logprobs: Any = None
+    finish_reason: Any = None
+    native_finish_reason: Any = None
+    content_filter_results: Any = None
+    message: PlainDelta | None = None
+    usage: Any = None
+    stop_reason: Any = None
+    matched_stop: Any = None
+    seed: Any = None
+    # Known and not read.
+    text: Any = None  # Together and Hugging Face: the delta's text again
+    token_ids: Any = None  # vLLM
+    content_filter_offsets: Any = None  # Azure's asynchronous filter: the part of the text that was checked
+    trace_details: None = None  # Writer
+
+
+class PlainChunk(Struct, gc=False, forbid_unknown_fields=True):
+    """``Chunk`` without rare and unknown fields."""
+
+    id: Any = None
+    object: Any = None
+    created: Any = None
+    model: Any = None
+    service_tier: Any = None
+    system_fingerprint: Any = None
+    provider: Any = None
+    choices: list[PlainChoice] | None = None
+    usage: Any = None
+    obfuscation: Any = None  # padding of OpenAI; ``p`` of Mistral
+    p: Any = None
+    error: None = None
+    x_groq: None = None
+    citations: Any = None
+    search_results: Any = None
+    prompt_filter_results: None = None
+    prompt_annotations: None = None
+    # Known and not read.
+    created_at: Any = None  # watsonx, as the next two
+    model_id: Any = None
+    model_version: Any = None
+    generation_id: Any = field(default=None, name="generationId")  # the Vercel gateway
+    stream_options: Any = None  # Writer: a field of the request
+    prompt_token_ids: Any = None  # vLLM, only on request
+    prompt_text: Any = None

@@ -303,7 +303,7 @@ DELTA_VALUES: dict[str, Any] = {
 
 
 def test_every_field_of_a_delta_has_a_value_for_the_next_test() -> None:
-    assert {"content", "tool_calls", *DELTA_VALUES} == set(Delta.__struct_fields__)
+    assert {"role", "content", "tool_calls", *DELTA_VALUES} == set(Delta.__struct_fields__)
     assert set(REASONING_TEXT_FIELDS) < set(DELTA_VALUES)
 
 

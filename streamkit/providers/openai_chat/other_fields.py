@@ -1,0 +1,82 @@
+"""The fields of a chat chunk that no event describes: facts about the response, and fields that are unknown.
+
+They are searched only in a chunk that is not of the plain form (``schema.PlainChunk``), as plain data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, structs
+
+from streamkit.providers.openai_chat import schema
+from streamkit.providers.sink import Sink
+
+__all__ = ["report_other_fields"]
+
+
+def _known_fields(read: type[Struct], plain: type[Struct] | None = None) -> frozenset[str]:
+    """Return the fields that the parser reads, and those that it is known not to need."""
+    # A field that is None in the plain form, and that is not read, was only ever seen without a value.
+    ignored = (
+        {field.encode_name for field in structs.fields(plain) if field.type is Any} if plain is not None else set()
+    )
+    return frozenset(read.__struct_encode_fields__) | ignored
+
+
+_CHUNK = _known_fields(schema.Chunk, schema.PlainChunk)
+_CHOICE = _known_fields(schema.Choice, schema.PlainChoice)
+_DELTA = _known_fields(schema.Delta, schema.PlainDelta)
+_TOOL_CALL = _known_fields(schema.ToolCall)
+_FUNCTION = _known_fields(schema.Function)
+_CUSTOM = _known_fields(schema.Custom)
+
+
+def report_other_fields(sink: Sink, chunk: dict[str, Any]) -> None:
+    """Report the fields of a chunk that the parser does not read, to the sink.
+
+    Args:
+        sink: gets the facts about the response as metadata, all other fields as unknown ones.
+        chunk: the chunk as plain data.
+    """
+    _report(sink, chunk, _CHUNK, "")
+    for choice in _dicts(chunk.get("choices")):
+        _report(sink, choice, _CHOICE, "choice.")
+        for place in ("delta", "message"):
+            for delta in _dicts(choice.get(place)):
+                _report(sink, delta, _DELTA, f"{place}.")
+                for function in _dicts(delta.get("function_call")):
+                    _report(sink, function, _FUNCTION, "function_call.")
+                for call in _dicts(delta.get("tool_calls")):
+                    _report_call(sink, call)
+
+
+def _report_call(sink: Sink, call: dict[str, Any]) -> None:
+    _report(sink, call, _TOOL_CALL, "tool_call.")
+    for function in _dicts(call.get("function")):
+        _report(sink, function, _FUNCTION, "tool_call.function.")
+    for custom in _dicts(call.get("custom")):
+        _report(sink, custom, _CUSTOM, "tool_call.custom.")
+
+
+def _report(sink: Sink, value: dict[str, Any], known: frozenset[str], prefix: str) -> None:
+    for name, other in value.items():
+        if name in known or _is_empty(other):
+            continue
+        if name in schema.RARE_RESPONSE_FIELDS:
+            sink.add_response_metadata({name: other})
+        else:
+            sink.unknown_field(f"{prefix}{name}", other)
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a field that is an object or a list of objects."""
+    values = value if isinstance(value, list) else [value]
+    return [element for element in values if isinstance(element, dict)]
+
+
+def _is_empty(value: Any) -> bool:
+    """Return True for null, an empty value, and an object whose values are null, as Writer sends them."""
+    if isinstance(value, dict):
+        return all(element is None for element in value.values())
+    return value is None or value == "" or value == []
