@@ -62,6 +62,7 @@ TurnWarningCode = Literal[
     "client_item",
     "content_filtered",
     "double_encoded",
+    "events_unseparated",
     "finish_message",
     "finish_without_calls",
     "incomplete_reason",

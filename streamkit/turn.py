@@ -255,17 +255,23 @@ class Turn(ChoiceView):
     def _close_body(self, body: ResponseBody, *, judge: bool) -> None:
         state = self._state
         if state.done:
+            self._warn_of_framing(body)
             return
         state.input_ended = True
         for name, payload in body.end():
             if judge or _is_json(payload):
                 self._frame(name, payload)
         state.input_ended = False
+        self._warn_of_framing(body)
         if judge and state.error is None and not state.done:
             body.is_recognized = body.is_recognized or self._accumulator.is_recognized(body.frames)
             error = body.diagnose()
             if error is not None:
                 state.fail(error)
+
+    def _warn_of_framing(self, body: ResponseBody) -> None:
+        if body.framer is not None and body.framer.warning is not None:
+            self._state.warn("events_unseparated", body.framer.warning)
 
     def _drain_events(self) -> list[Event]:
         events = self._events[:]

@@ -57,6 +57,8 @@ class EventStreamFramer:
             event stream from its start.
     """
 
+    warning: str | None = None  # see ``Framer``
+
     __slots__ = (
         "_at_start",
         "_buffer",

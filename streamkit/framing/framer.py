@@ -18,6 +18,10 @@ class Framer(Protocol):
     overflow: bool
 
     @property
+    def warning(self) -> str | None:
+        """An irregularity of the framing that was corrected, as a sentence; None if there is none."""
+
+    @property
     def error(self) -> str | None:
         """The error in the framing itself, such as a wrong checksum; None if there is none. Text framings have none."""
 

@@ -35,7 +35,8 @@ class JsonArrayFramer:
         overflow: an object exceeds ``limit``; the objects before it were returned, nothing is returned after it.
     """
 
-    error: str | None = None  # see ``Framer``
+    error: str | None = None  # see ``Framer``, as ``warning``
+    warning: str | None = None
 
     __slots__ = ("_after_backslash", "_buffer", "_closed", "_depth", "_in_string", "_limit", "_stray", "overflow")
 
@@ -54,6 +55,16 @@ class JsonArrayFramer:
         """The first KiB of top-level text that is not an object or array, and the unfinished object."""
         stray = self._stray.removeprefix(_BOM).lstrip(_BETWEEN)
         return stray + bytes(self._buffer) if self._buffer else stray.rstrip(_BETWEEN)
+
+    @property
+    def is_in_object(self) -> bool:
+        """Whether the input so far ends inside an object."""
+        return self._depth > 0
+
+    @property
+    def is_in_string(self) -> bool:
+        """Whether the input so far ends inside a string."""
+        return self._in_string
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the objects that these bytes complete."""

@@ -4,9 +4,10 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-
 fields, not on payloads or vendors. It works on bytes: a character split between two reads, and U+2028 or U+0085 inside
 a payload, have no effect (``str.splitlines`` breaks there; openai-python#1230).
 
-There is one deliberate difference: the standard discards the last event if its blank line is missing; vendors end
+There are two deliberate differences. The standard discards the last event if its blank line is missing; vendors end
 streams like that (recorded Anthropic streams do), so ``close`` returns it, and the parser decides if its payload is
-complete.
+complete. And servers leave out the blank lines between events (rexxars/eventsource-parser#31): if the first two data
+lines of an event are whole JSON each, which joined they can never be, then from there on each such line is an event.
 
 Why it is exact and still cheap: a read that is one complete event of a common shape (a ``data:`` line, or an ``event:``
 and a ``data:`` line) is split at its few delimiters, and a read of many events with the same beginning is split once.
@@ -17,13 +18,19 @@ meaning depends on that text alone; the text of an unfinished event is kept unti
 
 from __future__ import annotations
 
+import msgspec
+
 from streamkit.framing.framer import Frame
 
 __all__ = ["SseFramer"]
 
 _BOM = b"\xef\xbb\xbf"
 _MOST_LEFT = 1024  # bytes kept of a body that is not an event stream: enough to identify an error page
+_MOST_EXAMINATIONS = 64  # of the lines of one unfinished event, for missing blank lines
 _LF, _CR = b"\n\r"  # as integers: the search for an integer takes a quarter of the time of a search for bytes
+
+
+_check_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class SseFramer:
@@ -34,6 +41,7 @@ class SseFramer:
 
     Attributes:
         overflow: an event exceeds ``limit``; the events before it were returned, nothing is returned after it.
+        warning: set if events were not separated by blank lines.
     """
 
     error: str | None = None  # see ``Framer``
@@ -43,6 +51,7 @@ class SseFramer:
         "_at_event_start",
         "_buffer",
         "_closed",
+        "_examinations",
         "_head",
         "_left",
         "_limit",
@@ -50,15 +59,18 @@ class SseFramer:
         "_seen",
         "_start",
         "overflow",
+        "warning",
     )
 
     def __init__(self, limit: int) -> None:
         self.overflow = False
+        self.warning: str | None = None
         self._limit = limit
         self._at_event_start = False  # a frame was returned and nothing is pending: the next read begins an event
         self._head = b"data: "  # the last event's text before its payload; most events have the same
         self._name = b""  # the last event's name
         self._buffer = bytearray()  # text of the unfinished event; it grows in place, so small reads stay linear
+        self._examinations = 0  # of the unfinished event's lines that may still be made
         self._after_cr = False  # the last read ended in CR: a following LF belongs to it
         self._start: bytes | None = b""  # the first bytes, while they may be a byte order mark; None afterwards
         self._seen = False  # a frame was returned
@@ -159,7 +171,7 @@ class SseFramer:
         else:
             end = data.find(b"\n\n") + 1
             if not end:
-                self._keep(data)
+                self._keep(data, frames)
                 return b""
             buffer += data[:end]
         text = bytes(buffer)
@@ -210,10 +222,14 @@ class SseFramer:
         elif data[0] == _LF:  # a blank line before an event has no meaning
             data = data[1:]
         if data:
-            self._keep(data)
+            self._keep(data, frames)
 
     def _read_events(self, lines: list[bytes], frames: list[Frame]) -> None:
         """Append the frames of complete events; the last line is the empty line that ends the last event."""
+        if self.warning is not None:
+            self._read_lines(lines, frames)
+            return
+        before, left = len(frames), self._left
         name, payload = b"", None
         more: list[bytes] = []  # data lines after the first
         other_lines: list[bytes] = []  # lines without a known field
@@ -249,17 +265,91 @@ class SseFramer:
                     continue
             if payload is None:
                 payload = value
+            elif not more and _is_whole_json(payload) and _is_whole_json(value):
+                self._set_unseparated()
+                self._left = left
+                del frames[before:]
+                self._read_lines(lines, frames)
+                return
             else:
                 more.append(value)
 
-    def _keep(self, data: bytes) -> None:
-        """Keep the next part of an unfinished event."""
+    def _set_unseparated(self) -> None:
+        self.warning = "events are not separated by blank lines; each line was read as an event"
+
+    def _read_lines(self, lines: list[bytes], frames: list[Frame]) -> tuple[bytes, list[bytes]]:
+        """Append the frames of events of which each data line that is whole JSON is one.
+
+        Returns:
+            The name of the next event, if the lines contain it, and the lines after the last frame.
+        """
+        name = b""
+        values: list[bytes] = []  # data lines that are not whole JSON: one event until an empty line
+        start = 0
+        for number, line in enumerate(lines, 1):
+            field, _, value = line.partition(b":")
+            value = value[1:] if value[:1] == b" " else value
+            if not line:
+                if values:
+                    frames.append((name, b"\n".join(values)))
+                    values.clear()
+                name, start = b"", number
+            elif field == b"event":
+                name = value
+            elif field == b"data":
+                if not values and _is_whole_json(value):
+                    frames.append((name, value))
+                    start = number
+                else:
+                    values.append(value)
+        return name, lines[start:]
+
+    def _release_lines(self, frames: list[Frame]) -> None:
+        """Append the frames of an unfinished event that is several, without waiting for its end."""
+        self._examinations -= 1
+        *lines, rest = bytes(self._buffer).split(b"\n")
+        if self.warning is None:
+            values = [line[5:].lstrip(b" ") for line in lines if line[:5] == b"data:"][:2]
+            if len(values) < 2:
+                return
+            if not all(map(_is_whole_json, values)):
+                self._examinations = 0  # one event of several lines
+                return
+            self._set_unseparated()
+        name, left = self._read_lines(lines, frames)
+        if any(line[:5] == b"data:" for line in left):  # an event of several lines, whose end is an empty line
+            left[:0] = [b"event: " + name] if name else []
+            self._examinations = 0
+        else:
+            left = [b"event: " + name] if name else []  # it is the name of the lines that follow, too
+            self._examinations = _MOST_EXAMINATIONS
+        self._buffer[:] = b"\n".join([*left, rest])
+
+    def _keep(self, data: bytes, frames: list[Frame]) -> None:
+        """Keep the next part of an unfinished event; append its frames if it turns out to be several."""
         buffer = self._buffer
+        if not buffer:
+            self._examinations = _MOST_EXAMINATIONS
         buffer += data
         self._at_event_start = False
+        if self._examinations and _LF in data:
+            self._release_lines(frames)
+            if not buffer:
+                return
         if len(buffer) - (buffer[-1] == _LF) > self._limit:
             self._set_overflow()
 
     def _set_overflow(self) -> None:
         self.overflow, self._at_event_start = True, False
         self._buffer.clear()
+
+
+def _is_whole_json(value: bytes) -> bool:
+    """Return True if a data line is a JSON object or array, or the usual end marker."""
+    if value[:1] not in (b"{", b"["):
+        return False
+    try:
+        _check_json(value)
+    except (msgspec.DecodeError, RecursionError):
+        return value.strip() == b"[DONE]"
+    return True

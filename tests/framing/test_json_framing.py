@@ -119,6 +119,46 @@ def test_an_unfinished_line_exceeds_the_limit_at_once() -> None:
     assert framer.close() == []
 
 
+@pytest.mark.parametrize("indent", [0, 1, 4, "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n"])
+def test_values_of_several_lines(indent: int | str, end: str) -> None:
+    values = [{"a": {"b": '} "{\n'}}, {"c": [{"d": 1}, {}, [{}]], "e": {}}, {"f": "g"}]
+    texts = [json.dumps(value, indent=indent) for value in values]
+    texts.insert(1, '{"one": "line"}')
+    expected = [json.loads(text) for text in texts]
+    stream = end.join(texts).replace("\n", end).encode()
+    for text in (stream, stream + end.encode()):
+        for reads in splits_of(text):
+            payloads, framer = run("ndjson", reads)
+            assert [json.loads(payload) for payload in payloads] == expected
+            assert framer.pending == b""
+
+
+def test_a_value_of_several_lines_is_returned_with_its_last_line() -> None:
+    framer = framer_for("ndjson")
+    assert framer.feed(b'{\n  "a": {\n  }\n') == []
+    assert framer.pending == b'{\n"a": {\n}\n'
+    assert framer.feed(b"}\n{") == [(b"", b'{\n"a": {\n}\n}')]
+    assert framer.pending == b"{"
+
+
+def test_a_truncated_value_of_several_lines_is_pending() -> None:
+    assert_every_split("ndjson", b'{"a": 1}\n{\n"b": [\n1', [b'{"a": 1}'], b'{\n"b": [\n1\n')
+
+
+def test_a_broken_line_does_not_swallow_the_next_ones() -> None:
+    assert_every_split("ndjson", b'{"a": 1\n{"b": 2}\n{"c": 3}\n', [b'{"a": 1', b'{"b": 2}', b'{"c": 3}'])
+    assert_every_split("ndjson", b'{"a": "b\n{"b": 2}\n', [b'{"a": "b', b'{"b": 2}'])
+
+
+def test_a_value_of_several_lines_beyond_the_limit_stops_the_framer() -> None:
+    for reads in splits_of(b'{"a": 1}\n{\n"b":\n"c"\n}\n{"d": 1}\n'):
+        payloads, framer = run("ndjson", reads, 9)
+        assert payloads == [b'{"a": 1}']
+        assert framer.overflow
+        assert framer.pending == b""
+
+
 # ---------------------------------------------------------------- JSON arrays
 
 
