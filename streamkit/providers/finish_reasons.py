@@ -24,6 +24,8 @@ _NO_PREFERENCES: Mapping[FinishReason, str] = {}
 
 #: The names that services document, in the form that ``_normalize`` returns, whichever wire brings them.
 COMMON_NAMES: Final[dict[str, FinishReason]] = {
+    # The neutral names, which encoders write where a wire has no name.
+    **{reason: reason for reason in _NEUTRAL_REASONS},
     # https://platform.openai.com/docs/api-reference/chat-streaming, .../responses/object
     "stop": "stop",
     "completed": "stop",

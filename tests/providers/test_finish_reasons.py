@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 from streamkit import Turn, providers
 from streamkit.calls import FinishReason
 from streamkit.history import Content
-from streamkit.providers.finish_reasons import invert_finish_reasons
+from streamkit.providers.finish_reasons import COMMON_NAMES, invert_finish_reasons, is_reason, read_finish_reason
 
 REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 
@@ -52,3 +52,51 @@ def test_every_encoder_writes_every_finish_reason(name: str, reason: FinishReaso
     if reason in ("stop", "length"):  # every wire has a name for these
         assert turn.finish is not None
         assert turn.finish.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        ("STOP", "stop"),
+        ("Stop", "stop"),
+        ("end-turn", "stop"),
+        ("endTurn", "stop"),
+        ("FinishReason.STOP", "stop"),
+        ("FINISH_REASON_MAX_TOKENS", "length"),
+        ("REASON_MAX_LEN", "length"),
+        ("MaxTokens", "length"),
+        ("max output tokens", "length"),
+        ("tool-calls", "tool_calls"),
+        ("TOOL_USE", "tool_calls"),
+        ("GUARDRAIL_INTERVENED", "content_filter"),
+        ("guardrailIntervened", "content_filter"),
+        ("SAFETY", "content_filter"),
+        ("Recitation", "content_filter"),
+        ("MALFORMED_FUNCTION_CALL", "error"),
+        ("eos", "stop"),
+        ("something new", "other"),
+        ("x" * 100_000, "other"),
+    ],
+)
+def test_a_name_of_any_service_is_read_in_any_spelling(raw: str, reason: str) -> None:
+    assert read_finish_reason(raw, {}) == (raw, reason)
+
+
+def test_the_own_table_of_a_provider_has_priority() -> None:
+    assert read_finish_reason("Safety", {"SAFETY": "refusal"}) == ("Safety", "refusal")
+    assert read_finish_reason("SAFETY", {"SAFETY": "refusal"}) == ("SAFETY", "refusal")
+
+
+@pytest.mark.parametrize("raw", [None, "", "null", "NULL", "None", "FINISH_REASON_UNSPECIFIED", 0])
+def test_some_values_are_no_reason(raw: Any) -> None:
+    assert not is_reason(raw)
+
+
+def test_a_number_is_another_reason() -> None:
+    assert is_reason(7)
+    assert read_finish_reason(7, {}) == (7, "other")
+
+
+def test_the_common_names_are_normalized() -> None:
+    for name, reason in COMMON_NAMES.items():
+        assert read_finish_reason(name.upper(), {}) == (name.upper(), reason)

@@ -17,12 +17,22 @@ import msgspec
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers.cohere.schema import DECODER, Json
+from streamkit.providers.cohere.schema import (
+    CALL_FIELDS,
+    CONTENT_FIELDS,
+    DECODER,
+    DELTA_FIELDS,
+    EVENT_FIELDS,
+    FUNCTION_FIELDS,
+    MESSAGE_FIELDS,
+    Json,
+)
 from streamkit.providers.cohere.traits import FINISH_REASONS
-from streamkit.providers.decoding import as_integer, as_text, error_message, excerpt, read_json
-from streamkit.providers.finish_reasons import read_finish_reason
+from streamkit.providers.decoding import as_index, as_integer, as_text, error_message, excerpt, read_json
+from streamkit.providers.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.lenient_json import arguments_as_text, frame_error
 from streamkit.providers.provider import Sink, Traits
+from streamkit.providers.unknown_fields import report_unknown_fields
 
 __all__ = ["CohereParser", "create_parser"]
 
@@ -102,8 +112,10 @@ class CohereParser:
             if message is None:
                 self._sink.unknown(data)
             else:
+                self._report_unknown(data)
                 index, starts = _index_key(data.get("index")), kind == "tool-call-start"
                 self._read_message({field: message.get(field)}, index, starts=starts)
+                self._read_logprobs(data.get("logprobs"), ("content", index))
         elif kind == "content-end":
             self._choice.end_block(("content", _index_key(data.get("index"))))
         elif kind == "tool-call-end":
@@ -111,15 +123,19 @@ class CohereParser:
         elif kind == "citation-end":
             self._sink.heartbeat()
         elif kind == "message-start":
+            self._report_unknown(data)
             self._sink.identify(as_text(data.get("id")), None)
             self._read_message(_message_in(data) or {}, 0, starts=True, is_complete=True)
         elif kind == "message-end":
+            self._report_unknown(data)
             self._sink.identify(as_text(data.get("id")), None)
             delta = data.get("delta")
             self._read_end({**data, **delta} if isinstance(delta, dict) else data)
         elif kind is None and isinstance(data.get("message"), dict):
+            self._report_unknown(data)
             self._sink.identify(as_text(data.get("id")), None)
             self._read_message(data["message"], 0, starts=True, is_complete=True)
+            self._read_logprobs(data.get("logprobs"), ("content", 0))
             self._read_end(data)
         elif kind == "error" or data.get("error") or (kind is None and isinstance(data.get("message"), str)):
             self._fail(data)
@@ -151,6 +167,27 @@ class CohereParser:
             if name and raw.get("type") is None:
                 raw["type"] = name.decode("utf-8", "replace")  # a relay that names its events in SSE alone
             self.chunk(raw)
+
+    def _report_unknown(self, event: Json) -> None:
+        """Report the fields of an event, or of a body, that no event of this package describes."""
+        report_unknown_fields(self._sink, event, EVENT_FIELDS)
+        report_unknown_fields(self._sink, event.get("delta"), DELTA_FIELDS, "delta.")
+        message = _message_in(event) or _object(event.get("message"))
+        report_unknown_fields(self._sink, message, MESSAGE_FIELDS, "message.")
+        for _, call in _items(message.get("tool_calls")):
+            function = _object(call).get("function")
+            if isinstance(function, dict):  # another call is unknown as a whole, as is a part below
+                report_unknown_fields(self._sink, call, CALL_FIELDS, "tool_call.")
+                report_unknown_fields(self._sink, function, FUNCTION_FIELDS, "tool_call.function.")
+        for _, part in _items(message.get("content")):
+            if _object(part).keys() & {"text", "thinking"}:
+                report_unknown_fields(self._sink, part, CONTENT_FIELDS, "content.")
+
+    def _read_logprobs(self, logprobs: Any, key: Hashable) -> None:
+        """Report log probabilities as an unknown value, and keep them with their text."""
+        if logprobs:
+            self._sink.unknown({"logprobs": logprobs})
+            self._choice.add_metadata({"logprobs": logprobs if isinstance(logprobs, list) else [logprobs]}, key)
 
     def _read_message(self, message: Json, index: Hashable, *, starts: bool = False, is_complete: bool = False) -> None:
         """Read a message: one increment of a stream, an empty one at its start, or all of a body.
@@ -214,7 +251,7 @@ class CohereParser:
         """Report usage, finish reason and error of a ``message-end`` or a body, then the end of the stream."""
         self._report_usage(ending.get("usage"))
         reason = ending.get("finish_reason")
-        if reason:
+        if is_reason(reason):
             self._choice.finish(*read_finish_reason(reason, FINISH_REASONS))
         if ending.get("error"):  # with its error_type
             self._fail({name: value for name, value in ending.items() if str(name).startswith("error")})
@@ -262,5 +299,6 @@ def _object(value: Any) -> Json:
 
 
 def _index_key(index: Any) -> Hashable:
-    """Return an event's index as a key. It should be an integer; any other value must not raise."""
-    return index if isinstance(index, (int, float, str, NoneType)) else index.__class__.__name__
+    """Return an event's index as a key: ``"0"``, 0 and 0.0 are one. A value that is no index must not raise."""
+    number = as_index(index)
+    return number if number is not None else index if isinstance(index, (str, NoneType)) else None

@@ -20,7 +20,8 @@ event's name is also the chunk's ``type``:
 In a stream ``content``, ``tool_calls`` and ``citations`` are one object, in a body that was not streamed lists of such
 objects; libraries that expected a list in the stream lost the calls (genkit-ai/genkit#4518). Contents, calls and
 citations have indexes of their own, each from 0. Only the three frequent events are structs. The others come a handful
-of times in a turn and are read as plain data. Leaves are ``Any``.
+of times in a turn and are read as plain data, as is an event with a field that is not declared here, which the
+decoder refuses. Leaves are ``Any``.
 
 This module does not depend on sinks, history or requests.
 """
@@ -32,33 +33,54 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-__all__ = ["DECODER", "Event", "Json"]
+__all__ = [
+    "CALL_FIELDS",
+    "CONTENT_FIELDS",
+    "DECODER",
+    "DELTA_FIELDS",
+    "EVENT_FIELDS",
+    "FUNCTION_FIELDS",
+    "MESSAGE_FIELDS",
+    "Event",
+    "Json",
+]
 
 Json: TypeAlias = dict[str, Any]
 
 
-class ContentDelta(Struct, gc=False):
+#: The fields of each object that are known; ``prompt`` is that of ``debug``.
+DELTA_FIELDS = frozenset({"message", "finish_reason", "usage", "error", "error_type"})
+EVENT_FIELDS = DELTA_FIELDS | {"type", "id", "index", "delta", "prompt", "logprobs"}
+MESSAGE_FIELDS = frozenset({"role", "content", "tool_plan", "tool_calls", "citations"})
+CONTENT_FIELDS = frozenset({"type", "text", "thinking"})
+CALL_FIELDS = frozenset({"id", "type", "function"})
+FUNCTION_FIELDS = frozenset({"name", "arguments"})
+
+
+class ContentDelta(Struct, gc=False, forbid_unknown_fields=True):
     """The increment of a ``content-delta``, in one of the two fields."""
 
     text: Any = None
     thinking: Any = None
+    type: Any = None
 
 
-class FunctionDelta(Struct, gc=False):
+class FunctionDelta(Struct, gc=False, forbid_unknown_fields=True):
     """The increment of a ``tool-call-delta``."""
 
     arguments: Any = None
     name: Any = None
 
 
-class ToolCallDelta(Struct, gc=False):
+class ToolCallDelta(Struct, gc=False, forbid_unknown_fields=True):
     """The call of a ``tool-call-delta``."""
 
     function: FunctionDelta | None = None
     id: Any = None
+    type: Any = None
 
 
-class MessageDelta(Struct, gc=False):
+class MessageDelta(Struct, gc=False, forbid_unknown_fields=True):
     """The message of an event. The event's ``type`` decides which field is set."""
 
     content: ContentDelta | None = None
@@ -66,13 +88,13 @@ class MessageDelta(Struct, gc=False):
     tool_calls: ToolCallDelta | None = None
 
 
-class Delta(Struct, gc=False):
+class Delta(Struct, gc=False, forbid_unknown_fields=True):
     """The envelope of every message."""
 
     message: MessageDelta | None = None
 
 
-class Event(Struct, gc=False):
+class Event(Struct, gc=False, forbid_unknown_fields=True):
     """Any event, with the fields that the three frequent ones have."""
 
     type: str = ""

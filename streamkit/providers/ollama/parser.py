@@ -16,11 +16,20 @@ from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
 from streamkit.media import sniff_base64_type
 from streamkit.providers.decoding import as_integer, as_text, error_message, read_json
-from streamkit.providers.finish_reasons import read_finish_reason
+from streamkit.providers.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.lenient_json import arguments_as_text, frame_error
-from streamkit.providers.ollama.schema import DECODER, Json
+from streamkit.providers.ollama.schema import (
+    CALL_FIELDS,
+    DECODER,
+    FUNCTION_FIELDS,
+    LINE_FIELDS,
+    MESSAGE_FIELDS,
+    RESPONSE_FIELDS,
+    Json,
+)
 from streamkit.providers.ollama.traits import FINISH_REASONS
 from streamkit.providers.provider import Sink, Traits
+from streamkit.providers.unknown_fields import report_unknown_fields
 
 __all__ = ["OllamaParser", "create_parser"]
 
@@ -41,6 +50,7 @@ class OllamaParser:
         self._text = self._choice.text
         self._reasoning = self._choice.reasoning
         self._model: Any = None
+        self._facts: Json = {}  # those about the response that were reported
         self._call_count = 0
 
     def frame(self, name: bytes, data: bytes) -> None:
@@ -75,10 +85,14 @@ class OllamaParser:
         self._identify(data.get("model"))
         message, ends = data.get("message"), data.get("done") or data.get("done_reason")
         if isinstance(message, dict):
+            self._report_unknown(data, message)
             self._read_message(message, message.get("content"))
-        elif message is None and "response" in data:  # of /api/generate, which also has the tokens of the context
+            self._read_logprobs(data.get("logprobs"))
+        elif message is None and "response" in data:  # of /api/generate
+            self._report_unknown(data, {})
             self._read_message(data, data["response"])
             self._read_images(data.get("image"))
+            self._read_logprobs(data.get("logprobs"))
         elif message is not None or not (ends or data.get("error")):
             self._sink.unknown(data)
         if data.get("error"):
@@ -101,6 +115,25 @@ class OllamaParser:
             self.chunk(raw)
         else:
             self._sink.unknown(raw)
+
+    def _report_unknown(self, line: Json, message: Json) -> None:
+        """Report facts about the response, and the fields of a line that no event of this package describes."""
+        facts = {name: line[name] for name in RESPONSE_FIELDS if line.get(name)}
+        if facts and facts != self._facts:
+            self._facts = facts
+            self._sink.add_response_metadata(facts)
+        report_unknown_fields(self._sink, line, LINE_FIELDS)
+        report_unknown_fields(self._sink, message, MESSAGE_FIELDS, "message.")
+        for call in _items(message.get("tool_calls")):
+            if isinstance(call, dict) and isinstance(call.get("function"), dict):  # another is unknown as a whole
+                report_unknown_fields(self._sink, call, CALL_FIELDS, "tool_call.")
+                report_unknown_fields(self._sink, call["function"], FUNCTION_FIELDS, "tool_call.function.")
+
+    def _read_logprobs(self, logprobs: Any) -> None:
+        """Report log probabilities as an unknown value, and keep them with their text."""
+        if isinstance(logprobs, list) and logprobs:
+            self._sink.unknown({"logprobs": logprobs})
+            self._choice.add_metadata({"logprobs": logprobs})
 
     def _identify(self, model: Any) -> None:
         self._model = model
@@ -158,7 +191,7 @@ class OllamaParser:
             counts = {name: value for name, value in line.items() if str(name).endswith(("_count", "_duration"))}
             self._sink.usage(Usage(prompt, output, raw=counts))
         reason = line.get("done_reason")
-        if reason:
+        if is_reason(reason):
             self._choice.finish(*read_finish_reason(reason, FINISH_REASONS))
         if line.get("done") is True:
             self._sink.terminate()

@@ -12,7 +12,8 @@ since v0.12.10 (ollama/ollama#12956), and its index counts the calls of the turn
 of the message. A body that was not streamed is one such object with ``done``. An error is ``{"error": "..."}``, also
 within a stream. No field of this wire names the response.
 
-Only the plain line is a struct; the others are read as plain data. Leaves are ``Any``.
+Only the plain line is a struct; the others are read as plain data, as is a line with a field that is not declared,
+which the decoder refuses. Leaves are ``Any``.
 
 This module does not depend on sinks, history or requests.
 """
@@ -24,24 +25,49 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-__all__ = ["DECODER", "ChatChunk", "Json"]
+__all__ = [
+    "CALL_FIELDS",
+    "DECODER",
+    "FUNCTION_FIELDS",
+    "LINE_FIELDS",
+    "MESSAGE_FIELDS",
+    "RESPONSE_FIELDS",
+    "ChatChunk",
+    "Json",
+]
 
 Json: TypeAlias = dict[str, Any]
 
 
-class Message(Struct, gc=False):
+#: The fields of a line that are facts about the response: the model and host behind a cloud model.
+RESPONSE_FIELDS = ("remote_model", "remote_host")
+
+#: The fields of each object that are known. ``context`` are the tokens of /api/generate, whose message is the line.
+LINE_FIELDS = frozenset(
+    {"model", "created_at", "message", "done", "done_reason", "error", "logprobs", "response", "context", "image"}
+    | {"thinking", "tool_calls", "images", "prompt_eval_count", "prompt_eval_duration", "eval_count", "eval_duration"}
+    | {"total_duration", "load_duration", *RESPONSE_FIELDS}
+)
+MESSAGE_FIELDS = frozenset({"role", "content", "thinking", "tool_calls", "images"})
+CALL_FIELDS = frozenset({"id", "type", "function"})
+FUNCTION_FIELDS = frozenset({"index", "name", "arguments"})
+
+
+class Message(Struct, gc=False, forbid_unknown_fields=True):
     """The message of a line."""
 
+    role: Any = None
     content: Any = None
     thinking: Any = None
     tool_calls: Any = None
     images: Any = None
 
 
-class ChatChunk(Struct, gc=False):
+class ChatChunk(Struct, gc=False, forbid_unknown_fields=True):
     """A line, with the fields that show whether it contains text or thinking and nothing else."""
 
     model: Any = None
+    created_at: Any = None
     message: Message | None = None
     done: Any = None
     done_reason: Any = None

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from streamkit.providers.openai_chat import schema
 from streamkit.providers.sink import Sink
+from streamkit.providers.unknown_fields import has_value, report_unknown_fields
 
 __all__ = ["report_other_fields"]
 
@@ -59,24 +60,14 @@ def _report_call(sink: Sink, call: dict[str, Any]) -> None:
         _report(sink, custom, _CUSTOM, "tool_call.custom.")
 
 
-def _report(sink: Sink, value: dict[str, Any], known: frozenset[str], prefix: str) -> None:
-    for name, other in value.items():
-        if name in known or _is_empty(other):
-            continue
-        if name in schema.RARE_RESPONSE_FIELDS:
-            sink.add_response_metadata({name: other})
-        else:
-            sink.unknown_field(f"{prefix}{name}", other)
+def _report(sink: Sink, value: dict[str, Any], known: frozenset[str], place: str) -> None:
+    facts = {name: value[name] for name in schema.RARE_RESPONSE_FIELDS if has_value(value.get(name))}
+    if facts:
+        sink.add_response_metadata(facts)
+    report_unknown_fields(sink, value, known.union(facts), place)
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
     """Return the objects of a field that is an object or a list of objects."""
     values = value if isinstance(value, list) else [value]
     return [element for element in values if isinstance(element, dict)]
-
-
-def _is_empty(value: Any) -> bool:
-    """Return True for null, an empty value, and an object whose values are null, as Writer sends them."""
-    if isinstance(value, dict):
-        return all(element is None for element in value.values())
-    return value is None or value == "" or value == []

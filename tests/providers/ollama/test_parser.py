@@ -127,7 +127,8 @@ def test_arguments_nested_too_deeply_to_be_encoded_exceed_a_limit() -> None:
 def test_an_image_is_a_file_with_the_media_type_of_its_first_bytes(data: str, media_type: str | None) -> None:
     assert read(line(images=[data])) == [("file", media_type, data)]
     assert read({"response": "", "image": data}) == [("file", media_type, data)]
-    assert read(line("", image=data)) == []  # only a line of /api/generate has this field
+    # Only a line of /api/generate has this field.
+    assert read(line("", image=data)) == [("unknown_field", "message.image", data)]
 
 
 @pytest.mark.parametrize(

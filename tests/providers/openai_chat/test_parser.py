@@ -15,7 +15,17 @@ from streamkit.events import Citation, Event, File, ServerTool, Text, Unknown
 from streamkit.history import FileBlock, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.providers.openai_chat.dialects import DIALECTS
 from streamkit.providers.openai_chat.messages import render_messages as render
-from streamkit.providers.openai_chat.schema import REASONING_TEXT_FIELDS, Delta
+from streamkit.providers.openai_chat.schema import (
+    REASONING_TEXT_FIELDS,
+    Choice,
+    Delta,
+    PlainChoice,
+    PlainChunk,
+    PlainDelta,
+    PlainToolCall,
+    ToolCall,
+)
+from streamkit.providers.openai_chat.schema import Chunk as Chunk_
 
 
 def _read(*chunks: Chunk, provider: str = "openai_chat") -> tuple[Turn, list[Event]]:
@@ -422,3 +432,77 @@ def test_rare_fields_of_any_type_never_raise(provider: str, deltas: list[Any], l
     provider_object = providers.get(provider)
     provider_object.render([turn.content])
     list(provider_object.emit(turn.content, response_id="r", model="m"))
+
+
+# ---------------------------------------------------------------- fields without an event
+
+
+def test_facts_about_the_response_are_metadata() -> None:
+    first, last = chat({"content": "Hi"}), chat({}, "stop")
+    first |= {"service_tier": "auto", "system_fingerprint": "fp_1", "provider": "Acme"}
+    last |= {"service_tier": "default", "timings": {"prompt_ms": 1}}
+    last["choices"][0] |= {"native_finish_reason": "end_turn", "stop_reason": 7}
+    turn, _ = _read(first, chat({"content": "!"}), last)
+    assert turn.metadata == {
+        "service_tier": "default",
+        "system_fingerprint": "fp_1",
+        "provider": "Acme",
+        "native_finish_reason": "end_turn",
+        "stop_reason": 7,
+        "timings": {"prompt_ms": 1},
+    }
+    assert turn.warnings == []
+
+
+def test_an_unknown_field_is_found_amid_plain_deltas_once_for_each_name() -> None:
+    turn, _ = _read(
+        chat({"content": "a"}),
+        *[chat({"content": "b", "mood": "sunny"}) for _ in range(3)],
+        chat({"content": "c", "tool_calls": [{"index": 0, "id": "1", "x": 1, "function": {"name": "f", "y": 2}}]}),
+        chat({"content": "d", "graph_data": {"sources": None}, "note": "", "list": []}),
+        chat({"content": "e", "graph_data": {"sources": ["s"]}}),
+        chat({}, "stop"),
+    )
+    assert turn.text == "abbbcde"
+    assert [warning.message.split("'")[1] for warning in turn.warnings] == [
+        "delta.mood",
+        "tool_call.x",
+        "tool_call.function.y",
+        "delta.graph_data",
+    ]
+
+
+def test_an_unknown_chunk_is_not_searched_for_fields() -> None:
+    turn, seen = run("openai_chat", [{"type": "ping", "x": 1}, chat({"content": "Hi"}, "stop")], complete=True)
+    assert (turn.text, turn.warnings) == ("Hi", [])
+    assert len(_only(seen, Unknown)) == 1
+
+
+def test_every_field_that_is_read_is_declared_for_plain_chunks() -> None:
+    for read, plain in ((Chunk_, PlainChunk), (Choice, PlainChoice), (Delta, PlainDelta), (ToolCall, PlainToolCall)):
+        assert set(read.__struct_fields__) <= set(plain.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    ("results", "expected"),
+    [
+        ({"error": {"code": "content_filter_error", "message": "not filtered"}}, "not checked (not filtered)"),
+        ({"custom_blocklists": [{"id": "b", "filtered": False}, {"id": "c", "filtered": True}]}, "custom_blocklists"),
+        ({"jailbreak": {"detected": True, "filtered": False}, "hate": {"filtered": False}}, "jailbreak (detected)"),
+    ],
+)
+def test_filters_of_the_prompt_are_named(results: Any, expected: str) -> None:
+    for name in ("prompt_filter_results", "prompt_annotations"):
+        first = {"choices": [], "id": "", name: [{"prompt_index": 0, "content_filter_results": results}]}
+        turn, _ = run("azure_openai", [first, chat({"content": "Hi"}, "stop")], complete=True)
+        assert [warning.message for warning in turn.warnings] == [
+            f"the provider's content filter flagged the prompt: {expected}"
+        ]
+
+
+@pytest.mark.parametrize("indexes", [("0", "1"), (0.0, 1.0), (None, None), ({}, [])])
+def test_choices_are_neither_lost_nor_merged(indexes: Any) -> None:
+    both = chat({"content": "a"})
+    both["choices"] = [{"index": index, "delta": {"content": text}} for index, text in zip(indexes, "ab", strict=True)]
+    turn, _ = _read(both, chat({}, "stop"))
+    assert [choice.text for choice in turn.choices] == ["a", "b"]
