@@ -110,12 +110,14 @@ class WireTraits:
         whole_names: a call's first delta has its complete name.
         whole_calls: calls arrive complete, so a call without arguments was not truncated.
         calls_end_in_order: a call whose object is closed has ended once another call begins.
+        second_key: the key of calls in an older form of the wire, in which a call may be sent a second time.
     """
 
     reuses_slots: bool = False
     whole_names: bool = True
     whole_calls: bool = False
     calls_end_in_order: bool = False
+    second_key: str | None = None
 
 
 class CallRef(Struct, frozen=True, gc=False):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable
 from typing import cast
 
 from streamkit import ids
+from streamkit.accumulator.call_copies import CallCopies
 from streamkit.accumulator.call_index import CallIndex, Existing, New, Repeat, Resolution
 from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.accumulator.turn_state import TurnState
@@ -38,6 +39,7 @@ class ToolCallTracker:
         "_add_block",
         "_by_key",
         "_choice",
+        "_copies",
         "_emit",
         "_index",
         "_limit",
@@ -58,6 +60,8 @@ class ToolCallTracker:
         self._by_key = self._index.by_key
         self._unstarted: list[ToolCallBuilder] = []
         self.calls: list[ToolCallBuilder] = []
+        second_key = state.traits.second_key
+        self._copies = CallCopies(second_key, self._limit, self.calls, self._open) if second_key is not None else None
 
     def feed(self, chunk: NormalizedToolChunk) -> None:
         """Assign a delta to its call and apply it."""
@@ -72,6 +76,9 @@ class ToolCallTracker:
                     self._report_size(call)
                 return
         text = chunk.args or text or ""
+        copies = self._copies
+        if copies is not None and copies.take(chunk, text):
+            return
         self._apply(self._index.resolve(chunk, text), chunk, text)
 
     # ---------------------------------------------------------------- applying a delta
@@ -89,7 +96,7 @@ class ToolCallTracker:
             else:
                 self._continue_call(call, chunk.name or "", text)
         elif isinstance(resolution, New):
-            self._open(chunk, text, resolution.reused_from)
+            self._open_new(chunk, text, resolution.reused_from)
         elif isinstance(resolution, Repeat):
             self._index.add_identifiers(resolution.call, chunk)
             self._continue_repeat(resolution.call, chunk, text)
@@ -176,7 +183,7 @@ class ToolCallTracker:
         else:
             before = call.end_repeat()
             if is_plain:
-                self._open(chunk, before + text, call)
+                self._open_new(chunk, before + text, call)
             else:
                 if before:
                     self._open(NormalizedToolChunk("delta", key=chunk.key), before, call)
@@ -187,6 +194,11 @@ class ToolCallTracker:
         self.warn_call(call, "repeated_arguments", "the arguments were sent twice; the repeat was dropped")
 
     # ---------------------------------------------------------------- starts
+
+    def _open_new(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None) -> None:
+        """Open a call, unless it is the copy of one that the wire sends in another form."""
+        if self._copies is None or not self._copies.begin(chunk, text, reused_from):
+            self._open(chunk, text, reused_from)
 
     def _open(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None = None) -> None:
         """Open a call. Without a name of its own it has that of ``reused_from``, the previous call on its key."""
@@ -199,6 +211,8 @@ class ToolCallTracker:
         self.calls.append(call)
         self._unstarted.append(call)
         self._add_block(call, chunk.key)
+        if self._copies is not None:
+            self._copies.add_call(call, chunk.key)
         self._index.add(call, chunk)
         if chunk.metadata:
             call.metadata.update(chunk.metadata)
@@ -256,6 +270,8 @@ class ToolCallTracker:
 
     def close(self) -> None:
         """Start and end all calls, because the turn is over."""
+        for call, text in self._copies.close() if self._copies is not None else ():
+            self._append(call, text)
         self.start_named_calls()
         for call in self.calls:  # ending a call may open another one after it
             if not call.ended:

@@ -110,6 +110,7 @@ class ChatDialect(Traits):
     # defaults of Traits that differ for this wire
     reuses_slots: bool = True
     whole_names: bool = False
+    second_key: str | None = "function_call"
     id_rule: IdRule = _OPENAI_IDS
     end_marker: str | None = "[DONE]"
     signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")  # of Gemini's OpenAI-compatible endpoint

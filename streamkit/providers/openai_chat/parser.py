@@ -31,7 +31,7 @@ from streamkit.providers.decoding import (
 from streamkit.providers.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.lenient_json import frame_error
 from streamkit.providers.openai_chat.content_reader import read_content_parts, read_reasoning
-from streamkit.providers.openai_chat.dialects import FINISH_REASONS
+from streamkit.providers.openai_chat.dialects import FINISH_REASONS, ChatDialect
 from streamkit.providers.openai_chat.extras import ExtrasReader
 from streamkit.providers.openai_chat.other_fields import report_other_fields
 from streamkit.providers.openai_chat.schema import (
@@ -51,6 +51,9 @@ from streamkit.providers.provider import Traits
 from streamkit.providers.sink import ChoiceSink, Sink
 
 __all__ = ["ChatParser", "create_parser"]
+
+#: The key of ``function_call``, which some servers send beside the same call in ``tool_calls``.
+_SECOND_KEY = ChatDialect.second_key
 
 _decode = msgspec.json.Decoder(PlainChunk).decode
 
@@ -303,7 +306,7 @@ class ChatParser:
         function = delta.function_call
         if function is not None:  # after the same call in tool_calls, which has the id
             name, arguments = as_text(function.name), _arguments_text(function.arguments)
-            choice_sink.tool(NormalizedToolChunk("delta", None, name, None, arguments, "function_call"))
+            choice_sink.tool(NormalizedToolChunk("delta", None, name, None, arguments, _SECOND_KEY))
 
     def _read_calls(
         self, tool: Callable[[NormalizedToolChunk], None], calls: Sequence[ToolCall | PlainToolCall]
