@@ -1,9 +1,10 @@
 """Calls that a wire sends in two forms at once, as one call.
 
 Chat Completions has ``tool_calls`` and, from before it, ``function_call``. llama-cpp-python sends each call in both
-(``chatml_function_calling`` in its ``llama_chat_format.py``), so that a reader of both would run it twice. The form
-that comes first is the call; the other one is its copy, and its text is compared and dropped. A copy that turns out to
-differ becomes a call of its own with all of its text. The cost is linear: each character of a copy is compared once.
+(``_convert_completion_to_chat_function`` in its ``llama_chat_format.py``), so that a reader of both would run it twice.
+The form that comes first is the call; the other one is its copy, and its text is compared and dropped. A copy that
+turns out to differ becomes a call of its own with all of its text. The cost is linear: each character of a copy is
+compared once.
 
 The module decides and keeps copies; ``tracker`` opens calls.
 """
@@ -117,43 +118,37 @@ class CallCopies:
     Args:
         second_key: the key of all calls in the older form (``WireTraits.second_key``).
         limit: characters of a copy; a longer one becomes a call, whose limit it exceeds.
-        calls: the calls of the choice, in order of first appearance.
         open_call: opens a call with a delta, its text, and the call before it on its key.
     """
 
     __slots__ = (
         "_by_id",
         "_by_key",
-        "_calls",
-        "_copied",
         "_ended",
         "_limit",
         "_open_call",
-        "_second_calls",
         "_second_key",
+        "_uncopied",
     )
 
     def __init__(
         self,
         second_key: Hashable,
         limit: int,
-        calls: list[ToolCallBuilder],
         open_call: Callable[[NormalizedToolChunk, str, ToolCallBuilder | None], None],
     ) -> None:
         self._second_key = second_key
         self._limit = limit
-        self._calls = calls
         self._open_call = open_call
-        self._second_calls: set[int] = set()  # the indexes of calls that began in the older form
-        self._copied: set[int] = set()  # the indexes of calls with a copy
+        # The calls without a copy, of the newer and of the older form, by their indexes.
+        self._uncopied: tuple[dict[int, ToolCallBuilder], dict[int, ToolCallBuilder]] = {}, {}
         self._by_key: dict[Hashable, _Copy] = {}
         self._by_id: dict[str, _Copy] = {}
         self._ended: list[_Copy] = []  # to be compared at the end
 
     def add_call(self, call: ToolCallBuilder, key: Hashable) -> None:
         """Record in which form a call began."""
-        if key == self._second_key:
-            self._second_calls.add(call.index)
+        self._uncopied[key == self._second_key][call.index] = call
 
     def take(self, chunk: NormalizedToolChunk, text: str) -> bool:
         """Take a delta that continues a copy; return False if it does not.
@@ -193,10 +188,8 @@ class CallCopies:
             return False
         if name != chunk.name:
             chunk = msgspec.structs.replace(chunk, name=name)
-        is_second = chunk.key == self._second_key
-        for call in self._calls:
-            if call.index in self._copied or (call.index in self._second_calls) is is_second:
-                continue
+        candidates = self._uncopied[chunk.key != self._second_key]
+        for call in candidates.values():
             if call.name != chunk.name or (call.raw_id and chunk.id and call.raw_id != chunk.id):
                 continue
             copy = _Copy(call, chunk)
@@ -204,7 +197,7 @@ class CallCopies:
                 if not _is_equal_json(call.text, text):
                     continue
                 copy.ahead.clear()
-            self._copied.add(call.index)
+            del candidates[call.index]
             self._by_key[chunk.key] = copy
             if chunk.id:
                 self._by_id[chunk.id] = copy
@@ -233,7 +226,7 @@ class CallCopies:
         chunk = msgspec.structs.replace(copy.chunk, name=copy.name, args=None, arguments_delta=None)
         if not self.begin(chunk, text):
             self._open_call(chunk, text, None)
-        self._copied.discard(copy.call.index)
+        self._uncopied[copy.chunk.key != self._second_key][copy.call.index] = copy.call
 
     def close(self) -> Iterable[tuple[ToolCallBuilder, str]]:
         """Return the calls that were truncated and whose copy has more, with that text."""

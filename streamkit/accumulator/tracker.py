@@ -61,7 +61,7 @@ class ToolCallTracker:
         self._unstarted: list[ToolCallBuilder] = []
         self.calls: list[ToolCallBuilder] = []
         second_key = state.traits.second_key
-        self._copies = CallCopies(second_key, self._limit, self.calls, self._open) if second_key is not None else None
+        self._copies = CallCopies(second_key, self._limit, self._open) if second_key is not None else None
 
     def feed(self, chunk: NormalizedToolChunk) -> None:
         """Assign a delta to its call and apply it."""
