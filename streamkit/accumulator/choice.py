@@ -304,6 +304,14 @@ class Choice:
         return "".join([block.text for block in self.blocks if block.kind == kind])
 
     @property
+    def citations_without_text(self) -> list[Any]:
+        """The citations that belong to no text, in order: those of a choice without text."""
+        empty = [
+            block.citations for block in self.blocks if block.kind == "text" and not (block.text or block.metadata)
+        ]
+        return [citation for citations in (*empty, self._early_citations) for citation in citations]
+
+    @property
     def calls(self) -> list[ToolCall]:
         """The calls, in order of first appearance."""
         return [call.snapshot() for call in self.tracker.calls]

@@ -31,10 +31,13 @@ def choice_to_content(
     """Return the assistant's content of one choice.
 
     Incomplete and invalid calls have ``parameters={}`` and their text as ``raw_arguments`` in metadata, so that a
-    history that contains them is legal for every provider.
+    history that contains them is legal for every provider. Citations of a choice without text are in its metadata.
     """
     identity = {"provider": provider, "model": model, "response_id": response_id, "turn_key": turn_key}
-    metadata = {name: value for name, value in identity.items() if value is not None}
+    metadata: dict[str, Any] = {name: value for name, value in identity.items() if value is not None}
+    citations = choice.citations_without_text
+    if citations:
+        metadata["citations"] = citations
     origin = {name: value for name, value in metadata.items() if name in ("provider", "model")}
     blocks = [converted for block in choice.blocks if (converted := _to_block(block, origin)) is not None]
     return Content(speaker="ai", blocks=blocks, metadata=metadata)

@@ -25,7 +25,7 @@ def report_unknown_fields(sink: Sink, value: Any, known: AbstractSet[str], place
         known: the names of the other fields.
         place: where the object is in its chunk, as a part of the reported names: ``message.``.
     """
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or known >= value.keys():
         return
     for name, other in value.items():
         if name not in known and has_value(other):

@@ -44,7 +44,8 @@ def report_other_fields(sink: Sink, chunk: dict[str, Any]) -> None:
     for choice in _dicts(chunk.get("choices")):
         _report(sink, choice, _CHOICE, "choice.")
         for place in ("delta", "message"):
-            for delta in _dicts(choice.get(place)):
+            delta = choice.get(place)
+            if isinstance(delta, dict):
                 _report(sink, delta, _DELTA, f"{place}.")
                 for function in _dicts(delta.get("function_call")):
                     _report(sink, function, _FUNCTION, "function_call.")
@@ -61,13 +62,18 @@ def _report_call(sink: Sink, call: dict[str, Any]) -> None:
 
 
 def _report(sink: Sink, value: dict[str, Any], known: frozenset[str], place: str) -> None:
+    if known.issuperset(value):
+        return
     facts = {name: value[name] for name in schema.RARE_RESPONSE_FIELDS if has_value(value.get(name))}
     if facts:
         sink.add_response_metadata(facts)
-    report_unknown_fields(sink, value, known.union(facts), place)
+        known = known.union(facts)
+    report_unknown_fields(sink, value, known, place)
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
     """Return the objects of a field that is an object or a list of objects."""
+    if value is None:
+        return []
     values = value if isinstance(value, list) else [value]
     return [element for element in values if isinstance(element, dict)]

@@ -11,18 +11,16 @@ A finish reason does not end the turn: Together sends further calls after it, ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from streamkit.calls import CallKind, StreamError, Usage
+from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
 from streamkit.providers.decoding import (
     as_index,
-    as_integer,
     as_text,
-    compact_json,
     convert,
     error_message,
     excerpt,
@@ -30,6 +28,7 @@ from streamkit.providers.decoding import (
 )
 from streamkit.providers.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.lenient_json import frame_error
+from streamkit.providers.openai_chat.call_reader import arguments_text, read_irregular_call
 from streamkit.providers.openai_chat.content_reader import read_content_parts, read_reasoning
 from streamkit.providers.openai_chat.dialects import FINISH_REASONS, ChatDialect
 from streamkit.providers.openai_chat.extras import ExtrasReader
@@ -46,6 +45,7 @@ from streamkit.providers.openai_chat.schema import (
     PlainToolCall,
     ToolCall,
 )
+from streamkit.providers.openai_chat.usage import parse_usage
 from streamkit.providers.openai_errors import to_stream_error
 from streamkit.providers.provider import Traits
 from streamkit.providers.sink import ChoiceSink, Sink
@@ -92,14 +92,14 @@ class ChatParser:
     def chunk(self, data: dict[str, Any]) -> None:
         """Parse one chunk given as a dict, or a complete ``chat.completion``."""
         try:
-            try:
-                chunk = msgspec.convert(data, PlainChunk)
-            except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
-                self._read_rare(data)
-            else:
-                self._read(chunk, data)
+            chunk = msgspec.convert(data, PlainChunk)
+        except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+            self._read_data(data)
+            return
+        try:
+            self._read(chunk, data)
         except RecursionError:  # arguments that are an object of thousands of levels cannot be written as text
-            self._sink.fail(StreamError("limit_exceeded", "a chunk is nested too deeply"))
+            self._fail_nesting()
 
     def end(self) -> None:
         """Do nothing: the parser buffers nothing."""
@@ -126,7 +126,16 @@ class ChatParser:
             message = error_message(value) or "the provider reported an error"
             self._sink.fail(StreamError("provider_error", message, raw=value))
         else:
-            self.chunk(value)
+            self._read_data(value)
+
+    def _read_data(self, data: dict[str, Any]) -> None:
+        try:
+            self._read_rare(data)
+        except RecursionError:
+            self._fail_nesting()
+
+    def _fail_nesting(self) -> None:
+        self._sink.fail(StreamError("limit_exceeded", "a chunk is nested too deeply"))
 
     def _read(self, chunk: PlainChunk, raw: Any) -> None:
         """Read a chunk of the plain form, which has no rare and no unknown field."""
@@ -224,7 +233,7 @@ class ChatParser:
             self._sink.fail(to_stream_error(chunk.error))
 
     def _emit_usage(self, raw: Any) -> None:
-        usage = _parse_usage(raw)
+        usage = parse_usage(raw)
         if usage is not None:
             self._sink.usage(usage)
 
@@ -305,7 +314,7 @@ class ChatParser:
             self._read_calls(choice_sink.tool, calls if isinstance(calls, list) else [calls])
         function = delta.function_call
         if function is not None:  # after the same call in tool_calls, which has the id
-            name, arguments = as_text(function.name), _arguments_text(function.arguments)
+            name, arguments = as_text(function.name), arguments_text(function.arguments)
             choice_sink.tool(NormalizedToolChunk("delta", None, name, None, arguments, _SECOND_KEY))
 
     def _read_calls(
@@ -325,32 +334,7 @@ class ChatParser:
                     NormalizedToolChunk("delta", call.id, function.name, None, function.arguments, call.index, position)
                 )
             else:
-                _read_irregular_call(tool, call, position)
-
-
-def _read_irregular_call(
-    tool: Callable[[NormalizedToolChunk], None], call: ToolCall | PlainToolCall, position: int
-) -> None:
-    """Emit a call delta that is not of the frequent form: custom, without index, with leaves of other types."""
-    function, custom = call.function, call.custom
-    if function is None and custom is None and not call.id:
-        return  # padding: {"index": 0, "function": null}
-    name: str | None = None
-    arguments: str | None = None
-    if custom is not None:
-        name, arguments = as_text(custom.name), _arguments_text(custom.input)
-    elif function is not None:
-        name, arguments = as_text(function.name), _arguments_text(function.arguments)
-    metadata = {"extra_content": call.extra_content} if call.extra_content is not None else None
-    kind: CallKind = "custom" if custom is not None or call.type == "custom" else "function"
-    key = _call_key(call.index)
-    tool(NormalizedToolChunk("delta", as_text(call.id), name, None, arguments, key, position, kind, None, metadata))
-
-
-def _call_key(index: Any) -> Hashable:
-    """Return a call's index as its key: an integer in any form, or a text that is no number; else None."""
-    key = as_index(index)
-    return key if key is not None or index.__class__ is not str else index.strip() or None
+                read_irregular_call(tool, call, position)
 
 
 def _is_chat(kind: Any) -> bool:
@@ -364,38 +348,3 @@ def _to_plain(raw: Any) -> Any:
         return raw if isinstance(raw, dict) else read_json(raw)
     except (ValueError, RecursionError):
         return excerpt(raw)
-
-
-def _arguments_text(value: Any) -> str | None:
-    """Return arguments as text. Some servers send them as an object (Mistral's older models, Ollama's shim)."""
-    if value is None or value.__class__ is str:
-        return value or None
-    return compact_json(value)
-
-
-def _parse_usage(raw: Any) -> Usage | None:
-    """Return the token counts of a ``usage`` object, by the field names of OpenAI and of the other servers.
-
-    ``completion_tokens`` includes the reasoning, unless the total shows that it is counted separately (xAI).
-    """
-    if not isinstance(raw, dict):
-        return None
-    prompt, output = as_integer(raw.get("prompt_tokens")), as_integer(raw.get("completion_tokens"))
-    prompt_details = raw.get("prompt_tokens_details")
-    output_details = raw.get("completion_tokens_details")
-    cache_read = cache_write = reasoning = None
-    if isinstance(prompt_details, dict):
-        cache_read = as_integer(prompt_details.get("cached_tokens"))
-        cache_write = as_integer(prompt_details.get("cache_write_tokens"))
-    if cache_read is None:
-        cache_read = as_integer(raw.get("prompt_cache_hit_tokens"))  # DeepSeek
-    if cache_read is None:
-        cache_read = as_integer(raw.get("cached_tokens"))  # Moonshot
-    if isinstance(output_details, dict):
-        reasoning = as_integer(output_details.get("reasoning_tokens"))
-    if reasoning is None:
-        reasoning = as_integer(raw.get("reasoning_tokens"))
-    if reasoning and output is not None and prompt is not None:
-        if as_integer(raw.get("total_tokens")) == prompt + output + reasoning:
-            output += reasoning
-    return Usage(prompt, output, reasoning, cache_read, cache_write, raw)

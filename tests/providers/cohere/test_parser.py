@@ -476,3 +476,13 @@ def test_interleaved_calls_equal_the_calls_one_by_one(texts: list[list[str]], ra
     turn = read_turn(wire_streams.framed("cohere", [START, *events, end("TOOL_CALL")]))
     assert [call.arguments for call in turn.executable] == [json.loads(text) for text in expected]
     assert turn.warnings == []
+
+
+def test_log_probabilities_are_unknown_events_and_kept_with_their_text() -> None:
+    logprobs = {"text": "Hi", "token_ids": [1], "logprobs": [-0.5]}
+    delta = {"type": "content-delta", "index": 0, "delta": {"message": {"content": {"text": "Hi"}}}}
+    assert read(delta | {"logprobs": logprobs}) == [
+        ("text", "Hi", ("content", 0)),
+        ("unknown", {"logprobs": logprobs}),
+        ("add_metadata", {"logprobs": [logprobs]}, ("content", 0)),
+    ]

@@ -376,3 +376,18 @@ def test_lines_of_any_shape_never_raise_and_give_the_same_for_every_input_kind(d
 @given(st.lists(st.binary(max_size=40), max_size=4))
 def test_bytes_of_any_kind_never_raise(drawn: list[bytes]) -> None:
     parse_frames(*drawn)
+
+
+def test_log_probabilities_are_unknown_events_and_kept_with_their_text() -> None:
+    entries = [{"token": "Hi", "logprob": -0.5}]
+    assert read(line("Hi") | {"logprobs": entries}) == [
+        ("text", "Hi"),
+        ("unknown", {"logprobs": entries}),
+        ("add_metadata", {"logprobs": entries}),
+    ]
+
+
+def test_the_model_behind_a_cloud_model_is_metadata_once() -> None:
+    one = line("Hi") | {"remote_model": "m-1", "remote_host": "https://ollama.com"}
+    facts = ("add_response_metadata", {"remote_model": "m-1", "remote_host": "https://ollama.com"})
+    assert read(one, one) == [facts, ("text", "Hi"), ("text", "Hi")]

@@ -506,3 +506,21 @@ def test_choices_are_neither_lost_nor_merged(indexes: Any) -> None:
     both["choices"] = [{"index": index, "delta": {"content": text}} for index, text in zip(indexes, "ab", strict=True)]
     turn, _ = _read(both, chat({}, "stop"))
     assert [choice.text for choice in turn.choices] == ["a", "b"]
+
+
+@pytest.mark.parametrize("deltas", [[{}], [{"content": ""}], [{"content": None, "refusal": "No"}]])
+def test_citations_without_text_are_kept(deltas: list[dict[str, Any]]) -> None:
+    first = chat(deltas[0])
+    first["citations"] = ["https://a.example", "https://b.example"]
+    turn, seen = _read(first, chat({}, "stop"), provider="perplexity")
+    assert len(_only(seen, Citation)) == 2
+    assert turn.content.metadata["citations"] == ["https://a.example", "https://b.example"]
+    assert type(turn.content).model_validate_json(turn.content.model_dump_json()) == turn.content
+
+
+def test_citations_of_a_text_are_in_its_block_alone() -> None:
+    first = chat({"content": ""})
+    first["citations"] = ["https://a.example"]
+    turn, _ = _read(first, chat({"content": "Hi"}), chat({}, "stop"), provider="perplexity")
+    assert "citations" not in turn.content.metadata
+    assert turn.content.blocks[0].metadata["citations"] == ["https://a.example"]

@@ -1,0 +1,38 @@
+"""The token counts of chat streams, by the field names of OpenAI and of the other servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamkit.calls import Usage
+from streamkit.providers.decoding import as_integer
+
+__all__ = ["parse_usage"]
+
+
+def parse_usage(raw: Any) -> Usage | None:
+    """Return the token counts of a ``usage`` object, by the field names of OpenAI and of the other servers.
+
+    ``completion_tokens`` includes the reasoning, unless the total shows that it is counted separately (xAI).
+    """
+    if not isinstance(raw, dict):
+        return None
+    prompt, output = as_integer(raw.get("prompt_tokens")), as_integer(raw.get("completion_tokens"))
+    prompt_details = raw.get("prompt_tokens_details")
+    output_details = raw.get("completion_tokens_details")
+    cache_read = cache_write = reasoning = None
+    if isinstance(prompt_details, dict):
+        cache_read = as_integer(prompt_details.get("cached_tokens"))
+        cache_write = as_integer(prompt_details.get("cache_write_tokens"))
+    if cache_read is None:
+        cache_read = as_integer(raw.get("prompt_cache_hit_tokens"))  # DeepSeek
+    if cache_read is None:
+        cache_read = as_integer(raw.get("cached_tokens"))  # Moonshot
+    if isinstance(output_details, dict):
+        reasoning = as_integer(output_details.get("reasoning_tokens"))
+    if reasoning is None:
+        reasoning = as_integer(raw.get("reasoning_tokens"))
+    if reasoning and output is not None and prompt is not None:
+        if as_integer(raw.get("total_tokens")) == prompt + output + reasoning:
+            output += reasoning
+    return Usage(prompt, output, reasoning, cache_read, cache_write, raw)
