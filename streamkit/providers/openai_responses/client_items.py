@@ -111,7 +111,7 @@ class ClientItemReader:
 
     def take_shell_call(self, call_id: str | None) -> tuple[OutputItem, Json] | None:
         """Return the kept shell call whose output follows, which the provider ran; None if there is none."""
-        for position, (item, raw) in enumerate(self._shell_calls):
+        for position, (_, raw) in enumerate(self._shell_calls):
             if call_id is not None and client_call_id(raw) == call_id:
                 return self._shell_calls.pop(position)
         return None
