@@ -135,16 +135,6 @@ async def test_calls_that_await_approval_have_precedence() -> None:
     assert (again.ended, [call.name for call in again.pending]) == ("awaiting_results", ["show"])
 
 
-async def test_an_incomplete_action_gets_its_error_and_the_run_continues() -> None:
-    first = [
-        {"type": "response.output_item.added", "output_index": 0, "item": {**SHELL, "status": "in_progress"}},
-        {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}},
-    ]
-    answers = [first, response()]
-    run = await run_loop(lambda _: answers.pop(0), provider="openai_responses", history=HISTORY, max_rounds=3)
-    assert run.ended in ("answered", "awaiting_results")
-
-
 @pytest.mark.parametrize("execute", [execute_tool_calls_batched, execute_tool_calls_sequentially])
 async def test_an_executor_gives_an_action_of_the_client_an_error(execute: Any) -> None:
     shell = Shell()
