@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
 __all__ = [
+    "CLIENT_ITEM",
     "CallKind",
     "CallRef",
     "CallState",
@@ -59,7 +60,6 @@ TurnWarningCode = Literal[
     "arguments_unknown",
     "block_index_reused",
     "broken_markup",
-    "client_item",
     "content_filtered",
     "double_encoded",
     "finish_message",
@@ -134,6 +134,11 @@ class StreamWarning(Struct, frozen=True):
     call_id: str | None = None  #: canonical id of the call that it concerns, if it concerns one
 
 
+#: The field of a call's metadata with a provider's own item that asks the client itself for an action (a patch, a shell
+#: command, a click, an approval) and not for a tool of the request.
+CLIENT_ITEM: Final = "item"
+
+
 class ToolCall(Struct, frozen=True, kw_only=True):
     """One tool call of a model, as far as it has arrived.
 
@@ -149,7 +154,8 @@ class ToolCall(Struct, frozen=True, kw_only=True):
             access returns the same dict, which grows with the stream: copy it to keep it, and do not change it.
         state: ``incomplete`` until the turn ends, then ``complete``, ``incomplete`` or ``invalid``.
         ended: the wire reported the end of this call.
-        metadata: what the provider expects back with the call (signatures, item ids), by its own names.
+        metadata: what the provider expects back with the call (signatures, item ids), by its own names. Of a call for
+            the client itself the field ``CLIENT_ITEM`` has the provider's item.
         warnings: the irregularities of this call.
     """
 
@@ -170,6 +176,11 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     def ref(self) -> CallRef:
         """The identity of the call in events."""
         return CallRef(self.id, self.name, self.index, self.kind)
+
+    @property
+    def is_client_item(self) -> bool:
+        """Whether the call asks the client itself for an action. A tool of the same name must not run it."""
+        return isinstance(self.metadata.get(CLIENT_ITEM), dict)
 
 
 class ServerCall(Struct, frozen=True, kw_only=True):

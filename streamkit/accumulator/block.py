@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Literal
 
+from msgspec import structs
+
 from streamkit.accumulator.tool_call import ToolCallBuilder
+from streamkit.calls import ServerCall
 from streamkit.json_text import join_surrogates
 
 __all__ = ["Block", "BlockKind"]
@@ -27,6 +30,14 @@ class Block:
         self.citations: list[Any] = []
         self.raw: list[Any] = []  # the provider's own blocks, sent back to it on replay
         self.call: ToolCallBuilder | None = None
+
+    @property
+    def server_call(self) -> ServerCall | None:
+        """The call of a server tool that the block is, its arguments as far as received; None for any other block."""
+        if self.kind != "server_tool" or self.detail is None:
+            return None
+        call: ServerCall = self.detail
+        return structs.replace(call, arguments=self.text) if call.arguments is None and self.parts else call
 
     @property
     def text(self) -> str:

@@ -164,6 +164,8 @@ class Choice:
         if block is None:
             block = self._open("server_tool", ("server_tool", id) if id else None, ServerCall(id=id, name=name))
         known: ServerCall = block.detail
+        if phase == "arguments":
+            block.parts.clear()  # the deltas of what is now complete
         block.detail = ServerCall(
             id=known.id,
             name=known.name or name,
@@ -177,6 +179,15 @@ class Choice:
             else:
                 block.raw.append(raw)
         self._emit(ServerTool(id, name or block.detail.name, phase, data, self.index))
+
+    def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
+        """Implement ``ChoiceSink.server_tool_delta``. The text is kept until the complete arguments come."""
+        if arguments_delta:
+            block = self._by_key.get(("server_tool", id)) if id else None
+            if block is not None and block.detail.arguments is None:
+                block.parts.append(arguments_delta)
+                self._state.add_text_size(len(arguments_delta))
+            self._emit(ServerTool(id, name, "arguments", arguments_delta, self.index))
 
     def citation(self, data: Any) -> None:
         """Implement ``ChoiceSink.citation``."""
@@ -311,7 +322,7 @@ class Choice:
     @property
     def server_calls(self) -> list[ServerCall]:
         """The calls that the provider ran itself."""
-        return [block.detail for block in self.blocks if block.kind == "server_tool" and block.detail is not None]
+        return [call for block in self.blocks if (call := block.server_call) is not None]
 
     def completed_call(self, index: int) -> ToolCall | None:
         """Return a call in its final form if it is complete before the turn has ended, else None.

@@ -47,7 +47,8 @@ def _to_block(block: Block, origin: dict[str, Any]) -> Any:
     if block.kind == "text":
         if block.citations:
             metadata["citations"] = block.citations
-        return TextBlock(text=block.text, metadata=metadata) if block.text or block.metadata else None
+        has_content = block.text or block.metadata or block.citations
+        return TextBlock(text=block.text, metadata=metadata) if has_content else None
     if block.kind == "refusal":
         return TextBlock(text=block.text, metadata={**metadata, "refusal": True})
     if block.kind == "reasoning":
@@ -56,7 +57,7 @@ def _to_block(block: Block, origin: dict[str, Any]) -> Any:
             return None
         return ReasoningBlock(text=block.text, kind=block.detail, signature=signature, opaque=opaque, metadata=metadata)
     if block.kind == "server_tool":
-        call = block.detail
+        call = block.server_call
         if call is None:
             return ServerToolBlock(raw=block.raw, metadata=metadata)
         return ServerToolBlock(

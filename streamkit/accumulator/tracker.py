@@ -18,6 +18,7 @@ from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.accumulator.turn_state import TurnState
 from streamkit.calls import CallRef, StreamWarning, TurnWarningCode
 from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallEnd, ToolCallStart
+from streamkit.json_text import finalize_arguments
 
 __all__ = ["ToolCallTracker"]
 
@@ -290,6 +291,9 @@ class ToolCallTracker:
         call = self._by_key.get(key)
         if call is None or text == call.text:
             return
+        if call.kind == "function" and call.size and not _is_object(text) and _is_object(call.valid_text):
+            self.warn_call(call, "arguments_restated", "the wire's final snapshot is no single object; it was ignored")
+            return
         if not call.ended and text.startswith(call.text):
             self._append(call, text[call.size :])
             return
@@ -308,3 +312,8 @@ class ToolCallTracker:
         warning = StreamWarning(code, message, call.ref.id if call.ref is not None else None)
         call.warnings.append(warning)
         self._state.record_warning(warning, self._choice)
+
+
+def _is_object(text: str) -> bool:
+    """Return True if an argument text is one JSON object."""
+    return finalize_arguments(text, "", recover_trailing_junk=False).state == "complete"

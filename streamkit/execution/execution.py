@@ -18,7 +18,7 @@ from streamkit.events import Event
 from streamkit.execution.background import BackgroundTask
 from streamkit.execution.executor import Executor
 from streamkit.execution.options import Approve, ExecutionOptions
-from streamkit.execution.round import Round
+from streamkit.execution.round import CallStage, Round
 from streamkit.execution.scheduler import Schedule, to_schedule
 from streamkit.execution.thread_update import FormatCallbacks, Messages, ThreadUpdate
 from streamkit.providers.provider import Provider
@@ -41,7 +41,8 @@ class Execution:
         round: the calls.
         options: how they are run.
         approvals: decisions that were made before, by the call's id.
-        pause_for_approval: without a decision, stop with ``paused`` instead of denying the call.
+        pause_for_approval: stop with ``paused``, instead of denying a call without a decision and of giving an error
+            to a call whose result comes from the client.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class Execution:
         return self.update
 
     def cancel_pending(self) -> None:
-        """Cancel the calls that await approval, of a paused execution that is not continued."""
+        """Cancel the calls that await approval or their results, of a paused execution that is not continued."""
         self._executor.cancel_pending()
 
     @property
@@ -149,7 +150,7 @@ class Execution:
 
     @property
     def paused(self) -> bool:
-        """Calls await approval, and nothing else is left to do."""
+        """Calls await approval or their results, and nothing else is left to do."""
         return self._executor.paused
 
     @property
@@ -177,11 +178,16 @@ class Execution:
     @property
     def pending(self) -> list[ToolCall]:
         """The calls that await approval."""
-        return [
-            self.round.calls[position]
-            for position in self.round.open_positions
-            if self.round.stage(position) == "awaiting_approval"
-        ]
+        return self._calls_in("awaiting_approval")
+
+    @property
+    def awaiting_results(self) -> list[ToolCall]:
+        """The calls whose results come from the client."""
+        return self._calls_in("awaiting_result")
+
+    def _calls_in(self, stage: CallStage) -> list[ToolCall]:
+        positions = self.round.open_positions
+        return [self.round.calls[position] for position in positions if self.round.stage(position) == stage]
 
     @property
     def started(self) -> list[ToolResult]:

@@ -25,6 +25,7 @@ from streamkit.execution.run_tool import (
     CANCELED,
     PreparedCall,
     apply_approval,
+    awaits_client,
     missing_approval_result,
     prepare_call,
     request_approval,
@@ -44,13 +45,14 @@ class Executor:
         round: the calls.
         options: how they are run.
         approvals: decisions that were made before, by the call's id.
-        pause_for_approval: without a decision, stop with ``paused`` instead of denying the call.
+        pause_for_approval: stop with ``paused``, instead of denying a call without a decision and of giving an error
+            to a call whose result comes from the client.
 
     Attributes:
         round: the calls and the stage of each.
         queue: the events.
         warnings: irregularities of running the calls; at the end a part of the update's warnings.
-        paused: calls await approval, and nothing else is left to do.
+        paused: calls await approval or their results, and nothing else is left to do.
         started: the positions of the calls that ran.
         update: what the round adds to the conversation; None until the end.
     """
@@ -138,7 +140,7 @@ class Executor:
             self.queue.close()
 
     def cancel_pending(self) -> None:
-        """If paused, cancel the calls that await approval and build the update."""
+        """If paused, cancel the calls that await approval or their results, and build the update."""
         if self.paused:
             self.paused = False
             self._build_update()
@@ -172,6 +174,10 @@ class Executor:
     def _schedule_call(self, position: int) -> None:
         """Prepare a call that may run and add it to the schedule; set its result if it does not fit."""
         call = self.round.calls[position]
+        if self._pause_for_approval and awaits_client(call, self._options.tools):
+            self._schedule.remove(self, position)
+            self.round.require_result(position)
+            return
         prepared = prepare_call(call, self._options.tools)
         approval = self._approvals.get(call.id)
         if isinstance(prepared, PreparedCall) and approval is not None:
@@ -226,12 +232,14 @@ class Executor:
                 await self._wake.wait()
 
     def _is_idle(self) -> bool:
-        """Return True if, with no call running, all calls have results or await an approval that does not come.
+        """Return True if, with no call running, all calls have results or await what does not come from here.
 
         Not if a call waits for the places of other executions: it will start when they end.
         """
         stages = {self.round.stage(position) for position in self.round.open_positions}
-        return not stages or ("awaiting_approval" in stages and not self._schedule.is_blocked_by_others(self))
+        if not stages or stages == {"awaiting_result"}:
+            return True
+        return "awaiting_approval" in stages and not self._schedule.is_blocked_by_others(self)
 
     async def _request_approval(self, position: int) -> None:
         prepared = self._prepared[position]

@@ -240,12 +240,12 @@ class Run:
 
     @property
     def pending(self) -> list[ToolCall]:
-        """The calls that await approval, of a run that ended ``awaiting_approval``."""
+        """The calls that await approval or their results, of a run that ended so (docs/rules.md, "Approval")."""
         return list(self._state.pending)
 
     @property
     def state(self) -> RunState | None:
-        """What a run that ended ``awaiting_approval`` is resumed from; else None."""
+        """What a run that ended ``awaiting_approval`` or ``awaiting_results`` is resumed from; else None."""
         return self._state.state
 
     @property

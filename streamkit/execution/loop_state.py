@@ -63,7 +63,7 @@ class LoopState:
         warnings: irregularities outside the turns.
         ended: why it ended; None before.
         rounds: how many rounds were started.
-        pending: the calls that await approval.
+        pending: the calls that await approval or their results.
         state: what a paused run is resumed from.
     """
 
@@ -328,13 +328,15 @@ class LoopState:
             self.context = self.context.next_round()
 
     def _pause(self, execution: Execution) -> None:
-        """End the run until calls are approved; nothing of the round is appended."""
+        """End the run until calls are approved or have results; nothing of the round is appended."""
         self.warnings += execution.warnings
-        self.ended = "awaiting_approval"
-        self.pending = execution.pending
+        to_approve, without_function = execution.pending, execution.awaiting_results
+        self.ended = "awaiting_approval" if to_approve else "awaiting_results"
+        self.pending = sorted([*to_approve, *without_function], key=execution.round.calls.index)
         self.state = RunState.from_round(
             execution.round,
-            self.pending,
+            to_approve,
+            awaiting_results=[call.id for call in without_function],
             run_key=self.run_key,
             provider=self.context.provider.name,
             round=self.context.round,

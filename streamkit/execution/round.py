@@ -32,14 +32,20 @@ from streamkit.turn import Turn
 __all__ = ["TRANSITIONS", "CallStage", "Round", "blocked_result"]
 
 #: Where a call is between its request and its result.
-CallStage: TypeAlias = Literal["waiting", "awaiting_approval", "running", "early_result"] | ResultStatus
+CallStage: TypeAlias = (
+    Literal["waiting", "awaiting_approval", "awaiting_result", "running", "early_result"] | ResultStatus
+)
 
 #: The stages that may follow each stage.
 TRANSITIONS: Mapping[CallStage, frozenset[CallStage]] = {
     # It may start as soon as the limits allow, or gets a result without running.
-    "waiting": frozenset({"awaiting_approval", "running", "error", "denied", "timed_out", "canceled"}),
+    "waiting": frozenset(
+        {"awaiting_approval", "awaiting_result", "running", "error", "denied", "timed_out", "canceled"}
+    ),
     # A person must approve it first.
     "awaiting_approval": frozenset({"waiting", "error", "denied", "timed_out", "canceled"}),
+    # No tool here runs it: its result comes from the caller.
+    "awaiting_result": frozenset({"completed", "error", "denied", "timed_out", "canceled"}),
     # Its tool was called. Back to waiting: it started eagerly, with arguments that changed afterwards.
     "running": frozenset({"early_result", "waiting", "completed", "error", "timed_out", "canceled"}),
     # It started eagerly and has returned, but its turn is open: the result counts once the turn is confirmed.
@@ -218,6 +224,10 @@ class Round:
     def require_approval(self, position: int) -> None:
         """Record that a person must approve the call first."""
         self._transition(position, "awaiting_approval")
+
+    def require_result(self, position: int) -> None:
+        """Record that no tool here runs the call, and that its result comes from the caller."""
+        self._transition(position, "awaiting_result")
 
     def approve(self, position: int) -> None:
         """Record that the call was approved."""

@@ -41,6 +41,7 @@ __all__ = [
     "CANCELED",
     "PreparedCall",
     "apply_approval",
+    "awaits_client",
     "execute_one_tool",
     "missing_approval_result",
     "prepare_call",
@@ -128,8 +129,17 @@ class PreparedCall:
     arguments: dict[str, Any]  #: by keyword, as the function takes them
 
 
+def awaits_client(call: ToolCall, tools: Mapping[str, Tool]) -> bool:
+    """Return True if the result of a call comes from the client and not from a function."""
+    tool = tools.get(call.name)
+    return call.is_client_item or (tool is not None and tool.function is None and tool.approval != "deny")
+
+
 def prepare_call(call: ToolCall, tools: Mapping[str, Tool]) -> PreparedCall | ToolResult:
     """Find the tool of a complete call and validate the arguments; return a result if that fails."""
+    if call.is_client_item:  # also if a tool has its name
+        reason = f"Not run: {call.name} is an action of the client itself, and nothing here carries it out"
+        return ToolResult(call, "error", error=f"{reason}. Continue without it.")
     tool = tools.get(call.name)
     if tool is None:
         return ToolResult(call, "error", error=_describe_unknown_tool(call.name, tools))

@@ -1,4 +1,4 @@
-"""``RunState``: a run of the loop that awaits approval, as data to store; and the reasons for which a run ends. Pure.
+"""``RunState``: a paused run of the loop, as data to store; and the reasons for which a run ends. Pure.
 
 The state contains the conversation, the calls of the paused round and the results so far: all that another process
 needs to continue. It contains no tools, no ``deps`` and no keys; these are passed again. This module must not depend on
@@ -34,6 +34,7 @@ Ended: TypeAlias = Literal[
     "filtered",  # by the provider's content filter
     "length",  # the response was truncated at its length limit, and no call of it is complete
     "awaiting_approval",  # calls await approval: ``pending`` lists them, ``state`` is what the run is resumed from
+    "awaiting_results",  # the same, with calls that no tool here runs: their results come from the client
     "canceled",  # the reader left, or was cancelled
     "timed_out",  # after run_timeout
     "error",  # a turn failed, or the caller's code raised
@@ -78,6 +79,7 @@ class RunState(BaseModel):
         calls: these calls, in order.
         results: those that exist.
         pending: the ids of the calls that await approval, in call order.
+        awaiting_results: the ids of the calls whose results come from the client, in call order.
         usage: the tokens of all requests so far, one report each.
         failures: how often equal calls have failed, for the circuit breaker.
     """
@@ -96,6 +98,7 @@ class RunState(BaseModel):
     calls: list[Annotated[ToolCall, *_struct(ToolCall)]]
     results: list[_StoredResult]
     pending: list[str]
+    awaiting_results: list[str] = Field(default_factory=list)
     usage: list[Annotated[Usage, *_struct(Usage)]] = Field(default_factory=list)
     failures: dict[str, int] = Field(default_factory=dict)
 
@@ -103,11 +106,12 @@ class RunState(BaseModel):
     def _check_call_ids(self) -> RunState:
         known = {call.id for call in self.calls}
         with_result = [result.call_id for result in self.results]
-        unknown = [call_id for call_id in [*with_result, *self.pending] if call_id not in known]
+        without_result = [*self.pending, *self.awaiting_results]
+        unknown = [call_id for call_id in [*with_result, *without_result] if call_id not in known]
         if unknown:
             raise ValueError(f"the state refers to calls that it does not contain: {', '.join(unknown)}")
-        if len({*with_result, *self.pending}) < len(with_result) + len(self.pending):
-            raise ValueError("a call of the state has two results, or has a result and awaits approval")
+        if len({*with_result, *without_result}) < len(with_result) + len(without_result):
+            raise ValueError("a call of the state has two results, or has a result and awaits approval or its result")
         return self
 
     @classmethod
@@ -117,7 +121,7 @@ class RunState(BaseModel):
         Args:
             paused: the round.
             pending: its calls that await approval.
-            **fields: the fields of the run.
+            **fields: the fields of the run, and ``awaiting_results``.
         """
         results = [
             _StoredResult(

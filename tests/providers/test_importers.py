@@ -371,7 +371,7 @@ def test_responses_keeps_reasoning_with_its_call_and_unknown_items() -> None:
     ]  # fmt: skip
     contents = parse_messages(provider_messages, "openai_responses")
     assert contents[1].blocks[0].text == "hm"
-    assert [call.kind for call in calls_of(contents)] == ["function", "custom"]
+    assert [call.kind for call in calls_of(contents)] == ["function", "function", "custom"]
     assert render(contents, "openai_responses", ids="origin") == provider_messages
 
 

@@ -14,10 +14,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from streamkit.calls import CLIENT_ITEM
 from streamkit.history import Content, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.tool_results import parse_result
 from streamkit.providers.decoding import as_text
+from streamkit.providers.openai_responses.client_items import (
+    client_arguments,
+    client_call_id,
+    client_call_name,
+    is_client_item,
+)
+from streamkit.providers.openai_responses.client_outputs import CLIENT_OUTPUT_ITEMS, output_call_id, parse_output
 from streamkit.providers.openai_responses.media import parse_media_part
 from streamkit.providers.openai_responses.output_items import item_type
 from streamkit.providers.openai_responses.schema import (
@@ -43,6 +51,7 @@ def parse_messages(messages: Sequence[Json], traits: Traits, *, system: Any = No
         if not builder.text("system", text):
             builder.opaque("system", text)
     builder.end()
+    asked: set[str] = set()  # the ids of the items that ask the client for an action
     for item in messages:
         kind = item_type(item)
         if kind == "message" or (not kind and "role" in item):
@@ -51,6 +60,12 @@ def parse_messages(messages: Sequence[Json], traits: Traits, *, system: Any = No
             _read_call(builder, item, kind)
         elif kind in _CALL_OUTPUT_ITEMS:
             builder.result(item.get("call_id"), parse_result(item.get("output")))
+        elif kind in CLIENT_OUTPUT_ITEMS and (kind not in SERVER_RESULT_ITEMS or output_call_id(item) in asked):
+            builder.result(output_call_id(item), parse_output(item), extras={CLIENT_ITEM: item})
+        elif is_client_item(item) and (call_id := client_call_id(item)) is not None:
+            asked.add(call_id)
+            extras = {CLIENT_ITEM: item, "item_id": as_text(item.get("id"))}
+            builder.call(client_call_name(kind), client_arguments(item), raw_id=call_id, extras=extras)
         elif kind == "reasoning":
             builder.add_block("ai", _reasoning_block(builder, item))
         elif runs_on_server(item):
