@@ -8,7 +8,7 @@ pydantic nor the code that builds requests:
     messages.py  render_messages(contents, traits, ids=), build_request(rendered, traits, tools=, ...), convert_media
     importer.py  parse_messages(messages, traits, system=); only where `Traits.has_importer`
     request_rules.py  list_rules(traits); only where `Traits.has_request_rules`
-    encoder.py   emit(content, traits, ...), error_body(status, message)
+    encoder.py   emit(content, traits, ...), error_body and error_event(status, message, code)
 
 A provider's package must not depend on the accumulator, the derivation of canonical ids, the execution of tools, I/O or
 another provider, except for a wire format that contains another one.
@@ -184,7 +184,9 @@ class _EncoderModule(Protocol):
         delta_size: int = 16,
     ) -> Iterator[bytes]: ...
 
-    def error_body(self, status: int, message: str) -> dict[str, Any]: ...
+    def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]: ...
+
+    def error_event(self, status: int, message: str, code: str | None = None) -> bytes: ...
 
 
 class Provider:
@@ -310,9 +312,19 @@ class Provider:
             content, traits, response_id=response_id, model=model, finish=finish, usage=usage, delta_size=delta_size
         )
 
-    def error_body(self, status: int, message: str) -> dict[str, Any]:
-        """Return the JSON body of this provider's response to an invalid request."""
-        return self._encoder.error_body(status, message)
+    def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]:
+        """Return the JSON body of this provider's response to a request that failed.
+
+        Args:
+            status: the HTTP status.
+            message: the sentence for people.
+            code: the provider's own code, type or name of the error; None for the usual one of that status.
+        """
+        return self._encoder.error_body(status, message, code)
+
+    def error_event(self, status: int, message: str, code: str | None = None) -> bytes:
+        """Return the frame that reports an error within a stream; the arguments are those of ``error_body``."""
+        return self._encoder.error_event(status, message, code)
 
     def request_rules(self) -> tuple[Rule, ...]:
         """Return the rules for requests that this provider enforces with status 400; empty if none are known."""
