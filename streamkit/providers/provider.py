@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 from streamkit.calls import FinishReason, Usage, WireTraits
 from streamkit.errors import UnsupportedContent, UsageError
+from streamkit.events import ReasoningKind
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.rewriting import Rewrite, RewritingParser
 from streamkit.providers.sink import ChoiceSink, Parser, Sink
@@ -77,6 +78,7 @@ class Traits(WireTraits):
         id_rule: the rule for ids of calls.
         default_ids: the id policy if the caller sets none.
         messages_field: the field of a request's body that holds the messages.
+        reasoning_kind: the kind of reasoning that its own models stream.
         batched_results: all results of a round are in one message.
         calls_need_reasoning: a message with calls is rejected without the reasoning before them.
         media_speakers: the speakers whose images and files are sent to the provider; those of others are left out.
@@ -101,6 +103,7 @@ class Traits(WireTraits):
     default_ids: IdPolicy = "canonical"
     messages_field: str = "messages"
     batched_results: bool = False
+    reasoning_kind: ReasoningKind = "text"
     calls_need_reasoning: bool = False
     media_speakers: frozenset[str] = frozenset({"human", "tool"})
     signature_fields: tuple[str, ...] = ()

@@ -69,12 +69,12 @@ class Reasoning:
     Attributes:
         text: the reasoning.
         signature: the provider's signature of it, which the client must send back, if the wire has one.
-        kind: the kind of reasoning.
+        kind: the kind of reasoning; default: the one that the provider's own models stream, which its SDK shows.
     """
 
     text: str
     signature: str | None = None
-    kind: ReasoningKind = "text"
+    kind: ReasoningKind | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,8 @@ class StreamRenderer:
                     extra = {} if item.signature is None else {"signature": item.signature}
                     blocks.append(
                         ReasoningBlock(
-                            text=item.text, kind=item.kind, signature=item.signature, metadata=self._metadata(**extra)
+                            text=item.text,
+                            kind=item.kind or self.provider.traits.reasoning_kind, signature=item.signature, metadata=self._metadata(**extra)
                         )
                     )
                 case Call():
