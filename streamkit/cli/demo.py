@@ -129,7 +129,7 @@ async def _converse(
     from streamkit.history import Content
 
     endpoint = providers.get(result.provider).traits.endpoint
-    url = request_url(endpoint, "demo", server.base_url(result.provider))
+    url = request_url(endpoint, "demo", server.base_url(result.provider, result.provider))
 
     async def read_response(context: Any) -> AsyncIterator[bytes]:
         result.responses.append(b"")
@@ -199,9 +199,12 @@ async def _compare_wires(names: Sequence[str], console: Console, is_live: bool) 
         console.print(f"One scripted conversation over HTTP on {server.url}: {len(names)} wire(s).")
         for result in results:
             url = request_url(
-                providers.get(result.provider).traits.endpoint, "demo", server.base_url(result.provider)
+                providers.get(result.provider).traits.endpoint,
+                "demo",
+                server.base_url(result.provider, result.provider),
             ).partition("?")[0]
-            console.print(f"\n[bold]{result.provider}[/bold]  [dim]POST {url.removeprefix(server.url)}[/dim]")
+            path = url.removeprefix(server.url).replace(f"@{result.provider}", "")
+            console.print(f"\n[bold]{result.provider}[/bold]  [dim]POST {path}[/dim]")
             view = ConversationView(console)
             view.print_line("you", _QUESTION)
             cities.clear()

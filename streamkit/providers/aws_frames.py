@@ -17,10 +17,12 @@ from streamkit.providers.encoding import encode_json
 from streamkit.providers.lenient_json import frame_error
 
 __all__ = [
+    "ERROR_NAMES",
     "STATUS",
     "encode_event",
     "encode_exception",
     "error_body",
+    "error_event",
     "error_of_body",
     "error_of_frame",
     "is_exception",
@@ -42,6 +44,12 @@ STATUS: Final = {
     "serviceUnavailableException": 503,
     "throttlingException": 429,
     "validationException": 400,
+}
+#: The usual exception of an HTTP status, as the header ``x-amzn-errortype`` of a refused request names it.
+ERROR_NAMES: Final = {status: name[:1].upper() + name[1:] for name, status in STATUS.items()} | {
+    400: "ValidationException",
+    424: "ModelErrorException",
+    429: "ThrottlingException",
 }
 _ERROR_FIELDS = frozenset(
     {"message", "Message", "__type", "code", "originalMessage", "originalStatusCode", "resourceName"}
@@ -97,9 +105,15 @@ def read_frame(name: bytes, data: bytes) -> tuple[Any, StreamError | None]:
     return None, error
 
 
-def error_body(status: int, message: str) -> dict[str, Any]:
+def error_body(status: int, message: str, code: str | None = None) -> dict[str, Any]:
     """Return the JSON body of a refused request; the services name its type in the header ``x-amzn-errortype``."""
     return {"message": message}
+
+
+def error_event(status: int, message: str, code: str | None = None) -> bytes:
+    """Return the exception that ends a stream; *code* is its name, the default depends on the status."""
+    name = code or ERROR_NAMES.get(status, "InternalServerException")
+    return encode_exception(name[:1].lower() + name[1:], message)
 
 
 def encode_event(name: str, body: dict[str, Any]) -> bytes:

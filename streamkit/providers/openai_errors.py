@@ -20,11 +20,11 @@ _TYPES_AND_CODES: Final[dict[int, tuple[str, str | None]]] = {
 }
 
 
-def error_body(status: int, message: str) -> dict[str, Any]:
-    """Return the JSON body of the response to a rejected request."""
+def error_body(status: int, message: str, code: str | None = None) -> dict[str, Any]:
+    """Return the JSON body of a rejected request. *code* is the error's code; the default depends on the status."""
     default = "server_error" if status >= 500 else "invalid_request_error"
-    kind, code = _TYPES_AND_CODES.get(status, (default, None))
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    kind, usual_code = _TYPES_AND_CODES.get(status, (default, None))
+    return {"error": {"message": message, "type": kind, "param": None, "code": code or usual_code}}
 
 
 def to_stream_error(error: Any) -> StreamError:

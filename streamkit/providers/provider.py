@@ -8,7 +8,7 @@ pydantic nor the code that builds requests:
     messages.py  render_messages(contents, traits, ids=), build_request(rendered, traits, tools=, ...), convert_media
     importer.py  parse_messages(messages, traits, system=); only where `Traits.has_importer`
     request_rules.py  list_rules(traits); only where `Traits.has_request_rules`
-    encoder.py   emit(content, traits, ...), error_body(status, message)
+    encoder.py   emit(content, traits, ...), error_body and error_event(status, message, code)
 
 A provider's package must not depend on the accumulator, the derivation of canonical ids, the execution of tools, I/O or
 another provider, except for a wire format that contains another one.
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 from streamkit.calls import FinishReason, Usage, WireTraits
 from streamkit.errors import UnsupportedContent, UsageError
+from streamkit.events import ReasoningKind
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.rewriting import Rewrite, RewritingParser
 from streamkit.providers.sink import ChoiceSink, Parser, Sink
@@ -77,6 +78,7 @@ class Traits(WireTraits):
         id_rule: the rule for ids of calls.
         default_ids: the id policy if the caller sets none.
         messages_field: the field of a request's body that holds the messages.
+        reasoning_kind: the kind of reasoning that its own models stream.
         batched_results: all results of a round are in one message.
         calls_need_reasoning: a message with calls is rejected without the reasoning before them.
         media_speakers: the speakers whose images and files are sent to the provider; those of others are left out.
@@ -101,6 +103,7 @@ class Traits(WireTraits):
     default_ids: IdPolicy = "canonical"
     messages_field: str = "messages"
     batched_results: bool = False
+    reasoning_kind: ReasoningKind = "text"
     calls_need_reasoning: bool = False
     media_speakers: frozenset[str] = frozenset({"human", "tool"})
     signature_fields: tuple[str, ...] = ()
@@ -184,7 +187,9 @@ class _EncoderModule(Protocol):
         delta_size: int = 16,
     ) -> Iterator[bytes]: ...
 
-    def error_body(self, status: int, message: str) -> dict[str, Any]: ...
+    def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]: ...
+
+    def error_event(self, status: int, message: str, code: str | None = None) -> bytes: ...
 
 
 class Provider:
@@ -310,9 +315,19 @@ class Provider:
             content, traits, response_id=response_id, model=model, finish=finish, usage=usage, delta_size=delta_size
         )
 
-    def error_body(self, status: int, message: str) -> dict[str, Any]:
-        """Return the JSON body of this provider's response to an invalid request."""
-        return self._encoder.error_body(status, message)
+    def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]:
+        """Return the JSON body of this provider's response to a request that failed.
+
+        Args:
+            status: the HTTP status.
+            message: the sentence for people.
+            code: the provider's own code, type or name of the error; None for the usual one of that status.
+        """
+        return self._encoder.error_body(status, message, code)
+
+    def error_event(self, status: int, message: str, code: str | None = None) -> bytes:
+        """Return the frame that reports an error within a stream; the arguments are those of ``error_body``."""
+        return self._encoder.error_event(status, message, code)
 
     def request_rules(self) -> tuple[Rule, ...]:
         """Return the rules for requests that this provider enforces with status 400; empty if none are known."""

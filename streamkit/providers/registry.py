@@ -107,6 +107,8 @@ def dialect(
     traits.setdefault("calls_end_in_order", False)
     if name != origin.name:
         traits.setdefault("matches_head", Traits.matches_head)
+        # Another server refuses other requests: a rule without evidence would be invented.
+        traits.setdefault("has_request_rules", False)
         key = f"{name.upper()}_API_KEY"
         endpoint = replace(
             origin.traits.endpoint, base_url=None, base_url_variable=None, key_variables=(key,), key_required=False

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from streamkit.calls import FinishReason
+from streamkit.providers.aws_frames import ERROR_NAMES
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
@@ -64,6 +65,8 @@ TRAITS = Traits(
         limit_field=("inferenceConfig", "maxTokens"),
         sdk_base_path="",
         route=r"/model/(?P<model>.+)/(?P<verb>converse(?:-stream)?)",
+        error_name_header="x-amzn-errortype",
+        error_names=ERROR_NAMES,
         route_example="/model/{modelId}/converse-stream",
         response_id=("", 0),
         call_id=("tooluse_", 22),

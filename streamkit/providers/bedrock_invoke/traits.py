@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from streamkit.providers.anthropic.traits import TRAITS as ANTHROPIC
+from streamkit.providers.aws_frames import ERROR_NAMES
 from streamkit.providers.endpoint import Endpoint
 
 __all__ = ["TRAITS"]
@@ -34,6 +35,8 @@ TRAITS = replace(
         default_limit=4096,  # Anthropic's models refuse a request without it
         sdk_base_path="",
         route=r"/model/(?P<model>.+)/(?P<verb>invoke(?:-with-response-stream)?)",
+        error_name_header="x-amzn-errortype",
+        error_names=ERROR_NAMES,
         route_example="/model/{modelId}/invoke-with-response-stream",
         response_id=("msg_bdrk_01", 22),
         call_id=("toolu_bdrk_01", 22),

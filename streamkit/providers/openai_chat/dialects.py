@@ -129,7 +129,7 @@ class ChatDialect(Traits):
     file_annotations: bool = False
     image_replay: bool = False
     strict: str | None = None
-    refuses_as: Literal["chat", "openai", "mistral"] = "chat"
+    refuses_as: Literal["wire", "openai", "mistral", "deepseek", "qwen"] = "wire"
     # streams
     one_chunk_calls: bool = False
     finish_in_last_delta: bool = False
@@ -186,6 +186,7 @@ DIALECTS = (
         name="deepseek",
         endpoint=Endpoint(base_url="https://api.deepseek.com/v1", key_variables=("DEEPSEEK_API_KEY",)),
         strict="deepseek",
+        refuses_as="deepseek",
         reasoning_field="reasoning_content",
         # https://api-docs.deepseek.com/guides/thinking_mode: 400 if it is missing after a tool call (#tool-calls),
         # ignored elsewhere. The earlier API refused it there if the request had no tools (earendil-works/pi#3636).
@@ -286,6 +287,7 @@ DIALECTS = (
         endpoint=Endpoint(
             base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1", key_variables=("DASHSCOPE_API_KEY",)
         ),
+        refuses_as="qwen",
         reasoning_field="reasoning_content",
     ),
     ChatDialect(

@@ -32,7 +32,7 @@ from streamkit.providers.openai_responses.traits import FINISH_REASONS
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import TargetIds
 
-__all__ = ["emit", "error_body"]
+__all__ = ["emit", "error_body", "error_event"]
 
 _FINISH_REASON_NAMES = invert_finish_reasons(FINISH_REASONS, default="completed")
 
@@ -63,6 +63,16 @@ def emit(
         delta_size: the characters of a delta, at least 1.
     """
     return _ResponseEncoder(traits, response_id, model, delta_size).encode(content.blocks, finish, usage)
+
+
+def error_event(status: int, message: str, code: str | None = None) -> bytes:
+    """Return the event that ends a stream with an error.
+
+    https://platform.openai.com/docs/api-reference/responses-streaming/error
+    """
+    error = error_body(status, message, code)["error"]
+    fields = {"code": error["code"], "message": message, "param": None, "sequence_number": 0}
+    return encode_sse_event("error", {"type": "error", **fields})
 
 
 class _ResponseEncoder:

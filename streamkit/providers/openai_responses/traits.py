@@ -39,6 +39,8 @@ def _matches_head(head: bytes) -> bool:
 
 TRAITS = Traits(
     name="openai_responses",
+    # https://platform.openai.com/docs/guides/reasoning#reasoning-summaries: the reasoning itself is never sent
+    reasoning_kind="summary",
     matches_head=_matches_head,
     compatible=frozenset({"openai_responses"}),
     id_rule=IdRule(
