@@ -68,6 +68,7 @@ TurnWarningCode = Literal[
     "index_mismatch",
     "invalid_arguments",
     "item_repeated",
+    "late_arguments",
     "leaked_markup",
     "lone_surrogate",
     "message_restarted",

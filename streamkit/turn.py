@@ -221,15 +221,13 @@ class Turn(ChoiceView):
         self._close_input(judge=error is None)
         if self.input_kind is not None and not self._state.done:
             self._parser.end()
-        if error is not None:
-            message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            if self._accumulator.is_confirmed:
-                self._state.warn("transport_error", f"after the end of the response: {message}")
-            else:
-                self._state.fail(StreamError("transport_error", message, raw=message))
         if self._markup is not None:
             self._markup.close()
-        self._accumulator.close(complete=complete and error is None)
+        failure: StreamError | None = None
+        if error is not None:
+            message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            failure = StreamError("transport_error", message, raw=message)
+        self._accumulator.close(complete=complete and error is None, failure=failure)
         return self._drain_events()
 
     def _close_input(self, *, judge: bool) -> None:

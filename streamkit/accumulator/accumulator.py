@@ -13,7 +13,6 @@ from streamkit.accumulator.choice import Choice
 from streamkit.accumulator.turn_state import Limits, TurnState
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage, WireTraits
 from streamkit.events import Event, NormalizedToolChunk, TurnEvent, Unknown, UsageReport
-from streamkit.json_text import deepest_nesting
 
 __all__ = ["Accumulator", "process_tool_call_chunk"]
 
@@ -79,6 +78,8 @@ class Accumulator:
             state.response_id = response_id
         if model:
             state.model = model
+        if response_id or model:
+            state.start_response()
 
     def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Implement ``Sink.add_response_metadata``."""
@@ -159,16 +160,21 @@ class Accumulator:
         has_content = self.state.response_id or self.total_usage or self.is_confirmed or self._first_choice.blocks
         return bool(has_content) or len(self.choices) > 1 or chunks > self._unknown_chunks
 
-    def close(self, *, complete: bool = False) -> None:
+    def close(self, *, complete: bool = False, failure: StreamError | None = None) -> None:
         """End the turn: decide the states of the calls, the finish and the error.
 
         Args:
             complete: the source reported an orderly end that the input does not show.
+            failure: the error of the transport; only a warning if the turn is confirmed.
         """
         confirmed = self.terminated or complete
         for choice in list(self.choices.values()):
             choice.close(confirmed=confirmed)
-        self._check_nesting()
+        if failure is not None:
+            if self.is_confirmed:
+                self.state.warn("transport_error", f"after the end of the response: {failure.message}")
+            else:
+                self.fail(failure)
         if self.error is None and any(choice.effective_finish is None for choice in self._non_empty_choices()):
             self.fail(
                 StreamError(
@@ -188,14 +194,6 @@ class Accumulator:
         choices = [choice for _, choice in sorted(self.choices.items())]
         return [choice for choice in choices if choice.blocks or choice.provider_finish is not None] or choices[:1]
 
-    def _check_nesting(self) -> None:
-        limit = self.limits.nesting
-        for choice in self.choices.values():
-            for call in choice.tracker.calls:
-                if call.kind == "function" and deepest_nesting(call.text) > limit:
-                    call.state = "invalid"
-                    self.report_limit(f"the arguments of {call.name!r} are nested more than {limit} levels deep")
-
 
 def process_tool_call_chunk(chunk: NormalizedToolChunk, calls: Accumulator) -> list[TurnEvent]:
     """Feed one delta of a tool call to an accumulator; for users with a parser of their own.
@@ -207,6 +205,7 @@ def process_tool_call_chunk(chunk: NormalizedToolChunk, calls: Accumulator) -> l
     Returns:
         The events that the delta caused, in order.
     """
+    calls.state.has_started = True  # the caller reads the response, so its start is no news
     events = calls.state.events
     before = len(events)
     calls.choice(0).tool(chunk)

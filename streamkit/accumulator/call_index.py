@@ -96,7 +96,7 @@ class CallIndex:
             self.by_key.setdefault(chunk.key, call)
         if raw_id not in self.by_id:
             self.by_id[raw_id] = call
-            if call.raw_id is None:
+            if call.raw_id is None and not call.is_final:
                 call.raw_id = raw_id  # the first id stays, also if it arrives late; the canonical id does not change
 
     def resolve(self, chunk: NormalizedToolChunk, text: str) -> Resolution:

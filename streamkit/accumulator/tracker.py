@@ -10,13 +10,13 @@ contains it: a call that opens is reported to a callable.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import cast
 
 from streamkit import ids
 from streamkit.accumulator.call_index import CallIndex, Existing, New, Repeat, Resolution
+from streamkit.accumulator.ready import ReadyCalls
 from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.accumulator.turn_state import TurnState
-from streamkit.calls import CallRef, StreamWarning, TurnWarningCode
+from streamkit.calls import CallRef
 from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallEnd, ToolCallStart
 
 __all__ = ["ToolCallTracker"]
@@ -29,6 +29,7 @@ class ToolCallTracker:
         state: what all choices of the turn share.
         choice: the choice's number.
         add_block: called with each call that opens and the key of its block.
+        ready: decides when a call is final.
 
     Attributes:
         calls: the calls, in order of first appearance.
@@ -41,19 +42,28 @@ class ToolCallTracker:
         "_emit",
         "_index",
         "_limit",
+        "_ready",
         "_state",
         "_unstarted",
         "calls",
+        "warn_call",
     )
 
     def __init__(
-        self, state: TurnState, choice: int, *, add_block: Callable[[ToolCallBuilder, Hashable], None]
+        self,
+        state: TurnState,
+        choice: int,
+        *,
+        add_block: Callable[[ToolCallBuilder, Hashable], None],
+        ready: ReadyCalls,
     ) -> None:
         self._state = state
         self._choice = choice
         self._add_block = add_block
         self._emit = state.events.append
         self._limit = state.limits.arguments
+        self._ready = ready
+        self.warn_call = ready.warn_call
         self._index = CallIndex(reuses_slots=state.traits.reuses_slots)
         self._by_key = self._index.by_key
         self._unstarted: list[ToolCallBuilder] = []
@@ -102,6 +112,10 @@ class ToolCallTracker:
             self._state.warn("orphan_delta", message)
 
     def _continue_call(self, call: ToolCallBuilder, name: str, text: str) -> None:
+        if call.is_final:
+            if text:
+                self._report_late(call, text)
+            return
         if name and name != call.name:
             if call.ref is None and (not call.name or not call.size):
                 call.name += name  # names do arrive in fragments (continuedev/continue#5849), or late
@@ -116,9 +130,8 @@ class ToolCallTracker:
         """Replace a call's arguments by a complete text that the wire sent later."""
         if chunk.id and call.text == text:
             self.warn_call(call, "repeated_arguments", "the call was sent twice under its id")
-        elif call.ended:  # its deltas and its end were emitted already: only the text in force can be
-            call.replace(text)
-            self._emit_final_arguments(call)
+        elif call.is_final:
+            self._report_late(call, text)
         else:
             call.replace()
             self._append(call, text)
@@ -130,7 +143,7 @@ class ToolCallTracker:
     def append_arguments(self, key: Hashable, text: str) -> None:
         """Append to the arguments of the call of a key, without looking for a restatement or another call in them."""
         call = self._by_key.get(key)
-        if call is None or call.ended:  # the call exceeded a limit
+        if call is None or call.ended or call.is_final:  # the call exceeded a limit
             return
         call.parts.append(text)
         call.size += len(text)
@@ -143,6 +156,10 @@ class ToolCallTracker:
             self._start(call)
         if call.size > self._limit:
             self._report_size(call)
+
+    def _report_late(self, call: ToolCallBuilder, text: str) -> None:
+        """Warn of text that would change a call that is ready, and leave the call as it is."""
+        self.warn_call(call, "late_arguments", f"arguments came after the call was ready: {text[:80]!r}")
 
     def _report_size(self, call: ToolCallBuilder) -> None:
         self._state.report_limit(f"the arguments of {call.name!r} exceed {self._limit} characters")
@@ -157,6 +174,8 @@ class ToolCallTracker:
         """
         if call.possible_repeat is None:
             call.begin_repeat()
+            if call.is_final and text != call.object_text:
+                self._report_late(call, text)
         parts, size, repeated = call.possible_repeat or [], call.repeated_size, call.repeated_text
         is_plain = not chunk.name and not chunk.id
         missing = len(repeated) - size
@@ -193,11 +212,13 @@ class ToolCallTracker:
         if not self._state.add_call():
             return
         self.start_named_calls()
+        self._ready.follow()
         raw_id = chunk.id or None
         name = chunk.name or (reused_from.name if reused_from is not None else "")
         call = ToolCallBuilder(len(self.calls), raw_id, name, chunk.kind, unkeyed=raw_id is None and chunk.key is None)
         self.calls.append(call)
         self._unstarted.append(call)
+        self._ready.add(call)
         self._add_block(call, chunk.key)
         self._index.add(call, chunk)
         if chunk.metadata:
@@ -215,12 +236,6 @@ class ToolCallTracker:
             for call in self._unstarted[:]:
                 if call.name:
                     self._start(call)
-
-    def start_nameless(self, call: ToolCallBuilder) -> None:
-        """Start and end a call that got no name until the end of the turn, so that it can have a result."""
-        if call.ref is None:
-            self._start(call)
-            self._end(call)
 
     def _start(self, call: ToolCallBuilder) -> None:
         self._unstarted.remove(call)
@@ -253,12 +268,17 @@ class ToolCallTracker:
         if call is not None and not call.ended:
             call.ended = True
             self._end(call)
+            if not call.is_final and call.ref is not None:
+                self._ready.end(call)
 
     def close(self) -> None:
-        """Start and end all calls, because the turn is over."""
+        """Start and end all calls, because the turn is over. One without a name needs a start too, to have a result."""
         self.start_named_calls()
         for call in self.calls:  # ending a call may open another one after it
-            if not call.ended:
+            is_nameless = call.ref is None
+            if is_nameless:
+                self._start(call)
+            if is_nameless or not call.ended:
                 self._end(call)
 
     def _end(self, call: ToolCallBuilder) -> None:
@@ -268,27 +288,23 @@ class ToolCallTracker:
         call.fast_path = False
         if call.ref is None:
             return
-        self._emit_final_arguments(call)
-        self._emit(ToolCallEnd(call.ref, self._choice))
-
-    def _emit_final_arguments(self, call: ToolCallBuilder) -> None:
-        """Decide a call's argument text, warn if it is irregular, and restate it if the deltas do not add up to it."""
-        if call.kind == "function" and call.size:
-            parsed = call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
-            if parsed.warning is not None:
-                code, message = parsed.warning
-                self.warn_call(call, cast("TurnWarningCode", code), message)
-            if parsed.text != call.text:
-                call.deltas_match_text = False
-        if not call.deltas_match_text and call.ref is not None:
+        final = call.final
+        if final is None:
+            self._ready.emit_final_arguments(call)
+        elif not call.deltas_match_text:  # text that came later was emitted, and is no part of the call
             call.deltas_match_text = True
-            text = call.parse_arguments(recover_trailing_junk=True).text if call.kind == "function" else call.text
-            self._emit(ArgumentsRestated(call.ref, text, self._choice))
+            self._emit(ArgumentsRestated(call.ref, final.arguments_text, self._choice))
+        self._emit(ToolCallEnd(call.ref, self._choice))
 
     def replace_arguments(self, key: Hashable, text: str) -> None:
         """Replace a call's arguments by the wire's own final snapshot, which is authoritative."""
         call = self._by_key.get(key)
         if call is None or text == call.text:
+            return
+        final = call.final
+        if final is not None:
+            if text != final.arguments_text:
+                self._report_late(call, text)
             return
         if not call.ended and text.startswith(call.text):
             self._append(call, text[call.size :])
@@ -299,12 +315,4 @@ class ToolCallTracker:
             self._start(call)
             call.deltas_match_text = True
         else:
-            self._emit_final_arguments(call)
-
-    def warn_call(self, call: ToolCallBuilder, code: TurnWarningCode, message: str) -> None:
-        """Record a warning about a call, once a code."""
-        if any(warning.code == code for warning in call.warnings):
-            return
-        warning = StreamWarning(code, message, call.ref.id if call.ref is not None else None)
-        call.warnings.append(warning)
-        self._state.record_warning(warning, self._choice)
+            self._ready.emit_final_arguments(call)

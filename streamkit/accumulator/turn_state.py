@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from streamkit.calls import StreamError, StreamWarning, TurnWarningCode, WireTraits
-from streamkit.events import Event, Failed, Warned
+from streamkit.events import Event, Failed, ResponseStarted, Warned
 from streamkit.json_text import nests_deeper
 
 __all__ = ["Limits", "TurnState"]
@@ -50,6 +50,7 @@ class TurnState:
         "done",
         "error",
         "events",
+        "has_started",
         "input_ended",
         "limits",
         "metadata",
@@ -80,6 +81,7 @@ class TurnState:
         self.events: list[Event] = []  # emptied by the caller of the accumulator
         self.warnings: list[StreamWarning] = []
         self.error: StreamError | None = None
+        self.has_started = False  # the event of the response's start was emitted
         self.response_id: str | None = None
         self.model: str | None = None
         self.metadata: dict[str, Any] = {}  # facts about the response, by the provider's names
@@ -90,6 +92,12 @@ class TurnState:
         self._text_size = 0
         self._reserved_ids: set[str] = set()
         self._unknown_fields: set[str] = set()  # bounded by MAX_WARNINGS
+
+    def start_response(self) -> None:
+        """Emit the start of the response, once: as soon as the wire identifies it, at the latest before its content."""
+        if not self.has_started:
+            self.has_started = True
+            self.events.append(ResponseStarted(self.response_id, self.model))
 
     def fail(self, error: StreamError) -> None:
         """Record an error. The first one is the turn's; a later one becomes a warning."""
