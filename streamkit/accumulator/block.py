@@ -6,7 +6,6 @@ from collections.abc import Hashable
 from typing import Any, Literal
 
 from streamkit.accumulator.tool_call import ToolCallBuilder
-from streamkit.json_text import join_surrogates
 
 __all__ = ["Block", "BlockKind", "TextKind"]
 
@@ -37,21 +36,6 @@ class Block:
         if len(self.parts) > 1:
             self.parts = ["".join(self.parts)]
         return self.parts[0] if self.parts else ""
-
-    def join_half(self, text: str) -> str:
-        """Return the text that can be emitted: after the half that waits, and without a first half at its end."""
-        if not text:
-            return text
-        if self.half:
-            text, self.half = self.half + text, ""
-        if "\ud800" <= text[-1] <= "\udbff":
-            text, self.half = text[:-1], text[-1]
-        return join_surrogates(text)
-
-    def take_half(self) -> str:
-        """Return U+FFFD for a half that waits in vain; "" if none does."""
-        half, self.half = self.half, ""
-        return "\ufffd" if half else ""
 
     def signature_and_metadata(self) -> tuple[str | None, dict[str, Any]]:
         """Return the provider's signature of the block, if it is a text, and its other opaque state."""

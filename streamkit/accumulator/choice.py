@@ -15,7 +15,7 @@ from streamkit.accumulator.ready import ReadyCalls
 from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.accumulator.tracker import ToolCallTracker
 from streamkit.accumulator.turn_state import TurnState
-from streamkit.calls import Finish, FinishReason, ServerCall, ToolCall
+from streamkit.calls import Finish, FinishReason, ServerCall, StreamWarning, ToolCall
 from streamkit.events import (
     BlockEnded,
     Citation,
@@ -29,6 +29,7 @@ from streamkit.events import (
     Text,
     Unknown,
 )
+from streamkit.json_text import join_half, join_surrogates
 
 __all__ = ["Choice"]
 
@@ -124,7 +125,9 @@ class Choice:
             if kind == "text":
                 self._last_text = block
                 block.citations, self._early_citations = self._early_citations, []
-        self._emit_text(block, block.join_half(text))
+        if text:
+            text, block.half = join_half(block.half, text)
+            self._emit_text(block, text)
         is_fast = not block.half
         self._open_text = block if is_fast and kind == "text" else None
         self._open_reasoning = block if is_fast and kind == "reasoning" else None
@@ -203,7 +206,8 @@ class Choice:
                 self._open("server_tool", None, None).raw.append(raw)
             else:
                 block.raw.append(raw)
-        self._emit(ServerTool(id, name or block.detail.name, phase, data, self.index))
+        name = join_surrogates(name or block.detail.name)
+        self._emit(ServerTool(id, name, phase, join_surrogates(data) if isinstance(data, str) else data, self.index))
 
     def citation(self, data: Any) -> None:
         """Implement ``ChoiceSink.citation``."""
@@ -225,6 +229,7 @@ class Choice:
         """Implement ``ChoiceSink.file``."""
         if self._state.check_nesting(raw):
             return
+        media_type, data, url = (value and join_surrogates(value) for value in (media_type, data, url))
         block = None if key is None else self._by_key.get(("file", key))
         if block is None:
             last = self._last
@@ -248,7 +253,9 @@ class Choice:
     def finish(self, raw: str | int | None, reason: FinishReason) -> None:
         """Implement ``ChoiceSink.finish``."""
         self.tracker.start_named_calls()
-        self.provider_finish = Finish(reason, raw)
+        if not self.blocks:
+            self._state.begin_choice(self.index)
+        self.provider_finish = Finish(reason, join_surrogates(raw) if isinstance(raw, str) else raw)
         self._ready.finish(reached_length=reason == "length", last_call=self._last_call)
 
     @property
@@ -258,6 +265,8 @@ class Choice:
 
     def _open(self, kind: BlockKind, key: Hashable, detail: Any = None) -> Block:
         self._state.start_response()
+        if not self.blocks:
+            self._state.begin_choice(self.index)
         if kind != "file" or key is None:  # a file in several deltas arrives between those of a text
             self._end_last()
         block = self._last = Block(kind, key, detail)
@@ -276,7 +285,9 @@ class Choice:
         """Emit the end of a block, if it is one of text that will be kept."""
         if block.is_ended or not (block.kind == "text" or block.kind == "reasoning" or block.kind == "refusal"):
             return
-        self._emit_text(block, block.take_half())
+        if block.half:
+            block.half = ""
+            self._emit_text(block, "\ufffd")
         if block.parts or block.metadata:
             block.is_ended = True
             signature, metadata = block.signature_and_metadata()
@@ -304,6 +315,8 @@ class Choice:
             reached_length=finish is not None and finish.reason == "length",
             last_call=self._last_call,
         )
+        if self._early_citations:  # of a response without text
+            self._open("text", None).citations, self._early_citations = self._early_citations, []
         if confirmed:
             self._set_finish()
 
@@ -317,7 +330,8 @@ class Choice:
             reason = "tool_calls"
         elif reason == "tool_calls" and not calls:
             reason = "stop"
-            self._state.warn("finish_without_calls", "the finish reason is tool calls, but the wire sent no call")
+            message = "the finish reason is tool calls, but the wire sent no call"
+            self._state.record_warning(StreamWarning("finish_without_calls", message), self.index)
         self.effective_finish = Finish(reason, finish.raw if finish is not None else None)
 
     def emit_finished(self) -> None:
@@ -342,6 +356,11 @@ class Choice:
         """The calls, in order of first appearance."""
         return [call.snapshot() for call in self.tracker.calls]
 
+    def find_call(self, id: str) -> ToolCall | None:
+        """Return the call of a canonical id, None if the choice has none."""
+        found = (call for call in self.tracker.calls if call.ref is not None and call.ref.id == id)
+        return next((call.snapshot() for call in found), None)
+
     @property
     def server_calls(self) -> list[ServerCall]:
         """The calls that the provider ran itself."""
@@ -357,19 +376,5 @@ class Choice:
         Args:
             index: the call's ``index``.
         """
-        calls, traits = self.tracker.calls, self._state.traits
-        if not 0 <= index < len(calls):
-            return None
-        call = calls[index]
-        is_followed = traits.calls_end_in_order and call.index < len(calls) - 1 and call.is_object_closed()
-        if not (call.ended or is_followed) or call.ref is None or not call.name:
-            return None
-        final = call.final
-        if final is not None:
-            return final if final.state == "complete" else None
-        if call.kind == "custom":
-            return call.snapshot(state="complete")
-        if not call.size and self.blocks[-1].call is call and not traits.whole_calls:
-            return None  # if the turn ends here by its length limit, the arguments are missing
-        parsed = call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
-        return call.snapshot(state="complete") if parsed.state == "complete" else None
+        calls = self.tracker.calls
+        return self._ready.completed_call(calls, index, self._last_call) if 0 <= index < len(calls) else None

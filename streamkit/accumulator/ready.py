@@ -13,13 +13,13 @@ The module must not depend on how deltas are assigned to calls, nor on the choic
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.accumulator.turn_state import TurnState
 from streamkit.calls import CallState, StreamWarning, ToolCall, TurnWarningCode
-from streamkit.events import ArgumentsRestated, ToolCallReady
+from streamkit.events import ArgumentsRestated, ToolCallDelta, ToolCallReady
 from streamkit.json_text import ParsedArguments, deepest_nesting
 
 __all__ = ["ReadyCalls"]
@@ -131,6 +131,27 @@ class ReadyCalls:
             return "incomplete"  # its arguments may have been lost
         return self._parse(call).state
 
+    def completed_call(
+        self, calls: Sequence[ToolCallBuilder], index: int, last_call: ToolCallBuilder | None
+    ) -> ToolCall | None:
+        """Return a call in its final form if it may start before the turn has ended, else None.
+
+        Args:
+            calls: the calls of the choice.
+            index: the call's index.
+            last_call: the call after which nothing began.
+        """
+        call, traits = calls[index], self._state.traits
+        is_followed = traits.calls_end_in_order and index < len(calls) - 1 and call.is_object_closed()
+        if not (call.ended or is_followed) or call.ref is None or not call.name:
+            return None
+        final = call.final
+        if final is not None:
+            return final if final.state == "complete" else None
+        if not call.size and call is last_call and not traits.whole_calls:
+            return None  # if the turn ends here by its length limit, the arguments are missing
+        return call.snapshot(state="complete") if self._parse(call).state == "complete" else None
+
     # ---------------------------------------------------------------- the decision
 
     def _parse(self, call: ToolCallBuilder) -> ParsedArguments:
@@ -161,16 +182,22 @@ class ReadyCalls:
 
     def emit_final_arguments(self, call: ToolCallBuilder) -> None:
         """Decide a call's argument text, warn if it is irregular, and restate it if the deltas do not add up to it."""
+        if call.half and call.ref is not None:
+            call.half = ""
+            self._emit(ToolCallDelta(call.ref, "\ufffd", self._choice))
         if call.kind == "function" and call.size:
             parsed = self._parse(call)
             if parsed.warning is not None:
                 code, message = parsed.warning
                 self.warn_call(call, cast("TurnWarningCode", code), message)
-            if parsed.text != call.text:
+            if parsed.duplicate_key is not None:
+                message = f"the arguments have the key {parsed.duplicate_key[:80]!r} twice; the last value counts"
+                self.warn_call(call, "duplicate_keys", message)
+            if parsed.text != call.valid_text:
                 call.deltas_match_text = False
         if not call.deltas_match_text and call.ref is not None:
             call.deltas_match_text = True
-            text = self._parse(call).text if call.kind == "function" else call.text
+            text = self._parse(call).text if call.kind == "function" else call.valid_text
             self._emit(ArgumentsRestated(call.ref, text, self._choice))
 
     def warn_call(self, call: ToolCallBuilder, code: TurnWarningCode, message: str) -> None:

@@ -41,6 +41,7 @@ class ToolCallBuilder:
         "deltas_match_text",
         "ended",
         "fast_path",
+        "half",
         "index",
         "is_final",
         "kind",
@@ -73,6 +74,7 @@ class ToolCallBuilder:
         self.metadata: dict[str, Any] = {}
         self.warnings: list[StreamWarning] = []
         self.state: CallState = "incomplete"
+        self.half = ""  # half of a surrogate pair that was not emitted: it waits for the other one
         self.parts: list[str] = []  # of the argument text in force
         self.size = 0  # its characters
         self.restart_offset = 0  # the last offset in it at which the arguments may have begun again
@@ -105,6 +107,7 @@ class ToolCallBuilder:
         self.parts = [text] if text else []
         self.size = len(text)
         self.restart_offset = self._restart_part = 0
+        self.half = ""
         self.deltas_match_text = False
         self._scanner, self._scanned = None, 0
         self._joined, self._joined_size, self._joined_parts = "", 0, 0

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from streamkit import ids
-from streamkit.accumulator.call_index import CallIndex, Existing, New, Repeat, Resolution
+from streamkit.accumulator.call_index import CallIndex, Existing, New, Repeat, Resolution, normalize_key
 from streamkit.accumulator.ready import ReadyCalls
 from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.accumulator.turn_state import TurnState
 from streamkit.calls import CallRef
 from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallEnd, ToolCallStart
+from streamkit.json_text import is_one_object, join_half, join_surrogates
 
 __all__ = ["ToolCallTracker"]
 
@@ -74,7 +75,8 @@ class ToolCallTracker:
         text = chunk.arguments_delta
         if text and not chunk.id and not chunk.name and chunk.metadata is None:
             call = self._by_key.get(chunk.key)
-            if call is not None and call.fast_path and text[0] != "{":
+            # Halves of surrogate pairs are not printable. For the few other characters the slow path is right as well.
+            if call is not None and call.fast_path and text[0] != "{" and (text.isascii() or text.isprintable()):
                 call.parts.append(text)
                 call.size += len(text)
                 self._emit(ToolCallDelta(call.ref, text, self._choice))  # type: ignore[arg-type]  # it has started
@@ -92,8 +94,7 @@ class ToolCallTracker:
             self._index.add_identifiers(call, chunk)
             if resolution.has_unknown_key:
                 self.warn_call(call, "index_mismatch", f"a delta came on the key {chunk.key!r}, which no call uses")
-            if chunk.metadata:
-                call.metadata.update(chunk.metadata)
+            self._add_metadata(call, chunk)
             if resolution.is_restated:
                 self._restate(call, chunk, text)
             else:
@@ -110,6 +111,10 @@ class ToolCallTracker:
         elif text:
             message = f"a delta belongs to no open call: {text[:80]!r} on the key {chunk.key!r}"
             self._state.warn("orphan_delta", message)
+
+    def _add_metadata(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> None:
+        if chunk.metadata and not self._state.check_nesting(list(chunk.metadata.values())):
+            call.metadata.update(chunk.metadata)
 
     def _continue_call(self, call: ToolCallBuilder, name: str, text: str) -> None:
         if call.is_final:
@@ -142,7 +147,7 @@ class ToolCallTracker:
 
     def append_arguments(self, key: Hashable, text: str) -> None:
         """Append to the arguments of the call of a key, without looking for a restatement or another call in them."""
-        call = self._by_key.get(key)
+        call = self._index.find(key)
         if call is None or call.ended or call.is_final:  # the call exceeded a limit
             return
         call.parts.append(text)
@@ -151,11 +156,18 @@ class ToolCallTracker:
 
     def _emit_appended(self, call: ToolCallBuilder, text: str) -> None:
         if call.ref is not None:
-            self._emit(ToolCallDelta(call.ref, text, self._choice))
+            self._emit_delta(call, call.ref, text)
         elif call.name:
             self._start(call)
         if call.size > self._limit:
             self._report_size(call)
+
+    def _emit_delta(self, call: ToolCallBuilder, ref: CallRef, text: str) -> None:
+        if not (text.isascii() and not call.half):
+            text, call.half = join_half(call.half, text)
+            call.fast_path = not call.half and call.possible_repeat is None
+        if text:
+            self._emit(ToolCallDelta(ref, text, self._choice))
 
     def _report_late(self, call: ToolCallBuilder, text: str) -> None:
         """Warn of text that would change a call that is ready, and leave the call as it is."""
@@ -185,7 +197,7 @@ class ToolCallTracker:
                 call.possible_repeat, call.repeated_size = parts, size + len(text)
                 if text and call.ref is not None:
                     call.deltas_match_text = False
-                    self._emit(ToolCallDelta(call.ref, text, self._choice))
+                    self._emit_delta(call, call.ref, text)
                 return
             self._drop_repeat(call)
         elif is_plain and len(text) > missing and text.startswith(repeated[size:]):
@@ -215,14 +227,14 @@ class ToolCallTracker:
         self._ready.follow()
         raw_id = chunk.id or None
         name = chunk.name or (reused_from.name if reused_from is not None else "")
-        call = ToolCallBuilder(len(self.calls), raw_id, name, chunk.kind, unkeyed=raw_id is None and chunk.key is None)
+        is_unkeyed = raw_id is None and normalize_key(chunk.key) is None
+        call = ToolCallBuilder(len(self.calls), raw_id, name, chunk.kind, unkeyed=is_unkeyed)
         self.calls.append(call)
         self._unstarted.append(call)
         self._ready.add(call)
         self._add_block(call, chunk.key)
         self._index.add(call, chunk)
-        if chunk.metadata:
-            call.metadata.update(chunk.metadata)
+        self._add_metadata(call, chunk)
         if name and self._state.traits.whole_names:
             self._start(call)
         if text:
@@ -239,11 +251,12 @@ class ToolCallTracker:
 
     def _start(self, call: ToolCallBuilder) -> None:
         self._unstarted.remove(call)
+        call.name = join_surrogates(call.name)
         call.ref = CallRef(self._canonical_id(call), call.name, call.index, call.kind)
         call.fast_path = True
         self._emit(ToolCallStart(call.ref, self._choice))
         if call.size:
-            self._emit(ToolCallDelta(call.ref, call.text, self._choice))
+            self._emit_delta(call, call.ref, call.text)
 
     def _canonical_id(self, call: ToolCallBuilder) -> str:
         state = self._state
@@ -264,7 +277,7 @@ class ToolCallTracker:
 
     def end_call(self, key: Hashable) -> None:
         """End the call of a key, because the wire reported its end."""
-        call = self._by_key.get(key)
+        call = self._index.find(key)
         if call is not None and not call.ended:
             call.ended = True
             self._end(call)
@@ -297,8 +310,12 @@ class ToolCallTracker:
         self._emit(ToolCallEnd(call.ref, self._choice))
 
     def replace_arguments(self, key: Hashable, text: str) -> None:
-        """Replace a call's arguments by the wire's own final snapshot, which is authoritative."""
-        call = self._by_key.get(key)
+        """Replace a call's arguments by the wire's own final snapshot (docs/rules.md, "Restated arguments").
+
+        LiteLLM's snapshot of a second call has the objects of both, and other servers end with garbage or ``{}``: such
+        a snapshot does not replace arguments that were streamed.
+        """
+        call = self._index.find(key)
         if call is None or text == call.text:
             return
         final = call.final
@@ -306,13 +323,21 @@ class ToolCallTracker:
             if text != final.arguments_text:
                 self._report_late(call, text)
             return
+        if call.size and call.kind == "function" and (text.strip("{} \t\r\n") == "" or not is_one_object(text)):
+            if call.valid_text != text:
+                message = f"the wire's final snapshot is no object; the streamed arguments are kept: {text[:80]!r}"
+                self.warn_call(call, "arguments_restated", message)
+            return
         if not call.ended and text.startswith(call.text):
             self._append(call, text[call.size :])
             return
-        self.warn_call(call, "arguments_restated", "the wire's final snapshot differs from the deltas it streamed")
+        if call.size:
+            self.warn_call(call, "arguments_restated", "the wire's final snapshot differs from the deltas it streamed")
         call.replace(text)
         if call.ref is None and call.name:
             self._start(call)
             call.deltas_match_text = True
         else:
             self._ready.emit_final_arguments(call)
+        if call.ended and call.ref is not None:
+            self._ready.end(call)
