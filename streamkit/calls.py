@@ -62,12 +62,14 @@ TurnWarningCode = Literal[
     "broken_markup",
     "content_filtered",
     "double_encoded",
+    "duplicate_keys",
     "finish_message",
     "finish_without_calls",
     "incomplete_reason",
     "index_mismatch",
     "invalid_arguments",
     "item_repeated",
+    "late_arguments",
     "leaked_markup",
     "lone_surrogate",
     "message_restarted",
@@ -77,6 +79,7 @@ TurnWarningCode = Literal[
     "no_turn_key",
     "orphan_annotation",
     "orphan_delta",
+    "other_choice",
     "repeated_arguments",
     "repeated_call",
     "second_signature",
@@ -152,7 +155,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
         arguments_text: the argument text in force, as the wire sent it.
         partial: the arguments as far as received; for display, never for execution. While the call is open, every
             access returns the same dict, which grows with the stream: copy it to keep it, and do not change it.
-        state: ``incomplete`` until the turn ends, then ``complete``, ``incomplete`` or ``invalid``.
+        state: ``complete``, ``incomplete`` or ``invalid``; in ``Turn.calls`` ``incomplete`` until the turn ends.
         ended: the wire reported the end of this call.
         metadata: what the provider expects back with the call (signatures, item ids), by its own names. Of a call for
             the client itself the field ``CLIENT_ITEM`` has the provider's item.

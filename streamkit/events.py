@@ -99,7 +99,10 @@ class _Event(Struct, frozen=True, gc=False, tag_field="type"):
 
 
 class ResponseStarted(_Event, frozen=True, gc=False, tag="response_started"):
-    """The beginning of the response: its id and model, as far as the wire has named them. Emitted at most once."""
+    """The beginning of the response: its id and model, as far as the wire has named them.
+
+    Emitted at most once, as soon as the wire names one of them, at the latest before the first content or ``Finished``.
+    """
 
     type: ClassVar[Literal["response_started"]] = "response_started"
     response_id: str | None = None
@@ -135,7 +138,7 @@ class Refusal(_Event, frozen=True, gc=False, tag="refusal"):
 class BlockEnded(_Event, frozen=True, gc=False, tag="block_ended"):
     """The end of a block of text, reasoning or refusal; calls have ``ToolCallEnd``.
 
-    ``signature`` is the provider's signature of the block, ``metadata`` its other opaque state, both for replay.
+    Emitted once for each block that has text or metadata. ``signature`` is the provider's signature of the block, ``metadata`` its other opaque state, both for replay.
     """
 
     type: ClassVar[Literal["block_ended"]] = "block_ended"
@@ -171,7 +174,10 @@ class ToolCallEnd(_Event, frozen=True, gc=False, tag="tool_call_end"):
 
 
 class ToolCallReady(_Event, frozen=True, gc=False, tag="tool_call_ready"):
-    """A call in its final state. Emitted once for each call, when nothing can change it any more."""
+    """A call in its final state. Emitted once for each call; nothing but metadata is added to the call afterwards.
+
+    It is no permission to run the call: the turn may still fail. See docs/rules.md, "Ready calls".
+    """
 
     type: ClassVar[Literal["tool_call_ready"]] = "tool_call_ready"
     call: ToolCall
@@ -229,7 +235,10 @@ class UsageReport(_Event, frozen=True, gc=False, tag="usage_report"):
 
 
 class Finished(_Event, frozen=True, gc=False, tag="finished"):
-    """The finish of a choice. Emitted once, when the turn is closed without an error of the stream."""
+    """The finish of a choice, when the turn is closed; once for each choice whose end the provider reported.
+
+    It may follow ``Failed``: a provider may send a finish besides its error. ``Turn.error`` decides about the turn.
+    """
 
     type: ClassVar[Literal["finished"]] = "finished"
     reason: FinishReason

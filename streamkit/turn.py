@@ -17,6 +17,7 @@ import msgspec
 
 from streamkit import providers, sdk_objects
 from streamkit.accumulator import Accumulator, Limits
+from streamkit.accumulator.choice import Choice
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.choice_view import ChoiceView
 from streamkit.errors import StreamInterrupted, UsageError
@@ -34,7 +35,10 @@ __all__ = ["Turn"]
 
 
 class Turn(ChoiceView):
-    """One streamed response, fed incrementally; also the view of its choice 0.
+    """One streamed response, fed incrementally; also the view of its choice.
+
+    That is choice 0 if it sent anything, else the first that did (with the warning ``other_choice``); it is fixed when
+    the turn is closed. ``choices`` has all of them.
 
     Args:
         provider: a provider's name, or a provider object.
@@ -221,15 +225,13 @@ class Turn(ChoiceView):
         self._close_input(judge=error is None)
         if self.input_kind is not None and not self._state.done:
             self._parser.end()
-        if error is not None:
-            message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            if self._accumulator.is_confirmed:
-                self._state.warn("transport_error", f"after the end of the response: {message}")
-            else:
-                self._state.fail(StreamError("transport_error", message, raw=message))
         if self._markup is not None:
             self._markup.close()
-        self._accumulator.close(complete=complete and error is None)
+        failure: StreamError | None = None
+        if error is not None:
+            message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            failure = StreamError("transport_error", message, raw=message)
+        self._accumulator.close(complete=complete and error is None, failure=failure)
         return self._drain_events()
 
     def _close_input(self, *, judge: bool) -> None:
@@ -289,6 +291,25 @@ class Turn(ChoiceView):
         """The stable name of the turn; None while neither the caller nor the wire has set one."""
         return self._state.turn_key or self._state.response_id
 
+    @property
+    def _choice(self) -> Choice:
+        return self._accumulator.turn_choice
+
+    def call(self, id: str) -> ToolCall:
+        """Return the call of a canonical id, of any choice.
+
+        Args:
+            id: the canonical id.
+
+        Raises:
+            UsageError: no choice has such a call.
+        """
+        for choice in self._accumulator.choices.values():
+            call = choice.find_call(id)
+            if call is not None:
+                return call
+        raise UsageError(f"this turn has no call {id!r}")
+
     def completed_call(self, index: int) -> ToolCall | None:
         """Return a call as it will run if it is complete before the turn has ended, else None.
 
@@ -299,8 +320,8 @@ class Turn(ChoiceView):
         Args:
             index: the call's ``index``.
         """
-        if self._closed or self._state.error is not None:
-            return None
+        if self._closed or self._state.error is not None or self._state.turn_choice:
+            return None  # the turn's choice is fixed at the end: before, only choice 0 is sure to be it once it began
         return self._choice.completed_call(index)
 
     @property
@@ -344,7 +365,7 @@ class Turn(ChoiceView):
 
     @property
     def choices(self) -> list[ChoiceView]:
-        """One view per choice, by number; the turn's own properties are those of choice 0."""
+        """One view per choice, by number; the turn's own properties are those of one of them."""
         return [ChoiceView(choice, self._state) for _, choice in sorted(self._accumulator.choices.items())]
 
     def to_dict(self) -> dict[str, Any]:

@@ -144,8 +144,9 @@ async def test_bytes_without_a_finish_reason_are_truncated() -> None:
 async def test_cancellation_closes_the_turn_and_the_source_and_propagates() -> None:
     turn, source = new_turn(), AsyncSource(as_bytes(answer("Hi."))[:2], endless=True)
     with anyio.CancelScope() as scope:
-        async for _ in read(turn, source):
-            scope.cancel()
+        async for event in read(turn, source):
+            if isinstance(event, Text):
+                scope.cancel()
     assert scope.cancelled_caught
     assert turn.closed
     assert turn.text == "Hi."

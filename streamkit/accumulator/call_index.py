@@ -12,6 +12,7 @@ an unused key opens a call; the only open call. Anything else is an orphan and n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from typing import TypeAlias
 
@@ -20,7 +21,7 @@ from msgspec import Struct
 from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.events import NormalizedToolChunk
 
-__all__ = ["CallIndex", "Existing", "New", "Orphan", "Repeat", "Resolution"]
+__all__ = ["CallIndex", "Existing", "New", "Orphan", "Repeat", "Resolution", "normalize_key"]
 
 
 class Existing(Struct, frozen=True):
@@ -54,6 +55,22 @@ class Orphan(Struct, frozen=True):
 Resolution: TypeAlias = Existing | New | Repeat | Orphan
 
 _NEW = New()
+_INTEGER = re.compile(r"-?[0-9]{1,15}(?:\.0+)?")
+
+
+def normalize_key(key: Hashable) -> Hashable:
+    """Return what distinguishes calls or choices in its one form: ``"0"`` and ``0.0`` are 0.
+
+    Servers in languages without integers, and gateways that keep numbers as text, send such keys. A number that is no
+    index (a fraction, a boolean) is None, as if it was absent; any other value is opaque and returned unchanged.
+    """
+    if key is None or key.__class__ is int:
+        return key
+    if isinstance(key, str):
+        return int(key.partition(".")[0]) if _INTEGER.fullmatch(key) else key
+    if isinstance(key, bool) or (isinstance(key, float) and not key.is_integer()):
+        return None
+    return int(key) if isinstance(key, float) else key
 
 
 class CallIndex:
@@ -82,8 +99,9 @@ class CallIndex:
         self._possibly_open.append(call)
         if chunk.id:
             self.by_id[chunk.id] = call
-        if chunk.key is not None:
-            self.by_key[chunk.key] = call
+        key = normalize_key(chunk.key)
+        if key is not None:
+            self.by_key[key] = call
         elif call.unkeyed and chunk.position is not None:
             self.by_position[chunk.position] = call
 
@@ -92,11 +110,12 @@ class CallIndex:
         raw_id = chunk.id
         if not raw_id:
             return
-        if chunk.key is not None:
-            self.by_key.setdefault(chunk.key, call)
+        key = normalize_key(chunk.key)
+        if key is not None:
+            self.by_key.setdefault(key, call)
         if raw_id not in self.by_id:
             self.by_id[raw_id] = call
-            if call.raw_id is None:
+            if call.raw_id is None and not call.is_final:
                 call.raw_id = raw_id  # the first id stays, also if it arrives late; the canonical id does not change
 
     def resolve(self, chunk: NormalizedToolChunk, text: str) -> Resolution:
@@ -106,7 +125,7 @@ class CallIndex:
             chunk: the delta.
             text: its argument text, ``""`` if it has none.
         """
-        raw_id, name, key = chunk.id or None, chunk.name or "", chunk.key
+        raw_id, name, key = chunk.id or None, chunk.name or "", normalize_key(chunk.key)
         is_start = chunk.type == "start"
         call = self.by_id.get(raw_id) if raw_id else None
         if call is not None:
@@ -117,7 +136,10 @@ class CallIndex:
             ):
                 return _NEW
             if text[:1] == "{" and (is_start or (call.kind == "function" and call.is_object_closed())):
-                return Existing(call, is_restated=True)
+                # With its name the call is sent again. Without, another object of the same call follows, unless the
+                # first one was a placeholder: then both are kept, and the call is invalid.
+                is_whole = is_start or name or call.is_placeholder() or text == call.object_text
+                return Existing(call, is_restated=bool(is_whole))
             return self.resolve_within(call, chunk, text)
         call = None if is_start else self.by_key.get(key) if key is not None else None
         if call is not None and raw_id and name:
@@ -153,6 +175,10 @@ class CallIndex:
                     return Existing(call, is_restated=True)  # {} was a placeholder (vercel/ai#13137)
                 return Repeat(call)
         return Existing(call)
+
+    def find(self, key: Hashable) -> ToolCallBuilder | None:
+        """Return the call of a key, None if no call uses it."""
+        return self.by_key.get(key if key.__class__ is int else normalize_key(key))
 
     def _only_open_call(self) -> ToolCallBuilder | None:
         """Return the call that is still open, if there is exactly one."""

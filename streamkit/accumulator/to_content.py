@@ -1,6 +1,7 @@
 """A choice as ``Content`` for history.
 
 Opaque state of a provider goes into a block's metadata with the provider's name, so that it is replayed only there.
+All that came from the wire is made plain JSON, so that a content can always be stored and read again.
 The module is loaded on first use: history depends on pydantic, and reading a stream does not.
 """
 
@@ -11,6 +12,7 @@ from typing import Any
 
 from streamkit.accumulator.block import Block
 from streamkit.accumulator.choice import Choice
+from streamkit.accumulator.turn_state import STORED_NESTING
 from streamkit.calls import ToolCall
 from streamkit.history import (
     Content,
@@ -21,6 +23,7 @@ from streamkit.history import (
     TextBlock,
     ToolCallBlock,
 )
+from streamkit.json_text import nests_deeper, to_plain
 
 __all__ = ["choice_to_content", "to_tool_call_block"]
 
@@ -34,21 +37,21 @@ def choice_to_content(
     history that contains them is legal for every provider.
     """
     identity = {"provider": provider, "model": model, "response_id": response_id, "turn_key": turn_key}
-    metadata = {name: value for name, value in identity.items() if value is not None}
+    metadata = {name: to_plain(value) for name, value in identity.items() if value is not None}
     origin = {name: value for name, value in metadata.items() if name in ("provider", "model")}
     blocks = [converted for block in choice.blocks if (converted := _to_block(block, origin)) is not None]
     return Content(speaker="ai", blocks=blocks, metadata=metadata)
 
 
 def _to_block(block: Block, origin: dict[str, Any]) -> Any:
-    metadata = {**origin, **block.metadata}
     if block.call is not None:
         return to_tool_call_block(block.call.snapshot(), origin)
+    metadata, raw = {**origin, **to_plain(block.metadata)}, to_plain(block.raw)
     if block.kind == "text":
         if block.citations:
-            metadata["citations"] = block.citations
-        has_content = block.text or block.metadata or block.citations
-        return TextBlock(text=block.text, metadata=metadata) if has_content else None
+            metadata["citations"] = to_plain(block.citations)
+        is_kept = block.text or block.metadata or block.citations
+        return TextBlock(text=block.text, metadata=metadata) if is_kept else None
     if block.kind == "refusal":
         return TextBlock(text=block.text, metadata={**metadata, "refusal": True})
     if block.kind == "reasoning":
@@ -59,18 +62,17 @@ def _to_block(block: Block, origin: dict[str, Any]) -> Any:
     if block.kind == "server_tool":
         call = block.server_call
         if call is None:
-            return ServerToolBlock(raw=block.raw, metadata=metadata)
-        return ServerToolBlock(
-            id=call.id, name=call.name, arguments=call.arguments, result=call.result, raw=block.raw, metadata=metadata
-        )
+            return ServerToolBlock(raw=raw, metadata=metadata)
+        fields = to_plain({"id": call.id, "name": call.name, "arguments": call.arguments, "result": call.result})
+        return ServerToolBlock(**fields, raw=raw, metadata=metadata)
     if block.kind == "file":
-        media_type, data, url = block.detail
-        if block.raw:
-            metadata["raw"] = block.raw[0]
+        media_type, data, url = to_plain(block.detail)
+        if raw:
+            metadata["raw"] = raw[0]
         if block.parts:
-            data = _join_base64(block.parts)
+            data = to_plain(_join_base64(block.parts))
         return FileBlock(media_type=media_type, data=data, url=url, metadata=metadata)
-    return OpaqueBlock(raw=block.raw[0] if block.raw else None, metadata=metadata)
+    return OpaqueBlock(raw=raw[0] if raw else None, metadata=metadata)
 
 
 def _join_base64(parts: list[str]) -> str:
@@ -90,11 +92,13 @@ def to_tool_call_block(call: ToolCall, origin: dict[str, Any]) -> ToolCallBlock:
         call: the call.
         origin: the metadata that names its provider and model.
     """
-    metadata = {**origin, **call.metadata}
+    metadata = {**origin, **to_plain(call.metadata)}
     if call.raw_id is not None:
-        metadata["raw_id"] = call.raw_id
-    if call.state == "complete":
+        metadata["raw_id"] = to_plain(call.raw_id)
+    if call.state == "complete" and not nests_deeper(call.arguments, STORED_NESTING):
         parameters = call.arguments
+    elif call.state == "complete":  # it may run, but such JSON cannot be read again
+        parameters, metadata["raw_arguments"] = {}, call.arguments_text
     else:
         parameters = call.arguments_text if call.kind == "custom" else {}
         metadata["raw_arguments"] = call.arguments_text

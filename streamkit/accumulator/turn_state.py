@@ -12,13 +12,13 @@ import msgspec
 from msgspec import Struct
 
 from streamkit.calls import StreamError, StreamWarning, TurnWarningCode, WireTraits
-from streamkit.events import Event, Failed, Warned
-from streamkit.json_text import nests_deeper
+from streamkit.events import Event, Failed, ResponseStarted, Warned
+from streamkit.json_text import join_surrogates, nests_deeper
 
 __all__ = ["Limits", "TurnState"]
 
 MAX_WARNINGS = 256  # a stream that is irregular in every chunk must not grow memory; people read the first few
-STORED_NESTING = 200  # pydantic writes JSON of at most 255 levels, of which a Content takes a few
+STORED_NESTING = 190  # pydantic reads JSON of at most 200 levels, of which a Content takes a few
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     text: int = 64 * 1024 * 1024  #: characters of text, reasoning and files together
     calls: int = 1024  #: calls of a turn
     frame: int = 16 * 1024 * 1024  #: bytes of one frame
-    nesting: int = 256  #: nested brackets in a call's arguments (in a block of the provider's own at most 200)
+    nesting: int = 256  #: nested brackets in a call's arguments (in a block of the provider's own at most 190)
 
 
 class TurnState:
@@ -44,12 +44,14 @@ class TurnState:
 
     __slots__ = (
         "_call_count",
+        "_has_content",
         "_reserved_ids",
         "_text_size",
         "_unknown_fields",
         "done",
         "error",
         "events",
+        "has_started",
         "input_ended",
         "limits",
         "metadata",
@@ -59,6 +61,7 @@ class TurnState:
         "response_id",
         "status",
         "traits",
+        "turn_choice",
         "turn_key",
         "warnings",
     )
@@ -80,16 +83,31 @@ class TurnState:
         self.events: list[Event] = []  # emptied by the caller of the accumulator
         self.warnings: list[StreamWarning] = []
         self.error: StreamError | None = None
+        self.has_started = False  # the event of the response's start was emitted
         self.response_id: str | None = None
         self.model: str | None = None
         self.metadata: dict[str, Any] = {}  # facts about the response, by the provider's names
         self.done = False  # after the terminator, or an error other than the provider's own: nothing more is read
         self.input_ended = False  # no bytes follow: a frame that is not JSON was truncated
         self.status: tuple[int, float | None] = (0, None)  # the HTTP status, and the seconds to wait
+        self.turn_choice = 0  # the number of the choice that is the turn's
+        self._has_content = False  # a choice sent something
         self._call_count = 0
         self._text_size = 0
         self._reserved_ids: set[str] = set()
         self._unknown_fields: set[str] = set()  # bounded by MAX_WARNINGS
+
+    def begin_choice(self, index: int) -> None:
+        """Record that a choice sent its first block or finish (docs/rules.md, "The turn's choice")."""
+        if index == 0 or not self._has_content:
+            self.turn_choice = index
+        self._has_content = True
+
+    def start_response(self) -> None:
+        """Emit the start of the response, once: as soon as the wire identifies it, at the latest before its content."""
+        if not self.has_started:
+            self.has_started = True
+            self.events.append(ResponseStarted(self.response_id, self.model))
 
     def fail(self, error: StreamError) -> None:
         """Record an error. The first one is the turn's; a later one becomes a warning."""
@@ -97,6 +115,7 @@ class TurnState:
             error = msgspec.structs.replace(error, status=self.status[0], retry_after=self.status[1])
         if self.input_ended and error.kind == "protocol_error":
             error = StreamError("stream_truncated", "the stream ended inside a frame", raw=error.raw)
+        error = msgspec.structs.replace(error, message=join_surrogates(error.message))
         self.done = self.done or error.kind != "provider_error"
         if self.error is not None:
             self.warn("another_error", f"{error.kind}: {error.message}")
@@ -121,6 +140,7 @@ class TurnState:
         if len(self.warnings) == MAX_WARNINGS:
             more: TurnWarningCode = "more_warnings"
             warning = StreamWarning(more, f"more than {MAX_WARNINGS} warnings; the rest is not kept")
+        warning = msgspec.structs.replace(warning, message=join_surrogates(warning.message))
         self.warnings.append(warning)
         self.events.append(Warned(warning.code, warning.message, choice))
 

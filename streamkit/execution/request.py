@@ -18,7 +18,7 @@ import anyio
 
 from streamkit.calls import StreamError, StreamWarning
 from streamkit.errors import StreamkitError, UsageError
-from streamkit.events import Event, Failed, Finished, Warned
+from streamkit.events import Event, Failed, Finished, ResponseStarted, Warned
 from streamkit.execution.context import CreateStream, RoundContext
 from streamkit.execution.policies import delay, is_programming_error, is_retryable
 from streamkit.providers.provider import Provider
@@ -81,18 +81,20 @@ class StreamRequest:
         while True:
             attempts += 1
             self.turn = turn = self._create_turn(self.context)
-            failure_events: list[Event] = []  # shown only if no other attempt follows
+            early_events: list[Event] = []  # shown with the first content, or if no other attempt follows
             async with aclosing(self._attempt(turn)) as batches:
                 async for events in batches:
-                    if not self.has_events and turn.error is not None and _has_no_content(events):
-                        failure_events += events
+                    if not self.has_events and _has_no_content(events):
+                        early_events += events
                         continue
-                    if failure_events:
-                        events, failure_events = failure_events + events, []
+                    if early_events:
+                        events, early_events = early_events + events, []
                     self.has_events = True
                     yield events
             error = turn.error
             if self.has_events or error is None:
+                if early_events:
+                    yield early_events
                 return
             wait = delay(error, attempts, random.random()) if self._can_retry(error, attempts) else None  # noqa: S311
             if wait is not None and self._is_in_time(wait):
@@ -106,7 +108,7 @@ class StreamRequest:
                 yield [self._warn("provider_fallback", f"{message}; the next provider is {provider.name}")]
                 self.context = replace(self.context, provider=provider)
             else:
-                yield failure_events
+                yield early_events
                 return
             self.exception = None
 
@@ -159,8 +161,8 @@ class StreamRequest:
 
 
 def _has_no_content(events: list[Event]) -> bool:
-    """Return True if these events of a failed turn contain nothing but its failure and end."""
-    return all(isinstance(event, (Failed, Finished, Warned)) for event in events)
+    """Return True if these events contain nothing but a turn's start, failure and end."""
+    return all(isinstance(event, (ResponseStarted, Failed, Finished, Warned)) for event in events)
 
 
 def _close_unopened(turn: Turn, error: Exception) -> list[Event]:

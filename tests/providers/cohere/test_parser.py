@@ -352,11 +352,11 @@ def test_no_delta_waits_for_a_later_feed() -> None:
         {"type": "tool-call-end", "index": 0},
     ]
     assert [[event.type for event in turn.feed(chunk)] for chunk in chunks] == [
-        ["reasoning"],
-        ["text"],
-        ["tool_call_start"],
+        ["response_started", "reasoning"],
+        ["block_ended", "text"],
+        ["block_ended", "tool_call_start"],
         ["tool_call_delta"],
-        ["tool_call_end"],
+        ["tool_call_end", "tool_call_ready"],
     ]
 
 
