@@ -188,7 +188,11 @@ class ArgumentsRestated(_Event, frozen=True, gc=False, tag="arguments_restated")
 
 
 class ServerTool(_Event, frozen=True, gc=False, tag="server_tool"):
-    """A tool that the provider runs itself: it started, received arguments, or has a result."""
+    """A tool that the provider runs itself: it started, received arguments, or has a result.
+
+    With the phase ``arguments``, ``data`` is the next text of the arguments while the wire streams them (a ``str``).
+    The last event of that phase has the complete arguments, parsed if they are JSON.
+    """
 
     type: ClassVar[Literal["server_tool"]] = "server_tool"
     id: str | None

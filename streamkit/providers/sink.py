@@ -56,6 +56,9 @@ class ChoiceSink(Protocol):
     ) -> None:
         """Report a tool that the provider runs. ``raw`` is the block to send back to the same provider on replay."""
 
+    def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
+        """Report the next text of a server tool's arguments; ``server_tool`` gets the parsed arguments at their end."""
+
     def citation(self, data: Any) -> None:
         """Add a citation to the last text block, or to the first one that follows if there is none."""
 
