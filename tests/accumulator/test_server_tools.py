@@ -1,4 +1,4 @@
-"""The arguments of tools that the provider runs, as they come and at their end (docs/rules.md, "Text and reasoning")."""
+"""The arguments of tools that the provider runs (docs/rules.md, "Text and reasoning")."""
 
 from __future__ import annotations
 
