@@ -22,7 +22,7 @@ import msgspec
 from streamkit.calls import StreamError
 from streamkit.events import ServerToolPhase
 from streamkit.providers.decoding import as_integer, as_text, convert, decode, error_message, read_json
-from streamkit.providers.gemini.finish_reasons import normalize_finish_reason
+from streamkit.providers.gemini.finish_reasons import interpret_finish_reason
 from streamkit.providers.gemini.function_calls import FunctionCallReader
 from streamkit.providers.gemini.schema import (
     CHUNK_DECODER,
@@ -184,7 +184,7 @@ class GeminiParser:
         (https://ai.google.dev/api/generate-content#PromptFeedback).
         """
         raw = feedback.get("blockReason") if isinstance(feedback, dict) else None
-        if normalize_finish_reason(raw) is None or str(raw).endswith("BLOCKED_REASON_UNSPECIFIED"):
+        if interpret_finish_reason(raw) is None or str(raw).endswith("BLOCKED_REASON_UNSPECIFIED"):
             return
         message = feedback.get("blockReasonMessage")
         if isinstance(message, str) and message:
@@ -231,7 +231,7 @@ class GeminiParser:
         raw = candidate.finishReason
         if isinstance(raw, Enum):
             raw = raw.value
-        reason = normalize_finish_reason(raw)
+        reason = interpret_finish_reason(raw)
         if reason is None:
             if raw is not None and raw.__class__ is not int and not isinstance(raw, str):
                 self._sink.unknown({"finishReason": raw})
