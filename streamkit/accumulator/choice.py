@@ -259,6 +259,8 @@ class Choice:
                     )
         if confirmed:
             self._set_finish()
+        if self._early_citations:
+            self.text("")  # no text followed them: an empty block keeps them
 
     def _set_finish(self) -> None:
         """Decide the finish of a confirmed choice (docs/rules.md, "Finish and confirmation")."""

@@ -41,7 +41,7 @@ KNOWN_FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
     "pause_turn": "pause",
-    # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html (MessageStopEvent)
+    # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_MessageStopEvent.html
     "guardrail_intervened": "content_filter",
     "content_filtered": "content_filter",
     "malformed_model_output": "error",
@@ -68,18 +68,14 @@ KNOWN_FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "timeout": "error",
     "error_toxic": "content_filter",
     "error_limit": "length",
-    # https://docs.mistral.ai/api/#tag/chat, https://docs.z.ai/api-reference/llm/chat-completion,
-    # https://api-docs.deepseek.com/api/create-chat-completion
+    # of Mistral, Z.AI, DeepSeek and Together on Chat Completions (``openai_chat.dialects``)
     "model_length": "length",
     "sensitive": "content_filter",
     "network_error": "error",
     "insufficient_system_resource": "error",
-    # https://huggingface.co/docs/text-generation-inference (FinishReason), https://docs.together.ai/reference
-    "eos_token": "stop",
     "eos": "stop",
-    # https://docs.x.ai (the gRPC API: REASON_STOP, REASON_MAX_LEN, REASON_MAX_CONTEXT)
-    "max_len": "length",
-    "max_context": "length",
+    # ``TextGenerationFinishReason`` of @huggingface/inference
+    "eos_token": "stop",
     "pause": "pause",  # what encoders write on a wire without a name for it
 }
 _WORD_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
@@ -107,6 +103,8 @@ def read_finish_reason(raw: Any, table: Mapping[str, FinishReason]) -> tuple[str
 def normalize_finish_reason(name: str) -> str:
     """Return the name of a finish reason in snake case, without the name of an enum before it.
 
+    SDKs spell the names of a wire in the style of their language (``guardrailIntervened`` of
+    https://strandsagents.com/docs/api/typescript/StopReason/, ``MaxTokens`` of Google's for .NET).
     ``FinishReason.MAX_TOKENS``, ``FINISH_REASON_MAX_TOKENS``, ``maxTokens``, ``max-tokens`` and ``Max Tokens`` are all
     ``max_tokens``.
     """

@@ -62,9 +62,16 @@ def json_or_placeholder(value: Any) -> str:
 
 
 def index_key(index: Any) -> Hashable:
-    """Return a block's index as the key of a dict: an integer or None unchanged, any other value as JSON text."""
+    """Return a block's index as the key of a dict: an integer or None, any other value as JSON text.
+
+    ``0``, ``0.0`` and ``"0"`` are one index (docs/rules.md, "Assigning a delta to a call").
+    """
     if index is None or index.__class__ is int:
         return index
+    if index.__class__ is float and index.is_integer():
+        return int(index)
+    if index.__class__ is str and len(index) < 10 and index.isascii() and index.isdigit():
+        return int(index)
     try:
         return compact_json(index)
     except _NOT_JSON:
