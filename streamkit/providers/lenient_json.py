@@ -7,14 +7,21 @@ a provider.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
 from streamkit.calls import StreamError
 from streamkit.providers.decoding import compact_json, excerpt, read_json
 from streamkit.providers.sink import Sink
 
-__all__ = ["arguments_as_text", "frame_error", "index_key", "json_or_placeholder", "parse_json_or_text"]
+__all__ = [
+    "arguments_as_text",
+    "frame_error",
+    "index_key",
+    "json_or_placeholder",
+    "parse_json_or_text",
+    "report_unknown_fields",
+]
 
 _NOT_JSON = (RecursionError, TypeError, ValueError)
 
@@ -76,3 +83,17 @@ def index_key(index: Any) -> Hashable:
         return compact_json(index)
     except _NOT_JSON:
         return "?"
+
+
+def report_unknown_fields(fields: Mapping[str, Any], known: Collection[str], sink: Sink, path: str = "") -> None:
+    """Report the fields of an object that are not known and not None.
+
+    Args:
+        fields: the object.
+        known: the names of the fields that are read.
+        sink: the sink that gets the others.
+        path: the path of the object, with a dot at its end.
+    """
+    for name, value in fields.items():
+        if name not in known and value is not None:
+            sink.unknown_field(f"{path}{name}", value)

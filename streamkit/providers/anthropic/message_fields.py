@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from streamkit.providers.anthropic.schema import Json
+from streamkit.providers.lenient_json import report_unknown_fields
 from streamkit.providers.provider import Sink
 
-__all__ = ["read_fields", "report_unknown_fields"]
+__all__ = ["read_fields", "report_event_fields"]
 
 #: The fields of each event. ``content_block`` and ``message`` in the last two are of the SDK's accumulating stream, and
 #: repeat what was streamed.
@@ -29,13 +30,11 @@ _READ_ELSEWHERE: Final = frozenset({"type", "id", "model", "role", "content", "d
 _METADATA: Final = frozenset({"stop_sequence", "stop_details", "container", "context_management", "provider"})
 
 
-def report_unknown_fields(event: Json, event_type: Any, sink: Sink) -> None:
+def report_event_fields(event: Json, event_type: Any, sink: Sink) -> None:
     """Report the fields of an event that its type does not have; ``message_delta`` is read by ``read_fields``."""
     known = _EVENT_FIELDS.get(event_type) if isinstance(event_type, str) else None
-    if known is not None and not event.keys() <= known:
-        for name, value in event.items():
-            if name not in known and value is not None:
-                sink.unknown_field(str(name), value)
+    if known is not None:
+        report_unknown_fields(event, known, sink)
 
 
 def read_fields(fields: Json, sink: Sink) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
 from streamkit.providers.anthropic.content_blocks import BlockKind, ContentBlockReader
-from streamkit.providers.anthropic.message_fields import read_fields, report_unknown_fields
+from streamkit.providers.anthropic.message_fields import read_fields, report_event_fields
 from streamkit.providers.anthropic.schema import DECODER, InputJsonDelta, Json, PlainDelta, TextDelta
 from streamkit.providers.anthropic.traits import FINISH_REASONS
 from streamkit.providers.decoding import as_integer, as_text, excerpt, read_json
@@ -132,7 +132,7 @@ class AnthropicParser:
 
     def _event(self, raw: Json) -> None:
         event_type = raw.get("type")
-        report_unknown_fields(raw, event_type, self._sink)
+        report_event_fields(raw, event_type, self._sink)
         if event_type == "content_block_start":
             block = raw.get("content_block")
             if isinstance(block, dict):
