@@ -11,6 +11,7 @@ from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
 from streamkit.calls import StreamError
+from streamkit.json_text import join_surrogates
 from streamkit.providers.decoding import compact_json, excerpt, read_json
 from streamkit.providers.sink import Sink
 
@@ -39,7 +40,11 @@ def frame_error(error: Exception, data: bytes) -> StreamError:
 
 
 def parse_json_or_text(text: str) -> Any:
-    """Parse a JSON text; return the text unchanged if it is truncated or otherwise not JSON."""
+    """Parse a JSON text; return the text unchanged if it is truncated or otherwise not JSON.
+
+    Halves of a surrogate pair that arrived in two deltas are joined first.
+    """
+    text = text if text.isascii() else join_surrogates(text)
     try:
         return read_json(text)
     except (ValueError, RecursionError):
