@@ -92,8 +92,8 @@ def _coerce_chunk(value: Any, chunk_type: type[Chunk], sink: Sink) -> Chunk | No
 def read_json(data: bytes | str) -> Any:
     r"""Return the value of a JSON text.
 
-    msgspec rejects a lone surrogate (``"\\ud83d"``), which servers that split text by UTF-16 units send; the standard
-    library accepts it.
+    msgspec rejects a lone surrogate (``"\\ud83d"``, or its three bytes), which servers that split text by UTF-16 units
+    send; the standard library accepts it.
 
     Raises:
         ValueError: it is no JSON.
@@ -101,8 +101,14 @@ def read_json(data: bytes | str) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
-        return json.loads(text)
+        return json.loads(_decode_utf8(data) if isinstance(data, bytes) else data)
+
+
+def _decode_utf8(data: bytes) -> str:
+    try:
+        return data.decode("utf-8", "surrogatepass")  # each half of a pair stays itself, to be joined with the other
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace")
 
 
 def coerce(

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Struct
 from recording_sink import RecordingSink
 
-from streamkit.providers.decoding import convert, decode
+from streamkit.providers.decoding import convert, decode, read_json
 
 
 class Part(Struct, forbid_unknown_fields=True):
@@ -53,3 +53,17 @@ def test_unknown_fields_and_misfits_are_both_reported() -> None:
     sink = RecordingSink()
     assert convert({"parts": {"text": "x"}, "new": 1}, Chunk, sink) == Chunk()
     assert sink.reported == [("unknown_field", "new", 1), ("warn", "unexpected_shape")]
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b'"\\ud83d"', "\ud83d"),
+        (b'"\xed\xa0\xbd"', "\ud83d"),
+        (b'"\xed\xb8\x80 x"', "\ude00 x"),
+        (b'"\xff x"', "\ufffd x"),
+        (b'"\xff\xed\xa0\xbd"', "\ufffd\ufffd\ufffd\ufffd"),
+    ],
+)
+def test_half_a_surrogate_pair_stays_and_other_broken_bytes_are_replaced(data: bytes, value: str) -> None:
+    assert read_json(data) == value
