@@ -112,12 +112,14 @@ class WireTraits:
         whole_names: a call's first delta has its complete name.
         whole_calls: calls arrive complete, so a call without arguments was not truncated.
         calls_end_in_order: a call whose object is closed has ended once another call begins.
+        content_metadata: metadata of the response that its content keeps, because the next request refers to it.
     """
 
     reuses_slots: bool = False
     whole_names: bool = True
     whole_calls: bool = False
     calls_end_in_order: bool = False
+    content_metadata: frozenset[str] = frozenset()
 
 
 class CallRef(Struct, frozen=True, gc=False):

@@ -84,6 +84,9 @@ class ChoiceView:
             model=state.model,
             response_id=state.response_id,
             turn_key=state.turn_key or state.response_id,
+            response_metadata={
+                name: value for name, value in state.metadata.items() if name in state.traits.content_metadata
+            },
         )
 
     def call(self, id: str) -> ToolCall:

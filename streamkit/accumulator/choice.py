@@ -220,6 +220,11 @@ class Choice:
                 self._state.add_text_size(len(arguments_delta))
             self._emit(ServerTool(id, name, "arguments", arguments_delta, self.index))
 
+    def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
+        """Implement ``ChoiceSink.server_tool_delta``. Only the parsed arguments are kept."""
+        if arguments_delta:
+            self._emit(ServerTool(id, name, "arguments", arguments_delta, self.index))
+
     def citation(self, data: Any) -> None:
         """Implement ``ChoiceSink.citation``."""
         if self._state.check_nesting(data):
@@ -330,6 +335,8 @@ class Choice:
             self._open("text", None).citations, self._early_citations = self._early_citations, []
         if confirmed:
             self._set_finish()
+        if self._early_citations:
+            self.text("")  # no text followed them: an empty block keeps them
 
     def _set_finish(self) -> None:
         """Decide the finish of a confirmed choice (docs/rules.md, "Finish and confirmation")."""

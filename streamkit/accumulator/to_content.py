@@ -8,6 +8,7 @@ The module is loaded on first use: history depends on pydantic, and reading a st
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from typing import Any
 
 from streamkit.accumulator.block import Block
@@ -29,16 +30,31 @@ __all__ = ["choice_to_content", "to_tool_call_block"]
 
 
 def choice_to_content(
-    choice: Choice, *, provider: str, model: str | None, response_id: str | None, turn_key: str | None
+    choice: Choice,
+    *,
+    provider: str,
+    model: str | None,
+    response_id: str | None,
+    turn_key: str | None,
+    response_metadata: Mapping[str, Any],
 ) -> Content:
     """Return the assistant's content of one choice.
 
     Incomplete and invalid calls have ``parameters={}`` and their text as ``raw_arguments`` in metadata, so that a
     history that contains them is legal for every provider.
+
+    Args:
+        choice: the choice.
+        provider: the name of its provider; it, the model and the keys are the content's metadata.
+        model: the model that the response reported.
+        response_id: the id that the response reported.
+        turn_key: the stable name of the turn.
+        response_metadata: further metadata of the content.
     """
     identity = {"provider": provider, "model": model, "response_id": response_id, "turn_key": turn_key}
-    metadata = {name: to_plain(value) for name, value in identity.items() if value is not None}
-    origin = {name: value for name, value in metadata.items() if name in ("provider", "model")}
+    identity = {name: to_plain(value) for name, value in identity.items() if value is not None}
+    metadata: dict[str, Any] = {**to_plain(response_metadata), **identity}
+    origin = {name: value for name, value in identity.items() if name in ("provider", "model")}
     blocks = [converted for block in choice.blocks if (converted := _to_block(block, origin)) is not None]
     return Content(speaker="ai", blocks=blocks, metadata=metadata)
 

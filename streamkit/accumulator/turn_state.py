@@ -129,9 +129,14 @@ class TurnState:
 
     def report_unknown_field(self, name: str, value: object) -> None:
         """Warn of a field that no event describes, once for each name."""
+        name = name[:80]
         if name not in self._unknown_fields and len(self._unknown_fields) <= MAX_WARNINGS:
             self._unknown_fields.add(name)
-            self.warn("unknown_field", f"the field {name[:80]!r} has no event: {repr(value)[:200]}")
+            try:
+                shown = repr(value)[:200]
+            except (RecursionError, ValueError):  # nested too deeply, or an integer of thousands of digits
+                shown = f"a value of type {type(value).__name__}"
+            self.warn("unknown_field", f"the field {name!r} has no event: {shown}")
 
     def record_warning(self, warning: StreamWarning, choice: int = 0) -> None:
         """Keep a warning and emit its event; beyond ``MAX_WARNINGS``, record once that there are more."""

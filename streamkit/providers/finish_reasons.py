@@ -2,33 +2,116 @@
 
 A provider declares one table, ``FINISH_REASONS``, from the names on its wire to the neutral ``FinishReason``. Several
 names may have one meaning, and a meaning may have no name, so the inverse needs two facts more: which of several names
-the provider sends, and what an encoder writes where the wire has no name. This module depends on no provider.
+the provider sends, and what an encoder writes where the wire has no name.
+
+A gateway passes on the reason of whatever vendor it asked, in that vendor's spelling or in that of an SDK's enum. So a
+name that is not in the provider's table is compared without case and separators, and then looked up among the names of
+all vendors. This module depends on no provider.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from streamkit.calls import FinishReason
 from streamkit.providers.lenient_json import json_or_placeholder
 
-__all__ = ["invert_finish_reasons", "read_finish_reason"]
+__all__ = ["KNOWN_FINISH_REASONS", "invert_finish_reasons", "normalize_finish_reason", "read_finish_reason"]
 
 _NEUTRAL_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 _NO_PREFERENCES: Mapping[FinishReason, str] = {}
+
+#: The meaning of the names that vendors use, in the form of ``normalize_finish_reason``. Encoders never write them.
+KNOWN_FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
+    # https://platform.openai.com/docs/api-reference/chat/object and /responses/object
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+    "completed": "stop",
+    "max_output_tokens": "length",
+    # https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+    # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_MessageStopEvent.html
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+    "malformed_model_output": "error",
+    "malformed_tool_use": "error",
+    # https://ai.google.dev/api/generate-content#FinishReason
+    "safety": "content_filter",
+    "recitation": "content_filter",
+    "blocklist": "content_filter",
+    "prohibited_content": "content_filter",
+    "spii": "content_filter",
+    "model_armor": "content_filter",
+    "image_safety": "content_filter",
+    "image_prohibited_content": "content_filter",
+    "image_recitation": "content_filter",
+    "malformed_function_call": "error",
+    "malformed_response": "error",
+    "unexpected_tool_call": "error",
+    "too_many_tool_calls": "error",
+    "missing_thought_signature": "error",
+    # https://docs.cohere.com/v2/reference/chat-stream and /v1/reference/chat-stream
+    "complete": "stop",
+    "tool_call": "tool_calls",
+    "error": "error",
+    "timeout": "error",
+    "error_toxic": "content_filter",
+    "error_limit": "length",
+    # of Mistral, Z.AI, DeepSeek and Together on Chat Completions (``openai_chat.dialects``)
+    "model_length": "length",
+    "sensitive": "content_filter",
+    "network_error": "error",
+    "insufficient_system_resource": "error",
+    "eos": "stop",
+    # ``TextGenerationFinishReason`` of @huggingface/inference
+    "eos_token": "stop",
+    "pause": "pause",  # what encoders write on a wire without a name for it
+}
+_WORD_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
+_MAX_NAME = 100  # longer than any name: what a stream invents must not cost more
 
 
 def read_finish_reason(raw: Any, table: Mapping[str, FinishReason]) -> tuple[str | int, FinishReason]:
     """Return a finish reason as the turn keeps it, and its neutral meaning: the arguments of ``ChoiceSink.finish``.
 
     Args:
-        raw: What the wire sent. A name that ``table`` lacks, a number or any other value means ``other``.
+        raw: What the wire sent. ``other`` is the meaning of a number, and of a name that neither ``table`` nor
+            ``KNOWN_FINISH_REASONS`` has in any spelling.
         table: The neutral reason by its name on the wire.
     """
     if isinstance(raw, str):
-        return raw, table.get(raw, "other")
+        reason = table.get(raw)
+        if reason is None:
+            name = normalize_finish_reason(raw)
+            own = {normalize_finish_reason(own_name): reason for own_name, reason in table.items()}
+            reason = own.get(name) or KNOWN_FINISH_REASONS.get(name, "other")
+        return raw, reason
     return (raw if raw.__class__ is int else json_or_placeholder(raw)), "other"
+
+
+def normalize_finish_reason(name: str) -> str:
+    """Return the name of a finish reason in snake case, without the name of an enum before it.
+
+    SDKs spell the names of a wire in the style of their language (``guardrailIntervened`` of
+    https://strandsagents.com/docs/api/typescript/StopReason/, ``MaxTokens`` of Google's for .NET).
+    ``FinishReason.MAX_TOKENS``, ``FINISH_REASON_MAX_TOKENS``, ``maxTokens``, ``max-tokens`` and ``Max Tokens`` are all
+    ``max_tokens``.
+    """
+    words = _WORD_BOUNDARY.sub("_", name[:_MAX_NAME].rpartition(".")[2]).strip("_").lower()
+    for prefix in ("finish_reason_", "stop_reason_", "reason_"):
+        words = words.removeprefix(prefix)
+    return words
 
 
 def invert_finish_reasons(

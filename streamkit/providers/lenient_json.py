@@ -7,14 +7,22 @@ a provider.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
 from streamkit.calls import StreamError
+from streamkit.json_text import join_surrogates
 from streamkit.providers.decoding import compact_json, excerpt, read_json
 from streamkit.providers.sink import Sink
 
-__all__ = ["arguments_as_text", "frame_error", "index_key", "json_or_placeholder", "parse_json_or_text"]
+__all__ = [
+    "arguments_as_text",
+    "frame_error",
+    "index_key",
+    "json_or_placeholder",
+    "parse_json_or_text",
+    "report_unknown_fields",
+]
 
 _NOT_JSON = (RecursionError, TypeError, ValueError)
 
@@ -32,7 +40,11 @@ def frame_error(error: Exception, data: bytes) -> StreamError:
 
 
 def parse_json_or_text(text: str) -> Any:
-    """Parse a JSON text; return the text unchanged if it is truncated or otherwise not JSON."""
+    """Parse a JSON text; return the text unchanged if it is truncated or otherwise not JSON.
+
+    Halves of a surrogate pair that arrived in two deltas are joined first.
+    """
+    text = text if text.isascii() else join_surrogates(text)
     try:
         return read_json(text)
     except (ValueError, RecursionError):
@@ -62,10 +74,31 @@ def json_or_placeholder(value: Any) -> str:
 
 
 def index_key(index: Any) -> Hashable:
-    """Return a block's index as the key of a dict: an integer or None unchanged, any other value as JSON text."""
+    """Return a block's index as the key of a dict: an integer or None, any other value as JSON text.
+
+    ``0``, ``0.0`` and ``"0"`` are one index (docs/rules.md, "Assigning a delta to a call").
+    """
     if index is None or index.__class__ is int:
         return index
+    if index.__class__ is float and index.is_integer():
+        return int(index)
+    if index.__class__ is str and len(index) < 10 and index.isascii() and index.isdigit():
+        return int(index)
     try:
         return compact_json(index)
     except _NOT_JSON:
         return "?"
+
+
+def report_unknown_fields(fields: Mapping[str, Any], known: Collection[str], sink: Sink, path: str = "") -> None:
+    """Report the fields of an object that are not known and not None.
+
+    Args:
+        fields: the object.
+        known: the names of the fields that are read.
+        sink: the sink that gets the others.
+        path: the path of the object, with a dot at its end.
+    """
+    for name, value in fields.items():
+        if name not in known and value is not None:
+            sink.unknown_field(f"{path}{name}", value)

@@ -68,7 +68,22 @@ def test_a_value_that_cannot_be_written_has_a_placeholder() -> None:
     assert json_or_placeholder(nested()) == "something nested too deeply"
 
 
-@pytest.mark.parametrize(("index", "key"), [(0, 0), (None, None), (True, "true"), ("0", '"0"'), ({"n": 1}, '{"n":1}')])
+@pytest.mark.parametrize(
+    ("index", "key"),
+    [
+        (0, 0),
+        (None, None),
+        ("0", 0),
+        ("12", 12),
+        (2.0, 2),
+        (2.5, "2.5"),
+        (True, "true"),
+        ("a", '"a"'),
+        ("²", '"²"'),
+        ("1" * 5000, f'"{"1" * 5000}"'),
+        ({"n": 1}, '{"n":1}'),
+    ],
+)
 def test_an_index_of_any_type_is_a_key(index: Any, key: Any) -> None:
     assert index_key(index) == key
     assert index_key(nested()) == "?"

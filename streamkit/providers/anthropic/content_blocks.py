@@ -17,9 +17,9 @@ from enum import IntEnum
 from typing import Any
 
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers.anthropic.schema import BlockDelta, Event, Json
+from streamkit.providers.anthropic.schema import BlockDelta, Event, Json, OpenEvent
 from streamkit.providers.buffer_limit import exceeds_buffer_limit
-from streamkit.providers.decoding import as_text, excerpt, read_json
+from streamkit.providers.decoding import as_text, convert
 from streamkit.providers.lenient_json import arguments_as_text, index_key, parse_json_or_text
 from streamkit.providers.provider import Sink
 
@@ -32,7 +32,14 @@ _DELTA_TYPES = {
     "signature": "signature_delta",
     "citation": "citations_delta",
 }
-_KNOWN_DELTA_TYPES = frozenset(_DELTA_TYPES.values())
+#: The fields that are read of each type.
+_READ_WITH = {
+    "text_delta": ("text", "signature"),
+    "input_json_delta": ("partial_json",),
+    "thinking_delta": ("thinking", "signature"),
+    "signature_delta": ("thinking", "signature"),
+    "citations_delta": ("citation",),
+}
 
 
 class BlockKind(IntEnum):
@@ -93,10 +100,6 @@ class ContentBlockReader:
         self._open_opaque: OpenBlock | None = None
         self._block_count = 0
         self._server_tool_names: dict[str, str] = {}  # by the call's id
-
-    def last_call_key(self) -> int | None:
-        """Return the key of the message's last client call, None if it has no call."""
-        return max((block.key for block in self.by_index.values() if block.kind is BlockKind.CALL), default=None)
 
     # ------------------------------------------------------------ a block starts and stops
 
@@ -199,7 +202,7 @@ class ContentBlockReader:
         )
 
     def _start_server_call(self, block: OpenBlock) -> None:
-        call_id, name = as_text(block.raw.get("id")), as_text(block.raw.get("name")) or ""
+        call_id, name = _id_and_name(block.raw)
         if call_id is not None:
             self._server_tool_names[call_id] = name
         self._choice.server_tool(call_id, name, "started")
@@ -223,8 +226,7 @@ class ContentBlockReader:
             arguments = parse_json_or_text(streamed) if streamed else raw.get("input")
             if isinstance(arguments, dict):
                 raw["input"] = arguments  # truncated arguments are text: the block keeps the input of its start
-            call_id, name = as_text(raw.get("id")), as_text(raw.get("name")) or ""
-            self._choice.server_tool(call_id, name, "arguments", arguments, raw=raw)
+            self._choice.server_tool(*_id_and_name(raw), "arguments", arguments, raw=raw)
         elif block.kind is BlockKind.OPAQUE:
             for field, parts in block.parts.items():
                 if field == "partial_json":
@@ -235,36 +237,47 @@ class ContentBlockReader:
 
     # ------------------------------------------------------------ deltas that are not on the parser's fast path
 
-    def delta(self, event: Event, source: bytes | Json) -> None:
-        """Read a delta of any type; ``source`` is the event as it was received."""
-        delta = event.delta
+    def delta(self, raw: Json) -> None:
+        """Read a ``content_block_delta`` of any kind."""
+        block, raw_delta = self._find(raw.get("index")), raw.get("delta")
+        raw_type = raw_delta.get("type") if isinstance(raw_delta, dict) else None
+        # The event of an unknown type, and the block of one, are kept complete.
+        is_kept = (raw_type and raw_type not in _DELTA_TYPES.values()) or (block and block.kind is BlockKind.OPAQUE)
+        event = convert(raw, OpenEvent if is_kept else Event, self._sink)
+        delta = event.delta if event is not None else None
         if delta is None:
-            self._sink.unknown(_to_plain(source))
+            self._sink.unknown(raw)
             return
         delta_type = delta.type or next(
             (name for field, name in _DELTA_TYPES.items() if getattr(delta, field) is not None), ""
         )
-        block = self._find(event.index)
         if block is not None and block.kind in _SENT_BACK_COMPLETE:
-            self._read_buffered_delta(block, delta_type, delta, _to_plain(source))
-        elif delta_type == "text_delta" and _is_text_or_none(delta.text):
-            block = block or self._add(event.index, BlockKind.TEXT, {})
+            self._read_buffered_delta(block, delta_type, delta, raw)
+            return
+        index = raw.get("index")
+        if delta_type == "text_delta" and _is_text_or_none(delta.text):
+            block = block or self._add(index, BlockKind.TEXT, {})
             if delta.text:
                 self._choice.text(delta.text, block.key)
             self._report_signature(block, delta.signature)
-        elif delta_type == "input_json_delta" and _is_text_or_none(delta.partial_json):
-            self._report_arguments(block, event.index, delta.partial_json or "")
+        elif delta_type == "input_json_delta":
+            # An object in the place of its text is the complete object.
+            self._report_arguments(block, index, arguments_as_text(delta.partial_json, self._sink))
         elif delta_type in ("thinking_delta", "signature_delta") and _is_text_or_none(delta.thinking):
             # A signature is read from both types: some relays put it on the last thinking_delta.
             is_new = block is None
-            block = block or self._add(event.index, BlockKind.THINKING, {})
+            block = block or self._add(index, BlockKind.THINKING, {})
             if delta.thinking or is_new:
                 self._choice.reasoning(delta.thinking or "", "text", block.key)
             self._report_signature(block, delta.signature)
         elif delta_type == "citations_delta" and delta.citation is not None:
-            self._report_citations(block or self._add(event.index, BlockKind.TEXT, {}), [delta.citation])
+            self._report_citations(block or self._add(index, BlockKind.TEXT, {}), [delta.citation])
         else:
-            self._sink.unknown(_to_plain(source))
+            self._sink.unknown(raw)
+            return
+        for field in _DELTA_TYPES:
+            if field not in _READ_WITH[delta_type] and (value := getattr(delta, field)) is not None:
+                self._sink.unknown_field(f"delta.{field}", value)
 
     def _report_arguments(self, block: OpenBlock | None, index: Any, text: str) -> None:
         if not text:
@@ -294,13 +307,16 @@ class ContentBlockReader:
         """Add a delta to a block that is sent back complete."""
         fields: Json = raw.get("delta") or {}
         if block.kind is BlockKind.OPAQUE and not block.is_finalized:
-            if delta_type not in _KNOWN_DELTA_TYPES:
+            if delta_type not in _READ_WITH:
                 self._sink.unknown(raw)  # an event now; the block with this delta is reported at its stop
             for name, value in fields.items():
                 if name != "type":
                     self._merge_field(block, name, value)
-        elif block.kind is BlockKind.SERVER_CALL and not block.is_finalized and isinstance(delta.partial_json, str):
-            self._buffer(block, "partial_json", delta.partial_json)
+        elif block.kind is BlockKind.SERVER_CALL and not block.is_finalized and delta.partial_json is not None:
+            text = arguments_as_text(delta.partial_json, self._sink)
+            if text:
+                self._buffer(block, "partial_json", text)
+                self._choice.server_tool_delta(*_id_and_name(block.raw), text)
         elif any(value for name, value in fields.items() if name != "type"):
             self._sink.unknown(raw)
 
@@ -325,15 +341,8 @@ class ContentBlockReader:
             block.parts.setdefault(field, []).append(text)
 
 
-def _to_plain(source: bytes | Json) -> Json:
-    """Return an event as plain data."""
-    if not isinstance(source, bytes):
-        return source
-    try:
-        value = read_json(source)
-    except (ValueError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {"text": excerpt(source)}
+def _id_and_name(raw: Json) -> tuple[str | None, str]:
+    return as_text(raw.get("id")), as_text(raw.get("name")) or ""
 
 
 def _is_text_or_none(leaf: Any) -> bool:

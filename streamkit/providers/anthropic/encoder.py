@@ -135,9 +135,9 @@ def _stop_fields(content: Content, finish: FinishReason | None) -> Json:
     fields: Json = {"stop_reason": _STOP_REASONS[reason], "stop_sequence": None}
     if refusal:
         fields["stop_details"] = {"type": "refusal", "category": None, "explanation": refusal}
-    calls = [block for block in content.blocks if isinstance(block, ToolCallBlock)]
-    if calls and "container" in calls[-1].metadata:
-        fields["container"] = calls[-1].metadata["container"]
+    container = content.metadata.get("container")
+    if isinstance(container, dict):
+        fields["container"] = container
     return fields
 
 

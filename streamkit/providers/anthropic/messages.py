@@ -104,7 +104,7 @@ class AnthropicRenderer(BlockRenderer):
     target = "Anthropic"
 
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
-        """Return the conversation as messages, with the container in which its last code runs."""
+        """Return the conversation as messages, with the container in which the model's code ran."""
         container = _find_container(contents, self.traits)
         if container is not None:
             self.request_fields["container"] = container
@@ -127,6 +127,8 @@ class AnthropicRenderer(BlockRenderer):
     def text_parts(self, block: TextBlock) -> list[Json]:
         """Return text with its citations as a ``text`` block; none for a refusal's explanation or blank text."""
         parts = super().text_parts(block)  # "messages: text content blocks must contain non-whitespace text"
+        if not parts and block.metadata.get("citations"):
+            self.report("citations without text were left out: Anthropic refuses a blank text")
         if not parts or not self.is_own(block):
             return parts
         if block.metadata.get("refusal"):
@@ -182,12 +184,20 @@ class AnthropicRenderer(BlockRenderer):
         return block.get("tool_use_id") if block["type"] == "tool_result" else None
 
 
-def _find_container(contents: Sequence[Content], traits: Traits) -> str | None:
-    """Return the id of the container in which the code that made the last calls runs; None if no code made them."""
-    last = next((content for content in reversed(contents) if content.speaker == "ai"), None)
-    for block in reversed(last.blocks if last is not None else []):
-        container, caller = block.metadata.get("container"), block.metadata.get("caller")
-        if traits.accepts_state(block.metadata) and isinstance(container, dict) and isinstance(caller, dict):
-            container_id = container.get("id")
-            return container_id if isinstance(container_id, str) and caller.get("type") != "direct" else None
+def _find_container(contents: Sequence[Content], traits: Traits) -> str | Json | None:
+    """Return the container of the last response that had one, as a request names it; None if none of them had.
+
+    The files and the code of earlier turns are in it, and code that waits for a client's tool continues in it
+    (https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling). A container of another
+    provider does not exist here, even if that has the same wire. Whether it has expired is not decided here, where no
+    clock is: ``expires_at`` is in the content's metadata.
+    """
+    for content in reversed(contents):
+        container = content.metadata.get("container")
+        if content.metadata.get("provider") != traits.name or not isinstance(container, dict):
+            continue
+        container_id, skills = container.get("id"), container.get("skills")
+        if isinstance(container_id, str) and container_id:
+            has_skills = isinstance(skills, list) and bool(skills)
+            return {"id": container_id, "skills": skills} if has_skills else container_id
     return None

@@ -48,6 +48,9 @@ TRAITS = Traits(
         " (LibreChat-AI/agents#153, maximhq/bifrost#5097)",
     ),
     batched_results=True,
+    # A request that names the container of an earlier response continues in it
+    # (https://reference.langchain.com/python/langchain-anthropic/chat_models/ChatAnthropic/container).
+    content_metadata=frozenset({"container"}),
     event_name_field="type",
     endpoint=Endpoint(
         base_url="https://api.anthropic.com",

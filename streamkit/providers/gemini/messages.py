@@ -22,7 +22,9 @@ streams, and does not repair history: a call without a result stays one.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import NoneType
+from typing import Final, TypeGuard
 
 from streamkit.history.content import (
     Block,
@@ -60,6 +62,19 @@ _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _MEDIA_IN_RESULTS = re.compile(r"(?:.*/)?gemini-(?:[3-9]|\d\d)\b")
 #: models whose calls may have no signature
 _UNSIGNED_CALLS = re.compile(r"(?:.*/)?gemini-[12]\b")
+
+
+#: The objects in a part, and those of their fields that must be text.
+_REQUIRED_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "functionCall": ("name",),
+    "functionResponse": ("name",),
+    "inlineData": ("mimeType", "data"),
+    "fileData": ("fileUri",),
+    "executableCode": ("code",),
+    "codeExecutionResult": ("outcome",),
+    "toolCall": (),
+    "toolResponse": (),
+}
 
 
 def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
@@ -261,8 +276,10 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             return parts
         if isinstance(block, (ImageBlock, FileBlock)):
             return [_Part(convert_media(block, self.traits))]
-        label = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else f"a {block.type} block"
-        self.report(f"{label} was left out: only the provider that made it accepts it")
+        tool = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else None
+        label = tool or f"a block of type {block.type!r}"
+        reason = "it is malformed" if self.is_own(block) else "only the provider that made it accepts it"
+        self.report(f"{label} was left out: {reason}")
         return []
 
     def _own_parts(self, block: Block) -> list[_Part]:
@@ -276,7 +293,10 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             raw_parts = [block.raw]
         elif isinstance(block, (FileBlock, ImageBlock)):
             raw_parts = [block.metadata.get("raw")]
-        return [_Part(raw) for raw in raw_parts if isinstance(raw, dict) and raw]
+        parts = [_Part(raw) for raw in raw_parts if _is_part(raw)]
+        if parts and len(parts) < len(raw_parts):
+            self.report("a malformed part of a tool of the provider's was left out")
+        return parts
 
     def _call_part(self, block: ToolCallBlock, signature: str | None) -> _Part:
         is_own = self.is_own(block)
@@ -294,6 +314,19 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
     def _signature(self, block: Block) -> str | None:
         signature = block.metadata.get(SIGNATURE) if self.is_own(block) else None
         return signature if isinstance(signature, str) and signature else None
+
+
+def _is_part(raw: object) -> TypeGuard[Json]:
+    """Return True if a value is a part whose data fits its field (https://ai.google.dev/api/caching#Part)."""
+    if not isinstance(raw, dict) or not raw:
+        return False
+    for name, required in _REQUIRED_FIELDS.items():
+        value = raw.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, dict) or not all(isinstance(value.get(field), str) for field in required):
+            return False
+    return all(isinstance(raw.get(name), (str, NoneType)) for name in ("text", SIGNATURE))
 
 
 def _signed(data: Json, signature: str | None) -> _Part:

@@ -76,7 +76,7 @@ def test_content_is_encoded_as_the_server_streams_it() -> None:
         ("stop", "stop", "stop"),
         ("tool_calls", "stop", "stop"),
         ("length", "length", "length"),
-        ("content_filter", "content_filter", "other"),
+        ("content_filter", "content_filter", "content_filter"),
         ("other", "other", "other"),
         (None, "stop", "stop"),
     ],
