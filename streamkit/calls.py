@@ -69,6 +69,7 @@ TurnWarningCode = Literal[
     "invalid_arguments",
     "item_repeated",
     "leaked_markup",
+    "legacy_completion",
     "lone_surrogate",
     "message_restarted",
     "more_warnings",

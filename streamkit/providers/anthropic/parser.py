@@ -108,11 +108,9 @@ class AnthropicParser:
         except (ValueError, RecursionError) as error:
             if name == b"error":  # the text of a relay
                 self._fail(excerpt(data))
-            elif not data.strip():
-                self._sink.heartbeat()  # an empty "data:", which some gateways send to keep the connection
             elif data.strip() == b"[DONE]":  # OpenRouter ends its Anthropic streams as it ends its chat streams
                 self._sink.terminate()
-            else:
+            elif data.strip():  # not "data:" alone, which some gateways send to keep the connection
                 self._sink.fail(frame_error(error, data))
             return
         if name == b"error":
@@ -135,7 +133,7 @@ class AnthropicParser:
         elif event_type == "content_block_stop":
             self._blocks.stop(raw.get("index"), raw)
         elif event_type == "ping":
-            self._sink.heartbeat()
+            pass  # it shows nothing: other wires have it too
         elif event_type == "message_start":
             self._message_start(raw)
         elif event_type == "message_delta":
@@ -163,7 +161,9 @@ class AnthropicParser:
     def _message_start(self, raw: Json) -> None:
         message, previous = raw.get("message"), self._started_message
         if not isinstance(message, dict):  # proxies before Bedrock send null (pydantic/pydantic-ai#5818)
-            if message is not None:
+            if message is None:
+                self._sink.heartbeat()
+            else:
                 self._sink.unknown(raw)
             return
         if previous is not None and _is_equal(message, previous):

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from streamkit.providers.anthropic.traits import TRAITS as ANTHROPIC
+from streamkit.providers.detection import HeadChunk, head_matcher
 from streamkit.providers.endpoint import Endpoint
 
 __all__ = ["TRAITS"]
 
-_STREAM = re.compile(rb":event-type\x07\x00\x05chunk", re.DOTALL)
 
-
-def _matches_head(head: bytes) -> bool:
+def _is_own(chunk: HeadChunk) -> bool:
     # A body that was not streamed cannot be distinguished from Anthropic's own.
-    return head[:1] == b"\0" and _STREAM.search(head) is not None
+    body = chunk.data if chunk.name == "chunk" else chunk.data.get("chunk")
+    return isinstance(body, dict) and (isinstance(body.get("bytes"), str) or chunk.framing == "event_stream")
 
 
 TRAITS = replace(
     ANTHROPIC,
     name="bedrock_invoke",
     framing="event_stream",
-    matches_head=_matches_head,
+    matches_head=head_matcher(_is_own),
     event_name_field=None,
     wrapper_event="chunk",
     endpoint=Endpoint(
