@@ -6,8 +6,9 @@ extend. The module must not depend on how a wire transports any of this, nor on 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -101,6 +102,10 @@ RunWarningCode = Literal[
 WarningCode = Literal[TurnWarningCode, RunWarningCode]
 
 
+def _unclassified(error: StreamError) -> StreamError:
+    return error
+
+
 @dataclass(frozen=True, kw_only=True)
 class WireTraits:
     """The facts about a wire that decide how the accumulator assigns and ends calls (docs/rules.md, "The stream").
@@ -110,12 +115,16 @@ class WireTraits:
         whole_names: a call's first delta has its complete name.
         whole_calls: calls arrive complete, so a call without arguments was not truncated.
         calls_end_in_order: a call whose object is closed has ended once another call begins.
+        classify_error: returns a provider's error with its ``code``, from the error object in ``raw``.
     """
 
     reuses_slots: bool = False
     whole_names: bool = True
     whole_calls: bool = False
     calls_end_in_order: bool = False
+    classify_error: Callable[[StreamError], StreamError] = dataclass_field(
+        default=_unclassified, repr=False, compare=False
+    )
 
 
 class CallRef(Struct, frozen=True, gc=False):
@@ -259,3 +268,5 @@ class StreamError(Struct, frozen=True):
     raw: Any = None  #: the provider's error object, or the beginning of input that was not recognized
     status: int | None = None  #: the HTTP status, if known
     retry_after: float | None = None  #: seconds, if the provider sent them
+    limit: int | None = None  #: with ``context_overflow``: the tokens that the provider accepts, if it sent them
+    requested: int | None = None  #: with ``context_overflow``: the tokens of the request, if it sent them

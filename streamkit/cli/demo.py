@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from streamkit import providers
 from streamkit.cli.connection import request_settings, request_url
 from streamkit.framing import framer_for
+from streamkit.providers.provider import Provider
 from streamkit.turn import Turn
 
 if TYPE_CHECKING:

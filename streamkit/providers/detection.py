@@ -6,18 +6,18 @@ chunks can only be of its wire; this module must not depend on any of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from streamkit.framing import Framer, framer_for
 from streamkit.json_text import parse_partial_object
 from streamkit.providers.decoding import compact_json, read_json
 
-__all__ = ["HEAD_SIZE", "HeadChunk", "encode_head", "head_matcher", "read_head"]
+__all__ = ["HEAD_SIZE", "MOST_CHUNKS", "HeadChunk", "HeadMatcher", "encode_head", "read_head"]
 
 HEAD_SIZE = 4096  #: bytes of a body that are examined
-_MOST_CHUNKS = 16  # a body that is not recognized by its first chunks is not recognized by later ones
+#: A body that is not recognized by its first chunks is not recognized by later ones.
+MOST_CHUNKS = 8
 _BOM = b"\xef\xbb\xbf"
 
 HeadFraming: TypeAlias = Literal["sse", "json", "json_array", "event_stream"]
@@ -31,22 +31,25 @@ class HeadChunk(NamedTuple):
     framing: HeadFraming  #: ``json``: objects outside of an array, such as a complete body or lines of JSON
 
 
-def head_matcher(is_own: Callable[[HeadChunk], bool]) -> Callable[[bytes], bool]:
-    """Return a function for ``Traits.matches_head``.
+class HeadMatcher:
+    """The detection of one wire, for ``Traits.matches_head``: a function of the first bytes of a body.
 
     Args:
         is_own: returns True for a chunk that can only have the wire's format.
     """
 
-    def matches_head(head: bytes) -> bool:
-        return any(is_own(chunk) for chunk in read_head(head))
+    __slots__ = ("is_own",)
 
-    return matches_head
+    def __init__(self, is_own: Callable[[HeadChunk], bool]) -> None:
+        self.is_own = is_own
+
+    def __call__(self, head: bytes) -> bool:
+        """Return True if a body with these first bytes can only have the wire's format."""
+        return any(self.is_own(chunk) for chunk in read_head(head))
 
 
-@lru_cache(maxsize=2)  # every provider asks for the same bytes
-def read_head(head: bytes) -> tuple[HeadChunk, ...]:
-    """Return the first chunks of a body. They are shared: the caller must not change them.
+def read_head(head: bytes) -> Iterator[HeadChunk]:
+    """Yield the first chunks of a body, each decoded when it is asked for.
 
     Args:
         head: the first bytes; they may end anywhere.
@@ -54,10 +57,18 @@ def read_head(head: bytes) -> tuple[HeadChunk, ...]:
     head = head[:HEAD_SIZE].removeprefix(_BOM).lstrip()
     start = head[:1]
     if start == b"\0":
-        return _read_frames(head, framer_for("event_stream"), "event_stream")
-    if start in (b"{", b"["):
-        return _read_frames(head, framer_for("json_array"), "json" if start == b"{" else "json_array")
-    return _read_frames(head, framer_for("sse"), "sse") if start else ()
+        yield from _read_frames(head, framer_for("event_stream"), "event_stream")
+    elif start == b"{":
+        first, newline, _ = head.partition(b"\n")
+        data = _decode(first) if newline and first.rstrip().endswith(b"}") else None
+        if data is not None:  # lines of JSON, all of one wire
+            yield HeadChunk("", data, "json")
+        else:
+            yield from _read_frames(head, framer_for("json_array"), "json")
+    elif start == b"[":
+        yield from _read_frames(head, framer_for("json_array"), "json_array")
+    elif start:
+        yield from _read_frames(head, framer_for("sse"), "sse")
 
 
 def encode_head(chunks: Iterable[tuple[bytes, bytes | dict[str, Any]]]) -> bytes:
@@ -74,21 +85,28 @@ def encode_head(chunks: Iterable[tuple[bytes, bytes | dict[str, Any]]]) -> bytes
     return b"".join(frames)
 
 
-def _read_frames(head: bytes, framer: Framer, framing: HeadFraming) -> tuple[HeadChunk, ...]:
-    chunks: list[HeadChunk] = []
-    for name, payload in framer.feed(head)[:_MOST_CHUNKS]:
-        try:
-            data = read_json(payload)
-        except (RecursionError, ValueError):
+def _read_frames(head: bytes, framer: Framer, framing: HeadFraming) -> Iterator[HeadChunk]:
+    has_chunk = False
+    for name, payload in framer.feed(head)[:MOST_CHUNKS]:
+        data = _decode(payload)
+        if data is None:  # a frame that is not JSON may begin like a chunk
             data = parse_partial_object(payload.decode("utf-8", "replace")) or None
-        if isinstance(data, dict):
-            chunks.append(HeadChunk(name.decode("utf-8", "replace"), data, framing))
-    if not chunks:  # the first chunk may be longer than the head; the beginning of its JSON is enough
+        if data is not None:
+            has_chunk = True
+            yield HeadChunk(name.decode("utf-8", "replace"), data, framing)
+    if not has_chunk:  # the first chunk may be longer than the head; the beginning of its JSON is enough
         name, payload = _split_pending(framer.pending, framing)
         data = parse_partial_object(payload.decode("utf-8", "replace"))
         if name or data:
-            chunks.append(HeadChunk(name.decode("utf-8", "replace"), data, framing))
-    return tuple(chunks)
+            yield HeadChunk(name.decode("utf-8", "replace"), data, framing)
+
+
+def _decode(payload: bytes) -> dict[str, Any] | None:
+    try:
+        data = read_json(payload)
+    except (RecursionError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
 
 
 def _split_pending(pending: bytes, framing: HeadFraming) -> tuple[bytes, bytes]:

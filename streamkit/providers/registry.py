@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import UnknownProvider, UsageError
-from streamkit.providers.detection import HEAD_SIZE
+from streamkit.providers.detection import HEAD_SIZE, HeadMatcher, read_head
 from streamkit.providers.provider import Provider, Traits
 
 if TYPE_CHECKING:
@@ -144,17 +144,24 @@ def detect(data: bytes) -> str | None:
     provider only if no other one has its shape.
     """
     head = bytes(data[:HEAD_SIZE]).removeprefix(b"\xef\xbb\xbf").lstrip()
-    matching = [name for name in names() if _matches_head(name, head)]
+    names()
+    matching: list[str] = []
+    matchers: list[tuple[str, HeadMatcher]] = []
+    for name, provider in _registered.items():
+        try:
+            matches_head = provider.traits.matches_head
+            if isinstance(matches_head, HeadMatcher):
+                matchers.append((name, matches_head))
+            elif matches_head is not Traits.matches_head and matches_head(head):
+                matching.append(name)
+        except Exception as error:  # of a third party's provider
+            _report_broken(name, _origins.get(name, "registered by the program"), error)
+    for chunk in read_head(head):  # decoded once for all wires
+        found = [name for name, matcher in matchers if matcher.is_own(chunk)]
+        if found:
+            matching += found
+            break
     return matching[0] if len(matching) == 1 else None
-
-
-def _matches_head(name: str, head: bytes) -> bool:
-    """Return True if a provider recognizes the first bytes of a body; False if its function raises."""
-    try:
-        return bool(_registered[name].traits.matches_head(head))
-    except Exception as error:
-        _report_broken(name, _origins.get(name, "registered by the program"), error)
-        return False
 
 
 def _load_packages() -> None:

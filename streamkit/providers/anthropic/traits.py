@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from streamkit.calls import FinishReason
-from streamkit.providers.detection import HeadChunk, head_matcher
+from streamkit.providers.anthropic.errors import ERRORS
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
@@ -51,7 +52,7 @@ def _is_own(chunk: HeadChunk) -> bool:
 
 TRAITS = Traits(
     name="anthropic",
-    matches_head=head_matcher(_is_own),
+    matches_head=HeadMatcher(_is_own),
     # Signatures are "compatible across platforms (Claude APIs, Amazon Bedrock, and Vertex AI)",
     # https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking
     compatible=frozenset({"anthropic", "bedrock_invoke"}),
@@ -64,6 +65,7 @@ TRAITS = Traits(
     ),
     batched_results=True,
     event_name_field="type",
+    classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="https://api.anthropic.com",
         path="/v1/messages",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from streamkit.calls import FinishReason
-from streamkit.providers.detection import HeadChunk, head_matcher
+from streamkit.providers.aws_frames import ERRORS
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
@@ -50,7 +51,7 @@ def _is_own(chunk: HeadChunk) -> bool:
 TRAITS = Traits(
     name="bedrock_converse",
     framing="event_stream",
-    matches_head=head_matcher(_is_own),
+    matches_head=HeadMatcher(_is_own),
     compatible=frozenset({"bedrock_converse"}),
     id_rule=IdRule(
         "bedrock",
@@ -61,6 +62,7 @@ TRAITS = Traits(
     batched_results=True,
     # With a key of Bedrock's own; requests signed by an AWS identity are botocore's to make. The address is a region's:
     # https://bedrock-runtime.{region}.amazonaws.com (https://docs.aws.amazon.com/general/latest/gr/bedrock.html).
+    classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="https://bedrock-runtime.us-east-1.amazonaws.com",
         base_url_variable="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",

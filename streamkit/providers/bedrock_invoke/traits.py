@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from streamkit.providers.anthropic.errors import ERRORS as ANTHROPIC_ERRORS
 from streamkit.providers.anthropic.traits import TRAITS as ANTHROPIC
-from streamkit.providers.detection import HeadChunk, head_matcher
+from streamkit.providers.aws_frames import ERRORS
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 
 __all__ = ["TRAITS"]
@@ -21,9 +23,10 @@ TRAITS = replace(
     ANTHROPIC,
     name="bedrock_invoke",
     framing="event_stream",
-    matches_head=head_matcher(_is_own),
+    matches_head=HeadMatcher(_is_own),
     event_name_field=None,
     wrapper_event="chunk",
+    classify_error=(ANTHROPIC_ERRORS + ERRORS).classify,
     endpoint=Endpoint(
         base_url="https://bedrock-runtime.us-east-1.amazonaws.com",  # as of bedrock_converse
         base_url_variable="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from streamkit.calls import FinishReason
-from streamkit.providers.detection import HeadChunk, head_matcher
+from streamkit.providers.cohere.errors import ERRORS
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 
@@ -54,9 +55,10 @@ def _is_own(chunk: HeadChunk) -> bool:
 
 TRAITS = Traits(
     name="cohere",
-    matches_head=head_matcher(_is_own),
+    matches_head=HeadMatcher(_is_own),
     event_name_field="type",
     end_marker="[DONE]",
+    classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="https://api.cohere.com",
         path="/v2/chat",

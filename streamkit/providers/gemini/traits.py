@@ -7,8 +7,9 @@ from hashlib import sha256
 from typing import Any, Final
 
 from streamkit.calls import FinishReason
-from streamkit.providers.detection import HeadChunk, head_matcher
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.gemini.errors import ERRORS
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, unchanged_ids
 
@@ -59,7 +60,7 @@ def _sign_call(model: str, seed: str) -> dict[str, Any]:
 
 TRAITS = Traits(
     name="gemini",
-    matches_head=head_matcher(_is_own),
+    matches_head=HeadMatcher(_is_own),
     whole_calls=True,
     compatible=frozenset({"gemini"}),
     id_rule=IdRule(
@@ -70,6 +71,7 @@ TRAITS = Traits(
     ),
     messages_field="contents",
     line_end="\r\n",
+    classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="https://generativelanguage.googleapis.com",
         path="/v1beta/models/{model}:streamGenerateContent?alt=sse",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from streamkit.calls import FinishReason
-from streamkit.providers.detection import HeadChunk, head_matcher
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.ollama.errors import ERRORS
 from streamkit.providers.provider import Traits
 
 __all__ = ["FINISH_REASONS", "TRAITS"]
@@ -28,9 +29,10 @@ def _is_own(chunk: HeadChunk) -> bool:
 TRAITS = Traits(
     name="ollama",
     framing="ndjson",
-    matches_head=head_matcher(_is_own),
+    matches_head=HeadMatcher(_is_own),
     whole_calls=True,
     default_ids="origin",
+    classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="http://localhost:11434",
         path="/api/chat",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkit.providers.detection import HeadChunk, head_matcher
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 
 __all__ = ["is_chat_stream"]
 
@@ -22,4 +22,4 @@ def _is_own(chunk: HeadChunk) -> bool:
 
 
 #: Returns True if a body with these first bytes can only be a chat stream or a complete chat response.
-is_chat_stream = head_matcher(_is_own)
+is_chat_stream = HeadMatcher(_is_own)

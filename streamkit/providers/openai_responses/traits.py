@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from streamkit.calls import FinishReason
 from streamkit.ids import normalize_to_openai_tool_id
-from streamkit.providers.detection import HeadChunk, head_matcher
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.openai_errors import ERRORS
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
@@ -35,7 +36,7 @@ def _is_own(chunk: HeadChunk) -> bool:
 
 TRAITS = Traits(
     name="openai_responses",
-    matches_head=head_matcher(_is_own),
+    matches_head=HeadMatcher(_is_own),
     compatible=frozenset({"openai_responses"}),
     id_rule=IdRule(
         "openai_responses",
@@ -45,6 +46,7 @@ TRAITS = Traits(
     ),
     messages_field="input",
     event_name_field="type",
+    classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="https://api.openai.com/v1",
         path="/responses",
