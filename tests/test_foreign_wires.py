@@ -357,7 +357,8 @@ def test_pages_and_text_are_protocol_errors_on_every_wire(target: str) -> None:
     ):
         for pieces in ([data], wire_streams.bytes_one_by_one(data)):
             turn, _ = wire_streams.run(target, pieces)
-            assert turn.error is not None and turn.error.kind == "protocol_error", (data, turn.error)
+            assert turn.error is not None
+            assert turn.error.kind == "protocol_error", (data, turn.error)
 
 
 def test_a_framer_of_another_framing_is_not_needed_for_empty_input() -> None:

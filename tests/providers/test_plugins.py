@@ -109,9 +109,7 @@ def test_a_broken_plugin_is_named_with_its_distribution_and_error(name: str) -> 
     for part in (repr(name), "cannot be loaded", BROKEN[name][1], f"dist-{name} 1.2", f"{name}_plugin:PROVIDER"):
         assert part in message
     assert name in providers.broken()
-    with pytest.raises(
-        UnknownProvider, match=r"provider 'nowhere'; known are: .*Plugins that cannot be loaded"
-    ):
+    with pytest.raises(UnknownProvider, match=r"provider 'nowhere'; known are: .*Plugins that cannot be loaded"):
         Turn("nowhere")
 
 
