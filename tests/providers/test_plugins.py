@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -74,7 +74,7 @@ BROKEN: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.fixture
-def plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Install broken plugins and a working one."""
     points = [EntryPoint(name, load, Distribution(f"dist-{name}")) for name, (load, _) in BROKEN.items()]
     points += [EntryPoint("acme", lambda: ACME), EntryPoint("late", lambda: LATE, Distribution("dist-late"))]
@@ -83,7 +83,6 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(registry, "_broken", {})
     monkeypatch.setattr(registry, "_origins", {})
     monkeypatch.setattr(registry, "_entry_points_loaded", False)
-    return
 
 
 @pytest.mark.usefixtures("plugins")

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from shared_data import recorded_streams
 
 from streamkit import detect, providers
-from streamkit.providers import detection
+from streamkit.json_text import parse_partial_object
+from streamkit.providers import decoding, detection
 
 HEAD = 512
 
@@ -148,8 +149,8 @@ def test_detection_decodes_a_chunk_once_for_all_providers(data: bytes, monkeypat
 
         return counting
 
-    monkeypatch.setattr(detection, "read_json", count(detection.read_json))
-    monkeypatch.setattr(detection, "parse_partial_object", count(detection.parse_partial_object))
+    monkeypatch.setattr(detection, "read_json", count(decoding.read_json))
+    monkeypatch.setattr(detection, "parse_partial_object", count(parse_partial_object))
     assert detect(data) is not None
     assert len(decoded) == 1
     assert len(decoded[0]) <= detection.HEAD_SIZE
