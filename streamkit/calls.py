@@ -6,8 +6,9 @@ extend. The module must not depend on how a wire transports any of this, nor on 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any, Final, Literal
 
 from msgspec import Struct, field
@@ -71,6 +72,7 @@ TurnWarningCode = Literal[
     "item_repeated",
     "late_arguments",
     "leaked_markup",
+    "legacy_completion",
     "lone_surrogate",
     "message_restarted",
     "more_warnings",
@@ -103,6 +105,10 @@ RunWarningCode = Literal[
 WarningCode = Literal[TurnWarningCode, RunWarningCode]
 
 
+def _unclassified(error: StreamError) -> StreamError:
+    return error
+
+
 @dataclass(frozen=True, kw_only=True)
 class WireTraits:
     """The facts about a wire that decide how the accumulator assigns and ends calls (docs/rules.md, "The stream").
@@ -113,6 +119,7 @@ class WireTraits:
         whole_calls: calls arrive complete, so a call without arguments was not truncated.
         calls_end_in_order: a call whose object is closed has ended once another call begins.
         content_metadata: metadata of the response that its content keeps, because the next request refers to it.
+        classify_error: returns a provider's error with its ``code``, from the error object in ``raw``.
     """
 
     reuses_slots: bool = False
@@ -120,6 +127,9 @@ class WireTraits:
     whole_calls: bool = False
     calls_end_in_order: bool = False
     content_metadata: frozenset[str] = frozenset()
+    classify_error: Callable[[StreamError], StreamError] = dataclass_field(
+        default=_unclassified, repr=False, compare=False
+    )
 
 
 class CallRef(Struct, frozen=True, gc=False):
@@ -274,3 +284,5 @@ class StreamError(Struct, frozen=True):
     raw: Any = None  #: the provider's error object, or the beginning of input that was not recognized
     status: int | None = None  #: the HTTP status, if known
     retry_after: float | None = None  #: seconds, if the provider sent them
+    limit: int | None = None  #: with ``context_overflow``: the tokens that the provider accepts, if it sent them
+    requested: int | None = None  #: with ``context_overflow``: the tokens of the request, if it sent them

@@ -21,10 +21,11 @@ from streamkit.accumulator.choice import Choice
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.choice_view import ChoiceView
 from streamkit.errors import StreamInterrupted, UsageError
-from streamkit.events import Event
+from streamkit.events import Event, Failed
 from streamkit.framing import Framer
 from streamkit.json_text import replace_lone_surrogates
 from streamkit.providers.decoding import excerpt, read_json
+from streamkit.providers.detection import encode_head
 from streamkit.providers.provider import Provider
 from streamkit.response_body import ResponseBody, failed_response, retry_after
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from streamkit.leaked_markup import LeakedMarkup, MarkupSink
 
 __all__ = ["Turn"]
+
+_FIRST_CHUNKS = 8  # by which an error names another wire
 
 
 class Turn(ChoiceView):
@@ -68,6 +71,7 @@ class Turn(ChoiceView):
         "_closed",
         "_events",
         "_fast_path",
+        "_first_chunks",
         "_frame",
         "_framer",
         "_markup",
@@ -102,6 +106,7 @@ class Turn(ChoiceView):
         self._fast_path = False  # input is bytes, and some of it was recognized as this wire
         self._body: ResponseBody | None = None  # only if input is bytes
         self._chunks = 0  # dicts and objects fed
+        self._first_chunks: list[tuple[bytes, bytes | dict[str, Any]]] = []  # emptied when they are of this wire
         self.input_kind: Literal["bytes", "dict", "object"] | None = None
         self._closed = False
 
@@ -165,18 +170,44 @@ class Turn(ChoiceView):
         body = self._body
         if body is None:
             if data is not None:  # None: an event that an SDK made in addition to the wire's
+                if self._chunks < _FIRST_CHUNKS:
+                    self._keep_first(b"", data)
                 self._chunks += 1
                 self._parser.chunk(data)
             return self._drain_events()
         for name, payload in body.feed(data):
             if not state.done:
+                self._keep_first(name, payload)
                 self._frame(name, payload)
         if body.framer is not None and body.framer.overflow:
             self._report_overflow()
-        elif body.frames and self._accumulator.is_recognized(body.frames) and not state.done:
+        elif body.frames and self._accumulator.is_recognized() and not state.done:
             body.is_recognized = self._fast_path = True
             self._framer = body.framer
+            self._first_chunks.clear()
         return self._drain_events()
+
+    def _keep_first(self, name: bytes, chunk: bytes | dict[str, Any]) -> None:
+        """Keep the first chunks of the input, by which an error names another wire."""
+        if len(self._first_chunks) < _FIRST_CHUNKS and chunk:
+            self._first_chunks.append((name, chunk))
+
+    def _name_foreign_wire(self) -> None:
+        """Add the wire that the input looks like to the error of input that is not of this wire."""
+        state = self._state
+        error, chunks = state.error, self._first_chunks
+        if error is None or error.kind != "protocol_error" or not chunks or self._accumulator.is_recognized():
+            return
+        name = providers.detect(encode_head(chunks))
+        chunks.clear()
+        if name is None or providers.get(name).package == self.provider.package:
+            return
+        message = f"{error.message}: it looks like {name!r}, so create the Turn with that provider"
+        state.error = msgspec.structs.replace(error, message=message)
+        self._events[:] = [
+            Failed(state.error) if isinstance(event, Failed) and event.error is error else event
+            for event in self._events
+        ]
 
     def _check_input(self, data: Any) -> Any:
         """Check the kind of an input; return it as bytes, as a dict, or as None if it repeats other input."""
@@ -231,7 +262,8 @@ class Turn(ChoiceView):
         if error is not None:
             message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             failure = StreamError("transport_error", message, raw=message)
-        self._accumulator.close(complete=complete and error is None, failure=failure)
+        is_complete = complete and error is None and self._accumulator.is_recognized()
+        self._accumulator.close(complete=is_complete, failure=failure)
         return self._drain_events()
 
     def _close_input(self, *, judge: bool) -> None:
@@ -247,9 +279,9 @@ class Turn(ChoiceView):
             state.fail(failed_response(b"", *state.status))
         elif body is not None:
             self._close_body(body, judge=judge)
-        elif judge and not self._accumulator.is_recognized(self._chunks):
+        elif judge and state.error is None and not self._accumulator.is_recognized():
             state.fail(
-                StreamError("protocol_error", f"no chunk has the format of {self.provider.name!r}")
+                self._accumulator.unrecognized_error()
                 if self._chunks
                 else StreamError("stream_truncated", "the body is empty")
             )
@@ -258,18 +290,24 @@ class Turn(ChoiceView):
         state = self._state
         if state.done:
             return
-        state.input_ended = True
+        # After chunks of another wire, a last frame that is not JSON is no sign of truncation.
+        state.input_ended = (
+            self._accumulator.is_recognized() or self._accumulator.unrecognized_error().kind == "stream_truncated"
+        )
         for name, payload in body.end():
             if judge or _is_json(payload):
+                self._keep_first(name, payload)
                 self._frame(name, payload)
         state.input_ended = False
         if judge and state.error is None and not state.done:
-            body.is_recognized = body.is_recognized or self._accumulator.is_recognized(body.frames)
-            error = body.diagnose()
+            body.is_recognized = body.is_recognized or self._accumulator.is_recognized()
+            error = body.diagnose(self._accumulator.unrecognized_error())
             if error is not None:
                 state.fail(error)
 
     def _drain_events(self) -> list[Event]:
+        if self._first_chunks:
+            self._name_foreign_wire()
         events = self._events[:]
         self._events.clear()
         return events

@@ -58,6 +58,7 @@ class Accumulator:
         self.total_usage: Usage | None = None
         self.terminated = False
         self._unknown_chunks = 0
+        self._is_recognized = False  # a chunk had this wire's format, whether or not it had content
         self._first_choice = self.choice(0)
 
     # ---------------------------------------------------------------- the sink
@@ -78,6 +79,7 @@ class Accumulator:
 
     def identify(self, response_id: str | None, model: str | None) -> None:
         """Implement ``Sink.identify``."""
+        self._is_recognized = True
         state = self.state
         if response_id and state.response_id is None:
             state.response_id = join_surrogates(response_id)
@@ -97,11 +99,20 @@ class Accumulator:
         self.state.events.append(UsageReport(self.total_usage))
 
     def terminate(self) -> None:
-        """Implement ``Sink.terminate``. Nothing later is read, so the result does not depend on when reading stops."""
-        self.terminated = self.state.done = True
+        """Implement ``Sink.terminate``. Nothing later is read, so the result does not depend on when reading stops.
+
+        A terminator proves nothing by itself: several wires end with ``[DONE]``.
+        """
+        if self.is_recognized():
+            self.terminated = True
+        else:
+            self.state.input_ended = False  # the terminator was whole
+            self.fail(self.unrecognized_error())
+        self.state.done = True
 
     def heartbeat(self) -> None:
-        """Implement ``Sink.heartbeat``. Nothing is kept: a chunk that is not unknown counts as one of this wire."""
+        """Implement ``Sink.heartbeat``."""
+        self._is_recognized = True
 
     def fail(self, error: StreamError) -> None:
         """Implement ``Sink.fail``."""
@@ -161,14 +172,17 @@ class Accumulator:
         """End the turn with ``limit_exceeded``."""
         self.state.report_limit(message)
 
-    def is_recognized(self, chunks: int) -> bool:
-        """Return True if at least one of the chunks fed so far has this wire's format.
+    def is_recognized(self) -> bool:
+        """Return True if one of the chunks fed so far had this wire's format. Usage and terminators prove nothing."""
+        first = self._first_choice
+        has_content = bool(first.blocks) or first.provider_finish is not None or len(self.choices) > 1
+        return self._is_recognized or has_content
 
-        Args:
-            chunks: the number of chunks fed so far.
-        """
-        has_content = self.state.response_id or self.total_usage or self.is_confirmed or self._first_choice.blocks
-        return bool(has_content) or len(self.choices) > 1 or chunks > self._unknown_chunks
+    def unrecognized_error(self) -> StreamError:
+        """Return the error of a stream that ends without a chunk of this wire."""
+        if self._unknown_chunks or self.total_usage is not None:
+            return StreamError("protocol_error", f"no chunk has the format of {self.state.provider_name!r}")
+        return StreamError("stream_truncated", "the stream ended before its first chunk")
 
     def close(self, *, complete: bool = False, failure: StreamError | None = None) -> None:
         """End the turn: decide the states of the calls, the finish and the error.

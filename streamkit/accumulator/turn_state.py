@@ -113,6 +113,7 @@ class TurnState:
         """Record an error. The first one is the turn's; a later one becomes a warning."""
         if error.kind == "provider_error" and self.status[0] >= 400 and error.status is None:
             error = msgspec.structs.replace(error, status=self.status[0], retry_after=self.status[1])
+        error = self.traits.classify_error(error)
         if self.input_ended and error.kind == "protocol_error":
             error = StreamError("stream_truncated", "the stream ended inside a frame", raw=error.raw)
         error = msgspec.structs.replace(error, message=join_surrogates(error.message))

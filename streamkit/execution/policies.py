@@ -120,27 +120,7 @@ def _call_identity(call: ToolCall) -> str:
 # 5xx); 425 is RFC 8470's "too early", 529 Anthropic's "overloaded".
 _RETRYABLE_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
-# The equivalents in an error inside a stream, whose status was 200:
-# https://docs.claude.com/en/api/errors, https://platform.openai.com/docs/guides/error-codes, Bedrock's exceptions.
-_RETRYABLE_CODES = frozenset(
-    {
-        "overloaded_error",
-        "rate_limit_error",
-        "api_error",
-        "timeout_error",
-        "server_error",
-        "rate_limit_exceeded",
-        "internal_server_error",
-        "service_unavailable",
-        "internalServerException",
-        "modelTimeoutException",
-        "serviceUnavailableException",
-        "throttlingException",
-        "INTERNAL",
-        "RESOURCE_EXHAUSTED",
-        "UNAVAILABLE",
-    }
-)
+_RETRYABLE_CODES = ("rate_limited", "overloaded")
 
 _PROGRAMMING_ERRORS = (
     ArithmeticError,
@@ -160,14 +140,20 @@ _FIRST_DELAY, _MAX_DELAY, _MAX_RETRY_AFTER = 0.5, 8.0, 60.0  # seconds; as in th
 def is_retryable(error: StreamError, exception: BaseException | None) -> bool:
     """Return True if another attempt may succeed.
 
+    The code decides, which the provider's package derives from the error object: a 429 that is an overflow of the
+    context or a spent quota fails again. An error without a code or a status was sent in a stream that the provider had
+    begun, so the request itself was accepted.
+
     Args:
         error: the error of the last attempt.
         exception: what was raised, if anything.
     """
+    if error.code is not None:
+        return error.code in _RETRYABLE_CODES
     if error.status is not None:
         return error.status in _RETRYABLE_STATUSES
     if error.kind == "provider_error":
-        return not _RETRYABLE_CODES.isdisjoint(_error_codes(error.raw))
+        return True
     return error.kind in ("transport_error", "stream_truncated") and not is_programming_error(exception)
 
 
@@ -189,18 +175,6 @@ def delay(error: StreamError, attempt: int, jitter: float) -> float | None:
         return error.retry_after if error.retry_after <= _MAX_RETRY_AFTER else None
     doubled: float = _FIRST_DELAY * 2.0 ** min(attempt - 1, 10)
     return min(doubled, _MAX_DELAY) * (1 - 0.25 * jitter)
-
-
-def _error_codes(raw: object) -> set[str]:
-    """Return the type, code and status in an error as the provider sent it."""
-    codes: set[str] = set()
-    for _ in range(3):  # {"type": "error", "error": {"type": "overloaded_error"}}
-        if not isinstance(raw, dict):
-            break
-        codes |= {value for name in ("type", "code", "status", "__type") if isinstance(value := raw.get(name), str)}
-        codes |= {name for name in raw if name in _RETRYABLE_CODES}
-        raw = raw.get("error")
-    return codes
 
 
 # ---------------------------------------------------------------- the end of a run

@@ -14,10 +14,12 @@ from streamkit.calls import StreamError
 from streamkit.framing.event_stream import EXCEPTION, encode_message
 from streamkit.providers.decoding import as_text, excerpt, read_json
 from streamkit.providers.encoding import encode_json
+from streamkit.providers.error_rules import ErrorRules, MessageRule
 from streamkit.providers.lenient_json import frame_error
 
 __all__ = [
     "ERROR_NAMES",
+    "ERRORS",
     "STATUS",
     "encode_event",
     "encode_exception",
@@ -51,6 +53,36 @@ ERROR_NAMES: Final = {status: name[:1].upper() + name[1:] for name, status in ST
     424: "ModelErrorException",
     429: "ThrottlingException",
 }
+
+#: The exceptions, and the names of https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html. The
+#: messages are those of the models behind the service (danny-avila/agents, contextOverflowSignatures.ts).
+ERRORS: Final = ErrorRules(
+    codes={
+        "accessDeniedException": "unauthorized",
+        "expiredTokenException": "unauthorized",
+        "unrecognizedClientException": "unauthorized",
+        "modelNotReadyException": "overloaded",
+        "resourceNotFoundException": "not_found",
+        "serviceQuotaExceededException": "quota_exceeded",
+        "serviceUnavailableException": "overloaded",
+        "throttlingException": "rate_limited",
+        "validationException": "invalid_request",
+    },
+    messages=(
+        MessageRule(
+            "context_overflow", r"prompt is too long(?:: (?P<requested>[\d,]+) tokens > (?P<limit>[\d,]+) maximum)?"
+        ),
+        MessageRule(
+            "context_overflow",
+            r"exceed context limit: (?P<requested>[\d,]+) \+ (?P<output>[\d,]+) > (?P<limit>[\d,]+)",
+        ),
+        MessageRule("context_overflow", r"input is too long|number of input tokens exceeds maximum length"),
+        MessageRule("context_overflow", r"maximum context length is (?P<limit>[\d,]+)"),
+        # "Too many tokens per day, please wait before trying again.", of a throttlingException
+        MessageRule("quota_exceeded", r"too many tokens per day"),
+        MessageRule("content_policy", r"blocked by content filtering policy"),
+    ),
+)
 _ERROR_FIELDS = frozenset(
     {"message", "Message", "__type", "code", "originalMessage", "originalStatusCode", "resourceName"}
 )

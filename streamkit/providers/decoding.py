@@ -51,7 +51,6 @@ def decode(decoder: msgspec.json.Decoder[Chunk], data: bytes, sink: Sink) -> Chu
         return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         if not data.strip():  # "data:" alone, which some gateways send to keep the connection
-            sink.heartbeat()
             return None
     except RecursionError:
         sink.fail(StreamError("limit_exceeded", "a frame's JSON is nested too deeply", raw=excerpt(data)))

@@ -6,6 +6,7 @@ pydantic nor the code that builds requests:
 
     parser.py    create_parser(sink, traits)
     messages.py  render_messages(contents, traits, ids=), build_request(rendered, traits, tools=, ...), convert_media
+    errors.py    ERRORS, the meaning of the provider's errors (`Traits.classify_error`); only where it has names
     importer.py  parse_messages(messages, traits, system=); only where `Traits.has_importer`
     request_rules.py  list_rules(traits); only where `Traits.has_request_rules`
     encoder.py   emit(content, traits, ...), error_body and error_event(status, message, code)
@@ -21,10 +22,11 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
-from streamkit.calls import FinishReason, Usage, WireTraits
+from streamkit.calls import FinishReason, StreamError, Usage, WireTraits
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.events import ReasoningKind
 from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.rewriting import Rewrite, RewritingParser
 from streamkit.providers.sink import ChoiceSink, Parser, Sink
 from streamkit.target_ids import DEFAULT_ID_RULE, IdRule
@@ -92,6 +94,8 @@ class Traits(WireTraits):
             only member.
         line_end: the line end of its SSE streams.
         endpoint: its HTTP endpoint.
+        classify_error: returns an error that the provider reported with its ``code``: the ``classify`` of the
+            ``ErrorRules`` in ``errors.py`` of its package. By default the HTTP status alone decides.
         end_marker: the payload that follows the chunks and ends a stream, such as ``[DONE]``; None if there is none.
     """
 
@@ -115,6 +119,9 @@ class Traits(WireTraits):
     line_end: str = "\n"
     end_marker: str | None = None
     endpoint: Endpoint = field(default_factory=Endpoint)
+    classify_error: Callable[[StreamError], StreamError] = field(
+        default=ErrorRules().classify, repr=False, compare=False
+    )
 
     def accepts_state(self, metadata: Mapping[str, Any]) -> bool:
         """Return True if a block with this metadata is from this provider or a compatible one."""

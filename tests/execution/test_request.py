@@ -90,13 +90,16 @@ def loop(model: Any, **more: Any) -> Any:
         (StreamError("protocol_error", "HTML", status=502), True),
         (StreamError("protocol_error", "HTML"), False),
         (StreamError("limit_exceeded", "too long"), False),
-        (StreamError("provider_error", "?", raw={"type": "overloaded_error"}), True),
-        (StreamError("provider_error", "?", raw={"type": "error", "error": {"type": "overloaded_error"}}), True),
-        (StreamError("provider_error", "?", raw={"error": {"code": "rate_limit_exceeded"}}), True),
-        (StreamError("provider_error", "?", raw={"error": {"code": 503, "status": "UNAVAILABLE"}}), True),
-        (StreamError("provider_error", "?", raw={"throttlingException": {"message": "x"}}), True),
-        (StreamError("provider_error", "?", raw={"type": "invalid_request_error"}), False),
-        (StreamError("provider_error", "?", raw="overloaded_error"), False),
+        (StreamError("provider_error", "busy", code="overloaded"), True),
+        (StreamError("provider_error", "slow down", code="rate_limited", status=429), True),
+        (StreamError("provider_error", "too long", code="context_overflow", status=429), False),
+        (StreamError("provider_error", "spent", code="quota_exceeded", status=429), False),
+        (StreamError("provider_error", "too long", code="context_overflow", status=503), False),
+        (StreamError("provider_error", "flagged", code="content_policy"), False),
+        (StreamError("provider_error", "?", code="invalid_request"), False),
+        (StreamError("provider_error", "?", code="unauthorized"), False),
+        (StreamError("provider_error", "?", code="not_found"), False),
+        (StreamError("provider_error", "the server had an error", raw={"type": "server_error"}), True),
     ],
 )
 def test_temporary_errors_are_retryable(error: StreamError, helps: bool) -> None:
@@ -143,6 +146,26 @@ async def test_a_request_that_fails_before_its_first_event_is_made_again(delays:
     assert [event.code for event in events if isinstance(event, Warned)] == ["request_retried"] * 3
     assert [context.round for context in model.asked] == [0, 0, 0, 1, 1]
     assert [content.speaker for content in run.contents] == ["ai", "tool", "ai"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"error": {"message": "You exceeded your current quota", "type": "insufficient_quota"}}',
+        b'{"error": {"message": "Request too large on tokens per min (TPM): Limit 30000, Requested 342389", "code":'
+        b' "rate_limit_exceeded"}}',
+    ],
+)
+async def test_a_429_that_waiting_cannot_help_is_not_asked_again(delays: list[float], body: bytes) -> None:
+    model = Model(rejected(429, body=body), answer("Rain."))
+    with pytest.raises(StreamInterrupted, match=r"HTTP status 429, (quota_exceeded|context_overflow)"):
+        await loop(model, retries=3)
+    assert (len(model.asked), delays) == (1, [])
+    model = Model(rejected(429, body=body), answer("Rain."))
+    run = loop(model, retries=3, fallbacks=["groq"])
+    await run
+    assert (run.text, [context.provider.name for context in model.asked]) == ("Rain.", ["openai_chat", "groq"])
 
 
 @pytest.mark.anyio

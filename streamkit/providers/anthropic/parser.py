@@ -113,10 +113,10 @@ class AnthropicParser:
             if name == b"error":  # the text of a relay
                 self._fail(excerpt(data))
             elif name == b"ping" or data.strip() in _PINGS:
-                self._sink.heartbeat()
+                pass  # other wires have pings too, so it shows nothing
             elif data.strip() == b"[DONE]":  # OpenRouter ends its Anthropic streams as it ends its chat streams
                 self._sink.terminate()
-            else:
+            elif data.strip():  # not "data:" alone, which some gateways send to keep the connection
                 self._sink.fail(frame_error(error, data))
             return
         if name == b"error":
@@ -142,7 +142,7 @@ class AnthropicParser:
         elif event_type == "content_block_stop":
             self._blocks.stop(raw.get("index"), raw)
         elif event_type == "ping":
-            self._sink.heartbeat()
+            pass  # it shows nothing: other wires have it too
         elif event_type == "message_start":
             self._message_start(raw)
         elif event_type == "message_delta":
@@ -171,7 +171,9 @@ class AnthropicParser:
         message, previous = raw.get("message"), self._started_message
         self._update_usage(raw.get("usage"))
         if not isinstance(message, dict):  # proxies before Bedrock send null (pydantic/pydantic-ai#5818)
-            if message is not None:
+            if message is None:
+                self._sink.heartbeat()
+            else:
                 self._sink.unknown(raw)
             return
         if previous is not None and _is_equal(message, previous):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from streamkit.calls import FinishReason
+from streamkit.providers.anthropic.errors import ERRORS
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
@@ -25,18 +26,33 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "compaction": "pause",
 }
 
-# A text that quotes such a stream has its quotes escaped, so these occur only in the wire itself.
-_STREAM = re.compile(rb'"type"\s*:\s*"message_start"|(?:^|\n|\r)event: ?message_start[\r\n]')
-_BODY = re.compile(rb'"type"\s*:\s*"message".*"stop_reason"|"stop_reason".*"type"\s*:\s*"message"', re.DOTALL)
+#: https://docs.anthropic.com/en/docs/build-with-claude/streaming#event-types, without ``ping`` and ``error``.
+_EVENTS = frozenset(
+    {
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    }
+)
 
 
-def _matches_head(head: bytes) -> bool:
-    return (_BODY if head[:1] == b"{" else _STREAM).search(head) is not None
+def _is_own(chunk: HeadChunk) -> bool:
+    data = chunk.data
+    kind = data.get("type", chunk.name)
+    if kind == "error":  # https://docs.anthropic.com/en/api/errors; OpenAI's error objects have a code
+        error = data.get("error")
+        return isinstance(error, dict) and str(error.get("type")).endswith("_error") and "code" not in error
+    if kind == "message":
+        return "stop_reason" in data or data.get("role") == "assistant"
+    return isinstance(kind, str) and kind in _EVENTS
 
 
 TRAITS = Traits(
     name="anthropic",
-    matches_head=_matches_head,
+    matches_head=HeadMatcher(_is_own),
     # Signatures are "compatible across platforms (Claude APIs, Amazon Bedrock, and Vertex AI)",
     # https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking
     compatible=frozenset({"anthropic", "bedrock_invoke"}),
@@ -52,6 +68,7 @@ TRAITS = Traits(
     # (https://reference.langchain.com/python/langchain-anthropic/chat_models/ChatAnthropic/container).
     content_metadata=frozenset({"container"}),
     event_name_field="type",
+    classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="https://api.anthropic.com",
         path="/v1/messages",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from streamkit.calls import FinishReason
-from streamkit.providers.aws_frames import ERROR_NAMES
+from streamkit.providers.aws_frames import ERROR_NAMES, ERRORS
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
@@ -29,15 +29,21 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "pause_turn": "pause",
 }
 
-_STREAM = re.compile(rb":event-type\x07..(?:messageStart|contentBlock|messageStop|metadata)", re.DOTALL)
-_EVENT = re.compile(rb'\{\s*"(?:messageStart|contentBlock(?:Start|Delta|Stop)|messageStop)"\s*:')
-_BODY = re.compile(rb'"output"\s*:\s*\{\s*"message".*"stopReason"|"stopReason".*"output"\s*:', re.DOTALL)
+#: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html; in boto3's dicts each is the
+#: chunk's member, in the frames the event's type.
+_EVENTS = ("messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop")
 
 
-def _matches_head(head: bytes) -> bool:
-    if head[:1] == b"{":
-        return _EVENT.match(head) is not None or _BODY.search(head) is not None
-    return head[:1] == b"\0" and _STREAM.search(head) is not None
+def _is_own(chunk: HeadChunk) -> bool:
+    data = chunk.data
+    if chunk.name:
+        return chunk.name in _EVENTS or (chunk.name == "metadata" and "usage" in data)
+    metadata, output = data.get("metadata"), data.get("output")
+    return (
+        any(isinstance(data.get(name), dict) for name in _EVENTS)
+        or (isinstance(metadata, dict) and isinstance(metadata.get("usage"), dict))
+        or (isinstance(output, dict) and isinstance(output.get("message"), dict))
+    )
 
 
 # No other compatible provider: a Claude's signature is valid on Anthropic's own wires too, but this service also serves
@@ -45,7 +51,7 @@ def _matches_head(head: bytes) -> bool:
 TRAITS = Traits(
     name="bedrock_converse",
     framing="event_stream",
-    matches_head=_matches_head,
+    matches_head=HeadMatcher(_is_own),
     compatible=frozenset({"bedrock_converse"}),
     id_rule=IdRule(
         "bedrock",
@@ -56,6 +62,7 @@ TRAITS = Traits(
     batched_results=True,
     # With a key of Bedrock's own; requests signed by an AWS identity are botocore's to make. The address is a region's:
     # https://bedrock-runtime.{region}.amazonaws.com (https://docs.aws.amazon.com/general/latest/gr/bedrock.html).
+    classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="https://bedrock-runtime.us-east-1.amazonaws.com",
         base_url_variable="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",

@@ -114,10 +114,11 @@ class CohereParser:
             self._sink.identify(as_text(data.get("id")), None)
             self._read_message(_message_in(data) or {}, 0, starts=True, is_complete=True)
         elif kind == "message-end":
-            self._sink.identify(as_text(data.get("id")), None)
+            if data.get("id"):
+                self._sink.identify(as_text(data["id"]), None)
             delta = data.get("delta")
             self._read_end({**data, **delta} if isinstance(delta, dict) else data)
-        elif kind is None and isinstance(data.get("message"), dict):
+        elif kind is None and isinstance(data.get("message"), dict) and "done" not in data:  # a line of Ollama has that
             self._sink.identify(as_text(data.get("id")), None)
             self._read_message(data["message"], 0, starts=True, is_complete=True)
             self._read_end(data)
@@ -140,7 +141,7 @@ class CohereParser:
                 self._sink.terminate()
             elif name == b"error" and isinstance(error, ValueError):  # the text of a relay
                 self._fail({"error": excerpt(data)})
-            else:
+            elif data.strip():  # not "data:" alone, which some gateways send to keep the connection
                 self._sink.fail(frame_error(error, data))
             return
         if not isinstance(raw, dict):

@@ -9,15 +9,16 @@ This module must not depend on sinks or history: a parser loads it without pydan
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
 
-from streamkit.calls import FinishReason
+from streamkit.calls import FinishReason, StreamError
 from streamkit.ids import is_mistral_id, mistral_id_candidates, normalize_to_openai_tool_id
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_chat.detect import is_chat_stream
+from streamkit.providers.openai_chat.errors import ERRORS
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
@@ -112,6 +113,7 @@ class ChatDialect(Traits):
     whole_names: bool = False
     id_rule: IdRule = _OPENAI_IDS
     end_marker: str | None = "[DONE]"
+    classify_error: Callable[[StreamError], StreamError] = field(default=ERRORS.classify, repr=False, compare=False)
     signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")  # of Gemini's OpenAI-compatible endpoint
     # requests
     reasoning_field: str | None = None

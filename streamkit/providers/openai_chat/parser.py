@@ -50,7 +50,7 @@ def create_parser(sink: Sink, traits: Traits) -> ChatParser:
 class ChatParser:
     """A parser of one Chat Completions stream."""
 
-    __slots__ = ("_choice_sink", "_extras", "_is_identified", "_sink", "_text", "_tool")
+    __slots__ = ("_choice_sink", "_extras", "_has_legacy_text", "_is_identified", "_sink", "_text", "_tool")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -59,6 +59,7 @@ class ChatParser:
         self._tool = self._choice_sink.tool
         self._is_identified = False  # the sink has the response's id and model
         self._extras: ExtrasReader | None = None  # created at the first rare field
+        self._has_legacy_text = False
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Parse one SSE event."""
@@ -132,13 +133,14 @@ class ChatParser:
                     self._read_choice_extras(self._choice_sink, 0, choice, delta, raw)
                 else:
                     self._read_choice(choice, raw)
-        elif choices is None and chunk.usage is None and chunk.error is None and chunk.x_groq is None:
+        elif choices is not None or (isinstance(chunk.object, str) and chunk.object.startswith("chat.completion")):
+            self._sink.heartbeat()
+        elif chunk.error is None and chunk.x_groq is None and not _is_usage(chunk.usage):
             if chunk.object == "error":  # vLLM and Mistral: {"object": "error", "message": ...}
                 self._sink.fail(to_stream_error(_to_plain(raw)))
-                return
-            if not isinstance(chunk.object, str) or not chunk.object.startswith("chat.completion"):
+            else:
                 self._sink.unknown(_to_plain(raw))
-                return
+            return
         if chunk.usage is not None:
             self._emit_usage(chunk.usage)
         if chunk.citations is not None or chunk.search_results is not None:
@@ -180,9 +182,21 @@ class ChatParser:
         delta = choice.delta if choice.delta is not None else choice.message
         if delta is not None:
             self._read_delta(choice_sink, delta)
+        elif choice.text.__class__ is str:
+            self._read_legacy_text(choice_sink, choice.text)
         elif choice.finish_reason is None and choice.usage is None and choice.logprobs is None:
-            self._sink.unknown(_to_plain(raw))  # Azure's late filter results, a chunk of the old completions wire
+            self._sink.unknown(_to_plain(raw))  # Azure's late filter results
         self._read_choice_extras(choice_sink, index, choice, delta, raw)
+
+    def _read_legacy_text(self, choice_sink: ChoiceSink, text: str) -> None:
+        """Read a choice of the wire before Chat Completions (https://platform.openai.com/docs/api-reference/completions)."""
+        if not self._has_legacy_text:
+            self._has_legacy_text = True
+            self._sink.warn(
+                "legacy_completion", "the server sent text completions: it was asked by the path /completions"
+            )
+        if text:
+            choice_sink.text(text)
 
     def _read_choice_extras(
         self, choice_sink: ChoiceSink, index: int, choice: Choice, delta: Delta | None, raw: Any
@@ -277,6 +291,11 @@ def _arguments_text(value: Any) -> str | None:
     if value is None or value.__class__ is str:
         return value or None
     return compact_json(value)
+
+
+def _is_usage(raw: Any) -> bool:
+    """Return True if a chunk's usage has a count of this wire; the name of the field is that of other wires too."""
+    return isinstance(raw, dict) and ("prompt_tokens" in raw or "completion_tokens" in raw)
 
 
 def _parse_usage(raw: Any) -> Usage | None:

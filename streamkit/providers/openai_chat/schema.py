@@ -6,7 +6,7 @@ Containers are typed, leaves are ``Any``: servers send ``content`` as a list, id
 The structs have only the fields that the parser reads, in OpenAI's order, which the decoder matches fastest. Known
 fields that are not read, because they carry nothing of the response: ``service_tier``, ``system_fingerprint``,
 ``provider``, ``native_finish_reason``, ``obfuscation`` and ``p`` (padding), ``channel``, ``seed``, ``timings`` and
-similar ones; and ``text`` next to a delta, which repeats it.
+similar ones.
 
 This module must not depend on sinks, history or requests.
 """
@@ -89,6 +89,7 @@ class Choice(Struct, gc=False):
     finish_reason: Any = None
     message: Delta | None = None  # a complete body; Perplexity and Writer repeat the text so far here in every chunk
     usage: Any = None  # Moonshot sends it here
+    text: Any = None  # of the wire before Chat Completions; next to a delta it repeats it
 
 
 class Chunk(Struct, gc=False):

@@ -52,7 +52,8 @@ _SERVER_ARGUMENT_EVENTS = {
 }
 _ANNOTATION_EVENTS = ("response.output_text.annotation.added", "response.output_text_annotation.added")
 _LOGPROB_FIELDS = ("type", "item_id", "output_index", "content_index", "logprobs")
-_HEARTBEAT_EVENTS = PROGRESS_EVENTS | {"keepalive", "ping", "response.keepalive"}
+_HEARTBEAT_EVENTS = PROGRESS_EVENTS | {"response.keepalive"}
+_PINGS = ("keepalive", "ping")  # other wires have them too, so they show nothing
 
 
 def create_parser(sink: Sink, traits: Traits) -> ResponsesParser:
@@ -169,7 +170,7 @@ class ResponsesParser:
             elif data.strip() == b"[DONE]":  # servers that implement Chat Completions as well end every stream so
                 self._items.read_final_output(None, is_completed=True)
                 self._sink.terminate()
-            else:
+            elif data.strip():  # not "data:" alone, which some gateways send to keep the connection
                 self._sink.fail(frame_error(error, data))
             return
         if not isinstance(raw, dict):
@@ -226,6 +227,8 @@ class ResponsesParser:
             self._items.read_partial_image(raw)
         elif kind in _HEARTBEAT_EVENTS:
             self._sink.heartbeat()
+        elif kind in _PINGS:
+            pass
         elif kind == "error":
             error = raw.get("error") or {name: value for name, value in raw.items() if name != "type"}
             self._fail(error, as_integer(raw.get("status")))

@@ -18,7 +18,7 @@ from streamkit.calls import StreamError
 
 def test_null_message_is_ignored() -> None:
     sink = read({"type": "message_start", "message": None}, start(0, "text", text="x"), end("end_turn"))
-    assert sink.reported == [("text", "x", 0), ("finish", "end_turn", "stop")]
+    assert sink.reported == [("heartbeat",), ("text", "x", 0), ("finish", "end_turn", "stop")]
 
 
 def test_complete_message_in_message_start_is_read_like_streamed_blocks() -> None:
@@ -182,8 +182,8 @@ def test_another_message_after_a_stream_is_kept_too() -> None:
     assert ("warn", "message_restarted") in sink.reported
 
 
-def test_ping_is_a_heartbeat() -> None:
-    assert read({"type": "ping"}).reported == [("heartbeat",)]
+def test_a_ping_shows_nothing() -> None:
+    assert read({"type": "ping"}).reported == []
 
 
 def test_message_stop_terminates() -> None:

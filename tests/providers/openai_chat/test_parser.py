@@ -333,10 +333,11 @@ def test_a_choice_without_known_fields_is_unknown() -> None:
 
 
 def test_chunks_of_another_wire_are_unknown() -> None:
-    completion = {"id": "cmpl-1", "object": "text_completion", "choices": [{"index": 0, "text": "Hi"}]}
-    turn, seen = run("openai_chat", [completion, {"type": "ping"}], complete=True)
-    assert [event.raw for event in _only(seen, Unknown)] == [completion, {"type": "ping"}]
-    assert turn.text == ""
+    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}}
+    usage = {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 2}}
+    turn, seen = run("openai_chat", [delta, usage, {"type": "ping"}], complete=True)
+    assert [event.raw for event in _only(seen, Unknown)] == [delta, usage, {"type": "ping"}]
+    assert (turn.text, turn.usage) == ("", None)
 
 
 def test_an_error_object_is_an_error() -> None:
