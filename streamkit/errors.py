@@ -44,14 +44,18 @@ class StreamInterrupted(StreamkitError):
     """A turn that ended in an error.
 
     Attributes:
-        error: the turn's ``StreamError`` (kind, message, raw, status, retry_after).
+        error: the turn's ``StreamError`` (kind, message, code, raw, status, retry_after).
         turn: the ``Turn``, or None; what arrived before the error is readable there.
+        results: the ``ToolResult`` of each call that had started before the turn failed: such calls may have had
+            effects, which their metadata ``effects_possible`` marks. Raised by a run only.
     """
 
-    def __init__(self, error: Any, turn: Any = None) -> None:
+    def __init__(self, error: Any, turn: Any = None, results: Iterable[Any] = ()) -> None:
         self.error = error
         self.turn = turn
-        super().__init__(f"{error.kind}: {error.message}")
+        self.results = tuple(results)
+        status = f" (status {error.status})" if error.status is not None else ""
+        super().__init__(f"{error.kind}{status}: {error.message}")
 
 
 class ToolFailed(StreamkitError):

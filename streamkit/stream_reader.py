@@ -9,6 +9,9 @@ generators), and none is entered per input: there is one asynchronous hop for ea
 
 from __future__ import annotations
 
+import logging
+import warnings
+import weakref
 from collections.abc import AsyncGenerator, Awaitable, Generator
 from contextlib import aclosing, suppress
 from functools import partial
@@ -18,14 +21,19 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
+from streamkit.calls import StreamError
 from streamkit.errors import UsageError
 from streamkit.events import Event
+from streamkit.source_failure import find_failed_response, is_programming_error
 from streamkit.turn import Turn
 
-__all__ = ["Source", "StreamReader", "event_batches", "is_readable", "read"]
+__all__ = ["TIMED_OUT", "Source", "StreamReader", "event_batches", "is_readable", "read", "report_rejection"]
 
 #: Seconds that a source may take to close, canceled or not; a peer that does not respond must not block the program.
 CLOSING_TIME = 5.0
+
+#: The error of a turn whose time limit has passed.
+TIMED_OUT = StreamError("timed_out", "the time limit passed before the response had ended")
 
 #: Seconds to wait for the end of a body after its terminator.
 LINGERING = 0.1
@@ -36,13 +44,17 @@ _BUFFERED = 64 * 1024 // 6
 
 _BYTES = (bytes, bytearray, memoryview)
 
+_log = logging.getLogger("streamkit")
+
 
 def read(turn: Turn, source: Any) -> StreamReader:
     """Feed a turn from a source and return a reader of its events, for ``async for`` or ``for``.
 
     The reader stops at ``turn.done``, closes the turn, and always closes the source. An exception of the source ends
-    the turn: it becomes the turn's error and a ``Failed`` event, and is not raised. ``turn.error`` is not raised
-    either; use ``turn.raise_for_error()``. Cancellation closes the turn and the source, and propagates.
+    the turn: it becomes the turn's error and a ``Failed`` event, and is not raised, unless it reports a defect of the
+    program (``NameError``, ``TypeError``, ...). ``turn.error`` is not raised either; use ``turn.raise_for_error()``. An
+    error that is read neither there nor by ``turn.error`` is logged by the logger ``streamkit`` when the turn is
+    collected. Cancellation closes the turn and the source, and propagates.
 
     Leaving the loop early ends the turn too. A ``break`` does not reach the iterator, so if the time of closing
     matters, use ``async with read(turn, source) as events`` (or ``with``): the source is closed at the end of the
@@ -57,11 +69,17 @@ def read(turn: Turn, source: Any) -> StreamReader:
             and blocks the event loop while they wait.
 
     Returns:
-        An iterator and context manager, both async and sync; it is read once.
+        An iterator and context manager, both async and sync; it is read once. One that is never used is a
+        ``RuntimeWarning``.
 
     Raises:
-        UsageError: while reading: the source is none of these, or is asynchronous and read with ``for``.
+        UsageError: the turn is no ``Turn``, or was closed. While reading: the source is none of these, or is
+            asynchronous and read with ``for``; the events were read before.
     """
+    if not isinstance(turn, Turn):
+        raise UsageError(f"read() takes a Turn first, as in read(Turn('anthropic'), response), not {turn!r}")
+    if turn.closed:
+        raise UsageError("the turn was read and closed: make a new Turn for the next stream")
     return StreamReader(turn, Source(turn, source))
 
 
@@ -76,25 +94,41 @@ class StreamReader:
     """An iterator over the events of a turn that reads one source; also a context manager, async or sync."""
 
     # The generators refer to the source and not to this object: without a cycle, a dropped iterator is closed at once.
-    __slots__ = ("_events", "_source", "_turn")
+    __slots__ = ("_events", "_is_used", "_source", "_turn")
 
     def __init__(self, turn: Turn, source: Source) -> None:
         self._turn = turn
         self._source = source
         self._events: AsyncGenerator[Event, None] | Generator[Event, None, None] | None = None
+        self._is_used = False  # iterated, entered or closed
+
+    def __del__(self) -> None:
+        if not self._is_used:
+            message = "a stream was never read: iterate over read(turn, source)"
+            warnings.warn(message, RuntimeWarning, stacklevel=2, source=self)
+
+    def _check_unread(self) -> None:
+        # The generator of a second loop would be empty, as if the response were.
+        if self._source.is_closed:
+            raise UsageError("the events of this reader were read: they arrive once; turn.content has what they added")
 
     def __aiter__(self) -> AsyncGenerator[Event, None]:
         # The generator itself: no further hop per event, and the event loop closes it if the loop is left early.
+        self._is_used = True
         if self._events is None:
             self._events = _events(self._turn, self._source)
         if isinstance(self._events, Generator):
             raise UsageError("this reader was started with 'for'; continue it with 'for'")
+        self._check_unread()
         return self._events
 
     def __anext__(self) -> Awaitable[Event]:
+        if isinstance(self._events, AsyncGenerator):
+            return self._events.__anext__()
         return aiter(self).__anext__()
 
     async def __aenter__(self) -> StreamReader:
+        self._is_used = True
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -102,22 +136,28 @@ class StreamReader:
 
     async def aclose(self) -> None:
         """Close the source and the turn. A second call does nothing."""
+        self._is_used = True
+        if isinstance(self._events, Generator):
+            raise UsageError("this reader was started with 'for'; close it with close()")
         if self._events is not None:
-            await aiter(self).aclose()
+            await self._events.aclose()
         self._turn.close()
         await self._source.aclose()
 
     def __iter__(self) -> Generator[Event, None, None]:
+        self._is_used = True
         if self._events is None:
             self._events = _sync_events(self._turn, self._source)
         if isinstance(self._events, AsyncGenerator):
             raise UsageError("this reader was started with 'async for'; continue it with 'async for'")
+        self._check_unread()
         return self._events
 
     def __next__(self) -> Event:
-        return next(iter(self))
+        return next(self._events if isinstance(self._events, Generator) else iter(self))
 
     def __enter__(self) -> StreamReader:
+        self._is_used = True
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -125,8 +165,11 @@ class StreamReader:
 
     def close(self) -> None:
         """Close a sync source and the turn. A second call does nothing."""
+        self._is_used = True
+        if isinstance(self._events, AsyncGenerator):
+            raise UsageError("this reader was started with 'async for'; close it with aclose()")
         if self._events is not None:
-            iter(self).close()
+            self._events.close()
         self._turn.close()
         self._source.close()
 
@@ -136,6 +179,16 @@ async def _events(turn: Turn, source: Source) -> AsyncGenerator[Event, None]:
         async for events in batches:
             for event in events:
                 yield event
+
+
+def report_rejection(turn: Turn, exception: Exception) -> bool:
+    """Give a turn without input the response that rejected its request; return False if the exception has none."""
+    response = find_failed_response(exception) if turn.input_kind is None else None
+    if response is None:
+        return False
+    turn.response(response.status, response.headers)
+    turn.feed(response.body)
+    return True
 
 
 async def event_batches(turn: Turn, source: Source) -> AsyncGenerator[list[Event], None]:
@@ -151,21 +204,25 @@ async def event_batches(turn: Turn, source: Source) -> AsyncGenerator[list[Event
                 elif source.deadline is None:
                     data = await anext_input()
                 else:
-                    with anyio.fail_after(max(0.0, source.deadline - anyio.current_time())):
+                    with anyio.move_on_after(max(0.0, source.deadline - anyio.current_time())) as scope:
                         data = await anext_input()
+                    if scope.cancelled_caught:
+                        source.error = TIMED_OUT
+                        break
             except (StopAsyncIteration, StopIteration):
                 ended = True
                 break
-            except Exception as error:  # any exception of the source is the error of the turn
-                source.exception = error
+            except Exception as error:
+                source.report(error)
                 break
             has_objects = not isinstance(data, _BYTES)
             if events := turn.feed(data):
                 yield events
-        if events := turn.close(source.exception, complete=ended and has_objects):
+        if events := turn.close(source.error, complete=ended and has_objects):
             yield events
     finally:
-        turn.close()  # left early, or canceled: no input follows
+        turn.close(source.error)  # left early, or canceled: no input follows
+        _remind_of_error(turn)
         await source.aclose()
 
 
@@ -179,15 +236,30 @@ def _sync_events(turn: Turn, source: Source) -> Generator[Event, None, None]:
             except StopIteration:
                 ended = True
                 break
-            except Exception as error:  # any exception of the source is the error of the turn
-                source.exception = error
+            except Exception as error:
+                source.report(error)
                 break
             has_objects = not isinstance(data, _BYTES)
             yield from turn.feed(data)
-        yield from turn.close(source.exception, complete=ended and has_objects)
+        yield from turn.close(source.error, complete=ended and has_objects)
     finally:
-        turn.close()
+        turn.close(source.error)
+        _remind_of_error(turn)
         source.close()
+
+
+def _remind_of_error(turn: Turn) -> None:
+    """Have the error of a closed turn logged when the turn is collected, unless it is read before."""
+    if turn.has_error and turn.unread_error_reminder is None:
+        turn.unread_error_reminder = weakref.finalize(turn, _log_unread_error, turn.provider.name, turn.turn_key)
+
+
+def _log_unread_error(provider: str, turn_key: str | None) -> None:
+    _log.warning(
+        "the stream of turn %r (%s) ended in an error that was not read: use turn.error or turn.raise_for_error()",
+        turn_key,
+        provider,
+    )
 
 
 class Source:
@@ -199,11 +271,13 @@ class Source:
         deadline: see below.
 
     Attributes:
-        deadline: a time of anyio's clock; waiting for input beyond it fails with TimeoutError. None for no limit.
+        deadline: a time of anyio's clock; waiting for input beyond it ends the turn with ``TIMED_OUT``. None for no
+            limit.
         exception: the exception that the source raised, if it did.
+        error: what ended the input too early: the exception, or the time limit.
     """
 
-    __slots__ = ("_closed", "_iterator", "_source", "_turn", "deadline", "exception")
+    __slots__ = ("_closed", "_iterator", "_source", "_turn", "deadline", "error", "exception")
 
     def __init__(self, turn: Turn, source: Any, *, deadline: float | None = None) -> None:
         self._turn = turn
@@ -212,6 +286,24 @@ class Source:
         self._closed = False
         self.deadline = deadline
         self.exception: Exception | None = None
+        self.error: Exception | StreamError | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the source was closed, after its end or before."""
+        return self._closed
+
+    def report(self, exception: Exception) -> None:
+        """Record what the source raised.
+
+        Raises:
+            Exception: the exception itself, if it reports a defect of the program: no failed connection.
+        """
+        self.exception = self.error = exception
+        if is_programming_error(exception):
+            raise exception
+        if report_rejection(self._turn, exception):
+            self.error = None  # the turn's error is the response
 
     def open(self, *, sync: bool = False) -> Any:
         """Return an iterator over the input; an async one only if ``sync`` is False.

@@ -51,7 +51,7 @@ class ExecutionOptions:
     layout: ThreadLayout = "batched"
     timeout: float | None = 30.0
     run_timeout: float | None = None
-    deps: Any = None
+    deps: Any = field(default=None, repr=False)
     approve: Approve | None = None
 
     def __post_init__(self) -> None:

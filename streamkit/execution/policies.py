@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from streamkit.calls import CallRef, StreamError, ToolCall, ToolResult
 from streamkit.events import Event, ToolCallEnd, ToolCallStart
 from streamkit.execution.state import Ended
+from streamkit.source_failure import is_programming_error
 from streamkit.tools import Tool
 from streamkit.turn import Turn
 
@@ -30,7 +31,6 @@ __all__ = [
     "can_start_eagerly",
     "delay",
     "is_paused_by_provider",
-    "is_programming_error",
     "is_retryable",
     "reason_to_end",
     "turn_error",
@@ -142,18 +142,6 @@ _RETRYABLE_CODES = frozenset(
     }
 )
 
-_PROGRAMMING_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    NameError,
-    NotImplementedError,
-    TypeError,
-    ValueError,
-)
-
 _FIRST_DELAY, _MAX_DELAY, _MAX_RETRY_AFTER = 0.5, 8.0, 60.0  # seconds; as in the official SDKs
 
 
@@ -169,11 +157,6 @@ def is_retryable(error: StreamError, exception: BaseException | None) -> bool:
     if error.kind == "provider_error":
         return not _RETRYABLE_CODES.isdisjoint(_error_codes(error.raw))
     return error.kind in ("transport_error", "stream_truncated") and not is_programming_error(exception)
-
-
-def is_programming_error(exception: BaseException | None) -> bool:
-    """Return True for an exception that a defect in the program raises: no other provider would help."""
-    return isinstance(exception, _PROGRAMMING_ERRORS)
 
 
 def delay(error: StreamError, attempt: int, jitter: float) -> float | None:

@@ -7,7 +7,7 @@ in ``docs/rules.md``, "Batched and sequential". This module must not depend on h
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from streamkit.accumulator.to_content import to_tool_call_block
@@ -26,6 +26,7 @@ __all__ = [
     "build_assistant_content",
     "build_thread_update",
     "check_layout",
+    "mark_interrupted",
 ]
 
 #: ``batched``: one assistant message with all calls, then all results. ``sequential``: one call, one result, in turn.
@@ -134,6 +135,20 @@ def build_thread_update(
             messages += rendered
             warnings += [StreamWarning("content_changed", change) for change in changes]
     return ThreadUpdate(messages, contents, list(results), warnings)
+
+
+def mark_interrupted(update: ThreadUpdate) -> ThreadUpdate:
+    """Return the update of a turn that was stopped, with its assistant's contents marked.
+
+    A provider keeps no item of a response that it has not completed, so a renderer must not refer to one by its id.
+    """
+    contents = [
+        content.model_copy(update={"metadata": {**content.metadata, "interrupted": True}})
+        if content.speaker == "ai"
+        else content
+        for content in update.contents
+    ]
+    return replace(update, contents=contents)
 
 
 def _render(
