@@ -44,9 +44,8 @@ class RoundContext:
     def __repr__(self) -> str:
         # A log must not contain ``deps`` (keys, connections) or the conversation.
         tools = [tool.name for tool in self.tools]
-        return (
-            f"<RoundContext round={self.round} provider={self.provider.name!r} contents={len(self.contents)} tools={tools}>"
-        )
+        count = len(self.contents)
+        return f"<RoundContext round={self.round} provider={self.provider.name!r} contents={count} tools={tools}>"
 
     @cached_property
     def rendered(self) -> RenderedMessages:

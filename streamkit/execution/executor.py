@@ -24,17 +24,24 @@ from streamkit.execution.round import Round
 from streamkit.execution.run_tool import (
     CANCELED,
     PreparedCall,
+    ToolAttempt,
     apply_approval,
+    approval_failed_result,
     missing_approval_result,
     prepare_call,
     request_approval,
-    run_call,
     to_result_event,
 )
+from streamkit.execution.scheduler import OccupiedPlace
 from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.tools import Approval
 
 __all__ = ["Executor"]
+
+_BLOCKED_BY_THREADS = (
+    "Not run: calls of synchronous tools that were given up still run in threads, which cannot be stopped, and this"
+    " call cannot run beside them. Continue without it."
+)
 
 
 class Executor:
@@ -80,6 +87,8 @@ class Executor:
         self._scopes: dict[int, anyio.CancelScope] = {}  # of the calls that run, or are about to
         self._to_approve: list[int] = []  # positions of calls whose approval is to be requested
         self._open_requests = 0  # requests for approval that have not returned
+        self._blocked_since: float | None = None  # by threads of earlier calls alone, on anyio's clock
+        self._defect: Exception | None = None  # what ``approve`` raised
         self._is_open = False  # all calls are known and scheduled
         self._is_over = False  # nothing runs any more
 
@@ -91,7 +100,11 @@ class Executor:
                 self.open()
 
     async def run(self) -> None:
-        """Run the calls until all have results, or the executor is paused or cancelled."""
+        """Run the calls until all have results, or the executor is paused or cancelled.
+
+        Raises:
+            Exception: what ``approve`` raised; then the other calls are cancelled, and all have results.
+        """
         self._schedule.subscribe(self, lambda: self._wake.set())
         try:
             await anyio.lowlevel.checkpoint()  # nothing starts for a caller who is cancelled already
@@ -100,6 +113,8 @@ class Executor:
                     await self._run_all(tasks)
         finally:
             self.finalize()
+        if self._defect is not None:
+            raise self._defect
 
     def open(self) -> None:
         """Schedule all calls, once the turn is closed.
@@ -211,6 +226,7 @@ class Executor:
             self._to_approve.clear()
             next_position = self._schedule.start_next(self)
             if next_position is not None:
+                self._blocked_since = None
                 self.started.add(next_position)
                 if self.round.closed:
                     self.round.start(next_position)
@@ -223,7 +239,29 @@ class Executor:
                 self.paused = bool(self.round.open_positions)
                 return
             else:
-                await self._wake.wait()
+                await self._wait()
+
+    async def _wait(self) -> None:
+        """Wait until something has changed.
+
+        A call that only the threads of earlier calls keep from starting waits for them as long as it might run, and is
+        an error then: nothing else would end them.
+        """
+        position = self._schedule.find_blocked_by_abandoned(self) if self._is_open else None
+        seconds = None
+        if position is not None:
+            tool = self._prepared[position].tool
+            seconds = self._options.timeout if tool.timeout is None else tool.timeout
+        if position is None or seconds is None:
+            await self._wake.wait()
+            return
+        if self._blocked_since is None:
+            self._blocked_since = anyio.current_time()
+        with anyio.move_on_after(self._blocked_since + seconds - anyio.current_time()) as scope:
+            await self._wake.wait()
+        if scope.cancelled_caught:
+            self._schedule.remove(self, position)
+            self._set_result(position, ToolResult(self.round.calls[position], "error", error=_BLOCKED_BY_THREADS))
 
     def _is_idle(self) -> bool:
         """Return True if, with no call running, all calls have results or await an approval that does not come.
@@ -246,21 +284,38 @@ class Executor:
             elif decision is not None:
                 self._set_result(position, decision)
                 self._schedule.remove(self, position)
+        except Exception as error:  # a defect of ``approve``: raised when all calls have stopped, outside of the group
+            self._defect = self._defect or error
+            self._schedule.remove(self, position)
+            self._set_result(position, approval_failed_result(prepared.call, error))
+            if self._scope is not None:
+                self._scope.cancel()
         finally:
             self._open_requests -= 1
             self._wake.set()
 
     async def _run_one(self, position: int) -> None:
         prepared, options = self._prepared[position], self._options
+        attempt = ToolAttempt(prepared, options.deps, self.round.turn, self._report)
+        place = OccupiedPlace(self._schedule)
+        result: ToolResult | None = None
         try:
-            with self._scopes[position] as scope:  # cancelled if the call started early and does not count
-                result = await run_call(prepared, options.timeout, options.deps, self.round.turn, self._report)
-            if scope.cancelled_caught:
-                result = ToolResult(prepared.call, "canceled", error=CANCELED)
-            self._set_result(position, result)
+            try:
+                with self._scopes[position]:  # cancelled if the call started early and does not count
+                    result = await attempt.run(options.timeout)
+            except RuntimeError:  # the tool has left a scope open, which its result reports
+                if result is None:
+                    raise
+            self._set_result(position, result or ToolResult(prepared.call, "canceled", error=CANCELED))
         finally:
+            place.leave()
             del self._scopes[position]
-            self._schedule.remove(self, position)
+            thread = attempt.thread
+            if attempt.is_abandoned and thread is not None:
+                self._schedule.abandon(self, position, lambda: thread.alive)
+                thread.on_return(self._schedule.release_ended)
+            else:
+                self._schedule.remove(self, position)
             if self._is_open and not self._is_over and self.round.stage(position) == "waiting":
                 self._schedule_call(position)  # it ran with arguments that changed
 
@@ -277,7 +332,7 @@ class Executor:
     def _interrupted_result(self, position: int) -> ToolResult:
         """Return the result of a call that had none when everything was stopped."""
         call, has_started = self.round.calls[position], position in self.started
-        if self._scope is not None and self._scope.cancelled_caught:
+        if self._scope is not None and self._scope.cancelled_caught and self._defect is None:
             verb = "Not finished" if has_started else "Not started"
             seconds = self._options.run_timeout
             reason = f"{verb} within the {seconds:g} seconds that all calls had together."

@@ -33,6 +33,7 @@ from streamkit.execution.policies import (
 from streamkit.execution.request import StreamRequest
 from streamkit.execution.round import Round
 from streamkit.execution.run_tool import to_result_event
+from streamkit.execution.scheduler import Schedule
 from streamkit.execution.state import Ended, RunState
 from streamkit.execution.thread_update import ThreadUpdate, mark_interrupted
 from streamkit.history import Content
@@ -95,6 +96,11 @@ class LoopState:
         self._breaker = CircuitBreaker(state.failures)
         self._previous_text = "".join([block.text for block in state.assistant.blocks if isinstance(block, TextBlock)])
         self._resumed = state.to_round(self.context.provider, self._layout), approvals
+
+    @property
+    def schedule(self) -> Schedule:
+        """The limits of the run's tools."""
+        return self._options.execution.schedule
 
     @property
     def text(self) -> str:
@@ -240,7 +246,7 @@ class LoopState:
                 update = mark_interrupted(update)
             for result in execution.started:
                 if result.metadata.get("effects_possible"):
-                    message = f"a call of {result.call.name} had started before its turn failed, and may have had effects"
+                    message = f"a call of {result.call.name} had started before its turn ended; it may have had effects"
                     self.warnings.append(StreamWarning("effects_possible", message, result.call.id))
             self._append(update, is_round_over=True)
         return update

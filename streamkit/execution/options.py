@@ -22,7 +22,7 @@ from streamkit.tools import Approval, Tool
 if TYPE_CHECKING:
     from streamkit.leaked_markup import LeakedMarkup
 
-__all__ = ["Approve", "ExecutionOptions", "LoopOptions"]
+__all__ = ["Approve", "ExecutionOptions", "LoopOptions", "check_seconds"]
 
 #: ``approve(call, deps)``: whether a call may run. True and False are short for an ``Approval``; None is no decision: a
 #: run of the loop pauses then, and anywhere else the call is denied.
@@ -56,9 +56,8 @@ class ExecutionOptions:
 
     def __post_init__(self) -> None:
         check_layout(self.layout)
-        for name, seconds in (("timeout", self.timeout), ("run_timeout", self.run_timeout)):
-            if seconds is not None and not seconds > 0:
-                raise UsageError(f"{name} must be a number of seconds above 0, or None, not {seconds!r}")
+        check_seconds("timeout", self.timeout)
+        check_seconds("run_timeout", self.run_timeout)
         _check_callable("approve", self.approve)
 
 
@@ -90,13 +89,28 @@ class LoopOptions:
     leaked_markup: LeakedMarkup = "keep"
 
     def __post_init__(self) -> None:
-        if self.max_rounds < 1:
-            raise UsageError(f"max_rounds must be at least 1, not {self.max_rounds!r}")
-        if self.retries < 0:
+        if not _is_integer(self.max_rounds) or self.max_rounds < 1:
+            raise UsageError(f"max_rounds must be the number of requests, at least 1, not {self.max_rounds!r}")
+        if not _is_integer(self.retries) or self.retries < 0:
             raise UsageError(f"retries must be the number of further attempts, at least 0, not {self.retries!r}")
         _check_callable("create_new_stream", self.create_new_stream)
         for number, hook in enumerate(self.before_follow_up):
             _check_callable(f"before_follow_up[{number}]", hook)
+
+
+def check_seconds(name: str, seconds: object) -> None:
+    """Reject what is not a number of seconds above 0 or None.
+
+    Raises:
+        UsageError: with the value, and what to pass.
+    """
+    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if seconds is not None and not (is_number and seconds > 0):  # type: ignore[operator]  # NaN is not above 0
+        raise UsageError(f"{name} must be a number of seconds above 0, or None, not {seconds!r}")
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _check_callable(name: str, function: object) -> None:

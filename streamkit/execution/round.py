@@ -106,7 +106,7 @@ class Round:
         if self._provider is None and not self._callbacks.is_complete:
             raise UsageError("calls without a turn have no message format: pass provider=, or the format callbacks")
         if self.turn is None:
-            self._set_calls(turn_or_calls)  # type: ignore[arg-type]  # no turn
+            self._set_calls(_check_calls(turn_or_calls))
         elif self.turn.closed or self.turn.done:
             self.turn.close()
             self.close()
@@ -318,6 +318,24 @@ class Round:
         if self.turn is not None and call.id not in self._executable:
             return ToolResult(call, "canceled", error=f"Not run: {_reason_to_block(self.turn)}.")
         return ToolResult(call, "canceled", error=self._block_reason) if self._block_reason is not None else None
+
+
+def _check_calls(calls: object) -> list[ToolCall]:
+    """Return calls that come without a turn as a list.
+
+    Raises:
+        UsageError: they are not a list of calls with an id each.
+    """
+    expected = "pass a Turn or a list of its calls, as in turn.calls"
+    if not isinstance(calls, Iterable) or isinstance(calls, (str, bytes, Mapping)):
+        raise UsageError(f"{expected}, not {type(calls).__name__}")
+    checked = list(calls)
+    for call in checked:
+        if not isinstance(call, ToolCall):
+            raise UsageError(f"{expected}, not a list with {type(call).__name__}")
+    if len({call.id for call in checked}) < len(checked):
+        raise UsageError("two of these calls have the same id: each call can get only one result")
+    return checked
 
 
 # ---------------------------------------------------------------- why a call may not run

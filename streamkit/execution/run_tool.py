@@ -1,15 +1,21 @@
 """Running one tool: from a call to its one result, whatever fails.
 
 A problem with a tool is its result, as a sentence that the model can act on (``docs/rules.md``, "Running calls");
-nothing here raises for it. This module must not depend on other calls, on messages or on providers.
+nothing here raises for it. A tool runs in a task of its own, because it may leave a cancel scope or a task group open
+and may cancel its task: all of that ends with the task. What it raised is in ``ToolResult.exception`` and in the log
+``streamkit``, never the arguments. This module must not depend on other calls, on messages or on providers.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import math
 import threading
 import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from inspect import isawaitable
 from typing import Any, TypeAlias
@@ -18,7 +24,7 @@ import anyio
 import anyio.lowlevel
 
 from streamkit.calls import CallRef, ResultStatus, ToolCall, ToolResult
-from streamkit.errors import ToolFailed
+from streamkit.errors import ToolFailed, UsageError
 from streamkit.events import (
     ToolCanceled,
     ToolCompleted,
@@ -31,23 +37,27 @@ from streamkit.events import (
     Warned,
 )
 from streamkit.execution.background import current_asyncio_task
-from streamkit.execution.options import Approve
+from streamkit.execution.options import Approve, check_seconds
 from streamkit.execution.round import blocked_result
-from streamkit.execution.worker_thread import WorkerThread
+from streamkit.execution.worker_thread import MAX_ABANDONED, WorkerThread, count_abandoned
+from streamkit.source_failure import is_io_failure
 from streamkit.tools import Approval, Tool, ToolContext, to_tools
+from streamkit.tools.context import copy_call, copy_json
 from streamkit.turn import Turn
 
 __all__ = [
     "CANCELED",
     "PreparedCall",
+    "ToolAttempt",
     "apply_approval",
     "execute_one_tool",
     "missing_approval_result",
     "prepare_call",
     "request_approval",
-    "run_call",
     "to_result_event",
 ]
+
+_log = logging.getLogger("streamkit")
 
 #: What receives the events of a running call.
 Report: TypeAlias = Callable[[ToolEvent | Warned], object]
@@ -84,7 +94,8 @@ async def execute_one_tool(
 ) -> ToolResult:
     """Run one call and return its result; for loops of your own.
 
-    Cancellation reports a ``tool_canceled`` event and propagates; nothing else is raised.
+    Cancellation reports a ``tool_canceled`` event and propagates. So does what ``approve`` raises, after a
+    ``tool_error``; nothing else is raised.
 
     Args:
         call: the call.
@@ -96,20 +107,40 @@ async def execute_one_tool(
         report: called with the events as they happen: ``tool_running``, ``tool_progress`` and the result event;
             ``warned`` if a synchronous tool does not stop when it should.
     """
+    if not isinstance(call, ToolCall):
+        raise UsageError(f"execute_one_tool takes a ToolCall, as in turn.calls, not {type(call).__name__}")
+    check_seconds("timeout", timeout)
     emit = report or _ignore
     prepared = blocked_result(call, turn) or prepare_call(call, to_tools(tools))
     try:
         if isinstance(prepared, PreparedCall) and prepared.tool.approval == "ask":
             prepared = await request_approval(prepared, approve, deps) or missing_approval_result(prepared)
         if isinstance(prepared, PreparedCall):
-            result = await run_call(prepared, timeout, deps, turn, emit)
+            result = await _run_in_own_task(ToolAttempt(prepared, deps, turn, emit), timeout)
         else:
             result = prepared
     except anyio.get_cancelled_exc_class():
         emit(to_result_event(ToolResult(call, "canceled", error=CANCELED)))
         raise
+    except Exception as error:
+        emit(to_result_event(approval_failed_result(call, error)))
+        raise
     emit(to_result_event(result))
     return result
+
+
+async def _run_in_own_task(attempt: ToolAttempt, seconds: float | None) -> ToolResult:
+    results: list[ToolResult] = []
+
+    async def run() -> None:
+        results.append(await attempt.run(seconds))
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+    except BaseExceptionGroup as group:  # a KeyboardInterrupt in the tool: the task group has wrapped it
+        raise group.exceptions[0] from None
+    return results[0]
 
 
 def _ignore(_: ToolEvent | Warned) -> None:
@@ -126,6 +157,12 @@ class PreparedCall:
     call: ToolCall
     tool: Tool
     arguments: dict[str, Any]  #: by keyword, as the function takes them
+    approved_arguments: dict[str, Any] | None = None  #: of an ``Approval`` that has replaced the model's
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata of the call's result."""
+        return {} if self.approved_arguments is None else {"approved_arguments": self.approved_arguments}
 
 
 def prepare_call(call: ToolCall, tools: Mapping[str, Tool]) -> PreparedCall | ToolResult:
@@ -142,10 +179,15 @@ def prepare_call(call: ToolCall, tools: Mapping[str, Tool]) -> PreparedCall | To
 
 def _validate(call: ToolCall, tool: Tool, arguments: Any) -> PreparedCall | ToolResult:
     try:
-        return PreparedCall(call, tool, tool.validate(arguments))
+        # A copy: a tool that changes its arguments must not change the call, which the history contains.
+        return PreparedCall(call, tool, tool.validate(copy_json(arguments)))
     except Exception as error:  # a user's own validator may raise anything
-        problem = str(error) if isinstance(error, ValueError) else _describe_exception(error)
-        return ToolResult(call, "error", error=f"Not run: {problem}. Make the call again with arguments that fit.")
+        is_defect = not isinstance(error, ValueError)
+        problem = _describe_exception(error) if is_defect else str(error)
+        if is_defect:
+            _log_exception(tool, error)
+        message = f"Not run: {problem}. Make the call again with arguments that fit."
+        return ToolResult(call, "error", error=message, exception=error if is_defect else None)
 
 
 def _describe_unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:
@@ -158,30 +200,48 @@ def _describe_unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:
 async def request_approval(
     prepared: PreparedCall, approve: Approve | None, deps: Any
 ) -> PreparedCall | ToolResult | None:
-    """Have a call approved; return its result if it was not, and None without a decision."""
+    """Have a call approved; return its result if it was not, and None without a decision.
+
+    Raises:
+        Exception: what ``approve`` raised, unless a connection failed: then the call is ``denied``.
+        UsageError: it returned no decision.
+    """
     if approve is None:
         return None
     try:
-        approval = approve(prepared.call, deps)
+        approval = approve(copy_call(prepared.call), deps)  # a copy: what it shows must be what runs
         if isawaitable(approval):
             approval = await approval
     except Exception as error:
+        if not is_io_failure(error):
+            raise
+        _log.warning("the request for approval of a call of %s failed", prepared.tool.name, exc_info=error)
         reason = f"Not run: the request for approval failed with {_describe_exception(error)}."
-        return ToolResult(prepared.call, "denied", error=reason)
+        return ToolResult(prepared.call, "denied", error=reason, exception=error)
     return None if approval is None else apply_approval(prepared, approval)
 
 
 def apply_approval(prepared: PreparedCall, approval: Approval | bool) -> PreparedCall | ToolResult:
-    """Apply a decision to a call: return the call, perhaps with other arguments, or its result."""
+    """Apply a decision to a call: return the call, perhaps with other arguments, or its result.
+
+    Raises:
+        UsageError: it is neither a bool nor an ``Approval``.
+    """
     call, tool = prepared.call, prepared.tool
-    if not isinstance(approval, Approval):
-        approval = Approval(approval is True)
+    if isinstance(approval, bool):
+        approval = Approval(approval)
+    elif not isinstance(approval, Approval):
+        raise UsageError(f"approve must return True, False, an Approval or None, not {approval!r}")
     if not approval.allow:
         reason = f": {approval.reason}" if approval.reason else ". Do not try it again unasked"
         return ToolResult(call, "denied", error=f"Not run: {tool.name} was not approved{reason}.")
     if approval.arguments is None:
         return prepared
-    return _validate(call, tool, approval.arguments)
+    arguments = copy_json(approval.arguments)
+    validated = _validate(call, tool, arguments)
+    if isinstance(validated, PreparedCall) and arguments != call.arguments:
+        return replace(validated, approved_arguments=arguments)
+    return validated
 
 
 def missing_approval_result(prepared: PreparedCall) -> ToolResult:
@@ -190,40 +250,28 @@ def missing_approval_result(prepared: PreparedCall) -> ToolResult:
     return ToolResult(prepared.call, "denied", error=reason)
 
 
+def approval_failed_result(call: ToolCall, error: BaseException) -> ToolResult:
+    """Return the result of a call whose ``approve`` raised."""
+    return ToolResult(call, "error", error="Not run: the request for approval failed.", exception=error)
+
+
 # ---------------------------------------------------------------- running
 
 
-async def run_call(
-    prepared: PreparedCall, seconds: float | None, deps: Any, turn: Turn | None, report: Report
-) -> ToolResult:
-    """Run a call and return its result. *report* gets ``ToolRunning`` and progress. Only cancellation is raised."""
-    call, tool = prepared.call, prepared.tool
-    if tool.timeout is not None:
-        seconds = tool.timeout
-    attempt = _ToolAttempt(prepared, deps, turn, report)
-    await anyio.lowlevel.checkpoint_if_cancelled()  # else the part of the tool before its first await would run
-    report(ToolRunning(call.ref))
-    scope = anyio.CancelScope(deadline=anyio.current_time() + seconds if seconds is not None else float("inf"))
-    try:
-        with scope:
-            return ToolResult(call, "completed", await attempt.run())
-    except anyio.get_cancelled_exc_class():
-        if _is_task_cancelled():
-            raise
-        return ToolResult(call, "error", error=f"{tool.name} was canceled by an operation that it awaited.")
-    except ToolFailed as error:
-        return ToolResult(call, "error", error=str(error) or f"{tool.name} failed.")
-    except (Exception, SystemExit) as error:  # a tool that exits must not end the program
-        if not scope.cancel_called:
-            return ToolResult(call, "error", error=f"{tool.name} failed with {_describe_exception(error)}.")
-    finally:
-        attempt.is_over = True
-    abandoned = " Its thread cannot be stopped and may still finish." if attempt.is_abandoned else ""
-    return ToolResult(call, "timed_out", error=f"{tool.name} did not finish within {seconds:g} seconds.{abandoned}")
+class ToolAttempt:
+    """One attempt to run a call, in a task that runs nothing else.
 
+    Args:
+        prepared: the call.
+        deps: the tool's ``ToolContext.deps``.
+        turn: the turn that made the call.
+        report: gets ``ToolRunning``, progress, and the warning of a thread that does not stop.
 
-class _ToolAttempt:
-    """One attempt to run a call, which reports its progress."""
+    Attributes:
+        is_abandoned: its thread did not stop when it should have.
+        is_over: it has its result or was canceled; its thread may continue, but reports nothing more.
+        context: what the tool gets.
+    """
 
     __slots__ = ("_prepared", "_ref", "_report", "_thread", "context", "is_abandoned", "is_over")
 
@@ -232,13 +280,71 @@ class _ToolAttempt:
         self._ref = prepared.call.ref
         self._report = report
         self._thread: WorkerThread | None = None
-        self.is_abandoned = False  # its thread did not stop when it should have
-        self.is_over = False  # it has its result or was canceled; its thread may continue, but reports nothing more
+        self.is_abandoned = False
+        self.is_over = False
         self.context = ToolContext(
-            prepared.call, deps=deps, turn=turn, progress=self.progress, canceled=lambda: self.is_over
+            copy_call(prepared.call), deps=deps, turn=turn, progress=self.progress, canceled=lambda: self.is_over
         )
 
+    @property
+    def thread(self) -> WorkerThread | None:
+        """The thread of a synchronous tool, once it was started."""
+        return self._thread
+
+    async def run(self, seconds: float | None) -> ToolResult:
+        """Run the tool and return its result. Only cancellation of the run, and KeyboardInterrupt, are raised.
+
+        Args:
+            seconds: for the call; a tool's own timeout takes precedence. None for no limit.
+        """
+        call, tool, metadata = self._prepared.call, self._prepared.tool, self._prepared.metadata
+        seconds = seconds if tool.timeout is None else tool.timeout
+        await anyio.lowlevel.checkpoint_if_cancelled()  # else the part of the tool before its first await would run
+        self._report(ToolRunning(call.ref))
+        task = current_asyncio_task()
+        cancellations = 0 if task is None else task.cancelling()
+        scope = anyio.CancelScope(deadline=anyio.current_time() + seconds if seconds is not None else float("inf"))
+        has_value, value = False, None
+        try:
+            with scope:
+                value = await self._call()
+                has_value = True
+        except BaseException as error:
+            if _must_propagate(error):
+                raise
+            if isinstance(error, anyio.get_cancelled_exc_class()):
+                if is_cancelled_from_outside():
+                    raise
+                return self._failed(error, f"{tool.name} was canceled by itself or by an operation that it awaited.")
+            is_timeout = scope.cancel_called
+            scope.cancel()  # what the tool has left running, if it left a scope open
+            if has_value:  # only leaving the scope can have failed
+                message = f"{tool.name} failed: it left a cancel scope or task group open, so its effects are unknown."
+                return self._failed(error, message)
+            if not is_timeout:
+                return self._failed(error)
+        finally:
+            self.is_over = True
+            if task is not None:
+                await _absorb_cancellations(task, cancellations)
+        if has_value:
+            return ToolResult(call, "completed", value, metadata=metadata)
+        abandoned = " Its thread cannot be stopped and may still finish." if self.is_abandoned else ""
+        error_text = f"{tool.name} did not finish within {seconds:g} seconds.{abandoned}"
+        return ToolResult(call, "timed_out", error=error_text, metadata=metadata)
+
+    def _failed(self, error: BaseException, message: str | None = None) -> ToolResult:
+        """Return the result of a tool that raised, and log the exception."""
+        call, tool = self._prepared.call, self._prepared.tool
+        if isinstance(error, ToolFailed):  # its message is written for the model: no defect
+            message = _text_of(error) or f"{tool.name} failed."
+        else:
+            _log_exception(tool, error)
+            message = message or f"{tool.name} failed with {_describe_exception(error)}."
+        return ToolResult(call, "error", error=message, metadata=self._prepared.metadata, exception=error)
+
     def progress(self, value: Any) -> None:
+        """Report progress, from the event loop's thread or the tool's; nothing after the end."""
         if self.is_over:
             return
         if self._thread is None or threading.get_ident() == self._thread.event_loop_thread:
@@ -246,7 +352,7 @@ class _ToolAttempt:
         else:
             self._thread.call_from_thread(self.progress, value)
 
-    async def run(self) -> Any:
+    async def _call(self) -> Any:
         """Call the function, in a thread unless it is async, and return its final value."""
         tool, arguments = self._prepared.tool, dict(self._prepared.arguments)
         if tool.context_parameter is not None:
@@ -264,6 +370,11 @@ class _ToolAttempt:
         return value
 
     async def _run_in_thread(self, function: Callable[[], Any]) -> Any:
+        if count_abandoned() >= MAX_ABANDONED:
+            raise ToolFailed(
+                f"Not run: {MAX_ABANDONED} calls of synchronous tools that were given up still run in threads, which"
+                " cannot be stopped, and no more are started. Continue without this tool."
+            )
         self._thread = thread = WorkerThread(function)
         try:
             return await thread.result()
@@ -274,6 +385,7 @@ class _ToolAttempt:
             finally:
                 self.is_abandoned = thread.alive
                 if self.is_abandoned:
+                    thread.abandon()
                     name = self._prepared.tool.name
                     message = f"{name} is synchronous and did not stop: its thread was left running"
                     self._report(Warned("tool_abandoned", message))
@@ -345,18 +457,63 @@ def _call_if_suspended(awaitable: Awaitable[Any], suspended: Callable[[], None])
                 return stop.value
 
 
-def _is_task_cancelled() -> bool:
-    """Return True if this task itself is cancelled: on asyncio a tool may also meet that of a future it awaits.
+def is_cancelled_from_outside() -> bool:
+    """Return True if a scope around this task's tool was cancelled.
 
-    On trio only scopes cancel, and a scope inside the tool catches its own cancellation.
+    On asyncio a tool may also cancel its own task, or meet the cancellation of a future that it awaits. On trio only
+    scopes cancel, and a scope inside the tool catches its own cancellation.
     """
-    task = current_asyncio_task()
-    return task is None or task.cancelling() > 0
+    return current_asyncio_task() is None or anyio.current_effective_deadline() == -math.inf
+
+
+async def _absorb_cancellations(task: asyncio.Task[Any], before: int) -> None:
+    """Remove the cancellations that a tool has requested of its own task; they would end it as canceled.
+
+    Args:
+        task: the current task.
+        before: its count of requests before the tool ran; those of anyio's scopes are not counted any more.
+    """
+    if task.cancelling() <= before or is_cancelled_from_outside():
+        return
+    with suppress(asyncio.CancelledError):  # a request that the tool has not met yet: uncancel() keeps it before 3.13
+        await asyncio.sleep(0)
+    while task.cancelling() > before:
+        task.uncancel()
+
+
+def _must_propagate(error: BaseException) -> bool:
+    """Return True for what is not a tool's failure: an interrupt, and a coroutine that is closed with its event loop.
+
+    SystemExit is one: a tool that exits must not end the program.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_must_propagate, error.exceptions))
+    return isinstance(error, KeyboardInterrupt) or (isinstance(error, GeneratorExit) and not _is_event_loop_running())
+
+
+def _is_event_loop_running() -> bool:
+    try:
+        anyio.get_cancelled_exc_class()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _log_exception(tool: Tool, error: BaseException) -> None:
+    """Log what a tool raised, with its traceback. The arguments are not logged: they may contain secrets."""
+    _log.warning("tool %s failed", tool.name, exc_info=error)
 
 
 def _describe_exception(error: BaseException) -> str:
     """Return the type and message of an exception; of a group, those of its members."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(_describe_exception(each) for each in error.exceptions)
-    text = str(error)
+    text = _text_of(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # a broken __str__
+        return ""

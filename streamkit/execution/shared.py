@@ -90,7 +90,7 @@ class SharedAccumulator:
     """
 
     def __init__(self, capacity: int = 64, *, shape: ThreadLayout = "batched") -> None:
-        if capacity < 1:
+        if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
             raise UsageError(f"capacity must be the number of calls that may wait, at least 1, not {capacity!r}")
         check_layout(shape)
         self._layout: ThreadLayout = shape

@@ -150,6 +150,8 @@ def check_approvals(state: RunState, approvals: Mapping[str, Approval | bool]) -
     Raises:
         UsageError: one is for a call that does not await approval, or is neither a bool nor an ``Approval``.
     """
+    if not isinstance(approvals, Mapping):
+        raise UsageError(f"approvals must be a dict by the calls' ids, not {type(approvals).__name__}")
     for call_id, approval in approvals.items():
         if call_id not in state.pending:
             pending = ", ".join(state.pending) or "none"

@@ -193,7 +193,10 @@ async def test_a_failed_stream_cancels_running_early_calls_and_discards_finished
     assert tools.began == ["look sea"]
     assert [event.error.kind for event in events if isinstance(event, Failed)] == ["transport_error"]
     endings = [event for event in events if isinstance(event, (ToolCompleted, ToolCanceled))]
-    assert [(event.type, event.call.name) for event in endings] == [("tool_canceled", "look"), ("tool_canceled", "move")]
+    assert [(event.type, event.call.name) for event in endings] == [
+        ("tool_canceled", "look"),
+        ("tool_canceled", "move"),
+    ]
     assert endings[0].result.metadata == {"effects_possible": True}
 
 

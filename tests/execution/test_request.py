@@ -172,9 +172,7 @@ async def test_retry_after_is_obeyed(delays: list[float]) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    "failure", [rejected(400), rejected(401), rejected(429, {"retry-after": "999"})]
-)
+@pytest.mark.parametrize("failure", [rejected(400), rejected(401), rejected(429, {"retry-after": "999"})])
 async def test_permanent_errors_are_not_retryable(failure: Exception, delays: list[float]) -> None:
     model = Model(failure)
     with pytest.raises(StreamInterrupted):
