@@ -298,15 +298,14 @@ class Executor:
         prepared, options = self._prepared[position], self._options
         attempt = ToolAttempt(prepared, options.deps, self.round.turn, self._report)
         place = OccupiedPlace(self._schedule)
-        result: ToolResult | None = None
         try:
-            try:
-                with self._scopes[position]:  # cancelled if the call started early and does not count
-                    result = await attempt.run(options.timeout)
-            except RuntimeError:  # the tool has left a scope open, which its result reports
-                if result is None:
-                    raise
-            self._set_result(position, result or ToolResult(prepared.call, "canceled", error=CANCELED))
+            with self._scopes[position]:  # cancelled if the call started early and does not count
+                await attempt.run(options.timeout)
+            self._set_result(position, attempt.result or ToolResult(prepared.call, "canceled", error=CANCELED))
+        except anyio.get_cancelled_exc_class():
+            if attempt.result is not None:  # it ended all the same
+                self._set_result(position, attempt.result)
+            raise
         finally:
             place.leave()
             del self._scopes[position]

@@ -254,7 +254,7 @@ class LoopState:
     def _warn_of_changes(self, context: RoundContext) -> None:
         """Report what rendering a request changed, once for each change."""
         known = {warning.message for warning in self.warnings if warning.code == "content_changed"}
-        new = dict.fromkeys(change for change in context.changes if change not in known)
+        new = dict.fromkeys(change for change in context.changes if change not in known)  # each once
         self.warnings.extend(StreamWarning("content_changed", change) for change in new)
 
     def _create_request(self, pauses: int) -> StreamRequest:

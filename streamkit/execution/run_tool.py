@@ -116,7 +116,7 @@ async def execute_one_tool(
         if isinstance(prepared, PreparedCall) and prepared.tool.approval == "ask":
             prepared = await request_approval(prepared, approve, deps) or missing_approval_result(prepared)
         if isinstance(prepared, PreparedCall):
-            result = await _run_in_own_task(ToolAttempt(prepared, deps, turn, emit), timeout)
+            result = await ToolAttempt(prepared, deps, turn, emit).run(timeout)
         else:
             result = prepared
     except anyio.get_cancelled_exc_class():
@@ -127,20 +127,6 @@ async def execute_one_tool(
         raise
     emit(to_result_event(result))
     return result
-
-
-async def _run_in_own_task(attempt: ToolAttempt, seconds: float | None) -> ToolResult:
-    results: list[ToolResult] = []
-
-    async def run() -> None:
-        results.append(await attempt.run(seconds))
-
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run)
-    except BaseExceptionGroup as group:  # a KeyboardInterrupt in the tool: the task group has wrapped it
-        raise group.exceptions[0] from None
-    return results[0]
 
 
 def _ignore(_: ToolEvent | Warned) -> None:
@@ -259,7 +245,7 @@ def approval_failed_result(call: ToolCall, error: BaseException) -> ToolResult:
 
 
 class ToolAttempt:
-    """One attempt to run a call, in a task that runs nothing else.
+    """One attempt to run a call.
 
     Args:
         prepared: the call.
@@ -270,10 +256,11 @@ class ToolAttempt:
     Attributes:
         is_abandoned: its thread did not stop when it should have.
         is_over: it has its result or was canceled; its thread may continue, but reports nothing more.
+        result: the result; None before it has one, and if it was canceled.
         context: what the tool gets.
     """
 
-    __slots__ = ("_prepared", "_ref", "_report", "_thread", "context", "is_abandoned", "is_over")
+    __slots__ = ("_prepared", "_ref", "_report", "_thread", "context", "is_abandoned", "is_over", "result")
 
     def __init__(self, prepared: PreparedCall, deps: Any, turn: Turn | None, report: Report) -> None:
         self._prepared = prepared
@@ -282,6 +269,7 @@ class ToolAttempt:
         self._thread: WorkerThread | None = None
         self.is_abandoned = False
         self.is_over = False
+        self.result: ToolResult | None = None
         self.context = ToolContext(
             copy_call(prepared.call), deps=deps, turn=turn, progress=self.progress, canceled=lambda: self.is_over
         )
@@ -292,11 +280,28 @@ class ToolAttempt:
         return self._thread
 
     async def run(self, seconds: float | None) -> ToolResult:
-        """Run the tool and return its result. Only cancellation of the run, and KeyboardInterrupt, are raised.
+        """Run the tool in a task of its own and return its result.
+
+        Only cancellation of the caller, and a KeyboardInterrupt, are raised.
 
         Args:
             seconds: for the call; a tool's own timeout takes precedence. None for no limit.
         """
+
+        async def run() -> None:
+            self.result = await self._run_here(seconds)
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run)
+        except BaseExceptionGroup as group:
+            if self.result is None:
+                raise group.exceptions[0] from None
+            # What remains is the event loop's report that the tool has left its task in disorder.
+        assert self.result is not None  # noqa: S101 - otherwise the group has raised
+        return self.result
+
+    async def _run_here(self, seconds: float | None) -> ToolResult:
         call, tool, metadata = self._prepared.call, self._prepared.tool, self._prepared.metadata
         seconds = seconds if tool.timeout is None else tool.timeout
         await anyio.lowlevel.checkpoint_if_cancelled()  # else the part of the tool before its first await would run

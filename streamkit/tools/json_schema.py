@@ -84,14 +84,17 @@ class _Validator:
         if not isinstance(schema, Mapping):  # True, or no schema at all
             return []
         identity = (id(schema), id(value))
-        if isinstance(value, (dict, list)) and identity in self._known:
+        if identity in self._known:
             return self._known[identity]
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise _TooManyStepsError
         self._known[identity] = []  # a schema that refers to itself for the same value adds nothing
         problems = [problem for check in self._checks(value, schema) for problem in check(value, schema, path)]
-        self._known[identity] = problems
+        if isinstance(value, (dict, list)):
+            self._known[identity] = problems
+        else:
+            del self._known[identity]  # equal texts and numbers may be one object in several places
         return problems
 
     def _fits(self, value: Any, schema: Any) -> bool:
