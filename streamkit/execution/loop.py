@@ -105,8 +105,9 @@ def run_loop(
     Raises:
         UsageError: neither or both of history and thread are passed; the choice is no tool's name; a number is out of
             range; an approval is of a call that does not await one.
-        StreamInterrupted: when it runs: a turn ended in an error. The exception carries the turn, of which nothing is
-            appended.
+        StreamInterrupted: when it runs: a turn ended in an error. The exception carries the turn, which is also in
+            ``run.contents``, marked as interrupted, and the results of the calls that had started.
+        Exception: when it runs: what ``create_new_stream``, a hook or ``approve`` raised, unless a connection failed.
     """
     if isinstance(fallbacks, (str, Provider)):
         raise UsageError(f"fallbacks must be a list of providers, not {fallbacks!r}")

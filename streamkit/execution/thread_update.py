@@ -125,8 +125,10 @@ def build_thread_update(
     contents: list[Content] = []
     messages: list[dict[str, Any]] = []
     for part, group in zip(parts, groups, strict=True):
-        blocks = [_to_response_block(result, has_other_arguments=result.call.id not in changed) for result in group]
-        responses = Content(speaker="tool", blocks=blocks)
+        responses = Content(
+            speaker="tool",
+            blocks=[_to_response_block(result, has_other_arguments=result.call.id not in changed) for result in group],
+        )
         added = [content for content in (part, responses) if content.blocks]
         contents += added
         if group and callbacks.batch is not None:

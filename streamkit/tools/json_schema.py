@@ -14,7 +14,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
@@ -174,15 +174,15 @@ class _Validator:
 
     def _number(self, value: float, schema: Mapping[str, Any], path: str) -> Iterator[str]:
         is_lowest, is_highest = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")  # draft 4: booleans
-        for name, words, breaks in (
-            ("minimum", "at least", lambda bound: value < bound or (is_lowest is True and value == bound)),
-            ("maximum", "at most", lambda bound: value > bound or (is_highest is True and value == bound)),
-            ("exclusiveMinimum", "more than", lambda bound: value <= bound),
-            ("exclusiveMaximum", "less than", lambda bound: value >= bound),
-        ):
-            bound = schema.get(name)
-            if _is_number(bound) and breaks(bound):
-                yield _wrong(path, value, f"{words} {bound}")
+        low, high = schema.get("minimum"), schema.get("maximum")
+        if _is_number(low) and (value < low or (is_lowest is True and value == low)):
+            yield _wrong(path, value, f"at least {low}")
+        if _is_number(high) and (value > high or (is_highest is True and value == high)):
+            yield _wrong(path, value, f"at most {high}")
+        if _is_number(is_lowest) and value <= is_lowest:
+            yield _wrong(path, value, f"more than {is_lowest}")
+        if _is_number(is_highest) and value >= is_highest:
+            yield _wrong(path, value, f"less than {is_highest}")
         factor = schema.get("multipleOf")
         if _is_number(factor) and factor > 0 and not _is_multiple(value, factor):
             yield _wrong(path, value, f"a multiple of {factor}")
@@ -268,7 +268,7 @@ def _has_type(value: Any, kind: Any) -> bool:
     return isinstance(value, types.get(kind, object)) if isinstance(kind, str) else True
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
