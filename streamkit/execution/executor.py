@@ -1,6 +1,7 @@
 """The executor: it runs the calls of a round in the current task, and every call gets its result.
 
-``run_tool`` decides what a call's result is, ``scheduler`` which calls may run concurrently, ``round`` what a result
+``prepare_call`` decides which calls may run, ``tool_attempt`` runs one, ``scheduler`` decides which may
+run concurrently, ``round`` what a result
 means for the round. This module connects them: it starts a task for each call that may run, has people asked for their
 approval, and gives a result to every call that is left, whatever is cancelled.
 
@@ -20,20 +21,19 @@ from streamkit.events import Event, ToolEvent, Warned
 from streamkit.execution.background import EventQueue
 from streamkit.execution.options import ExecutionOptions
 from streamkit.execution.policies import EagerCalls
-from streamkit.execution.round import Round
-from streamkit.execution.run_tool import (
-    CANCELED,
+from streamkit.execution.prepare_call import (
     PreparedCall,
-    ToolAttempt,
     apply_approval,
     approval_failed_result,
     missing_approval_result,
     prepare_call,
     request_approval,
-    to_result_event,
 )
+from streamkit.execution.round import Round
+from streamkit.execution.run_tool import to_result_event
 from streamkit.execution.scheduler import OccupiedPlace
 from streamkit.execution.thread_update import ThreadUpdate
+from streamkit.execution.tool_attempt import CANCELED, ToolAttempt
 from streamkit.tools import Approval
 
 __all__ = ["Executor"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import warnings
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from streamkit.events import Event
 from streamkit.execution.background import current_asyncio_task
 from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext
 from streamkit.execution.loop_state import LoopState
-from streamkit.execution.options import Approve, ExecutionOptions, LoopOptions
+from streamkit.execution.options import Approve, ExecutionOptions, LoopOptions, check_conversation
 from streamkit.execution.scheduler import OccupiedPlace, Schedule, to_schedule
 from streamkit.execution.state import Ended, RunState, check_approvals
 from streamkit.execution.thread_update import ThreadLayout
@@ -148,38 +148,6 @@ def run_loop(
         messages=None if thread is None else list(thread),
     )
     return Run(_create_state(context, options, run_key if run_key is not None else secrets.token_urlsafe(12)))
-
-
-def check_conversation(history: object, thread: object) -> None:
-    """Reject what is neither a list of Contents nor a list of the provider's messages.
-
-    Raises:
-        UsageError: with what to pass instead.
-    """
-    if history is not None:
-        if isinstance(history, (Content, str, bytes, Mapping)) or not isinstance(history, Iterable):
-            example = "history=[Content.human('...')]"
-            raise UsageError(f"history must be a list of Contents, as in {example}, not {type(history).__name__}")
-        for number, content in enumerate(history):
-            if isinstance(content, Mapping):
-                raise UsageError(
-                    f"history[{number}] is a dict: pass a provider's own messages as thread=[...], or convert them"
-                    " with parse_messages(messages, provider)"
-                )
-            if not isinstance(content, Content):
-                raise UsageError(
-                    f"history[{number}] must be a Content, as Content.human('...') returns, not"
-                    f" {type(content).__name__}"
-                )
-    if thread is not None:
-        if isinstance(thread, (Content, str, bytes, Mapping)) or not isinstance(thread, Iterable):
-            raise UsageError(f"thread must be a list of the provider's messages, not {type(thread).__name__}")
-        for number, message in enumerate(thread):
-            if not isinstance(message, dict):
-                raise UsageError(
-                    f"thread[{number}] must be a message of the provider, a dict, not {type(message).__name__}"
-                    + ("; pass Contents as history=[...]" if isinstance(message, Content) else "")
-                )
 
 
 def _resume(

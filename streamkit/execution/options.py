@@ -6,7 +6,7 @@ public functions have keywords of their own and describe them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,13 +16,14 @@ from streamkit.errors import UsageError
 from streamkit.execution.context import BeforeFollowUp, CreateStream
 from streamkit.execution.scheduler import Schedule
 from streamkit.execution.thread_update import ThreadLayout, check_layout
+from streamkit.history import Content
 from streamkit.providers.provider import Provider
 from streamkit.tools import Approval, Tool
 
 if TYPE_CHECKING:
     from streamkit.leaked_markup import LeakedMarkup
 
-__all__ = ["Approve", "ExecutionOptions", "LoopOptions", "check_seconds"]
+__all__ = ["Approve", "ExecutionOptions", "LoopOptions", "check_conversation", "check_seconds"]
 
 #: ``approve(call, deps)``: whether a call may run. True and False are short for an ``Approval``; None is no decision: a
 #: run of the loop pauses then, and anywhere else the call is denied.
@@ -116,3 +117,35 @@ def _is_integer(value: object) -> bool:
 def _check_callable(name: str, function: object) -> None:
     if function is not None and not callable(function):
         raise UsageError(f"{name} must be a function, not {function!r}")
+
+
+def check_conversation(history: object, thread: object) -> None:
+    """Reject what is neither a list of Contents nor a list of the provider's messages.
+
+    Raises:
+        UsageError: with what to pass instead.
+    """
+    if history is not None:
+        if isinstance(history, (Content, str, bytes, Mapping)) or not isinstance(history, Iterable):
+            example = "history=[Content.human('...')]"
+            raise UsageError(f"history must be a list of Contents, as in {example}, not {type(history).__name__}")
+        for number, content in enumerate(history):
+            if isinstance(content, Mapping):
+                raise UsageError(
+                    f"history[{number}] is a dict: pass a provider's own messages as thread=[...], or convert them"
+                    " with parse_messages(messages, provider)"
+                )
+            if not isinstance(content, Content):
+                raise UsageError(
+                    f"history[{number}] must be a Content, as Content.human('...') returns, not"
+                    f" {type(content).__name__}"
+                )
+    if thread is not None:
+        if isinstance(thread, (Content, str, bytes, Mapping)) or not isinstance(thread, Iterable):
+            raise UsageError(f"thread must be a list of the provider's messages, not {type(thread).__name__}")
+        for number, message in enumerate(thread):
+            if not isinstance(message, dict):
+                raise UsageError(
+                    f"thread[{number}] must be a message of the provider, a dict, not {type(message).__name__}"
+                    + ("; pass Contents as history=[...]" if isinstance(message, Content) else "")
+                )

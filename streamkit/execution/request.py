@@ -22,8 +22,9 @@ from streamkit.events import Event, Failed, Finished, Warned
 from streamkit.execution.context import CreateStream, RoundContext
 from streamkit.execution.policies import delay, is_retryable
 from streamkit.providers.provider import Provider
+from streamkit.source import TIMED_OUT, Source, is_readable, report_rejection
 from streamkit.source_failure import is_io_failure
-from streamkit.stream_reader import TIMED_OUT, Source, event_batches, is_readable, report_rejection
+from streamkit.stream_reader import event_batches
 from streamkit.turn import Turn
 
 __all__ = ["StreamRequest"]

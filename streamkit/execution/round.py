@@ -17,6 +17,7 @@ import msgspec
 from streamkit import providers
 from streamkit.calls import ResultStatus, StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
+from streamkit.execution.blocked_calls import blocked_result, reason_to_block, to_stopped_error
 from streamkit.execution.thread_update import (
     FormatCallbacks,
     ThreadLayout,
@@ -29,7 +30,7 @@ from streamkit.history import Content
 from streamkit.providers.provider import Provider
 from streamkit.turn import Turn
 
-__all__ = ["TRANSITIONS", "CallStage", "Round", "blocked_result"]
+__all__ = ["TRANSITIONS", "CallStage", "Round"]
 
 #: Where a call is between its request and its result.
 CallStage: TypeAlias = Literal["waiting", "awaiting_approval", "running", "early_result"] | ResultStatus
@@ -52,7 +53,6 @@ TRANSITIONS: Mapping[CallStage, frozenset[CallStage]] = {
     "canceled": frozenset(),
 }
 
-_EXCERPT = 60  # characters of an argument text that are quoted to the model
 _EFFECTS_POSSIBLE = {"effects_possible": True}
 
 
@@ -257,7 +257,7 @@ class Round:
                 self._transition(position, "waiting")
                 return None
             blocked = self._blocked_result(call) or ToolResult(call, "canceled", error="Not run.")
-            result = ToolResult(call, "canceled", error=_to_stopped_error(blocked.error), metadata=_EFFECTS_POSSIBLE)
+            result = ToolResult(call, "canceled", error=to_stopped_error(blocked.error), metadata=_EFFECTS_POSSIBLE)
         elif early is not None or position in self._to_run_again:
             effects_possible = position in self._to_run_again or result.status == "canceled"
             metadata = result.metadata | (_EFFECTS_POSSIBLE if effects_possible else {})
@@ -316,7 +316,7 @@ class Round:
         if unusable is not None:
             return unusable
         if self.turn is not None and call.id not in self._executable:
-            return ToolResult(call, "canceled", error=f"Not run: {_reason_to_block(self.turn)}.")
+            return ToolResult(call, "canceled", error=f"Not run: {reason_to_block(self.turn)}.")
         return ToolResult(call, "canceled", error=self._block_reason) if self._block_reason is not None else None
 
 
@@ -336,49 +336,3 @@ def _check_calls(calls: object) -> list[ToolCall]:
     if len({call.id for call in checked}) < len(checked):
         raise UsageError("two of these calls have the same id: each call can get only one result")
     return checked
-
-
-# ---------------------------------------------------------------- why a call may not run
-
-
-def blocked_result(call: ToolCall, turn: Turn | None = None) -> ToolResult | None:
-    """Return the ``error`` of an incomplete or invalid call, with the cause and place; None for a complete one."""
-    if call.state == "incomplete":
-        is_length = turn is not None and turn.finish is not None and turn.finish.reason == "length"
-        cause = "the response reached its length limit" if is_length else "the response ended there"
-        excerpt = f" They end in: {call.arguments_text[-_EXCERPT:]!r}." if call.arguments_text else ""
-        return ToolResult(
-            call,
-            "error",
-            error=f"Not run: the arguments are incomplete, because {cause}.{excerpt}"
-            " Make the call again with complete arguments; make them shorter if they were truncated.",
-        )
-    if call.state == "invalid":
-        codes = ("invalid_arguments", "nameless_call")
-        problems = [warning.message for warning in call.warnings if warning.code in codes]
-        problem = "; ".join(problems) or f"the arguments cannot be read: {call.arguments_text[:_EXCERPT]!r}"
-        return ToolResult(
-            call,
-            "error",
-            error=f"Not run: the call is not valid: {problem}. Make it again, with its arguments as one JSON object.",
-        )
-    return None
-
-
-def _reason_to_block(turn: Turn) -> str:
-    if turn.error is not None:
-        return f"the response that made the call ended in an error ({turn.error.kind})"
-    return {
-        "content_filter": "the provider's content filter stopped the response that made the call",
-        "refusal": "the response that made the call was a refusal",
-        "pause": "the provider paused the response that made the call",
-    }.get(
-        turn.finish.reason if turn.finish is not None else "",
-        "the provider ended the response that made the call in an error",
-    )
-
-
-def _to_stopped_error(error: str | None) -> str:
-    """Return the error of a call that had started, from the error of one that had not."""
-    reason = (error or "").removeprefix("Not run: ")
-    return f"Stopped, and its effects, if any, do not count: {reason}"

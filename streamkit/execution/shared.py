@@ -19,7 +19,8 @@ from streamkit.errors import UsageError
 from streamkit.events import Event
 from streamkit.execution.round import Round
 from streamkit.execution.thread_update import ThreadLayout, ThreadUpdate, check_layout
-from streamkit.stream_reader import Source, event_batches
+from streamkit.source import Source
+from streamkit.stream_reader import event_batches
 from streamkit.turn import Turn
 
 __all__ = ["QueuedCall", "SharedAccumulator"]

@@ -503,7 +503,7 @@ async def test_the_number_of_abandoned_threads_is_bounded(monkeypatch: pytest.Mo
     def stuck() -> None:
         gate.wait(30)
 
-    monkeypatch.setattr("streamkit.execution.run_tool.MAX_ABANDONED", worker_thread.count_abandoned() + 1)
+    monkeypatch.setattr("streamkit.execution.tool_attempt.MAX_ABANDONED", worker_thread.count_abandoned() + 1)
     first = await run_one(stuck)
     second = await run_one(stuck)  # of another execution, with places of its own
     gate.set()
