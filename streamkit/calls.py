@@ -97,6 +97,7 @@ RunWarningCode = Literal[
     "batched_instead",
     "breaker",
     "content_changed",
+    "effects_possible",
     "paused_too_often",
     "provider_fallback",
     "request_retried",

@@ -59,11 +59,14 @@ class StreamInterrupted(StreamkitError):
     Attributes:
         error: the turn's ``StreamError`` (kind, message, code, raw, status, retry_after, limit, requested).
         turn: the ``Turn``, or None; what arrived before the error is readable there.
+        results: the ``ToolResult`` of each call that had started before the turn failed: such calls may have had
+            effects, which their metadata ``effects_possible`` marks. Raised by a run only.
     """
 
-    def __init__(self, error: Any, turn: Any = None) -> None:
+    def __init__(self, error: Any, turn: Any = None, results: Iterable[Any] = ()) -> None:
         self.error = error
         self.turn = turn
+        self.results = tuple(results)
         status = f"HTTP status {error.status}"
         facts = [] if error.status is None or error.message == status else [status]
         if error.code is not None:

@@ -30,6 +30,8 @@ from streamkit.providers.provider import Provider
 from streamkit.response_body import ResponseBody, failed_response, retry_after
 
 if TYPE_CHECKING:
+    from weakref import finalize
+
     from streamkit.leaked_markup import LeakedMarkup, MarkupSink
 
 __all__ = ["Turn"]
@@ -61,6 +63,7 @@ class Turn(ChoiceView):
     Attributes:
         provider: the provider object.
         input_kind: the kind of input: ``bytes``, ``dict`` or ``object``; None before the first ``feed``.
+        unread_error_reminder: what a reader has registered to report the error if nothing reads it; else None.
     """
 
     __slots__ = (
@@ -78,6 +81,7 @@ class Turn(ChoiceView):
         "_parser",
         "input_kind",
         "provider",
+        "unread_error_reminder",
     )
 
     def __init__(
@@ -109,6 +113,7 @@ class Turn(ChoiceView):
         self._first_chunks: list[tuple[bytes, bytes | dict[str, Any]]] = []  # emptied when they are of this wire
         self.input_kind: Literal["bytes", "dict", "object"] | None = None
         self._closed = False
+        self.unread_error_reminder: finalize[..., Turn] | None = None
 
     # ---------------------------------------------------------------- input
 
@@ -239,11 +244,11 @@ class Turn(ChoiceView):
         else:
             self._state.report_limit(f"a frame exceeds {self._state.limits.frame} bytes")
 
-    def close(self, error: BaseException | None = None, *, complete: bool = False) -> list[Event]:
+    def close(self, error: BaseException | StreamError | None = None, *, complete: bool = False) -> list[Event]:
         """End the input. A second call does nothing.
 
         Args:
-            error: the exception that the transport raised, if it did.
+            error: the exception that the transport raised, if it did; or another error that ended the input.
             complete: the source reported an orderly end that the input does not show (an SDK's iterator).
 
         Returns:
@@ -258,10 +263,7 @@ class Turn(ChoiceView):
             self._parser.end()
         if self._markup is not None:
             self._markup.close()
-        failure: StreamError | None = None
-        if error is not None:
-            message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            failure = StreamError("transport_error", message, raw=message)
+        failure = error if isinstance(error, StreamError) or error is None else _transport_error(error)
         is_complete = complete and error is None and self._accumulator.is_recognized()
         self._accumulator.close(complete=is_complete, failure=failure)
         return self._drain_events()
@@ -370,7 +372,14 @@ class Turn(ChoiceView):
     @property
     def error(self) -> StreamError | None:
         """The error that ended the turn. The content before it stays readable."""
+        if self.unread_error_reminder is not None:
+            self.unread_error_reminder.detach()
         return self._state.error
+
+    @property
+    def has_error(self) -> bool:
+        """Whether an error ended the turn; unlike ``error``, it does not count as reading the error."""
+        return self._state.error is not None
 
     def raise_for_error(self) -> None:
         """Raise the error that ended the turn, if there is one.
@@ -378,8 +387,9 @@ class Turn(ChoiceView):
         Raises:
             StreamInterrupted: the turn's error.
         """
-        if self._state.error is not None:
-            raise StreamInterrupted(self._state.error, self)
+        error = self.error
+        if error is not None:
+            raise StreamInterrupted(error, self)
 
     @property
     def warnings(self) -> list[StreamWarning]:
@@ -422,6 +432,12 @@ def _markup_sink(accumulator: Accumulator, mode: LeakedMarkup) -> MarkupSink:
     from streamkit.leaked_markup import MarkupSink  # few turns need it
 
     return MarkupSink(accumulator, mode)
+
+
+def _transport_error(error: BaseException) -> StreamError:
+    text = str(error)
+    message = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return StreamError("transport_error", message, raw=message)
 
 
 def _is_json(payload: bytes) -> bool:

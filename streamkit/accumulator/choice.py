@@ -220,11 +220,6 @@ class Choice:
                 self._state.add_text_size(len(arguments_delta))
             self._emit(ServerTool(id, name, "arguments", arguments_delta, self.index))
 
-    def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
-        """Implement ``ChoiceSink.server_tool_delta``. Only the parsed arguments are kept."""
-        if arguments_delta:
-            self._emit(ServerTool(id, name, "arguments", arguments_delta, self.index))
-
     def citation(self, data: Any) -> None:
         """Implement ``ChoiceSink.citation``."""
         if self._state.check_nesting(data):

@@ -19,7 +19,7 @@ from streamkit.tools import Tool
 __all__ = ["BeforeFollowUp", "CreateStream", "RoundContext", "finalize_tool_execution"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RoundContext:
     """What the next stream is made from.
 
@@ -41,11 +41,22 @@ class RoundContext:
     deps: Any = None
     messages: list[dict[str, Any]] | None = None
 
+    def __repr__(self) -> str:
+        # A log must not contain ``deps`` (keys, connections) or the conversation.
+        tools = [tool.name for tool in self.tools]
+        count = len(self.contents)
+        return f"<RoundContext round={self.round} provider={self.provider.name!r} contents={count} tools={tools}>"
+
     @cached_property
     def rendered(self) -> RenderedMessages:
         """The conversation in the provider's form. With a given thread, its own messages are the thread's."""
         rendered = rendering.render_messages(self.contents, self.provider)
         return rendered if self.messages is None else replace(rendered, messages=self.messages, system=None)
+
+    @property
+    def changes(self) -> list[str]:
+        """What rendering the conversation changed or left out, in sentences; empty before it is rendered."""
+        return self.rendered.changes if "rendered" in self.__dict__ else []
 
     @property
     def thread(self) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ cancel scope is open while the caller has control, so an execution may be kept o
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -19,7 +20,7 @@ from streamkit.execution.background import BackgroundTask
 from streamkit.execution.executor import Executor
 from streamkit.execution.options import Approve, ExecutionOptions
 from streamkit.execution.round import CallStage, Round
-from streamkit.execution.scheduler import Schedule, to_schedule
+from streamkit.execution.scheduler import OccupiedPlace, Schedule, to_schedule
 from streamkit.execution.thread_update import FormatCallbacks, Messages, ThreadUpdate
 from streamkit.providers.provider import Provider
 from streamkit.tools import Approval, Tool, to_tools
@@ -53,9 +54,20 @@ class Execution:
         approvals: Mapping[str, Approval | bool] | None = None,
         pause_for_approval: bool = False,
     ) -> None:
+        self._schedule = options.schedule
         self._executor = Executor(round, options, approvals or {}, pause_for_approval=pause_for_approval)
-        self._is_used = False
         self._task: BackgroundTask | None = None
+        self._is_exhausted = False
+        self._is_used = self._is_noticed = False
+
+    def __del__(self) -> None:
+        if not self._is_noticed:
+            message = "tool calls were never run: await the execution, or enter it with async with"
+            warnings.warn(message, RuntimeWarning, stacklevel=2, source=self)
+
+    # False while neither use nor an error has shown the caller what to do. ``__del__`` is also called if the
+    # constructor raises, so the class has it too.
+    _is_noticed = True
 
     # ---------------------------------------------------------------- public use
 
@@ -94,13 +106,17 @@ class Execution:
 
     def __aiter__(self) -> Execution:
         if self._task is None:
+            self._is_noticed = True
             raise UsageError("iterate inside the block: async with ... as execution: async for event in execution")
+        if self._is_exhausted:
+            raise UsageError("the events of this execution were read: they arrive once; see execution.update")
         return self
 
     async def __anext__(self) -> Event:
         self._executor.open()
         event = await self._executor.queue.get()
         if event is None:
+            self._is_exhausted = True
             raise StopAsyncIteration
         return event
 
@@ -117,6 +133,7 @@ class Execution:
             UsageError: the block was not entered.
         """
         if self._task is None:
+            self._is_noticed = True
             raise UsageError("calls start early only inside the block: async with ... as execution")
         self._executor.feed(events)
         return self._executor.queue.drain()
@@ -127,6 +144,7 @@ class Execution:
         Raises:
             UsageError: there are calls to run.
         """
+        self._is_noticed = True
         self._executor.open()
         if self.round.open_positions:
             raise UsageError("there are calls to run: await the execution, or enter it")
@@ -200,7 +218,8 @@ class Execution:
     def _use(self) -> None:
         if self._is_used:
             raise UsageError("an execution is used once: create a new one to run the calls again")
-        self._is_used = True
+        self._is_used = self._is_noticed = True
+        OccupiedPlace.check_outside_of(self._schedule)
 
     async def _run_unwatched(self) -> ThreadUpdate:
         """Run the calls in the caller's own task, without events."""

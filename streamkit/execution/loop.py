@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import warnings
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,8 @@ from streamkit.events import Event
 from streamkit.execution.background import current_asyncio_task
 from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext
 from streamkit.execution.loop_state import LoopState
-from streamkit.execution.options import Approve, ExecutionOptions, LoopOptions
-from streamkit.execution.scheduler import Schedule, to_schedule
+from streamkit.execution.options import Approve, ExecutionOptions, LoopOptions, check_conversation
+from streamkit.execution.scheduler import OccupiedPlace, Schedule, to_schedule
 from streamkit.execution.state import Ended, RunState, check_approvals
 from streamkit.execution.thread_update import ThreadLayout
 from streamkit.history import Content
@@ -104,11 +105,16 @@ def run_loop(
     Raises:
         UsageError: neither or both of history and thread are passed; the choice is no tool's name; a number is out of
             range; an approval is of a call that does not await one.
-        StreamInterrupted: when it runs: a turn ended in an error. The exception carries the turn, of which nothing is
-            appended.
+        StreamInterrupted: when it runs: a turn ended in an error. The exception carries the turn, which is also in
+            ``run.contents``, marked as interrupted, and the results of the calls that had started.
+        Exception: when it runs: what ``create_new_stream``, a hook or ``approve`` raised, unless a connection failed.
     """
-    if isinstance(fallbacks, str):
+    if isinstance(fallbacks, (str, Provider)):
         raise UsageError(f"fallbacks must be a list of providers, not {fallbacks!r}")
+    if not callable(before_follow_up) and not isinstance(before_follow_up, Sequence):
+        raise UsageError(f"before_follow_up must be a function or a list of functions, not {before_follow_up!r}")
+    if run_key is not None and not (isinstance(run_key, str) and run_key):
+        raise UsageError(f"run_key must be a text that is not empty, or None, not {run_key!r}")
     tools_by_name = to_tools(tools)
     options = LoopOptions(
         create_new_stream,
@@ -124,6 +130,7 @@ def run_loop(
         if history is not None or thread is not None or run_key is not None or tool_choice is not None:
             raise UsageError("a resumed run has its history, thread, run_key and tool_choice from its state")
         return _resume(resume, provider, options, approvals or {})
+    check_conversation(history, thread)
     if approvals is not None:
         raise UsageError("approvals are for the calls of a paused run: pass its state with resume=")
     if provider is None:
@@ -183,13 +190,26 @@ class Run:
     Leaving the block early closes the stream, cancels the running tools, and waits for both.
     """
 
+    # False while neither use nor an error has shown the caller what to do. ``__del__`` is also called if the
+    # constructor raises, so the class has it too.
+    _is_noticed = True
+
     def __init__(self, state: LoopState) -> None:
         self._state = state
         self._events: AsyncGenerator[Event, None] | None = None
-        self._is_used = False
+        self._is_used = self._is_noticed = False
         self._is_closed = False
         self._reader: asyncio.Task[Any] | None = None  # the task that waits for an event, on asyncio
         self._reader_stopped: anyio.Event | None = None  # set when it has stopped, if another task closes the run
+        self._is_exhausted = False
+
+    def __del__(self) -> None:
+        if not self._is_noticed:
+            message = "run_loop(...) was never awaited: await the run, or enter it with async with"
+            warnings.warn(message, RuntimeWarning, stacklevel=2, source=self)
+
+    def __repr__(self) -> str:
+        return f"<Run {self.run_key!r} rounds={self.rounds} ended={self.ended!r}>"
 
     # ---------------------------------------------------------------- results
 
@@ -250,7 +270,7 @@ class Run:
 
     @property
     def warnings(self) -> list[StreamWarning]:
-        """Irregularities outside the turns, which have their own: abandoned tools, the breaker, changed content."""
+        """All irregularities: of every turn, of requests and rendering, and of running the tools."""
         return list(self._state.warnings)
 
     # ---------------------------------------------------------------- use
@@ -267,7 +287,8 @@ class Run:
     async def __aenter__(self) -> Run:
         if self._is_used:
             raise UsageError("a run is used once: create a new one")
-        self._is_used = True
+        self._is_used = self._is_noticed = True
+        OccupiedPlace.check_outside_of(self._state.schedule)
         self._events = self._state.events()
         return self
 
@@ -291,7 +312,10 @@ class Run:
 
     def __aiter__(self) -> Run:
         if self._events is None:
+            self._is_noticed = True
             raise UsageError("iterate inside the block: async with run_loop(...) as run: async for event in run")
+        if self._is_exhausted:
+            raise UsageError("the events of this run were read: they arrive once; run.contents has what they added")
         return self
 
     async def __anext__(self) -> Event:
@@ -300,6 +324,9 @@ class Run:
         self._reader = reader = current_asyncio_task()
         try:
             return await self._events.__anext__()
+        except StopAsyncIteration:
+            self._is_exhausted = True
+            raise
         except asyncio.CancelledError:
             if self._reader_stopped is None or reader is None or reader.uncancel() > 0:
                 raise

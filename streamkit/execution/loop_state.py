@@ -16,7 +16,7 @@ from inspect import isawaitable
 
 import anyio
 
-from streamkit.calls import StreamError, StreamWarning, ToolCall, ToolResult, Usage
+from streamkit.calls import StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Event, RoundFinished, RoundStarted, Warned
 from streamkit.execution.context import RoundContext
@@ -33,8 +33,9 @@ from streamkit.execution.policies import (
 from streamkit.execution.request import StreamRequest
 from streamkit.execution.round import Round
 from streamkit.execution.run_tool import to_result_event
+from streamkit.execution.scheduler import Schedule
 from streamkit.execution.state import Ended, RunState
-from streamkit.execution.thread_update import ThreadUpdate
+from streamkit.execution.thread_update import ThreadUpdate, mark_interrupted
 from streamkit.history import Content
 from streamkit.history.content import TextBlock
 from streamkit.tools import Approval, Tool, to_tools
@@ -60,7 +61,7 @@ class LoopState:
         context: what the next request is made from.
         contents: what the run added.
         turn: the turn that is read, or was read last.
-        warnings: irregularities outside the turns.
+        warnings: irregularities of all turns, requests and executions so far.
         ended: why it ended; None before.
         rounds: how many rounds were started.
         pending: the calls that await approval or their results.
@@ -71,7 +72,8 @@ class LoopState:
         self.context = context
         self.contents: list[Content] = []
         self.turn: Turn | None = None
-        self.warnings: list[StreamWarning] = []
+        self._warnings: list[StreamWarning] = []
+        self._turn_warnings = 0  # how many of the turn's are among these
         self.ended: Ended | None = None
         self.rounds = 0
         self.pending: list[ToolCall] = []
@@ -96,9 +98,23 @@ class LoopState:
         self._resumed = state.to_round(self.context.provider, self._layout), approvals
 
     @property
+    def schedule(self) -> Schedule:
+        """The limits of the run's tools."""
+        return self._options.execution.schedule
+
+    @property
     def text(self) -> str:
         """The text of the last round so far."""
         return self._previous_text + (self.turn.text if self.turn is not None else "")
+
+    @property
+    def warnings(self) -> list[StreamWarning]:
+        """The irregularities of all turns, requests and executions so far."""
+        if self.turn is not None:
+            added = self.turn.warnings[self._turn_warnings :]
+            self._turn_warnings += len(added)
+            self._warnings += added
+        return self._warnings
 
     @property
     def usage_reports(self) -> list[Usage]:
@@ -124,7 +140,7 @@ class LoopState:
                     async for event in events:
                         yield event
         except Exception:
-            self.ended = "error"
+            self.ended = self.ended or "error"
             raise
         finally:
             self.ended = self.ended or "canceled"
@@ -188,12 +204,13 @@ class LoopState:
             assert turn is not None  # noqa: S101 - there was an attempt
             error = turn_error(turn)
             if error is not None:
-                if execution is not None:
-                    await execution.aclose()
-                    for result in execution.started:
-                        yield to_result_event(result)
-                self._fail(error, turn, request.exception)
-                return
+                is_handled = True
+                update = await self._interrupt(turn, execution)
+                for result in update.results:
+                    yield to_result_event(result)
+                self.ended = "timed_out" if error.kind == "timed_out" else None
+                started = [] if execution is None else execution.started
+                raise StreamInterrupted(error, turn, started) from request.exception
             is_handled = True
             if execution is None:
                 calls = Round(turn, shape=self._layout, block_reason=_LAST_ROUND if is_last else None)
@@ -204,21 +221,41 @@ class LoopState:
                 async for event in tool_events:
                     yield event
         finally:
-            self.warnings += request.warnings
-            try:
-                if execution is not None:
-                    await execution.aclose()
-            finally:  # asyncio may cancel that once more
-                turn = request.turn
-                if not is_handled and turn is not None and turn.finish is not None and turn_error(turn) is None:
-                    # The reader left at the last events of a turn: the turn is complete all the same.
-                    if execution is None:
-                        calls = Round(turn, shape=self._layout, block_reason=_NOT_STARTED)
-                        execution = self._create_execution(calls)
-                    execution.cancel_pending()
-                    self.context = request.context
-                    update = execution.update if execution.ended else execution.close_without_running()
-                    self._append(update, is_round_over=True)
+            self.warnings.extend(request.warnings)
+            self._warn_of_changes(request.context)
+            if not is_handled and request.turn is not None:
+                # The reader left, or the program failed. At the last events of a turn it is complete all the same.
+                self.context = request.context
+                await self._interrupt(request.turn, execution)
+            elif execution is not None:
+                await execution.aclose()
+
+    async def _interrupt(self, turn: Turn, execution: Execution | None) -> ThreadUpdate:
+        """End a turn whose calls are not run: append it with a result for each call, and return the update."""
+        turn.close()
+        try:
+            if execution is not None:
+                await execution.aclose()
+        finally:  # asyncio may cancel that once more
+            if execution is None:
+                calls = Round(turn, shape=self._layout, block_reason=_NOT_STARTED)
+                execution = self._create_execution(calls)
+            execution.cancel_pending()
+            update = execution.update if execution.ended else execution.close_without_running()
+            if turn.finish is None or turn_error(turn) is not None:
+                update = mark_interrupted(update)
+            for result in execution.started:
+                if result.metadata.get("effects_possible"):
+                    message = f"a call of {result.call.name} had started before its turn ended; it may have had effects"
+                    self.warnings.append(StreamWarning("effects_possible", message, result.call.id))
+            self._append(update, is_round_over=True)
+        return update
+
+    def _warn_of_changes(self, context: RoundContext) -> None:
+        """Report what rendering a request changed, once for each change."""
+        known = {warning.message for warning in self.warnings if warning.code == "content_changed"}
+        new = dict.fromkeys(change for change in context.changes if change not in known)  # each once
+        self.warnings.extend(StreamWarning("content_changed", change) for change in new)
 
     def _create_request(self, pauses: int) -> StreamRequest:
         turn_key = f"{self.run_key}:{self.context.round}"
@@ -249,14 +286,9 @@ class LoopState:
         if self.turn is not None:
             self._previous_usage = self.usage_reports
             self._previous_text += self.turn.text
+            self._warnings = self.warnings
+            self._turn_warnings = 0
             self.turn = None
-
-    def _fail(self, error: StreamError, turn: Turn, exception: Exception | None) -> None:
-        """End the run after a failed turn; nothing of the turn is appended."""
-        if isinstance(exception, TimeoutError) and self._is_out_of_time():
-            self.ended = "timed_out"
-            return
-        raise StreamInterrupted(error, turn) from exception
 
     def _is_out_of_time(self) -> bool:
         return self._deadline is not None and anyio.current_time() >= self._deadline
@@ -322,14 +354,14 @@ class LoopState:
 
     def _append(self, update: ThreadUpdate, *, is_round_over: bool) -> None:
         self.contents += update.contents
-        self.warnings += update.warnings
+        self.warnings.extend(update.warnings)
         self.context = self.context.with_update(update)
         if is_round_over:
             self.context = self.context.next_round()
 
     def _pause(self, execution: Execution) -> None:
         """End the run until calls are approved or have results; nothing of the round is appended."""
-        self.warnings += execution.warnings
+        self.warnings.extend(execution.warnings)
         to_approve, without_function = execution.pending, execution.awaiting_results
         self.ended = "awaiting_approval" if to_approve else "awaiting_results"
         self.pending = sorted([*to_approve, *without_function], key=execution.round.calls.index)

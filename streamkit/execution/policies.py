@@ -18,8 +18,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from streamkit.calls import CallRef, StreamError, ToolCall, ToolResult
-from streamkit.events import Event, ToolCallEnd, ToolCallStart
+from streamkit.events import ArgumentsRestated, Event, ToolCallDelta, ToolCallEnd, ToolCallStart
 from streamkit.execution.state import Ended
+from streamkit.source_failure import is_programming_error
 from streamkit.tools import Tool
 from streamkit.turn import Turn
 
@@ -30,7 +31,6 @@ __all__ = [
     "can_start_eagerly",
     "delay",
     "is_paused_by_provider",
-    "is_programming_error",
     "is_retryable",
     "reason_to_end",
     "turn_error",
@@ -55,21 +55,36 @@ class EagerCalls:
     def __init__(self, turn: Turn, tools: Mapping[str, Tool]) -> None:
         self._turn = turn
         self._tools = tools
-        self._candidates: list[int] = []  # indexes of calls of eager tools that are not known to be complete
+        self._candidates: set[int] = set()  # indexes of calls of eager tools that are not known to be complete
+        self._changed: set[int] = set()  # those of them that have changed since they were last examined
 
     def feed(self, events: Iterable[Event]) -> Iterator[tuple[CallRef, Tool] | ToolCall]:
         """Yield, for the turn's next events, each started call of a known tool, and each call that may run now."""
         for event in events:
-            if not isinstance(event, (ToolCallStart, ToolCallEnd)) or event.choice:
+            if event.choice or not isinstance(event, (ToolCallDelta, ArgumentsRestated, ToolCallStart, ToolCallEnd)):
                 continue
+            index = event.call.index
             if isinstance(event, ToolCallStart) and (tool := self._tools.get(event.call.name)) is not None:
                 yield event.call, tool
                 if can_start_eagerly(tool):
-                    self._candidates.append(event.call.index)
-            # The start of a call may prove that an earlier one is complete.
-            completed = [call for index in self._candidates if (call := self._turn.completed_call(index)) is not None]
-            for call in completed:
-                self._candidates.remove(call.index)
+                    self._candidates.add(index)
+            if index in self._candidates:
+                self._changed.add(index)
+            if isinstance(event, (ToolCallStart, ToolCallEnd)):
+                yield from self._find_completed(index)
+
+    def _find_completed(self, latest: int) -> Iterator[ToolCall]:
+        """Yield the calls that are complete: the start of a call may prove that of an earlier one.
+
+        Each change of a call is examined once, so that the work is linear in calls and deltas. The latest call stays to
+        be examined, since the start of another one proves its end.
+        """
+        changed, self._changed = self._changed, {latest} & self._candidates
+        for index in sorted(changed):
+            call = self._turn.completed_call(index)
+            if call is not None:
+                self._candidates.discard(index)
+                self._changed.discard(index)
                 yield call
 
 
@@ -122,18 +137,6 @@ _RETRYABLE_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
 _RETRYABLE_CODES = ("rate_limited", "overloaded")
 
-_PROGRAMMING_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    NameError,
-    NotImplementedError,
-    TypeError,
-    ValueError,
-)
-
 _FIRST_DELAY, _MAX_DELAY, _MAX_RETRY_AFTER = 0.5, 8.0, 60.0  # seconds; as in the official SDKs
 
 
@@ -155,11 +158,6 @@ def is_retryable(error: StreamError, exception: BaseException | None) -> bool:
     if error.kind == "provider_error":
         return True
     return error.kind in ("transport_error", "stream_truncated") and not is_programming_error(exception)
-
-
-def is_programming_error(exception: BaseException | None) -> bool:
-    """Return True for an exception that a defect in the program raises: no other provider would help."""
-    return isinstance(exception, _PROGRAMMING_ERRORS)
 
 
 def delay(error: StreamError, attempt: int, jitter: float) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
@@ -17,12 +17,14 @@ from typing import Any
 import anyio
 
 from streamkit.calls import StreamError, StreamWarning
-from streamkit.errors import StreamkitError, UsageError
+from streamkit.errors import UsageError
 from streamkit.events import Event, Failed, Finished, ResponseStarted, Warned
 from streamkit.execution.context import CreateStream, RoundContext
-from streamkit.execution.policies import delay, is_programming_error, is_retryable
+from streamkit.execution.policies import delay, is_retryable
 from streamkit.providers.provider import Provider
-from streamkit.stream_reader import Source, event_batches, is_readable
+from streamkit.source import TIMED_OUT, Source, is_readable, report_rejection
+from streamkit.source_failure import is_io_failure
+from streamkit.stream_reader import event_batches
 from streamkit.turn import Turn
 
 __all__ = ["StreamRequest"]
@@ -72,10 +74,11 @@ class StreamRequest:
         self.warnings: list[StreamWarning] = []
 
     async def batches(self) -> AsyncGenerator[list[Event], None]:
-        """Yield the events in the batches of the turn. An exception of the caller's code or the stream fails the turn.
+        """Yield the events in the batches of the turn. A failed connection or request is the error of the turn.
 
         Raises:
             UsageError: what ``create_new_stream`` returned cannot be read.
+            Exception: what else ``create_new_stream`` raised, unchanged: it is a defect of the program.
         """
         attempts = 0
         while True:
@@ -101,7 +104,7 @@ class StreamRequest:
                 message = f"{error.kind}: {error.message}; the request is made again in {wait:.1f} seconds"
                 yield [self._warn("request_retried", message)]
                 await anyio.sleep(wait)
-            elif self._fallbacks and self._is_in_time(0) and not is_programming_error(self.exception):
+            elif self._fallbacks and self._is_in_time(0):
                 attempts = 0
                 provider = self._fallbacks.pop(0)
                 message = f"{self.context.provider.name} failed with {error.kind}: {error.message}"
@@ -128,13 +131,18 @@ class StreamRequest:
                 if self._deadline is None:
                     stream = await self._open(stack)
                 else:
-                    with anyio.fail_after(max(0.0, self._deadline - anyio.current_time())):
+                    with anyio.move_on_after(max(0.0, self._deadline - anyio.current_time())) as scope:
                         stream = await self._open(stack)
-            except StreamkitError:
-                raise
-            except Exception as error:  # no connection, a rejected request: the stream failed before it started
+                    if scope.cancelled_caught:
+                        yield turn.close(TIMED_OUT)
+                        return
+            except Exception as error:
+                if not is_io_failure(error):
+                    turn.close(error)
+                    raise
+                # No connection, or a rejected request: the stream failed before it started.
                 self.exception = error
-                yield _close_unopened(turn, error)
+                yield turn.close(None if report_rejection(turn, error) else error)
                 return
             source = Source(turn, stream, deadline=self._deadline)
             async with aclosing(event_batches(turn, source)) as batches:
@@ -161,17 +169,5 @@ class StreamRequest:
 
 
 def _has_no_content(events: list[Event]) -> bool:
-    """Return True if these events contain nothing but a turn's start, failure and end."""
+    """Return True if these events of a failed turn contain nothing but its start, failure and end."""
     return all(isinstance(event, (ResponseStarted, Failed, Finished, Warned)) for event in events)
-
-
-def _close_unopened(turn: Turn, error: Exception) -> list[Event]:
-    """Close a turn without a stream. Exceptions of HTTP clients carry the response that rejected it."""
-    response: Any = getattr(error, "response", None)
-    status = getattr(response, "status_code", None)
-    if not isinstance(status, int) or status < 400:
-        return turn.close(error)
-    turn.response(status, getattr(response, "headers", None))
-    with suppress(Exception):  # httpx: the body may not have been read
-        turn.feed(response.content)
-    return turn.close()

@@ -17,6 +17,7 @@ import msgspec
 from streamkit import providers
 from streamkit.calls import ResultStatus, StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
+from streamkit.execution.blocked_calls import blocked_result, reason_to_block, to_stopped_error
 from streamkit.execution.thread_update import (
     FormatCallbacks,
     ThreadLayout,
@@ -29,7 +30,7 @@ from streamkit.history import Content
 from streamkit.providers.provider import Provider
 from streamkit.turn import Turn
 
-__all__ = ["TRANSITIONS", "CallStage", "Round", "blocked_result"]
+__all__ = ["TRANSITIONS", "CallStage", "Round"]
 
 #: Where a call is between its request and its result.
 CallStage: TypeAlias = (
@@ -58,7 +59,6 @@ TRANSITIONS: Mapping[CallStage, frozenset[CallStage]] = {
     "canceled": frozenset(),
 }
 
-_EXCERPT = 60  # characters of an argument text that are quoted to the model
 _EFFECTS_POSSIBLE = {"effects_possible": True}
 
 
@@ -112,7 +112,7 @@ class Round:
         if self._provider is None and not self._callbacks.is_complete:
             raise UsageError("calls without a turn have no message format: pass provider=, or the format callbacks")
         if self.turn is None:
-            self._set_calls(turn_or_calls)  # type: ignore[arg-type]  # no turn
+            self._set_calls(_check_calls(turn_or_calls))
         elif self.turn.closed or self.turn.done:
             self.turn.close()
             self.close()
@@ -267,7 +267,7 @@ class Round:
                 self._transition(position, "waiting")
                 return None
             blocked = self._blocked_result(call) or ToolResult(call, "canceled", error="Not run.")
-            result = ToolResult(call, "canceled", error=_to_stopped_error(blocked.error), metadata=_EFFECTS_POSSIBLE)
+            result = ToolResult(call, "canceled", error=to_stopped_error(blocked.error), metadata=_EFFECTS_POSSIBLE)
         elif early is not None or position in self._to_run_again:
             effects_possible = position in self._to_run_again or result.status == "canceled"
             metadata = result.metadata | (_EFFECTS_POSSIBLE if effects_possible else {})
@@ -326,51 +326,23 @@ class Round:
         if unusable is not None:
             return unusable
         if self.turn is not None and call.id not in self._executable:
-            return ToolResult(call, "canceled", error=f"Not run: {_reason_to_block(self.turn)}.")
+            return ToolResult(call, "canceled", error=f"Not run: {reason_to_block(self.turn)}.")
         return ToolResult(call, "canceled", error=self._block_reason) if self._block_reason is not None else None
 
 
-# ---------------------------------------------------------------- why a call may not run
+def _check_calls(calls: object) -> list[ToolCall]:
+    """Return calls that come without a turn as a list.
 
-
-def blocked_result(call: ToolCall, turn: Turn | None = None) -> ToolResult | None:
-    """Return the ``error`` of an incomplete or invalid call, with the cause and place; None for a complete one."""
-    if call.state == "incomplete":
-        is_length = turn is not None and turn.finish is not None and turn.finish.reason == "length"
-        cause = "the response reached its length limit" if is_length else "the response ended there"
-        excerpt = f" They end in: {call.arguments_text[-_EXCERPT:]!r}." if call.arguments_text else ""
-        return ToolResult(
-            call,
-            "error",
-            error=f"Not run: the arguments are incomplete, because {cause}.{excerpt}"
-            " Make the call again with complete arguments; make them shorter if they were truncated.",
-        )
-    if call.state == "invalid":
-        codes = ("invalid_arguments", "nameless_call")
-        problems = [warning.message for warning in call.warnings if warning.code in codes]
-        problem = "; ".join(problems) or f"the arguments cannot be read: {call.arguments_text[:_EXCERPT]!r}"
-        return ToolResult(
-            call,
-            "error",
-            error=f"Not run: the call is not valid: {problem}. Make it again, with its arguments as one JSON object.",
-        )
-    return None
-
-
-def _reason_to_block(turn: Turn) -> str:
-    if turn.error is not None:
-        return f"the response that made the call ended in an error ({turn.error.kind})"
-    return {
-        "content_filter": "the provider's content filter stopped the response that made the call",
-        "refusal": "the response that made the call was a refusal",
-        "pause": "the provider paused the response that made the call",
-    }.get(
-        turn.finish.reason if turn.finish is not None else "",
-        "the provider ended the response that made the call in an error",
-    )
-
-
-def _to_stopped_error(error: str | None) -> str:
-    """Return the error of a call that had started, from the error of one that had not."""
-    reason = (error or "").removeprefix("Not run: ")
-    return f"Stopped, and its effects, if any, do not count: {reason}"
+    Raises:
+        UsageError: they are not a list of calls with an id each.
+    """
+    expected = "pass a Turn or a list of its calls, as in turn.calls"
+    if not isinstance(calls, Iterable) or isinstance(calls, (str, bytes, Mapping)):
+        raise UsageError(f"{expected}, not {type(calls).__name__}")
+    checked = list(calls)
+    for call in checked:
+        if not isinstance(call, ToolCall):
+            raise UsageError(f"{expected}, not a list with {type(call).__name__}")
+    if len({call.id for call in checked}) < len(checked):
+        raise UsageError("two of these calls have the same id: each call can get only one result")
+    return checked

@@ -6,8 +6,9 @@ in ``docs/rules.md``, "Batched and sequential". This module must not depend on h
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from streamkit.accumulator.to_content import to_tool_call_block
@@ -26,6 +27,7 @@ __all__ = [
     "build_assistant_content",
     "build_thread_update",
     "check_layout",
+    "mark_interrupted",
 ]
 
 #: ``batched``: one assistant message with all calls, then all results. ``sequential``: one call, one result, in turn.
@@ -73,12 +75,12 @@ class FormatCallbacks:
     def call_messages(self, results: list[ToolResult]) -> list[dict[str, Any]]:
         """Return the assistant messages of the results' calls. There must be a callback ``call``."""
         assert self.call is not None  # noqa: S101 - the caller has checked
-        return [m for r in results for m in _to_list(self.call(r.call, _arguments(r.call)))]
+        return [m for r in results for m in _to_list(self.call(r.call, _arguments(r)))]
 
     def result_messages(self, results: list[ToolResult]) -> list[dict[str, Any]]:
         """Return the messages of the results. There must be a callback ``result``."""
         assert self.result is not None  # noqa: S101 - the caller has checked
-        return [m for r in results for m in _to_list(self.result(r, r.call, _arguments(r.call)))]
+        return [m for r in results for m in _to_list(self.result(r, r.call, _arguments(r)))]
 
 
 def check_layout(layout: str) -> None:
@@ -114,6 +116,7 @@ def build_thread_update(
         callbacks: the caller's.
     """
     warnings: list[StreamWarning] = []
+    assistant, changed = _apply_approved_arguments(assistant, results)
     if layout == "sequential" and len(results) > 1 and (reason := _reason_to_batch(assistant, provider)):
         layout = "batched"
         warnings.append(StreamWarning("batched_instead", f"the calls were kept in one message: {reason}"))
@@ -122,7 +125,10 @@ def build_thread_update(
     contents: list[Content] = []
     messages: list[dict[str, Any]] = []
     for part, group in zip(parts, groups, strict=True):
-        responses = Content(speaker="tool", blocks=[_to_response_block(result) for result in group])
+        responses = Content(
+            speaker="tool",
+            blocks=[_to_response_block(result, has_other_arguments=result.call.id not in changed) for result in group],
+        )
         added = [content for content in (part, responses) if content.blocks]
         contents += added
         if group and callbacks.batch is not None:
@@ -134,6 +140,20 @@ def build_thread_update(
             messages += rendered
             warnings += [StreamWarning("content_changed", change) for change in changes]
     return ThreadUpdate(messages, contents, list(results), warnings)
+
+
+def mark_interrupted(update: ThreadUpdate) -> ThreadUpdate:
+    """Return the update of a turn that was stopped, with its assistant's contents marked.
+
+    A provider keeps no item of a response that it has not completed, so a renderer must not refer to one by its id.
+    """
+    contents = [
+        content.model_copy(update={"metadata": {**content.metadata, "interrupted": True}})
+        if content.speaker == "ai"
+        else content
+        for content in update.contents
+    ]
+    return replace(update, contents=contents)
 
 
 def _render(
@@ -163,13 +183,53 @@ def _render(
 # ---------------------------------------------------------------- contents
 
 
-def _to_response_block(result: ToolResult) -> ToolResponseBlock:
+def _apply_approved_arguments(assistant: Content, results: list[ToolResult]) -> tuple[Content, set[str]]:
+    """Return the assistant's content with the arguments that ran, and the ids of the calls that this changed.
+
+    What a person has approved with other arguments must stand in the history as it ran. A call that is covered by a
+    signature is left as it is, since the provider rejects a changed one.
+    """
+    approved = {each.call.id: each for each in results if "approved_arguments" in each.metadata}
+    if not approved:
+        return assistant, set()
+    signature_fields = _signature_fields(None)
+    blocks: list[Any] = []
+    changed: set[str] = set()
+    for block in assistant.blocks:
+        result = approved.get(block.id) if isinstance(block, ToolCallBlock) else None
+        if result is not None and isinstance(block, ToolCallBlock) and signature_fields.isdisjoint(block.metadata):
+            arguments = result.metadata["approved_arguments"]
+            if block.kind == "custom" and len(arguments) == 1:
+                [arguments] = arguments.values()
+            metadata = {**block.metadata, "original_arguments": block.parameters}
+            blocks.append(block.model_copy(update={"parameters": arguments, "metadata": metadata}))
+            changed.add(block.id)
+        else:
+            blocks.append(block)
+    return assistant.model_copy(update={"blocks": blocks}), changed
+
+
+def _to_response_block(result: ToolResult, *, has_other_arguments: bool) -> ToolResponseBlock:
+    """Return a result as a block.
+
+    Args:
+        result: the result.
+        has_other_arguments: the call's block does not have the arguments that ran, if a person has changed them.
+    """
+    value, error = to_stored_result(result.value), result.error
+    if has_other_arguments and "approved_arguments" in result.metadata:
+        arguments = json.dumps(result.metadata["approved_arguments"], ensure_ascii=False, default=str)
+        note = f"A person approved this call with other arguments, and it ran with: {arguments}"
+        if error is not None:
+            error = f"{error} {note}"
+        else:
+            value = f"{note}\n{value}" if isinstance(value, str) else {"note": note, "result": value}
     return ToolResponseBlock(
         call_id=result.call.id,
         name=result.call.name,
-        result=to_stored_result(result.value),
+        result=value,
         status=result.status,
-        error=result.error,
+        error=error,
         metadata=dict(result.metadata),
     )
 
@@ -215,8 +275,10 @@ def _is_from(metadata: dict[str, Any], provider: Provider) -> bool:
     return bool(metadata.get("provider", provider.name) == provider.name)
 
 
-def _arguments(call: ToolCall) -> Any:
-    return call.arguments if call.arguments is not None else {}
+def _arguments(result: ToolResult) -> Any:
+    """Return the arguments that ran."""
+    arguments = result.metadata.get("approved_arguments", result.call.arguments)
+    return {} if arguments is None else arguments
 
 
 def _to_list(messages: Messages | Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -18,8 +18,8 @@ from streamkit.providers.error_rules import ErrorRules, MessageRule
 from streamkit.providers.lenient_json import frame_error
 
 __all__ = [
-    "ERROR_NAMES",
     "ERRORS",
+    "ERROR_NAMES",
     "STATUS",
     "encode_event",
     "encode_exception",

@@ -100,7 +100,9 @@ class StreamRenderer:
                     blocks.append(
                         ReasoningBlock(
                             text=item.text,
-                            kind=item.kind or self.provider.traits.reasoning_kind, signature=item.signature, metadata=self._metadata(**extra)
+                            kind=item.kind or self.provider.traits.reasoning_kind,
+                            signature=item.signature,
+                            metadata=self._metadata(**extra),
                         )
                     )
                 case Call():

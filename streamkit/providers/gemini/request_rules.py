@@ -66,7 +66,12 @@ def _contents_have_form(body: Json, _model: str) -> Iterator[Finding]:
         yield "contents", "is text, not a list"
         return
     for path, sentence in check_message_form(
-        body, field="contents", content_field="parts", roles=("user", "model", "function"), must_be_list=True, may_be_absent=True
+        body,
+        field="contents",
+        content_field="parts",
+        roles=("user", "model", "function"),
+        must_be_list=True,
+        may_be_absent=True,
     ):
         index = path.split(".")[1] if path.endswith(".role") else ""
         if index and "role" not in body["contents"][int(index)]:

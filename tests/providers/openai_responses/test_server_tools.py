@@ -184,6 +184,8 @@ def test_an_unfinished_shell_call_is_an_incomplete_call() -> None:
     turn.close()
     assert [(call.name, call.state) for call in turn.calls] == [("shell", "incomplete")]
     assert turn.executable == []
+
+
 @pytest.mark.parametrize("kind", ["keepalive", "ping"])
 def test_a_ping_that_other_wires_have_too_shows_nothing(kind: str) -> None:
     assert record({"type": kind}) == []
