@@ -34,6 +34,7 @@ from streamkit.execution.background import current_asyncio_task
 from streamkit.execution.options import Approve
 from streamkit.execution.round import blocked_result
 from streamkit.execution.worker_thread import WorkerThread
+from streamkit.history.tool_results import exception_text
 from streamkit.tools import Approval, Tool, ToolContext, to_tools
 from streamkit.turn import Turn
 
@@ -144,7 +145,7 @@ def _validate(call: ToolCall, tool: Tool, arguments: Any) -> PreparedCall | Tool
     try:
         return PreparedCall(call, tool, tool.validate(arguments))
     except Exception as error:  # a user's own validator may raise anything
-        problem = str(error) if isinstance(error, ValueError) else _describe_exception(error)
+        problem = exception_text(error) if isinstance(error, ValueError) else _describe_exception(error)
         return ToolResult(call, "error", error=f"Not run: {problem}. Make the call again with arguments that fit.")
 
 
@@ -212,7 +213,7 @@ async def run_call(
             raise
         return ToolResult(call, "error", error=f"{tool.name} was canceled by an operation that it awaited.")
     except ToolFailed as error:
-        return ToolResult(call, "error", error=str(error) or f"{tool.name} failed.")
+        return ToolResult(call, "error", error=exception_text(error) or f"{tool.name} failed.")
     except (Exception, SystemExit) as error:  # a tool that exits must not end the program
         if not scope.cancel_called:
             return ToolResult(call, "error", error=f"{tool.name} failed with {_describe_exception(error)}.")
@@ -358,5 +359,5 @@ def _describe_exception(error: BaseException) -> str:
     """Return the type and message of an exception; of a group, those of its members."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(_describe_exception(each) for each in error.exceptions)
-    text = str(error)
+    text = exception_text(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

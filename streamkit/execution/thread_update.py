@@ -14,7 +14,7 @@ from streamkit.accumulator.to_content import to_tool_call_block
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.history import Content, ReasoningBlock, ToolCallBlock, ToolResponseBlock
-from streamkit.history.tool_results import to_stored_result
+from streamkit.history.tool_results import RESULT_LIMIT, to_stored_result
 from streamkit.providers import registry
 from streamkit.providers.provider import Provider
 
@@ -167,7 +167,7 @@ def _to_response_block(result: ToolResult) -> ToolResponseBlock:
     return ToolResponseBlock(
         call_id=result.call.id,
         name=result.call.name,
-        result=to_stored_result(result.value),
+        result=to_stored_result(result.value, limit=RESULT_LIMIT),
         status=result.status,
         error=result.error,
         metadata=dict(result.metadata),
