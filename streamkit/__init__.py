@@ -213,6 +213,12 @@ def __dir__() -> list[str]:
     return sorted(set(globals()) | set(__all__))
 
 
+def _decode_update(data: Any) -> ThreadUpdate:
+    from streamkit.execution.thread_update import decode_thread_update
+
+    return decode_thread_update(data)
+
+
 def _read_version() -> str:
     from importlib.metadata import PackageNotFoundError, version  # rarely needed, and slow to import
 
@@ -220,3 +226,6 @@ def _read_version() -> str:
         return version("streamkit")
     except PackageNotFoundError:  # a checkout that is not installed
         return "0+unknown"
+
+
+events.set_update_decoder(_decode_update)

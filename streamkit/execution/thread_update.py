@@ -10,6 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
+import msgspec
+from pydantic import ValidationError
+
 from streamkit.accumulator.to_content import to_tool_call_block
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
@@ -26,6 +29,7 @@ __all__ = [
     "build_assistant_content",
     "build_thread_update",
     "check_layout",
+    "decode_thread_update",
 ]
 
 #: ``batched``: one assistant message with all calls, then all results. ``sequential``: one call, one result, in turn.
@@ -49,6 +53,27 @@ class ThreadUpdate:
     contents: list[Content]
     results: list[ToolResult]
     warnings: list[StreamWarning] = field(default_factory=list)
+
+
+def decode_thread_update(data: Any) -> ThreadUpdate:
+    """Return the update of a ``RoundFinished`` from its plain data.
+
+    Raises:
+        msgspec.ValidationError: the data is not that of an update.
+    """
+    try:
+        stored = msgspec.convert(data, _StoredUpdate)
+        contents = [Content.model_validate(content) for content in stored.contents]
+    except ValidationError as error:
+        raise msgspec.ValidationError(f"the contents of a round's update are not valid: {error}") from error
+    return ThreadUpdate(stored.messages, contents, stored.results, stored.warnings)
+
+
+class _StoredUpdate(msgspec.Struct):
+    messages: list[dict[str, Any]]
+    contents: list[Any]
+    results: list[ToolResult]
+    warnings: list[StreamWarning] = msgspec.field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

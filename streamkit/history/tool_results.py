@@ -22,8 +22,9 @@ import msgspec
 from pydantic_core import to_jsonable_python
 
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
-from streamkit.history.json_data import bytes_as_text, describe_object, to_json_data
+from streamkit.history.json_data import to_json_data
 from streamkit.history.result_parts import ResultPart, decode_text_file, read_part, result_parts
+from streamkit.json_data import bytes_as_text, describe_object
 from streamkit.media import (
     is_base64,
     normalize_data_url,
