@@ -231,7 +231,13 @@ class Provider:
         Raises:
             UnsupportedContent: a user's image or file has a form that the provider does not accept.
         """
-        return self._messages.render_messages(contents, self.traits, ids=ids or self.traits.default_ids)
+        from streamkit.providers.render_input import prepare_contents
+
+        changes: list[str] = []
+        prepared = prepare_contents(contents, changes)
+        rendered = self._messages.render_messages(prepared, self.traits, ids=ids or self.traits.default_ids)
+        rendered.changes[:0] = changes
+        return rendered
 
     def build_request(
         self,
@@ -259,7 +265,10 @@ class Provider:
         """Return False if ``render`` would raise ``UnsupportedContent`` for this image or file of a speaker."""
         if speaker not in self.traits.media_speakers:
             return True  # the renderer leaves it out and reports that
+        from streamkit.providers.render_input import check_media_data
+
         try:
+            check_media_data(block)
             self._messages.convert_media(block, self.traits)
         except UnsupportedContent:
             return False

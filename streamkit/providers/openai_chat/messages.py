@@ -109,8 +109,13 @@ def convert_media(block: Media, traits: ChatDialect) -> Json:
         UnsupportedContent: a chat message does not take it in this form.
     """
     if isinstance(block, ImageBlock):
-        return image_part(block.data)
-    return file_part(block, by_address=traits.file_addresses, document=traits.document_parts)
+        return image_part(block.data, traits.image_types)
+    return file_part(
+        block,
+        by_address=traits.file_addresses,
+        document=traits.document_parts,
+        image_types=traits.image_types,
+    )
 
 
 def _tool(tool: Tool, strict: Json | None) -> Json:
@@ -319,7 +324,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             if isinstance(part, FileBlock):
                 files.append(part)
             elif isinstance(part, ImageBlock):
-                content.append(image_part(part.data))
+                content.append(image_part(part.data, self.traits.image_types))
             elif part.text:
                 content.append({"type": "text", "text": part.text})
         return content, files

@@ -284,8 +284,8 @@ def test_geminis_own_parts_are_sent_back_unchanged_and_in_order() -> None:
             {"fileData": {"fileUri": "https://x.org/a.JPG?x=1.png", "mimeType": "image/jpeg"}},
         ),
         (
-            ImageBlock(data="data:image/svg+xml,%3Csvg%3E"),
-            {"inlineData": {"mimeType": "image/svg+xml", "data": "PHN2Zz4="}},
+            ImageBlock(data="data:image/webp,%3Csvg%3E"),
+            {"inlineData": {"mimeType": "image/webp", "data": "PHN2Zz4="}},
         ),
         (ImageBlock(data="gs://b/o"), {"fileData": {"fileUri": "gs://b/o"}}),
         (
