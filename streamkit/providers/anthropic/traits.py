@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from streamkit.calls import FinishReason
+from streamkit.providers.anthropic.message_format import rate_message
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
@@ -36,6 +37,7 @@ def _matches_head(head: bytes) -> bool:
 
 TRAITS = Traits(
     name="anthropic",
+    rate_message=rate_message,
     matches_head=_matches_head,
     # Signatures are "compatible across platforms (Claude APIs, Amazon Bedrock, and Vertex AI)",
     # https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from streamkit.calls import FinishReason
+from streamkit.providers.bedrock_converse.message_format import rate_message
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
@@ -43,6 +44,7 @@ def _matches_head(head: bytes) -> bool:
 # models of other vendors that refuse it, and which model reads a conversation is not known here.
 TRAITS = Traits(
     name="bedrock_converse",
+    rate_message=rate_message,
     framing="event_stream",
     matches_head=_matches_head,
     compatible=frozenset({"bedrock_converse"}),

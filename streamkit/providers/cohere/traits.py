@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from streamkit.calls import FinishReason
+from streamkit.providers.cohere.message_format import rate_message
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 
@@ -35,6 +36,7 @@ def _matches_head(head: bytes) -> bool:
 
 TRAITS = Traits(
     name="cohere",
+    rate_message=rate_message,
     matches_head=_matches_head,
     event_name_field="type",
     end_marker="[DONE]",

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from streamkit.calls import FinishReason
 from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.gemini.message_format import rate_message
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, unchanged_ids
 
@@ -56,6 +57,7 @@ def _sign_call(model: str, seed: str) -> dict[str, Any]:
 
 TRAITS = Traits(
     name="gemini",
+    rate_message=rate_message,
     matches_head=_matches_head,
     whole_calls=True,
     compatible=frozenset({"gemini"}),

@@ -8,6 +8,7 @@ from typing import Final
 from streamkit.calls import FinishReason
 from streamkit.providers.decoding import read_json
 from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.ollama.message_format import rate_message
 from streamkit.providers.provider import Traits
 
 __all__ = ["FINISH_REASONS", "TRAITS"]
@@ -34,6 +35,7 @@ def _matches_head(head: bytes) -> bool:
 
 TRAITS = Traits(
     name="ollama",
+    rate_message=rate_message,
     framing="ndjson",
     matches_head=_matches_head,
     whole_calls=True,

@@ -10,14 +10,16 @@ This module must not depend on sinks or history: a parser loads it without pydan
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
 
 from streamkit.calls import FinishReason
 from streamkit.ids import is_mistral_id, mistral_id_candidates, normalize_to_openai_tool_id
+from streamkit.message_format import RateMessage
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_chat.detect import is_chat_stream
+from streamkit.providers.openai_chat.message_format import rate_message
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
@@ -136,6 +138,7 @@ class ChatDialect(Traits):
     image_replay: bool = False
     image_types: frozenset[str] | None = None
     cache_marks: bool = False
+    rate_message: RateMessage = field(default=rate_message, repr=False, compare=False)
     strict: str | None = None
     refuses_as: Literal["chat", "openai", "mistral"] = "chat"
     # streams

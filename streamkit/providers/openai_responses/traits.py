@@ -10,6 +10,7 @@ import re
 from streamkit.calls import FinishReason
 from streamkit.ids import normalize_to_openai_tool_id
 from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.openai_responses.message_format import rate_message
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
@@ -39,6 +40,7 @@ def _matches_head(head: bytes) -> bool:
 
 TRAITS = Traits(
     name="openai_responses",
+    rate_message=rate_message,
     matches_head=_matches_head,
     compatible=frozenset({"openai_responses"}),
     id_rule=IdRule(
