@@ -123,7 +123,7 @@ class Traits(WireTraits):
     def accepts_state(self, metadata: Mapping[str, Any]) -> bool:
         """Return True if a block with this metadata is from this provider or a compatible one."""
         origin = metadata.get("provider")
-        return origin == self.name or origin in self.compatible
+        return isinstance(origin, str) and (origin == self.name or origin in self.compatible)
 
 
 @dataclass(slots=True)

@@ -164,16 +164,20 @@ class ConverseRenderer(BlockRenderer):
 
     def _complete_documents(self, parts: list[Json]) -> None:
         """Make the names of documents unique, and add a text if there is none next to them."""
-        result_parts = [inner for part in parts for inner in part.get("toolResult", {}).get("content", ())]
+        results = [part["toolResult"] for part in parts if "toolResult" in part]
+        documents = [
+            part["document"]
+            for part in [*parts, *(inner for result in results for inner in result["content"])]
+            if "document" in part
+        ]
         names: set[str] = set()
-        for part in [*parts, *result_parts]:
-            if "document" in part:
-                name = part["document"]["name"]
-                number = 2
-                while part["document"]["name"] in names:
-                    part["document"]["name"] = f"{name} ({number})"
-                    number += 1
-                names.add(part["document"]["name"])
+        for document in documents:
+            name = document["name"]
+            number = 2
+            while document["name"] in names:
+                document["name"] = f"{name} ({number})"
+                number += 1
+            names.add(document["name"])
         if any("document" in part for part in parts) and not any("text" in part for part in parts):
             parts.append({"text": "(see the document)"})
             self.report("a text was added to a message with a document: the API requires one")
@@ -232,7 +236,8 @@ class ConverseRenderer(BlockRenderer):
 
     def read_result_id(self, block: Json) -> str | None:
         """Return the id of the call of a ``toolResult`` part."""
-        return block["toolResult"].get("toolUseId") if "toolResult" in block else None
+        result = block.get("toolResult")
+        return result.get("toolUseId") if isinstance(result, dict) else None
 
 
 def _is_client_call(part: Json) -> bool:
