@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from streamkit.execution.options import Approve
     from streamkit.history import (
         Block,
+        CacheMark,
         Content,
         FileBlock,
         ImageBlock,
@@ -134,6 +135,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     # history
     "Content",
     "Block",
+    "CacheMark",
     "TextBlock",
     "ImageBlock",
     "FileBlock",
@@ -181,6 +183,7 @@ _LAZY_IMPORTS = {  # the modules that load pydantic or anyio
     "streamkit.execution.options": ("Approve",),
     "streamkit.history": (
         "Block",
+        "CacheMark",
         "Content",
         "FileBlock",
         "ImageBlock",
