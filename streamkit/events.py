@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
@@ -385,11 +386,9 @@ def to_json(event: Event) -> bytes:
     names, integers of more than 4300 digits and keys text, other objects their text. ``ToolResult.exception`` is left
     out.
     """
-    if event.__class__ in _PLAIN_EVENTS:
-        try:
+    if type(event) in _PLAIN_EVENTS:
+        with suppress(UnicodeEncodeError):  # half of a surrogate pair, split over two events: escaped below
             return msgspec.json.encode(event)
-        except UnicodeEncodeError:  # half of a surrogate pair, split over two events: escaped
-            pass
     data = to_json_data(event, _convert_object, deepest=_DEEPEST)
     try:
         return msgspec.json.encode(data)
@@ -419,6 +418,10 @@ def from_json(data: bytes | str) -> Event:
     return event
 
 
+def _unchanged(data: Any) -> Any:
+    return data
+
+
 def set_update_decoder(decode: Callable[[Any], Any]) -> None:
     """Set the function that restores the ``update`` of a ``RoundFinished`` from its data.
 
@@ -428,8 +431,7 @@ def set_update_decoder(decode: Callable[[Any], Any]) -> None:
     _decode_update = decode
 
 
-def _decode_update(data: Any) -> Any:
-    return data
+_decode_update: Callable[[Any], Any] = _unchanged
 
 
 def _convert_object(value: Any) -> Any:

@@ -269,7 +269,8 @@ class _Conversion:
 
     def _text(self, value: Any) -> str:
         """Return the text of an object that defines one; else record the object as unwritable."""
-        if type(value).__str__ is not object.__str__:
+        text_method: object = type(value).__str__
+        if text_method is not object.__str__:
             try:
                 return str(value)
             except Exception:

@@ -16,8 +16,7 @@ from streamkit.media import is_base64, normalize_data, parse_data_url
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from streamkit.history import Content
-    from streamkit.providers.tool_result_media import Media
+    from streamkit.history import Content, FileBlock, ImageBlock
 
     AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
@@ -60,7 +59,7 @@ def _with_json_data(block: AnyModel) -> AnyModel:
     return block.model_copy(update=updates) if updates else block
 
 
-def check_media_data(block: Media) -> None:
+def check_media_data(block: ImageBlock | FileBlock) -> None:
     """Check that the data of an image or file is base64. An address is the target's to check.
 
     Raises:

@@ -69,10 +69,8 @@ VALUES: dict[str, tuple[Any, str, str]] = {  # what a tool does, its status, a p
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_every_call_has_one_result_whatever_its_tool_returns(provider: str) -> None:
     tools = [tool(function, name=name, description="A tool.") for name, (function, _, _) in VALUES.items()]
-    events = []
     async with execute_tool_calls_batched(calls(*VALUES), tools=tools, provider=provider) as execution:
-        async for event in execution:
-            events.append(event)
+        events = [event async for event in execution]
     update = execution.update
     assert [(result.call.name, result.status) for result in update.results] == [
         (name, status) for name, (_, status, _) in VALUES.items()
