@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from streamkit.execution.options import Approve
     from streamkit.history import (
         Block,
+        CacheMark,
         Content,
         FileBlock,
         ImageBlock,
@@ -134,6 +135,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     # history
     "Content",
     "Block",
+    "CacheMark",
     "TextBlock",
     "ImageBlock",
     "FileBlock",
@@ -181,6 +183,7 @@ _LAZY_IMPORTS = {  # the modules that load pydantic or anyio
     "streamkit.execution.options": ("Approve",),
     "streamkit.history": (
         "Block",
+        "CacheMark",
         "Content",
         "FileBlock",
         "ImageBlock",
@@ -213,6 +216,12 @@ def __dir__() -> list[str]:
     return sorted(set(globals()) | set(__all__))
 
 
+def _decode_update(data: Any) -> ThreadUpdate:
+    from streamkit.execution.thread_update import decode_thread_update
+
+    return decode_thread_update(data)
+
+
 def _read_version() -> str:
     from importlib.metadata import PackageNotFoundError, version  # rarely needed, and slow to import
 
@@ -220,3 +229,6 @@ def _read_version() -> str:
         return version("streamkit")
     except PackageNotFoundError:  # a checkout that is not installed
         return "0+unknown"
+
+
+events.set_update_decoder(_decode_update)

@@ -10,13 +10,15 @@ the accumulator or execution.
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
 
 from streamkit.calls import CallRef, FinishReason, StreamError, ToolCall, ToolResult, Usage
+from streamkit.json_data import object_fields, to_json_data
 
 __all__ = [
     "ArgumentsRestated",
@@ -390,11 +392,21 @@ Event: TypeAlias = TurnEvent | ToolEvent
 
 
 def to_json(event: Event) -> bytes:
-    """Encode an event as one line of JSON, ``type`` first. Values without a JSON form are written as text."""
+    """Encode an event as one line of JSON, ``type`` first.
+
+    ``from_json`` restores an equal event, with these exceptions. Values that tools return or servers send, and that
+    JSON lacks, become data: tuples and sets lists, bytes base64, dates and decimals text, NaN and the infinities their
+    names, integers of more than 4300 digits and keys text, other objects their text. ``ToolResult.exception`` is left
+    out.
+    """
+    if type(event) in _PLAIN_EVENTS:
+        with suppress(UnicodeEncodeError):  # half of a surrogate pair, split over two events: escaped below
+            return msgspec.json.encode(event)
+    data = to_json_data(event, _convert_object, deepest=_DEEPEST)
     try:
-        return msgspec.json.encode(event, enc_hook=str)
-    except UnicodeEncodeError:  # half of a surrogate pair, split over two events: escaped
-        return json.dumps(msgspec.to_builtins(event, enc_hook=str), separators=(",", ":")).encode("ascii")
+        return msgspec.json.encode(data)
+    except UnicodeEncodeError:
+        return json.dumps(data, separators=(",", ":")).encode("ascii")
 
 
 def from_json(data: bytes | str) -> Event:
@@ -408,13 +420,44 @@ def from_json(data: bytes | str) -> Event:
         ValueError: the data is not JSON.
     """
     try:
-        return _decoder.decode(data)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        plain: Event = msgspec.convert(json.loads(data), Event)
-        return plain
+        try:
+            event = _decoder.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):  # msgspec refuses an escaped half of a surrogate pair
+            event = msgspec.convert(json.loads(data), Event)
+    except RecursionError:
+        raise ValueError("the data is nested too deeply") from None
+    if isinstance(event, RoundFinished) and event.update is not None:
+        return msgspec.structs.replace(event, update=_decode_update(event.update))
+    return event
 
 
+def _unchanged(data: Any) -> Any:
+    return data
+
+
+def set_update_decoder(decode: Callable[[Any], Any]) -> None:
+    """Set the function that restores the ``update`` of a ``RoundFinished`` from its data.
+
+    The package itself calls this: the class of the updates is in ``execution``, which depends on this module.
+    """
+    global _decode_update
+    _decode_update = decode
+
+
+_decode_update: Callable[[Any], Any] = _unchanged
+
+
+def _convert_object(value: Any) -> Any:
+    fields = object_fields(value)
+    if isinstance(value, ToolResult):
+        del fields["exception"]
+    return fields
+
+
+_DEEPEST = 300  # more than the nesting of a frame that is read
+_PLAIN_EVENTS = frozenset(
+    {ResponseStarted, Text, Reasoning, Refusal, ToolCallStart, ToolCallDelta, ToolCallEnd, ArgumentsRestated, File}
+    | {Finished, Warned, ToolRunning, RoundStarted}
+)  # without values of other origin
 _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 EVENT_TYPES: dict[str, type[Event]] = {cls.type: cls for cls in get_args(Event)}

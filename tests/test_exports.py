@@ -63,7 +63,7 @@ CONTRACT = [
     *("Run", "Execution", "StreamReader", "Round", "QueuedCall", "ChoiceView", "ToolChoice", "Approve", "CreateStream"),
     *("Provider", "Traits", "WireTraits", "Accumulator", "__version__"),
     *("Block", "TextBlock", "ImageBlock", "FileBlock", "ReasoningBlock", "ToolCallBlock", "ToolResponseBlock"),
-    *("ServerToolBlock", "OpaqueBlock", "UnknownBlock"),
+    *("ServerToolBlock", "OpaqueBlock", "UnknownBlock", "CacheMark"),
 ]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from streamkit.calls import ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.execution.options import Approve
+from streamkit.history.tool_results import exception_text
 from streamkit.source_failure import is_io_failure
 from streamkit.tools import Approval, Tool
 from streamkit.tools.context import copy_call, copy_json
@@ -30,7 +31,6 @@ __all__ = [
     "missing_approval_result",
     "prepare_call",
     "request_approval",
-    "text_of",
 ]
 
 _log = logging.getLogger("streamkit")
@@ -78,7 +78,7 @@ def _validate(call: ToolCall, tool: Tool, arguments: Any) -> PreparedCall | Tool
         return PreparedCall(call, tool, tool.validate(copy_json(arguments)))
     except Exception as error:  # a user's own validator may raise anything
         is_defect = not isinstance(error, ValueError)
-        problem = describe_exception(error) if is_defect else str(error)
+        problem = describe_exception(error) if is_defect else exception_text(error)
         if is_defect:
             log_exception(tool, error)
         message = f"Not run: {problem}. Make the call again with arguments that fit."
@@ -159,13 +159,5 @@ def describe_exception(error: BaseException) -> str:
     """Return the type and message of an exception; of a group, those of its members."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(describe_exception(each) for each in error.exceptions)
-    text = text_of(error)
+    text = exception_text(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def text_of(error: BaseException) -> str:
-    """Return the message of an exception, also of one that cannot be written."""
-    try:
-        return str(error)
-    except Exception:  # a broken __str__
-        return ""

@@ -18,6 +18,7 @@ from streamkit import providers
 from streamkit.calls import ResultStatus, StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.execution.blocked_calls import blocked_result, reason_to_block, to_stopped_error
+from streamkit.execution.sendable_results import to_sendable_result
 from streamkit.execution.thread_update import (
     FormatCallbacks,
     ThreadLayout,
@@ -245,13 +246,16 @@ class Round:
         """Report the outcome of a call.
 
         Returns:
-            The call's one result. For a call that started early it is None while the turn is open (the result is kept
-            until the turn is confirmed), and None if the call has to run again because its arguments changed. If the
-            call may not run after all, it is ``canceled``, with ``effects_possible`` in its metadata.
+            The call's one result: an error if the tool's value cannot be written as JSON, because every later request
+            would fail with it; a very long error is shortened. For a call that started early it is None while the turn
+            is open (the result is kept until the turn is confirmed), and None if the call has to run again because its
+            arguments changed. If the call may not run after all, it is ``canceled``, with ``effects_possible`` in its
+            metadata.
 
         Raises:
             UsageError: the call has its result or never ran, or the result is another call's.
         """
+        result = to_sendable_result(result)
         early = self._early.get(position)
         if not self._closed:
             if early is None or early[1] is not None:
@@ -306,7 +310,8 @@ class Round:
         self._closed = True
         self._executable = {call.id for call in self.turn.executable} if self.turn is not None else set()
         for call in self.calls:
-            result = self._blocked_result(call)
+            blocked = self._blocked_result(call)
+            result = None if blocked is None else to_sendable_result(blocked)
             self._stages.append("waiting" if result is None else result.status)
             self._results.append(result)
         self.blocked_results = self.results_so_far

@@ -4,9 +4,9 @@ The state contains the conversation, the calls of the paused round and the resul
 needs to continue. It contains no tools, no ``deps`` and no keys; these are passed again.
 
 A state comes back from outside of the program, so it is checked as a whole: the calls are those of the assistant's
-content and of no earlier one, and each has a result, awaits approval or its result, or waits for a call that does. A person who can
-write to the storage can still write another state that is consistent; ``dump(key)`` and ``load(data, key)`` exclude
-that. This module must not depend on storage.
+content and of no earlier one, and each has a result, awaits approval or its result, or waits for a call that does. A
+person who can write to the storage can still write another state that is consistent; ``dump(key)`` and ``load(data,
+key)`` exclude that. This module must not depend on storage.
 """
 
 from __future__ import annotations

@@ -11,11 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
+import msgspec
+from pydantic import ValidationError
+
 from streamkit.accumulator.to_content import to_tool_call_block
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.history import Content, ReasoningBlock, ToolCallBlock, ToolResponseBlock
-from streamkit.history.tool_results import to_stored_result
+from streamkit.history.tool_results import RESULT_LIMIT, to_stored_result
 from streamkit.providers import registry
 from streamkit.providers.provider import Provider
 
@@ -27,6 +30,7 @@ __all__ = [
     "build_assistant_content",
     "build_thread_update",
     "check_layout",
+    "decode_thread_update",
     "mark_interrupted",
 ]
 
@@ -51,6 +55,27 @@ class ThreadUpdate:
     contents: list[Content]
     results: list[ToolResult]
     warnings: list[StreamWarning] = field(default_factory=list)
+
+
+def decode_thread_update(data: Any) -> ThreadUpdate:
+    """Return the update of a ``RoundFinished`` from its plain data.
+
+    Raises:
+        msgspec.ValidationError: the data is not that of an update.
+    """
+    try:
+        stored = msgspec.convert(data, _StoredUpdate)
+        contents = [Content.model_validate(content) for content in stored.contents]
+    except ValidationError as error:
+        raise msgspec.ValidationError(f"the contents of a round's update are not valid: {error}") from error
+    return ThreadUpdate(stored.messages, contents, stored.results, stored.warnings)
+
+
+class _StoredUpdate(msgspec.Struct):
+    messages: list[dict[str, Any]]
+    contents: list[Any]
+    results: list[ToolResult]
+    warnings: list[StreamWarning] = msgspec.field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +241,7 @@ def _to_response_block(result: ToolResult, *, has_other_arguments: bool) -> Tool
         result: the result.
         has_other_arguments: the call's block does not have the arguments that ran, if a person has changed them.
     """
-    value, error = to_stored_result(result.value), result.error
+    value, error = to_stored_result(result.value, limit=RESULT_LIMIT), result.error
     if has_other_arguments and "approved_arguments" in result.metadata:
         arguments = json.dumps(result.metadata["approved_arguments"], ensure_ascii=False, default=str)
         note = f"A person approved this call with other arguments, and it ran with: {arguments}"

@@ -23,8 +23,9 @@ from streamkit.calls import ToolResult
 from streamkit.errors import ToolFailed
 from streamkit.events import ToolEvent, ToolProgress, ToolRunning, Warned
 from streamkit.execution.background import current_asyncio_task
-from streamkit.execution.prepare_call import PreparedCall, describe_exception, log_exception, text_of
+from streamkit.execution.prepare_call import PreparedCall, describe_exception, log_exception
 from streamkit.execution.worker_thread import MAX_ABANDONED, WorkerThread, count_abandoned
+from streamkit.history.tool_results import exception_text
 from streamkit.tools import ToolContext
 from streamkit.tools.context import copy_call
 from streamkit.turn import Turn
@@ -139,7 +140,7 @@ class ToolAttempt:
         """Return the result of a tool that raised, and log the exception."""
         call, tool = self._prepared.call, self._prepared.tool
         if isinstance(error, ToolFailed):  # its message is written for the model: no defect
-            message = text_of(error) or f"{tool.name} failed."
+            message = exception_text(error) or f"{tool.name} failed."
         else:
             log_exception(tool, error)
             message = message or f"{tool.name} failed with {describe_exception(error)}."

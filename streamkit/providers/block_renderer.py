@@ -145,7 +145,8 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         for message in self.messages:
             blocks = message["content"]
             if message["role"] == "assistant":
-                call_ids = [call_id for block in blocks if (call_id := self.read_call_id(block)) is not None]
+                # A block that the provider made may have any value as its id.
+                call_ids = [call_id for block in blocks if isinstance(call_id := self.read_call_id(block), str)]
             else:
                 message["content"] = self._sorted(blocks, call_ids)
 

@@ -22,13 +22,14 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.history.content import CacheMark
 from streamkit.history.tool_results import ResultPart
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.message_ids import MessageIds
 from streamkit.providers.provider import IdPolicy, RenderedMessages, Traits
 from streamkit.providers.tool_result_media import Media, followup_user_blocks, result_parts, split_text_and_media
 
-__all__ = ["AlternatingRenderer", "Json", "MessageRenderer", "RoleRenderer", "result_text"]
+__all__ = ["AlternatingRenderer", "Json", "MessageRenderer", "RoleRenderer", "cache_mark", "result_text"]
 
 Json = dict[str, Any]
 AnyTraits = TypeVar("AnyTraits", bound=Traits)
@@ -50,6 +51,7 @@ class MessageRenderer(Generic[AnyTraits]):
         self.traits = traits
         self.messages: list[Json] = []
         self.system: list[str] = []
+        self.system_marks: dict[int, CacheMark] = {}  # by the position of the system text
         self.changes: list[str] = []
         self.request_fields: Json = {}
         self.ids = MessageIds(traits, ids)
@@ -136,6 +138,15 @@ class MessageRenderer(Generic[AnyTraits]):
         return filled
 
 
+def cache_mark(block: Block) -> CacheMark | None:
+    """Return the block's cache mark; None if it has none, or none of a valid form."""
+    mark = block.metadata.get("cache")
+    if not isinstance(mark, dict):
+        return None
+    ttl = mark.get("ttl")
+    return CacheMark(ttl=ttl) if isinstance(ttl, str) else CacheMark()
+
+
 def result_text(block: ToolResponseBlock) -> str:
     """Return the result of a call as text, for wires whose results are text."""
     if block.error is not None:
@@ -161,14 +172,22 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
             return
         self.begin_content(content)
         for block in content.blocks:
+            role = "user"
             if isinstance(block, ToolResponseBlock):
-                self.push("user", self.result_parts(block))
+                parts = self.result_parts(block)
             elif content.speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
-                self.push("user", [self.tool_media_part(block)])
+                parts = [self.tool_media_part(block)]
             elif content.speaker == "ai":
-                self.push(self.assistant_role, self.assistant_parts(block))
+                role, parts = self.assistant_role, self.assistant_parts(block)
             else:
-                self.push("user", self.user_parts(block))
+                parts = self.user_parts(block)
+            if parts and (mark := cache_mark(block)) is not None:
+                parts = self.mark_parts(parts, mark)
+            self.push(role, parts)
+
+    def mark_parts(self, parts: list[Any], mark: CacheMark) -> list[Any]:
+        """Return the parts of a block up to whose end the prompt is cached; unchanged on wires without such marks."""
+        return parts
 
     def begin_content(self, content: Content) -> None:
         """Prepare for the blocks of a content."""
@@ -213,6 +232,8 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
             if not isinstance(block, TextBlock):
                 self.report(f"a block of type {block.type!r} in a system message was left out")
             elif block.text.strip():
+                if (mark := cache_mark(block)) is not None:
+                    self.system_marks[len(self.system)] = mark
                 self.system.append(block.text)
 
 

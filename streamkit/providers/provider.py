@@ -7,7 +7,7 @@ pydantic nor the code that builds requests:
     parser.py    create_parser(sink, traits)
     messages.py  render_messages(contents, traits, ids=), build_request(rendered, traits, tools=, ...), convert_media
     errors.py    ERRORS, the meaning of the provider's errors (`Traits.classify_error`); only where it has names
-    importer.py  parse_messages(messages, traits, system=); only where `Traits.has_importer`
+    importer.py  parse_messages(messages, traits, system=, changes=); only where `Traits.has_importer`
     request_rules.py  list_rules(traits); only where `Traits.has_request_rules`
     encoder.py   emit(content, traits, ...), error_body and error_event(status, message, code)
 
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 from streamkit.calls import FinishReason, StreamError, Usage, WireTraits
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.events import ReasoningKind
+from streamkit.message_format import POSSIBLE, RateMessage, Rating
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.rewriting import Rewrite, RewritingParser
@@ -63,6 +64,10 @@ def _matches_nothing(_: bytes) -> bool:
     return False
 
 
+def _rate_possible(_: Mapping[str, Any]) -> Rating:
+    return POSSIBLE
+
+
 def _sign_nothing(model: str, seed: str) -> dict[str, Any]:
     return {}
 
@@ -88,6 +93,7 @@ class Traits(WireTraits):
             the same seed gives the same metadata. The embedded server uses it.
         signature_fields: metadata names under which this provider signs calls.
         has_request_rules: the package contains rules for requests (``request_rules.py``).
+        rate_message: returns whether a message can be of this wire format (``message_format``).
         has_importer: the package can convert the provider's own messages to history (``importer.py``).
         event_name_field: the field of a chunk that names its SSE event; None if events have no names.
         wrapper_event: the AWS event whose payload contains the chunk in base64; None if the event's name is the chunk's
@@ -112,6 +118,7 @@ class Traits(WireTraits):
     media_speakers: frozenset[str] = frozenset({"human", "tool"})
     signature_fields: tuple[str, ...] = ()
     sign_call: Callable[[str, str], dict[str, Any]] = field(default=_sign_nothing, repr=False, compare=False)
+    rate_message: RateMessage = field(default=_rate_possible, repr=False, compare=False)
     has_importer: bool = True
     has_request_rules: bool = True
     event_name_field: str | None = None
@@ -126,7 +133,7 @@ class Traits(WireTraits):
     def accepts_state(self, metadata: Mapping[str, Any]) -> bool:
         """Return True if a block with this metadata is from this provider or a compatible one."""
         origin = metadata.get("provider")
-        return origin == self.name or origin in self.compatible
+        return isinstance(origin, str) and (origin == self.name or origin in self.compatible)
 
 
 @dataclass(slots=True)
@@ -173,7 +180,7 @@ class _MessagesModule(Protocol):
 
 class _ImporterModule(Protocol):
     def parse_messages(
-        self, messages: Sequence[dict[str, Any]], traits: Any, *, system: Any = None
+        self, messages: Sequence[dict[str, Any]], traits: Any, *, system: Any = None, changes: list[str] | None = None
     ) -> list[Content]: ...
 
 
@@ -243,7 +250,13 @@ class Provider:
         Raises:
             UnsupportedContent: a user's image or file has a form that the provider does not accept.
         """
-        return self._messages.render_messages(contents, self.traits, ids=ids or self.traits.default_ids)
+        from streamkit.providers.render_input import prepare_contents
+
+        changes: list[str] = []
+        prepared = prepare_contents(contents, changes)
+        rendered = self._messages.render_messages(prepared, self.traits, ids=ids or self.traits.default_ids)
+        rendered.changes[:0] = changes
+        return rendered
 
     def build_request(
         self,
@@ -271,14 +284,21 @@ class Provider:
         """Return False if ``render`` would raise ``UnsupportedContent`` for this image or file of a speaker."""
         if speaker not in self.traits.media_speakers:
             return True  # the renderer leaves it out and reports that
+        from streamkit.providers.render_input import check_media_data
+
         try:
+            check_media_data(block)
             self._messages.convert_media(block, self.traits)
         except UnsupportedContent:
             return False
         return True
 
-    def parse_messages(self, messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
+    def parse_messages(
+        self, messages: Sequence[dict[str, Any]], *, system: Any = None, changes: list[str] | None = None
+    ) -> list[Content]:
         """Return the provider's own messages as history; ``system`` is the system text that is separate from them.
+
+        ``changes`` receives a sentence for each part that was kept as an opaque block, and for each field left out.
 
         Nothing that a message contains raises: an unknown part becomes an opaque block. A block has the same metadata
         as one from a stream: ``provider``, ``raw_id`` of calls and results, and opaque state by the provider's names.
@@ -288,7 +308,8 @@ class Provider:
         """
         if not self.traits.has_importer:
             raise UsageError(f"messages of the provider {self.name!r} cannot be converted to history")
-        return cast(_ImporterModule, self._module("importer")).parse_messages(messages, self.traits, system=system)
+        importer = cast(_ImporterModule, self._module("importer"))
+        return importer.parse_messages(messages, self.traits, system=system, changes=changes)
 
     def emit(
         self,

@@ -19,13 +19,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import UnknownProvider, UsageError
+from streamkit.message_format import RateMessage
 from streamkit.providers.detection import HEAD_SIZE, HeadMatcher, read_head
 from streamkit.providers.provider import Provider, Traits
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["broken", "detect", "dialect", "get", "names", "register"]
+__all__ = ["broken", "detect", "dialect", "get", "message_formats", "names", "register"]
 
 _PACKAGE = "streamkit.providers"
 _GROUP = "streamkit.providers"
@@ -137,6 +138,23 @@ def dialect(
         )
         traits.setdefault("endpoint", endpoint)
     return Provider(replace(origin.traits, name=name, **traits), origin.package, rewrite=rewrite or origin.rewrite)
+
+
+def message_formats() -> list[tuple[str, RateMessage]]:
+    """Return the formats of messages: the name of a provider that has each, and the function that rates a message.
+
+    Of several providers with one format it is the one that its package is named after.
+    """
+    formats: dict[RateMessage, str] = {}
+    for provider in sorted((get(name) for name in names()), key=_is_variant):
+        if provider.traits.rate_message is not Traits.rate_message:
+            formats.setdefault(provider.traits.rate_message, provider.name)
+    return [(name, rate) for rate, name in formats.items()]
+
+
+def _is_variant(provider: Provider) -> bool:
+    """Return True unless the provider's package is named after it."""
+    return provider.package.rpartition(".")[2] != provider.name
 
 
 def detect(data: bytes) -> str | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from streamkit.errors import UsageError
+from streamkit.message_format import RateMessage, check_format
 from streamkit.providers.media_policy import MediaPolicy, apply_media_policy
 from streamkit.providers.provider import IdPolicy, Provider, RenderedMessages, ToolChoice
-from streamkit.providers.registry import get
+from streamkit.providers.registry import get, message_formats
 
 if TYPE_CHECKING:
     from streamkit.history import Content
@@ -115,7 +115,11 @@ def _repair(contents: Sequence[Content], changes: list[str]) -> Sequence[Content
 
 
 def parse_messages(
-    messages: Sequence[dict[str, Any]], provider: str | Provider, *, system: Any = None
+    messages: Sequence[dict[str, Any]],
+    provider: str | Provider,
+    *,
+    system: Any = None,
+    changes: list[str] | None = None,
 ) -> list[Content]:
     """Return a provider's own messages as history: the inverse of `render`.
 
@@ -125,20 +129,32 @@ def parse_messages(
 
     Args:
         messages: its messages, as dicts, whatever the provider calls them (items, contents).
-        provider: the provider that they belong to, or ``"vercel"`` for the messages of Vercel's AI SDK.
+        provider: the provider that they belong to; ``"vercel"`` for the messages of Vercel's AI SDK that a model gets
+            (``ModelMessage``), ``"vercel_ui"`` for those that ``useChat`` sends (``UIMessage``).
         system: the system text that is separate from the messages, in the provider's own form.
+        changes: receives a sentence for each part that was kept as an opaque block, because history has no block for
+            it, and for each field that was left out.
 
     Raises:
-        UsageError: the messages are no list of dicts, they are nested too deeply to be stored, or messages of this
-            provider cannot be converted. Nothing else that a message contains raises: an unknown part becomes an opaque
-            block.
+        UsageError: the messages are no list of dicts, they are of another format (the message names it), or messages
+            of this provider cannot be converted. Nothing else that a message contains raises.
     """
-    from streamkit.history import parse_vercel_messages
     from streamkit.history.builder import check_messages
+    from streamkit.history.vercel import parse_vercel_messages, rate_vercel_message
+    from streamkit.history.vercel_ui import parse_vercel_ui_messages, rate_vercel_ui_message
 
-    try:
-        if provider == "vercel":
-            return parse_vercel_messages(messages, system=system)
-        return get(provider).parse_messages(check_messages(messages), system=system)
-    except RecursionError:
-        raise UsageError("the messages are nested too deeply") from None
+    listed = check_messages(messages)
+    formats: list[tuple[str, RateMessage]] = [
+        ("vercel", rate_vercel_message),
+        ("vercel_ui", rate_vercel_ui_message),
+        *message_formats(),
+    ]
+    own = dict(formats).get(provider) if isinstance(provider, str) else None
+    if provider in ("vercel", "vercel_ui") and own is not None:
+        check_format(listed, str(provider), own, formats)
+        parse = parse_vercel_messages if provider == "vercel" else parse_vercel_ui_messages
+        return parse(listed, system=system, changes=changes)
+    target = get(provider)
+    if target.traits.has_importer:
+        check_format(listed, target.name, target.traits.rate_message, formats)
+    return target.parse_messages(listed, system=system, changes=changes)

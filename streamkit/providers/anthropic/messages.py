@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history.content import (
+    CacheMark,
     Content,
     FileBlock,
     ImageBlock,
@@ -34,6 +35,9 @@ from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 
+# https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching, also for the number of marks
+_UNMARKED_BLOCKS = ("thinking", "redacted_thinking")
+_MOST_CACHE_MARKS = 4
 _TOOL_CHOICES: dict[str, Json] = {"auto": {"type": "auto"}, "required": {"type": "any"}, "none": {"type": "none"}}
 
 
@@ -113,8 +117,30 @@ class AnthropicRenderer(BlockRenderer):
     def finish(self) -> None:
         """Put results first, strip the last text and begin with a user message."""
         self.put_results_first()
+        self._limit_cache_marks()
         self.strip_last_text()  # "messages: final assistant content cannot end with trailing whitespace"
         self.begin_with_user_text()
+
+    def mark_parts(self, parts: list[Json], mark: CacheMark) -> list[Json]:
+        """Return the blocks with ``cache_control`` on the last, unless it is thinking, which cannot have one."""
+        last = parts[-1]
+        if last.get("type") in _UNMARKED_BLOCKS:
+            self.report("a cache mark on thinking was left out: Anthropic accepts none there")
+            return parts
+        return [*parts[:-1], {**last, "cache_control": {"type": "ephemeral", **mark}}]
+
+    def _limit_cache_marks(self) -> None:
+        """Remove the first marks if there are more than four, and write system text with marks as blocks."""
+        system: list[Json] = [{"type": "text", "text": text} for text in self.system]
+        for position, mark in self.system_marks.items():
+            system[position]["cache_control"] = {"type": "ephemeral", **mark}
+        blocks = [*system, *(block for message in self.messages for block in message["content"])]
+        marked = [block for block in blocks if "cache_control" in block]
+        for block in marked[:-_MOST_CACHE_MARKS]:
+            del block["cache_control"]
+            self.report(f"the first cache marks were left out: Anthropic accepts {_MOST_CACHE_MARKS} in a request")
+        if self.system_marks:
+            self.request_fields["system"] = system
 
     def text_block(self, text: str) -> Json:
         """Return a ``text`` block."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from streamkit.calls import FinishReason
 from streamkit.providers.anthropic.errors import ERRORS
+from streamkit.providers.anthropic.message_format import rate_message
 from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
@@ -53,6 +54,7 @@ def _is_own(chunk: HeadChunk) -> bool:
 TRAITS = Traits(
     name="anthropic",
     matches_head=HeadMatcher(_is_own),
+    rate_message=rate_message,
     # Signatures are "compatible across platforms (Claude APIs, Amazon Bedrock, and Vertex AI)",
     # https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking
     compatible=frozenset({"anthropic", "bedrock_invoke"}),

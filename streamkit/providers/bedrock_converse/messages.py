@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history.content import (
+    CacheMark,
     Content,
     FileBlock,
     ImageBlock,
@@ -127,7 +128,11 @@ class ConverseRenderer(BlockRenderer):
     def finish(self) -> None:
         """Apply the rules for the order of messages and of the parts in them."""
         if self.system:
-            self.request_fields["system"] = [{"text": text} for text in self.system]
+            self.request_fields["system"] = system = []
+            for position, text in enumerate(self.system):
+                system.append({"text": text})
+                if position in self.system_marks:
+                    system.append(_cache_point(self.system_marks[position]))
         self._omit_reasoning_only_messages()
         self.put_results_first()
         for message in self.messages:
@@ -135,6 +140,7 @@ class ConverseRenderer(BlockRenderer):
                 message["content"] = self._put_calls_last(message["content"])
             else:
                 self._complete_documents(message["content"])
+            message["content"] = _without_repeated_cache_points(message["content"])
         self.strip_last_text()
         self.begin_with_user_text()
 
@@ -164,21 +170,32 @@ class ConverseRenderer(BlockRenderer):
 
     def _complete_documents(self, parts: list[Json]) -> None:
         """Make the names of documents unique, and add a text if there is none next to them."""
-        result_parts = [inner for part in parts for inner in part.get("toolResult", {}).get("content", ())]
+        results = [part["toolResult"] for part in parts if "toolResult" in part]
+        documents = [
+            part["document"]
+            for part in [*parts, *(inner for result in results for inner in result["content"])]
+            if "document" in part
+        ]
         names: set[str] = set()
-        for part in [*parts, *result_parts]:
-            if "document" in part:
-                name = part["document"]["name"]
-                number = 2
-                while part["document"]["name"] in names:
-                    part["document"]["name"] = f"{name} ({number})"
-                    number += 1
-                names.add(part["document"]["name"])
+        for document in documents:
+            name = document["name"]
+            number = 2
+            while document["name"] in names:
+                document["name"] = f"{name} ({number})"
+                number += 1
+            names.add(document["name"])
         if any("document" in part for part in parts) and not any("text" in part for part in parts):
             parts.append({"text": "(see the document)"})
             self.report("a text was added to a message with a document: the API requires one")
 
     # ------------------------------------------------------------ one block
+
+    def mark_parts(self, parts: list[Json], mark: CacheMark) -> list[Json]:
+        """Return the parts and a ``cachePoint`` after them, except after reasoning and calls."""
+        if "reasoningContent" in parts[-1] or _is_client_call(parts[-1]):
+            self.report("a cache mark on reasoning or a call was left out: nothing may follow these on Bedrock")
+            return parts
+        return [*parts, _cache_point(mark)]
 
     def text_block(self, text: str) -> Json:
         """Return a ``text`` part."""
@@ -232,7 +249,22 @@ class ConverseRenderer(BlockRenderer):
 
     def read_result_id(self, block: Json) -> str | None:
         """Return the id of the call of a ``toolResult`` part."""
-        return block["toolResult"].get("toolUseId") if "toolResult" in block else None
+        result = block.get("toolResult")
+        return result.get("toolUseId") if isinstance(result, dict) else None
+
+
+def _cache_point(mark: CacheMark) -> Json:
+    """https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CachePointBlock.html."""
+    return {"cachePoint": {"type": "default", **mark}}
+
+
+def _without_repeated_cache_points(parts: list[Json]) -> list[Json]:
+    """Return the parts without a cache point directly after another, or at the beginning: a point is after its part."""
+    kept: list[Json] = []
+    for part in parts:
+        if "cachePoint" not in part or (kept and "cachePoint" not in kept[-1]):
+            kept.append(part)
+    return kept
 
 
 def _is_client_call(part: Json) -> bool:

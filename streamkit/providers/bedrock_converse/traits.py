@@ -6,6 +6,7 @@ from typing import Final
 
 from streamkit.calls import FinishReason
 from streamkit.providers.aws_frames import ERROR_NAMES, ERRORS
+from streamkit.providers.bedrock_converse.message_format import rate_message
 from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
@@ -50,6 +51,7 @@ def _is_own(chunk: HeadChunk) -> bool:
 # models of other vendors that refuse it, and which model reads a conversation is not known here.
 TRAITS = Traits(
     name="bedrock_converse",
+    rate_message=rate_message,
     framing="event_stream",
     matches_head=HeadMatcher(_is_own),
     compatible=frozenset({"bedrock_converse"}),

@@ -6,6 +6,7 @@ from typing import Final
 
 from streamkit.calls import FinishReason
 from streamkit.providers.cohere.errors import ERRORS
+from streamkit.providers.cohere.message_format import rate_message
 from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
@@ -56,6 +57,7 @@ def _is_own(chunk: HeadChunk) -> bool:
 TRAITS = Traits(
     name="cohere",
     matches_head=HeadMatcher(_is_own),
+    rate_message=rate_message,
     event_name_field="type",
     end_marker="[DONE]",
     classify_error=ERRORS.classify,

@@ -10,6 +10,7 @@ from streamkit.calls import FinishReason
 from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.gemini.errors import ERRORS
+from streamkit.providers.gemini.message_format import rate_message
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, unchanged_ids
 
@@ -61,6 +62,7 @@ def _sign_call(model: str, seed: str) -> dict[str, Any]:
 TRAITS = Traits(
     name="gemini",
     matches_head=HeadMatcher(_is_own),
+    rate_message=rate_message,
     whole_calls=True,
     compatible=frozenset({"gemini"}),
     id_rule=IdRule(

@@ -8,6 +8,7 @@ from streamkit.calls import FinishReason
 from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.ollama.errors import ERRORS
+from streamkit.providers.ollama.message_format import rate_message
 from streamkit.providers.provider import Traits
 
 __all__ = ["FINISH_REASONS", "TRAITS"]
@@ -28,6 +29,7 @@ def _is_own(chunk: HeadChunk) -> bool:
 
 TRAITS = Traits(
     name="ollama",
+    rate_message=rate_message,
     framing="ndjson",
     matches_head=HeadMatcher(_is_own),
     whole_calls=True,

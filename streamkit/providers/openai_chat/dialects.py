@@ -16,9 +16,11 @@ from typing import Literal
 
 from streamkit.calls import FinishReason, StreamError
 from streamkit.ids import is_mistral_id, mistral_id_candidates, normalize_to_openai_tool_id
+from streamkit.message_format import RateMessage
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_chat.detect import is_chat_stream
 from streamkit.providers.openai_chat.errors import ERRORS
+from streamkit.providers.openai_chat.message_format import rate_message
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
@@ -72,6 +74,10 @@ _KIMI_IDS = IdRule(
 )
 
 
+# https://platform.openai.com/docs/guides/images-vision#image-input-requirements
+_OPENAI_IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
+
+
 @dataclass(frozen=True, kw_only=True)
 class ChatDialect(Traits):
     """Declared facts of one dialect, in addition to those of every provider.
@@ -93,6 +99,8 @@ class ChatDialect(Traits):
         file_addresses: a file may be sent as its address.
         file_annotations: annotations of type ``file`` are sent back, so that the file is not parsed again.
         image_replay: images that the model generated are sent back.
+        image_types: the media types of images that it takes; None if they are not documented.
+        cache_marks: parts of content have ``cache_control``, in the form of Anthropic's blocks.
         strict: the name of its strict mode for tools in ``strict.STRICT_PROFILES``; None if it has none.
         refuses_as: the name of its request rules in ``request_rules.py``.
         one_chunk_calls: ``emit`` writes a call in one chunk.
@@ -130,6 +138,9 @@ class ChatDialect(Traits):
     file_addresses: bool = False
     file_annotations: bool = False
     image_replay: bool = False
+    image_types: frozenset[str] | None = None
+    cache_marks: bool = False
+    rate_message: RateMessage = field(default=rate_message, repr=False, compare=False)
     strict: str | None = None
     refuses_as: Literal["wire", "openai", "mistral", "deepseek", "qwen"] = "wire"
     # streams
@@ -146,6 +157,7 @@ class ChatDialect(Traits):
 DIALECTS = (
     ChatDialect(
         name="openai_chat",
+        image_types=_OPENAI_IMAGES,
         endpoint=Endpoint(
             base_url="https://api.openai.com/v1",
             key_variables=("OPENAI_API_KEY",),
@@ -161,6 +173,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="azure_openai",
+        image_types=_OPENAI_IMAGES,
         endpoint=Endpoint(
             base_url_variable="AZURE_OPENAI_ENDPOINT",
             path="/openai/deployments/{model}/chat/completions?api-version=2024-10-21",
@@ -272,6 +285,7 @@ DIALECTS = (
         file_addresses=True,
         file_annotations=True,
         image_replay=True,  # mozilla-ai/any-llm#1344 tried it
+        cache_marks=True,  # https://openrouter.ai/docs/features/prompt-caching
         usage_position="again",
         first_chunk="comment",  # https://openrouter.ai/docs/api-reference/streaming, also for the next field
         error_in_band=True,
@@ -286,6 +300,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="qwen",
+        cache_marks=True,  # DashScope's explicit cache (BerriAI/litellm#25330, agentscope-ai/agentscope-java#1363)
         endpoint=Endpoint(
             base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1", key_variables=("DASHSCOPE_API_KEY",)
         ),

@@ -33,7 +33,7 @@ from streamkit.history import (
 from streamkit.history.tool_results import ResultPart
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.encoding import text_or_json
-from streamkit.providers.message_renderer import Json, RoleRenderer
+from streamkit.providers.message_renderer import Json, RoleRenderer, cache_mark
 from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import file_part, image_part
 from streamkit.providers.openai_chat.message_parts import (
@@ -109,8 +109,13 @@ def convert_media(block: Media, traits: ChatDialect) -> Json:
         UnsupportedContent: a chat message does not take it in this form.
     """
     if isinstance(block, ImageBlock):
-        return image_part(block.data)
-    return file_part(block, by_address=traits.file_addresses, document=traits.document_parts)
+        return image_part(block.data, traits.image_types)
+    return file_part(
+        block,
+        by_address=traits.file_addresses,
+        document=traits.document_parts,
+        image_types=traits.image_types,
+    )
 
 
 def _tool(tool: Tool, strict: Json | None) -> Json:
@@ -134,6 +139,10 @@ def _tool_choice(choice: ToolChoice | None, tools: Sequence[Tool], traits: ChatD
     if any(tool.name == choice for tool in tools):
         return {"type": "function", "function": {"name": choice}}
     return traits.required_choice if mode == "required" else mode
+
+
+def _has_marks(parts: Sequence[Json]) -> bool:
+    return any("cache_control" in part for part in parts)
 
 
 @dataclass(slots=True)
@@ -199,15 +208,30 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             if isinstance(block, TextBlock):
                 if block.text:
                     texts.append(block)
-                    parts.append({"type": "text", "text": block.text})
+                    parts.append(self._marked({"type": "text", "text": block.text}, block))
             elif isinstance(block, (ImageBlock, FileBlock)):
-                parts.append(convert_media(block, self.traits))
+                parts.append(self._marked(convert_media(block, self.traits), block))
             else:
                 self.omit(block, "a user message has no field for it")
-        if len(parts) > len(texts):
+        if len(parts) > len(texts) or _has_marks(parts):
             self.push({"role": "user", "content": parts})
         elif texts:
             self.push({"role": "user", "content": join_text(texts)})
+
+    def add_system(self, blocks: Sequence[Block]) -> None:
+        """Append a system message of one text, or of parts if a text has a cache mark."""
+        texts = [block for block in blocks if isinstance(block, TextBlock) and block.text]
+        parts = [self._marked({"type": "text", "text": block.text}, block) for block in texts]
+        if not _has_marks(parts):
+            super().add_system(blocks)
+            return
+        super().add_system([block for block in blocks if not isinstance(block, TextBlock)])  # reports them
+        self.push({"role": "system", "content": parts})
+
+    def _marked(self, part: Json, block: Block) -> Json:
+        """Return a part with the block's cache mark, in Anthropic's form, where the dialect has it."""
+        mark = cache_mark(block) if self.traits.cache_marks else None
+        return part if mark is None else {**part, "cache_control": {"type": "ephemeral", **mark}}
 
     def add_assistant(self, blocks: Sequence[Block]) -> None:
         """Append an assistant message, unless it would have neither content nor calls."""
@@ -319,7 +343,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             if isinstance(part, FileBlock):
                 files.append(part)
             elif isinstance(part, ImageBlock):
-                content.append(image_part(part.data))
+                content.append(image_part(part.data, self.traits.image_types))
             elif part.text:
                 content.append({"type": "text", "text": part.text})
         return content, files

@@ -41,12 +41,22 @@ __all__ = ["parse_messages"]
 
 _CALL_OUTPUT_ITEMS = frozenset({"function_call_output", "custom_tool_call_output"})
 _SPEAKERS = {"user": "human", "assistant": "ai", "system": "system", "developer": "system"}
+_INPUT_PART_FIELDS = ("type", "text", "image_url", "file_data", "file_url", "filename")
 _TEXT_PARTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 
 
-def parse_messages(messages: Sequence[Json], traits: Traits, *, system: Any = None) -> list[Content]:
-    """Return items as history, with the instructions first. No content of an item raises."""
-    builder = ContentBuilder(traits.name)
+def parse_messages(
+    messages: Sequence[Json], traits: Traits, *, system: Any = None, changes: list[str] | None = None
+) -> list[Content]:
+    """Return items as history, with the instructions first. No content of an item raises.
+
+    Args:
+        messages: the items.
+        traits: the provider's traits.
+        system: the request's instructions.
+        changes: gets a sentence for each item that is kept opaque, and for each field that is left out.
+    """
+    builder = ContentBuilder(traits.name, changes)
     for text in as_list(system):
         if not builder.text("system", text):
             builder.opaque("system", text)
@@ -59,6 +69,7 @@ def parse_messages(messages: Sequence[Json], traits: Traits, *, system: Any = No
         elif kind in CALL_ARGUMENT_FIELDS:
             _read_call(builder, item, kind)
         elif kind in _CALL_OUTPUT_ITEMS:
+            builder.report_unread(item, ("type", "id", "call_id", "output", "status", "caller"), "a call's output")
             builder.result(item.get("call_id"), parse_result(item.get("output")))
         elif kind in CLIENT_OUTPUT_ITEMS and (kind not in SERVER_RESULT_ITEMS or output_call_id(item) in asked):
             builder.result(output_call_id(item), parse_output(item), extras={CLIENT_ITEM: item})
@@ -83,7 +94,9 @@ def _read_message(builder: ContentBuilder, item: Json) -> None:
     speaker = _SPEAKERS.get(role) if isinstance(role, str) else None
     if speaker is None:
         builder.add_unknown_role(item)
-    elif speaker == "ai":
+        return
+    builder.report_unread(item, ("type", "role", "content", "id", "status", "phase"), "a message")
+    if speaker == "ai":
         metadata = {"item_id": as_text(item.get("id")), "phase": item.get("phase")}
         for part in as_list(item.get("content")):
             _read_output_part(builder, part, metadata)
@@ -111,6 +124,8 @@ def _read_output_part(builder: ContentBuilder, part: Any, metadata: Json) -> Non
 def _read_input_part(builder: ContentBuilder, speaker: str, part: Any) -> None:
     text = _part_text(part)
     block = parse_media_part(part)
+    if isinstance(part, dict) and (text is not None or block is not None):
+        builder.report_unread(part, _INPUT_PART_FIELDS, "a part of a message")
     if text is not None:
         builder.text(speaker, text)
     elif block is not None:

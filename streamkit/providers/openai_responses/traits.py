@@ -10,6 +10,7 @@ from streamkit.ids import normalize_to_openai_tool_id
 from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_errors import ERRORS
+from streamkit.providers.openai_responses.message_format import rate_message
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
@@ -39,6 +40,7 @@ TRAITS = Traits(
     # https://platform.openai.com/docs/guides/reasoning#reasoning-summaries: the reasoning itself is never sent
     reasoning_kind="summary",
     matches_head=HeadMatcher(_is_own),
+    rate_message=rate_message,
     compatible=frozenset({"openai_responses"}),
     id_rule=IdRule(
         "openai_responses",

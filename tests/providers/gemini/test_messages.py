@@ -327,8 +327,8 @@ def test_a_file_with_a_malformed_part_is_sent_as_what_it_is(raw: Any) -> None:
             {"fileData": {"fileUri": "https://x.org/a.JPG?x=1.png", "mimeType": "image/jpeg"}},
         ),
         (
-            ImageBlock(data="data:image/svg+xml,%3Csvg%3E"),
-            {"inlineData": {"mimeType": "image/svg+xml", "data": "PHN2Zz4="}},
+            ImageBlock(data="data:image/webp,%3Csvg%3E"),
+            {"inlineData": {"mimeType": "image/webp", "data": "PHN2Zz4="}},
         ),
         (ImageBlock(data="gs://b/o"), {"fileData": {"fileUri": "gs://b/o"}}),
         (
