@@ -1,6 +1,7 @@
 """A choice as ``Content`` for history.
 
-Opaque state of a provider goes into a block's metadata with the provider's name, so that it is replayed only there.
+Opaque state goes into a block's metadata with the names of the provider, endpoint and model that made it, so that it is
+replayed only there.
 The module is loaded on first use: history depends on pydantic, and reading a stream does not.
 """
 
@@ -26,16 +27,21 @@ __all__ = ["choice_to_content", "to_tool_call_block"]
 
 
 def choice_to_content(
-    choice: Choice, *, provider: str, model: str | None, response_id: str | None, turn_key: str | None
+    choice: Choice, *, origin: dict[str, Any], response_id: str | None, turn_key: str | None
 ) -> Content:
     """Return the assistant's content of one choice.
+
+    Args:
+        choice: the choice.
+        origin: what made it, as in ``TurnState.origin``; a part of the metadata of every block.
+        response_id: the provider's id of the response.
+        turn_key: the stable name of the turn.
 
     Incomplete and invalid calls have ``parameters={}`` and their text as ``raw_arguments`` in metadata, so that a
     history that contains them is legal for every provider.
     """
-    identity = {"provider": provider, "model": model, "response_id": response_id, "turn_key": turn_key}
+    identity = {**origin, "response_id": response_id, "turn_key": turn_key}
     metadata = {name: value for name, value in identity.items() if value is not None}
-    origin = {name: value for name, value in metadata.items() if name in ("provider", "model")}
     blocks = [converted for block in choice.blocks if (converted := _to_block(block, origin)) is not None]
     return Content(speaker="ai", blocks=blocks, metadata=metadata)
 
@@ -87,7 +93,7 @@ def to_tool_call_block(call: ToolCall, origin: dict[str, Any]) -> ToolCallBlock:
 
     Args:
         call: the call.
-        origin: the metadata that names its provider and model.
+        origin: the metadata that names what made it: its provider, endpoint and model.
     """
     metadata = {**origin, **call.metadata}
     if call.raw_id is not None:

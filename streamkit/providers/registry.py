@@ -107,6 +107,7 @@ def dialect(
     traits.setdefault("calls_end_in_order", False)
     if name != origin.name:
         traits.setdefault("matches_head", Traits.matches_head)
+        traits.setdefault("compatible", frozenset())  # another server of a wire refuses the signatures of the first
         key = f"{name.upper()}_API_KEY"
         endpoint = replace(
             origin.traits.endpoint, base_url=None, base_url_variable=None, key_variables=(key,), key_required=False

@@ -66,6 +66,9 @@ TRAITS = Traits(
         "calls and results pair by the function's name and equal counts; an id is an optional echo",
     ),
     messages_field="contents",
+    call_id_path=("parts", "functionCall", "id"),
+    # models/gemini-..., and Vertex: publishers/google/models/gemini-...
+    normalize_model=lambda name: name.rpartition("models/")[2],
     line_end="\r\n",
     endpoint=Endpoint(
         base_url="https://generativelanguage.googleapis.com",

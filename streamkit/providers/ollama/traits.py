@@ -37,7 +37,6 @@ TRAITS = Traits(
     framing="ndjson",
     matches_head=_matches_head,
     whole_calls=True,
-    default_ids="origin",
     endpoint=Endpoint(
         base_url="http://localhost:11434",
         path="/api/chat",
