@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         RunState,
         Schedule,
         SharedAccumulator,
+        Target,
         ThreadUpdate,
         ToolNotification,
         execute_one_tool,
@@ -130,6 +131,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "Run",
     "RunState",
     "RoundContext",
+    "Target",
     "CreateStream",
     # history
     "Content",
@@ -169,6 +171,7 @@ _LAZY_IMPORTS = {  # the modules that load pydantic or anyio
         "RunState",
         "Schedule",
         "SharedAccumulator",
+        "Target",
         "ThreadUpdate",
         "ToolNotification",
         "execute_one_tool",

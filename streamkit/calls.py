@@ -94,6 +94,7 @@ RunWarningCode = Literal[
     "content_changed",
     "paused_too_often",
     "provider_fallback",
+    "repeated_id",
     "request_retried",
     "tool_abandoned",
 ]
