@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         RunState,
         Schedule,
         SharedAccumulator,
+        Target,
         ThreadUpdate,
         ToolNotification,
         execute_one_tool,
@@ -131,6 +132,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "Run",
     "RunState",
     "RoundContext",
+    "Target",
     "CreateStream",
     # history
     "Content",
@@ -171,6 +173,7 @@ _LAZY_IMPORTS = {  # the modules that load pydantic or anyio
         "RunState",
         "Schedule",
         "SharedAccumulator",
+        "Target",
         "ThreadUpdate",
         "ToolNotification",
         "execute_one_tool",

@@ -100,6 +100,7 @@ RunWarningCode = Literal[
     "effects_possible",
     "paused_too_often",
     "provider_fallback",
+    "repeated_id",
     "request_retried",
     "tool_abandoned",
 ]

@@ -80,8 +80,7 @@ class ChoiceView:
         state = self._state
         return choice_to_content(
             self._choice,
-            provider=state.provider_name,
-            model=state.model,
+            origin=state.origin,
             response_id=state.response_id,
             turn_key=state.turn_key or state.response_id,
             response_metadata={

@@ -10,7 +10,7 @@ is. Then bytes take the fast path of ``feed``: frames from the framer straight t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -26,6 +26,7 @@ from streamkit.framing import Framer
 from streamkit.json_text import replace_lone_surrogates
 from streamkit.providers.decoding import excerpt, read_json
 from streamkit.providers.detection import encode_head
+from streamkit.providers.origin import normalize_endpoint
 from streamkit.providers.provider import Provider
 from streamkit.response_body import ResponseBody, failed_response, retry_after
 
@@ -55,6 +56,13 @@ class Turn(ChoiceView):
             calls, in its position in the content; what does not parse stays text. The last two also remove the control
             tokens of gpt-oss from the names of calls, delay text that may be the beginning of markup, and warn of what
             they changed. See ``streamkit.leaked_markup``.
+        endpoint: the address of the server. Opaque state (signatures, encrypted reasoning, item ids) is valid only for
+            the endpoint and model that made it; the metadata of ``turn.content`` names them, and ``render`` compares
+            them with those of the next request. Pass the same form each time. Credentials, query and fragment of the
+            address are not kept.
+        model: the requested model, if the server reports it under another name or not at all.
+        used_ids: the canonical ids of the history's calls. A server may send a ``hist_tool_`` id that it got earlier:
+            one of these is not taken over, so that two calls never share an idempotency key.
 
     Raises:
         UnknownProvider: no provider has that name; the message lists the registered ones.
@@ -92,6 +100,9 @@ class Turn(ChoiceView):
         limits: Limits | None = None,
         recover_trailing_junk: bool = True,
         leaked_markup: LeakedMarkup = "keep",
+        endpoint: str | None = None,
+        model: str | None = None,
+        used_ids: Iterable[str] = (),
     ) -> None:
         self.provider: Provider = providers.get(provider)
         self._accumulator = Accumulator(
@@ -102,6 +113,9 @@ class Turn(ChoiceView):
             recover_trailing_junk=recover_trailing_junk,
         )
         super().__init__(self._accumulator.choice(0), self._accumulator.state)
+        self._state.endpoint = normalize_endpoint(endpoint) if endpoint else None
+        self._state.requested_model = model or None
+        self._state.reserve_ids(used_ids)
         self._events = self._state.events
         self._markup = None if leaked_markup == "keep" else _markup_sink(self._accumulator, leaked_markup)
         self._parser = self.provider.parser(self._accumulator if self._markup is None else self._markup)

@@ -1,7 +1,8 @@
 """A choice as ``Content`` for history.
 
-Opaque state of a provider goes into a block's metadata with the provider's name, so that it is replayed only there.
-All that came from the wire is made plain JSON, so that a content can always be stored and read again.
+Opaque state goes into a block's metadata with the names of the provider, endpoint and model that made it, so that it is
+replayed only there. All that came from the wire is made plain JSON, so that a content can always be stored and read
+again.
 The module is loaded on first use: history depends on pydantic, and reading a stream does not.
 """
 
@@ -32,29 +33,26 @@ __all__ = ["choice_to_content", "to_tool_call_block"]
 def choice_to_content(
     choice: Choice,
     *,
-    provider: str,
-    model: str | None,
+    origin: dict[str, Any],
     response_id: str | None,
     turn_key: str | None,
     response_metadata: Mapping[str, Any],
 ) -> Content:
     """Return the assistant's content of one choice.
 
-    Incomplete and invalid calls have ``parameters={}`` and their text as ``raw_arguments`` in metadata, so that a
-    history that contains them is legal for every provider.
-
     Args:
         choice: the choice.
-        provider: the name of its provider; it, the model and the keys are the content's metadata.
-        model: the model that the response reported.
+        origin: what made it, as in ``TurnState.origin``; a part of the metadata of every block.
         response_id: the id that the response reported.
         turn_key: the stable name of the turn.
         response_metadata: further metadata of the content.
     """
-    identity = {"provider": provider, "model": model, "response_id": response_id, "turn_key": turn_key}
-    identity = {name: to_plain(value) for name, value in identity.items() if value is not None}
-    metadata: dict[str, Any] = {**to_plain(response_metadata), **identity}
-    origin = {name: value for name, value in identity.items() if name in ("provider", "model")}
+    origin = to_plain(origin)
+    identity = {**origin, "response_id": to_plain(response_id), "turn_key": to_plain(turn_key)}
+    metadata: dict[str, Any] = {
+        **to_plain(response_metadata),
+        **{name: value for name, value in identity.items() if value is not None},
+    }
     blocks = [converted for block in choice.blocks if (converted := _to_block(block, origin)) is not None]
     return Content(speaker="ai", blocks=blocks, metadata=metadata)
 
@@ -106,7 +104,7 @@ def to_tool_call_block(call: ToolCall, origin: dict[str, Any]) -> ToolCallBlock:
 
     Args:
         call: the call.
-        origin: the metadata that names its provider and model.
+        origin: the metadata that names what made it: its provider, endpoint and model.
     """
     metadata = {**origin, **to_plain(call.metadata)}
     if call.raw_id is not None:

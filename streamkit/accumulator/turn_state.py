@@ -6,6 +6,7 @@ It must not depend on choices or calls.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -49,6 +50,7 @@ class TurnState:
         "_text_size",
         "_unknown_fields",
         "done",
+        "endpoint",
         "error",
         "events",
         "has_started",
@@ -58,6 +60,7 @@ class TurnState:
         "model",
         "provider_name",
         "recover_trailing_junk",
+        "requested_model",
         "response_id",
         "status",
         "traits",
@@ -86,6 +89,8 @@ class TurnState:
         self.has_started = False  # the event of the response's start was emitted
         self.response_id: str | None = None
         self.model: str | None = None
+        self.requested_model: str | None = None
+        self.endpoint: str | None = None  # the server, without anything that may be secret
         self.metadata: dict[str, Any] = {}  # facts about the response, by the provider's names
         self.done = False  # after the terminator, or an error other than the provider's own: nothing more is read
         self.input_ended = False  # no bytes follow: a frame that is not JSON was truncated
@@ -191,6 +196,24 @@ class TurnState:
                     "no turn_key was passed and the wire sent no response id: the ids of calls repeat in the next turn",
                 )
         return self.turn_key
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """What made the response, as far as it is known: the provider, the endpoint, the reported and requested model.
+
+        The names are those of a block's metadata, from which a renderer decides where opaque state may go.
+        """
+        values = {
+            "provider": self.provider_name,
+            "endpoint": self.endpoint,
+            "model": self.model,
+            "requested_model": self.requested_model,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+    def reserve_ids(self, canonical_ids: Iterable[str]) -> None:
+        """Reserve the canonical ids of earlier turns, which no ``hist_tool_`` id of the wire may repeat."""
+        self._reserved_ids.update(canonical_ids)
 
     def reserve_id(self, canonical_id: str) -> bool:
         """Reserve a canonical id in this turn; return False if a call already has it."""

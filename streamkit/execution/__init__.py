@@ -15,7 +15,7 @@ All of it works on asyncio and trio. Whatever decides about streams must be in t
 
 from __future__ import annotations
 
-from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext, finalize_tool_execution
+from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext, Target, finalize_tool_execution
 from streamkit.execution.execution import (
     Execution,
     execute_tool_calls_batched,
@@ -47,6 +47,7 @@ __all__ = [
     "Schedule",
     "SharedAccumulator",
     "StreamReader",
+    "Target",
     "ThreadUpdate",
     "ToolNotification",
     "execute_one_tool",

@@ -262,7 +262,9 @@ def execute_tool_calls_batched(
         deps: the tools' ``ToolContext.deps``.
         approve: ``async (call, deps) -> Approval | bool | None``, for tools with ``approval="ask"``; without it they
             are ``denied``. Several calls may be asked about at once.
-        format_tool_call_for_thread: ``(call, arguments)`` to the assistant message of one call.
+        format_tool_call_for_thread: ``(call, arguments)`` to the assistant message of one call. The messages of calls
+            and results then alternate, because most servers refuse a call that no result follows; only calls that the
+            provider signed as one step stay together.
         format_tool_result_for_thread: ``(result, call, arguments)`` to the message of one ``ToolResult``.
         format_batch_for_thread: ``(completed)``, the ``ToolResult`` list in call order, to all messages.
 

@@ -10,8 +10,9 @@ import asyncio
 import secrets
 import warnings
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import anyio
 
@@ -21,13 +22,14 @@ from streamkit.calls import StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import Event
 from streamkit.execution.background import current_asyncio_task
-from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext
+from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext, Target
 from streamkit.execution.loop_state import LoopState
 from streamkit.execution.options import Approve, ExecutionOptions, LoopOptions, check_conversation
 from streamkit.execution.scheduler import OccupiedPlace, Schedule, to_schedule
 from streamkit.execution.state import Ended, RunState, check_approvals
 from streamkit.execution.thread_update import ThreadLayout
 from streamkit.history import Content
+from streamkit.providers.origin import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
 from streamkit.tools import Approval, Tool, to_tools
 from streamkit.turn import Turn
@@ -55,10 +57,13 @@ def run_loop(
     run_timeout: float | None = None,
     shape: ThreadLayout = "batched",
     retries: int = 0,
-    fallbacks: Sequence[str | Provider] = (),
+    fallbacks: Sequence[str | Provider | Target] = (),
     before_follow_up: BeforeFollowUp | Sequence[BeforeFollowUp] = (),
     turn_limits: Limits | None = None,
     leaked_markup: LeakedMarkup = "keep",
+    model: str | None = None,
+    endpoint: str | None = None,
+    ids: IdPolicy = "origin",
     resume: RunState | None = None,
     approvals: Mapping[str, Approval | bool] | None = None,
 ) -> Run:
@@ -90,13 +95,20 @@ def run_loop(
             interrupted, or the provider reported an overload (408, 409, 425, 429, 5xx). The delay is the provider's, or
             else half a second, doubled each time. The SDKs retry by themselves: turn one of the two off.
         fallbacks: providers to try next, in order, when a request has failed for good before its first event. The
-            history is rendered for them, and ``context.provider`` is the one to request; the run continues with the one
-            that succeeded. Not with a ``thread``.
+            history is rendered for them, and ``context.provider`` is the one to request, with ``context.model`` and
+            ``context.endpoint`` if it is a ``Target``; the run continues with the one that succeeded. Not with a
+            ``thread``.
         before_follow_up: one hook or several, called with the ``RoundContext`` before the request of each round but the
             first: ``async (context) -> RoundContext | None``. What it returns (``dataclasses.replace(context, ...)``)
             replaces the context: other tools, a shorter history, another provider.
         turn_limits: the ``limits`` of each ``Turn``.
         leaked_markup: what each ``Turn`` does with tool-call markup in its text.
+        model: the model that ``create_new_stream`` requests. Opaque state in the history (signatures, encrypted
+            reasoning, item ids) of another model is left out, and ``run.warnings`` lists that; without ``model`` it
+            counts as unchanged. Ids have the form that the model's servers require.
+        endpoint: the address of the server that ``create_new_stream`` requests, which is treated in the same way.
+        ids: ``origin``: a call that goes back to its provider keeps the id that the provider gave it, if it is legal
+            and unique; ``canonical``: all ids are derived.
         resume: the ``state`` of a run that ended ``awaiting_approval``, also in another process. Tools, ``deps`` and
             limits are passed again; the conversation, its rounds and ``run_key`` are the state's.
         approvals: for each call in ``state.pending``, by its id: True, False, or an ``Approval``. Without a decision
@@ -115,13 +127,15 @@ def run_loop(
         raise UsageError(f"before_follow_up must be a function or a list of functions, not {before_follow_up!r}")
     if run_key is not None and not (isinstance(run_key, str) and run_key):
         raise UsageError(f"run_key must be a text that is not empty, or None, not {run_key!r}")
+    if ids not in get_args(IdPolicy):
+        raise UsageError(f"ids must be {' or '.join(map(repr, get_args(IdPolicy)))}, not {ids!r}")
     tools_by_name = to_tools(tools)
     options = LoopOptions(
         create_new_stream,
         ExecutionOptions(tools_by_name, to_schedule(limit), shape, timeout, run_timeout, deps, approve),
         max_rounds=max_rounds,
         retries=retries,
-        fallbacks=tuple(providers.get(each) for each in fallbacks),
+        fallbacks=tuple(map(_to_target, fallbacks)),
         before_follow_up=(before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up),
         turn_limits=turn_limits,
         leaked_markup=leaked_markup,
@@ -129,7 +143,8 @@ def run_loop(
     if resume is not None:
         if history is not None or thread is not None or run_key is not None or tool_choice is not None:
             raise UsageError("a resumed run has its history, thread, run_key and tool_choice from its state")
-        return _resume(resume, provider, options, approvals or {})
+        target = Target("" if provider is None else provider, model, endpoint)
+        return _resume(resume, target, options, approvals or {}, ids)
     check_conversation(history, thread)
     if approvals is not None:
         raise UsageError("approvals are for the calls of a paused run: pass its state with resume=")
@@ -146,30 +161,47 @@ def run_loop(
         providers.get(provider),
         deps=deps,
         messages=None if thread is None else list(thread),
+        model=model,
+        endpoint=endpoint,
+        ids=ids,
     )
     return Run(_create_state(context, options, run_key if run_key is not None else secrets.token_urlsafe(12)))
 
 
+def _to_target(fallback: str | Provider | Target) -> Target:
+    target = fallback if isinstance(fallback, Target) else Target(fallback)
+    return replace(target, provider=providers.get(target.provider))
+
+
 def _resume(
-    state: RunState, provider: str | Provider | None, options: LoopOptions, approvals: Mapping[str, Approval | bool]
+    state: RunState,
+    target: Target,
+    options: LoopOptions,
+    approvals: Mapping[str, Approval | bool],
+    ids: IdPolicy,
 ) -> Run:
     if not isinstance(state, RunState):
         raise UsageError(f"resume must be a RunState (RunState.model_validate_json), not {type(state).__name__}")
     decisions = check_approvals(state, approvals)
-    target = providers.get(state.provider if provider is None else provider)
-    if state.thread is not None and target.name != state.provider:
+    provider = providers.get(target.provider or state.provider)
+    if provider.name == state.provider:  # a fallback may have made the paused turn: it names its model
+        target = Target(provider, target.model or state.model, target.endpoint or state.endpoint)
+    if state.thread is not None and provider.name != state.provider:
         raise UsageError(
-            f"the run was paused with messages of {state.provider}, which {target.name} cannot read: resume it with"
+            f"the run was paused with messages of {state.provider}, which {provider.name} cannot read: resume it with"
             f" provider={state.provider!r}"
         )
     context = RoundContext(
         list(state.history),
         list(options.execution.tools.values()),
         state.tool_choice,
-        target,
+        provider,
         state.round,
         options.execution.deps,
         None if state.thread is None else list(state.thread),
+        target.model,
+        target.endpoint,
+        ids,
     )
     loop_state = _create_state(context, options, state.run_key)
     loop_state.resume(state, decisions)

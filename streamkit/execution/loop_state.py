@@ -85,6 +85,7 @@ class LoopState:
         self._previous_text = ""  # of the round's closed turns: more than one if the provider paused
         self._previous_usage: list[Usage] = []  # of all closed turns
         self._breaker = CircuitBreaker()
+        self._reported_changes: set[str] = set()
         self._deadline: float | None = None
         self._resumed: tuple[Round, Mapping[str, Approval | bool]] | None = None
 
@@ -95,7 +96,7 @@ class LoopState:
         self._previous_usage = list(state.usage)
         self._breaker = CircuitBreaker(state.failures)
         self._previous_text = "".join([block.text for block in state.assistant.blocks if isinstance(block, TextBlock)])
-        self._resumed = state.to_round(self.context.provider, self._layout), approvals
+        self._resumed = state.to_round(self.context, self._layout), approvals
 
     @property
     def schedule(self) -> Schedule:
@@ -192,7 +193,7 @@ class LoopState:
                 async for events in batches:
                     turn = request.turn
                     if is_eager and request.has_events and turn is not None and execution is None:
-                        execution = self._create_execution(Round(turn, shape=self._layout))
+                        execution = self._create_execution(self._create_round(turn, request.context))
                         await execution.__aenter__()
                     for event in events:
                         yield event
@@ -213,7 +214,7 @@ class LoopState:
                 raise StreamInterrupted(error, turn, started) from request.exception
             is_handled = True
             if execution is None:
-                calls = Round(turn, shape=self._layout, block_reason=_LAST_ROUND if is_last else None)
+                calls = self._create_round(turn, self.context, block_reason=_LAST_ROUND if is_last else None)
                 execution = self._create_execution(calls)
                 if turn.calls:
                     await execution.__aenter__()
@@ -221,8 +222,8 @@ class LoopState:
                 async for event in tool_events:
                     yield event
         finally:
-            self.warnings.extend(request.warnings)
-            self._warn_of_changes(request.context)
+            self._add_warnings(request.warnings)
+            self._add_warnings([StreamWarning("content_changed", change) for change in request.context.changes])
             if not is_handled and request.turn is not None:
                 # The reader left, or the program failed. At the last events of a turn it is complete all the same.
                 self.context = request.context
@@ -238,7 +239,7 @@ class LoopState:
                 await execution.aclose()
         finally:  # asyncio may cancel that once more
             if execution is None:
-                calls = Round(turn, shape=self._layout, block_reason=_NOT_STARTED)
+                calls = self._create_round(turn, self.context, block_reason=_NOT_STARTED)
                 execution = self._create_execution(calls)
             execution.cancel_pending()
             update = execution.update if execution.ended else execution.close_without_running()
@@ -251,11 +252,16 @@ class LoopState:
             self._append(update, is_round_over=True)
         return update
 
-    def _warn_of_changes(self, context: RoundContext) -> None:
-        """Report what rendering a request changed, once for each change."""
-        known = {warning.message for warning in self.warnings if warning.code == "content_changed"}
-        new = dict.fromkeys(change for change in context.changes if change not in known)  # each once
-        self.warnings.extend(StreamWarning("content_changed", change) for change in new)
+    def _create_round(self, turn: Turn, context: RoundContext, block_reason: str | None = None) -> Round:
+        return Round(turn, shape=self._layout, block_reason=block_reason, options=context.render_options)
+
+    def _add_warnings(self, warnings: Sequence[StreamWarning]) -> None:
+        """Add warnings; each change of content once a run, because every round renders the history again."""
+        for warning in warnings:
+            if warning.code != "content_changed" or warning.message not in self._reported_changes:
+                self.warnings.append(warning)
+                if warning.code == "content_changed":
+                    self._reported_changes.add(warning.message)
 
     def _create_request(self, pauses: int) -> StreamRequest:
         turn_key = f"{self.run_key}:{self.context.round}"
@@ -269,6 +275,9 @@ class LoopState:
                 turn_key=turn_key,
                 limits=self._options.turn_limits,
                 leaked_markup=self._options.leaked_markup,
+                endpoint=context.endpoint,
+                model=context.model,
+                used_ids=context.call_ids,
             )
             return self.turn
 
@@ -354,7 +363,7 @@ class LoopState:
 
     def _append(self, update: ThreadUpdate, *, is_round_over: bool) -> None:
         self.contents += update.contents
-        self.warnings.extend(update.warnings)
+        self._add_warnings(update.warnings)
         self.context = self.context.with_update(update)
         if is_round_over:
             self.context = self.context.next_round()
@@ -371,6 +380,8 @@ class LoopState:
             awaiting_results=[call.id for call in without_function],
             run_key=self.run_key,
             provider=self.context.provider.name,
+            model=self.context.model,
+            endpoint=self.context.endpoint,
             round=self.context.round,
             tool_choice=self.context.tool_choice,
             history=self.context.contents,

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from streamkit.accumulator import Limits
 from streamkit.calls import ToolCall
 from streamkit.errors import UsageError
-from streamkit.execution.context import BeforeFollowUp, CreateStream
+from streamkit.execution.context import BeforeFollowUp, CreateStream, Target
 from streamkit.execution.scheduler import Schedule
 from streamkit.execution.thread_update import ThreadLayout, check_layout
 from streamkit.history import Content
-from streamkit.providers.provider import Provider
 from streamkit.tools import Approval, Tool
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class LoopOptions:
         execution: how tools are run.
         max_rounds: requests at most.
         retries: how often a request that failed before its first event is made again.
-        fallbacks: the providers of further attempts.
+        fallbacks: the targets of further attempts.
         before_follow_up: the hooks.
         turn_limits: the limits of each turn.
         leaked_markup: what each turn does with tool-call markup in its text.
@@ -84,7 +83,7 @@ class LoopOptions:
     execution: ExecutionOptions
     max_rounds: int = 8
     retries: int = 0
-    fallbacks: tuple[Provider, ...] = ()
+    fallbacks: tuple[Target, ...] = ()
     before_follow_up: tuple[BeforeFollowUp, ...] = ()
     turn_limits: Limits | None = None
     leaked_markup: LeakedMarkup = "keep"

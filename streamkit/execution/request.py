@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
 
@@ -19,9 +18,8 @@ import anyio
 from streamkit.calls import StreamError, StreamWarning
 from streamkit.errors import UsageError
 from streamkit.events import Event, Failed, Finished, ResponseStarted, Warned
-from streamkit.execution.context import CreateStream, RoundContext
+from streamkit.execution.context import CreateStream, RoundContext, Target
 from streamkit.execution.policies import delay, is_retryable
-from streamkit.providers.provider import Provider
 from streamkit.source import TIMED_OUT, Source, is_readable, report_rejection
 from streamkit.source_failure import is_io_failure
 from streamkit.stream_reader import event_batches
@@ -41,7 +39,7 @@ class StreamRequest:
         context: what the request is made from.
         create_turn: returns the turn of an attempt.
         retries: how often a request that failed before its first event is made again, for each provider.
-        fallbacks: the providers to try next; those that were tried are removed.
+        fallbacks: the targets to try next; those that were tried are removed.
         deadline: on anyio's clock, or None.
 
     Attributes:
@@ -59,7 +57,7 @@ class StreamRequest:
         create_turn: Callable[[RoundContext], Turn],
         *,
         retries: int = 0,
-        fallbacks: list[Provider],
+        fallbacks: list[Target],
         deadline: float | None = None,
     ) -> None:
         self._create_new_stream = create_new_stream
@@ -106,10 +104,9 @@ class StreamRequest:
                 await anyio.sleep(wait)
             elif self._fallbacks and self._is_in_time(0):
                 attempts = 0
-                provider = self._fallbacks.pop(0)
                 message = f"{self.context.provider.name} failed with {error.kind}: {error.message}"
-                yield [self._warn("provider_fallback", f"{message}; the next provider is {provider.name}")]
-                self.context = replace(self.context, provider=provider)
+                self.context = self.context.with_target(self._fallbacks.pop(0))
+                yield [self._warn("provider_fallback", f"{message}; the next provider is {self.context.provider.name}")]
             else:
                 yield early_events
                 return

@@ -26,8 +26,10 @@ from streamkit.execution.thread_update import (
     build_assistant_content,
     build_thread_update,
     check_layout,
+    with_distinct_ids,
 )
 from streamkit.history import Content
+from streamkit.providers.origin import RenderOptions
 from streamkit.providers.provider import Provider
 from streamkit.turn import Turn
 
@@ -73,6 +75,7 @@ class Round:
         shape: the layout of calls and results in the conversation.
         callbacks: the caller's format callbacks.
         block_reason: a sentence, if no call of this round may run; it becomes each call's result.
+        options: how the messages are rendered: the id policy, the requested model and endpoint, the ids in use.
 
     Attributes:
         turn: the turn, if there is one.
@@ -91,6 +94,7 @@ class Round:
         shape: ThreadLayout = "batched",
         callbacks: FormatCallbacks | None = None,
         block_reason: str | None = None,
+        options: RenderOptions | None = None,
     ) -> None:
         check_layout(shape)
         self.turn = turn_or_calls if isinstance(turn_or_calls, Turn) else None
@@ -98,6 +102,8 @@ class Round:
         self.blocked_results: list[ToolResult] = []
         self._callbacks = callbacks or FormatCallbacks()
         self._layout: ThreadLayout = shape
+        self._options = options or RenderOptions()
+        self._warnings: list[StreamWarning] = []
         self._block_reason = block_reason
         self._assistant: Content | None = None  # of a restored round
         self._stages: list[CallStage] = []
@@ -113,7 +119,8 @@ class Round:
         if self._provider is None and not self._callbacks.is_complete:
             raise UsageError("calls without a turn have no message format: pass provider=, or the format callbacks")
         if self.turn is None:
-            self._set_calls(_check_calls(turn_or_calls))
+            calls, self._warnings = with_distinct_ids(_check_calls(turn_or_calls))
+            self._set_calls(calls)
         elif self.turn.closed or self.turn.done:
             self.turn.close()
             self.close()
@@ -128,6 +135,7 @@ class Round:
         *,
         provider: str | Provider,
         shape: ThreadLayout = "batched",
+        options: RenderOptions | None = None,
     ) -> Round:
         """Return a round that was stored before all its calls had results.
 
@@ -138,8 +146,9 @@ class Round:
             pending: the ids of the calls that await approval.
             provider: the provider whose format the messages have.
             shape: the layout of calls and results in the conversation.
+            options: how the messages are rendered.
         """
-        restored = cls(calls, provider=provider, shape=shape)
+        restored = cls(calls, provider=provider, shape=shape, options=options)
         restored.blocked_results = []  # their events were sent before the round was stored
         restored._assistant = assistant
         positions = {call.id: position for position, call in enumerate(restored.calls)}
@@ -299,8 +308,10 @@ class Round:
             raise UsageError("the turn is open: close() it before its calls are run")
         if missing := self.open_positions:
             raise UsageError(f"{len(missing)} of {len(self.calls)} calls have no result yet")
-        update = build_thread_update(self.assistant, self.results_so_far, self._provider, self._layout, self._callbacks)
-        update.warnings[:0] = warnings
+        update = build_thread_update(
+            self.assistant, self.results_so_far, self._provider, self._layout, self._callbacks, self._options
+        )
+        update.warnings[:0] = [*self._warnings, *warnings]
         return update
 
     # ---------------------------------------------------------------- internals
@@ -348,6 +359,4 @@ def _check_calls(calls: object) -> list[ToolCall]:
     for call in checked:
         if not isinstance(call, ToolCall):
             raise UsageError(f"{expected}, not a list with {type(call).__name__}")
-    if len({call.id for call in checked}) < len(checked):
-        raise UsageError("two of these calls have the same id: each call can get only one result")
     return checked

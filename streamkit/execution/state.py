@@ -21,12 +21,12 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidat
 
 from streamkit.calls import ResultStatus, ToolCall, ToolResult, Usage
 from streamkit.errors import UsageError
+from streamkit.execution.context import RoundContext
 from streamkit.execution.round import Round
 from streamkit.execution.thread_update import ThreadLayout
 from streamkit.history import Content, ToolCallBlock
 from streamkit.history.tool_results import to_stored_result
 from streamkit.json_text import replace_lone_surrogates
-from streamkit.providers.provider import Provider
 from streamkit.tools import Approval
 
 __all__ = ["Ended", "RunState", "check_approvals"]
@@ -88,6 +88,8 @@ class RunState(BaseModel):
         version: of this format.
         run_key: the stable name of the run.
         provider: the name of the provider.
+        model: the requested model, if the run has one; with a fallback it is the fallback's.
+        endpoint: the requested server, in the same way.
         round: the number of the paused round.
         tool_choice: of the paused round's request.
         history: the conversation before the paused round (of a run with a ``thread``: what the run added).
@@ -107,6 +109,8 @@ class RunState(BaseModel):
     version: Literal[1] = 1
     run_key: Annotated[str, Field(min_length=1)]
     provider: Annotated[str, Field(min_length=1)]
+    model: str | None = None
+    endpoint: str | None = None
     round: Annotated[int, Field(ge=0, le=_MAX_ROUND, strict=True)]
     tool_choice: str | None = None
     history: list[Content]
@@ -202,14 +206,22 @@ class RunState(BaseModel):
             assistant=paused.assistant, calls=calls, results=results, pending=[call.id for call in pending], **fields
         )
 
-    def to_round(self, provider: Provider, shape: ThreadLayout) -> Round:
-        """Return the paused round, ready to continue."""
+    def to_round(self, context: RoundContext, shape: ThreadLayout) -> Round:
+        """Return the paused round, ready to continue in a resumed run's context."""
         by_id = {call.id: call for call in self.calls}
         results = [
             ToolResult(by_id[stored.call_id], stored.status, stored.value, stored.error, stored.metadata)
             for stored in self.results
         ]
-        return Round.restore(self.assistant, self.calls, results, self.pending, provider=provider, shape=shape)
+        return Round.restore(
+            self.assistant,
+            self.calls,
+            results,
+            self.pending,
+            provider=context.provider,
+            shape=shape,
+            options=context.render_options,
+        )
 
 
 def _sign(data: Any, key: bytes | str) -> str:

@@ -132,6 +132,7 @@ def dialect(
         traits.setdefault("matches_head", Traits.matches_head)
         # Another server refuses other requests: a rule without evidence would be invented.
         traits.setdefault("has_request_rules", False)
+        traits.setdefault("compatible", frozenset())  # another server of a wire refuses the signatures of the first
         key = f"{name.upper()}_API_KEY"
         endpoint = replace(
             origin.traits.endpoint, base_url=None, base_url_variable=None, key_variables=(key,), key_required=False

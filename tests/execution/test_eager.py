@@ -105,7 +105,12 @@ def statuses(contents: list[Content]) -> list[tuple[str | None, dict[str, Any]]]
     asked = [block.id for content in contents for block in content.blocks if block.type == "tool_call"]
     received = [block for content in contents for block in content.blocks if block.type == "tool_response"]
     assert [block.call_id for block in received] == asked  # type: ignore[union-attr]
-    return [(block.status, block.metadata) for block in received]  # type: ignore[union-attr]
+    origins = [{"provider", "model", "raw_id"} <= block.metadata.keys() for block in received]
+    assert all(origins), "for a request with the results alone"
+    effects = [
+        {name: value for name, value in block.metadata.items() if name == "effects_possible"} for block in received
+    ]
+    return [(block.status, effect) for block, effect in zip(received, effects, strict=True)]  # type: ignore[union-attr]
 
 
 async def test_an_eager_tool_starts_while_the_stream_continues_and_results_keep_call_order() -> None:

@@ -4,7 +4,7 @@ Wire: https://docs.anthropic.com/en/api/messages
 
 A user message contains results and a person's text: these become two contents. What the provider made for itself
 (thinking with its signature, tools that it ran, blocks of unknown types) is kept as it is.
-Rendered again with ``ids="origin"`` the messages are the same, except that contents are lists of blocks, consecutive
+Rendered again the messages are the same, except that contents are lists of blocks, consecutive
 messages of one role are one, system text is one text unless it has cache marks, blank texts are absent, a result of
 one text part is that text, and a failed one is a text.
 """

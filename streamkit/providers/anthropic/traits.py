@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from streamkit.calls import FinishReason
@@ -51,6 +52,26 @@ def _is_own(chunk: HeadChunk) -> bool:
     return isinstance(kind, str) and kind in _EVENTS
 
 
+# The platforms of the page below. Any other host of this wire has signatures of its own (vybestack/llxprt-code#1469).
+_SHARED_HOSTS = re.compile(
+    r"api\.anthropic\.com"
+    r"|bedrock-runtime(?:-fips)?\.[a-z0-9-]+\.amazonaws\.com"
+    r"|(?:[a-z0-9-]+-)?aiplatform(?:\.[a-z]+\.rep)?\.googleapis\.com"
+)
+# The names of one model on these platforms: claude-sonnet-4-5-20250929, claude-sonnet-4-5@20250929 (Vertex),
+# us.anthropic.claude-sonnet-4-5-20250929-v1:0 and its ARN (Bedrock)
+# (https://docs.anthropic.com/en/docs/about-claude/models/overview).
+_PLATFORM_PREFIX = re.compile(r"(?:.*/)?(?:(?:[a-z]+(?:-gov)?\.)?anthropic\.)?(?=claude)")
+_PLATFORM_SUFFIX = re.compile(r"-v\d+(?::\d+)?(?::\w+)?(?=\Z|@)|@default\Z")
+
+
+def _normalize_model(name: str) -> str:
+    match = _PLATFORM_PREFIX.match(name)
+    if match is None:  # another vendor's model on this wire
+        return name
+    return _PLATFORM_SUFFIX.sub("", name[match.end() :]).replace("@", "-")
+
+
 TRAITS = Traits(
     name="anthropic",
     matches_head=HeadMatcher(_is_own),
@@ -65,6 +86,9 @@ TRAITS = Traits(
         '400 "String should match pattern \'^[a-zA-Z0-9_-]+$\'" and "tool_use ids must be unique"'
         " (LibreChat-AI/agents#153, maximhq/bifrost#5097)",
     ),
+    call_id_path=("content", "id"),
+    shared_hosts=_SHARED_HOSTS,
+    normalize_model=_normalize_model,
     batched_results=True,
     # A request that names the container of an earlier response continues in it
     # (https://reference.langchain.com/python/langchain-anthropic/chat_models/ChatAnthropic/container).

@@ -31,7 +31,7 @@ from streamkit.providers.bedrock_converse.media import media_part, result_conten
 from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.bedrock_converse.strict import STRICT
 from streamkit.providers.block_renderer import BlockRenderer
-from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
+from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["build_request", "convert_media", "render_messages"]
@@ -40,18 +40,19 @@ _TOOL_CHOICES: dict[str, Json] = {"auto": {"auto": {}}, "required": {"any": {}}}
 _DESCRIPTION_OF_PAST_TOOL = "A tool of the conversation so far. It cannot be called any more."
 
 
-def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
+def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
     """Return a conversation as Converse messages, with the system text outside of them.
 
     Args:
         contents: The conversation.
         traits: The traits of the target.
-        ids: ``origin`` sends this provider's own ids back; else every id is made from the canonical one.
+        options: The id policy (``origin`` sends this provider's own ids back), and the model and endpoint that are
+            requested.
 
     Raises:
         UnsupportedContent: A person's image or file is in a form that the API does not accept.
     """
-    return ConverseRenderer(traits, ids).render(contents)
+    return ConverseRenderer(traits, options).render(contents)
 
 
 def build_request(
@@ -208,8 +209,8 @@ class ConverseRenderer(BlockRenderer):
     def text_parts(self, block: TextBlock) -> list[Json]:
         """Return text as a ``text`` part, or as ``citationsContent`` if it has citations; none for blank text."""
         parts = super().text_parts(block)
-        citations = block.metadata.get("citations")
-        if parts and isinstance(citations, list) and citations and self.is_own(block):
+        citations = self.own_state(block, "citations") if parts and self.is_from_target(block) else None
+        if isinstance(citations, list) and citations:
             return [{"citationsContent": {"content": parts, "citations": citations}}]
         return parts
 

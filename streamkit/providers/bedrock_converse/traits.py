@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from streamkit.calls import FinishReason
+from streamkit.ids import is_mistral_id, mistral_id_candidates
 from streamkit.providers.aws_frames import ERROR_NAMES, ERRORS
 from streamkit.providers.bedrock_converse.message_format import rate_message
 from streamkit.providers.detection import HeadChunk, HeadMatcher
@@ -47,6 +49,18 @@ def _is_own(chunk: HeadChunk) -> bool:
     )
 
 
+# Inference profiles and ARNs name the same model as its plain id: us.anthropic.claude-..., global.anthropic.claude-...,
+# arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-...
+# (https://docs.aws.amazon.com/bedrock/latest/userguide/inference-profiles-support.html). An application's inference
+# profile has a name of its own and matches only itself.
+_LOCATION = re.compile(r"(?:arn:.*/)?(?:(?:us|us-gov|eu|apac|au|ca|jp|global)\.)?")
+_VERSION = re.compile(r"-v\d+(?::\d+)?(?::\w+)?\Z")
+
+
+def _normalize_model(name: str) -> str:
+    return _VERSION.sub("", _LOCATION.sub("", name, count=1))
+
+
 # No other compatible provider: a Claude's signature is valid on Anthropic's own wires too, but this service also serves
 # models of other vendors that refuse it, and which model reads a conversation is not known here.
 TRAITS = Traits(
@@ -61,6 +75,17 @@ TRAITS = Traits(
         prefixed_ids("tooluse_", 64),
         "ToolUseBlock.toolUseId: 1 to 64 of [a-zA-Z0-9_-] (Amazon Bedrock API reference)",
     ),
+    model_id_rules={
+        "mistral": IdRule(
+            "mistral",
+            is_mistral_id,
+            mistral_id_candidates,
+            '400 "must be a-z, A-Z, 0-9, with a length of 9": the model\'s own rule (langchain-ai/langchain#24668)',
+        )
+    },
+    call_id_path=("content", "toolUse", "toolUseId"),
+    shared_hosts=re.compile(r"bedrock-runtime(?:-fips)?\.[a-z0-9-]+\.amazonaws\.com"),
+    normalize_model=_normalize_model,
     batched_results=True,
     # With a key of Bedrock's own; requests signed by an AWS identity are botocore's to make. The address is a region's:
     # https://bedrock-runtime.{region}.amazonaws.com (https://docs.aws.amazon.com/general/latest/gr/bedrock.html).

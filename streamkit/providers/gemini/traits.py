@@ -72,6 +72,9 @@ TRAITS = Traits(
         "calls and results pair by the function's name and equal counts; an id is an optional echo",
     ),
     messages_field="contents",
+    call_id_path=("parts", "functionCall", "id"),
+    # models/gemini-..., and Vertex: publishers/google/models/gemini-...
+    normalize_model=lambda name: name.rpartition("models/")[2],
     line_end="\r\n",
     classify_error=ERRORS.classify,
     endpoint=Endpoint(

@@ -33,7 +33,6 @@ TRAITS = Traits(
     framing="ndjson",
     matches_head=HeadMatcher(_is_own),
     whole_calls=True,
-    default_ids="origin",
     classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="http://localhost:11434",

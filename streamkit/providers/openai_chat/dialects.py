@@ -9,8 +9,8 @@ This module must not depend on sinks or history: a parser loads it without pydan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Literal
 
@@ -22,7 +22,7 @@ from streamkit.providers.openai_chat.detect import is_chat_stream
 from streamkit.providers.openai_chat.errors import ERRORS
 from streamkit.providers.openai_chat.message_format import rate_message
 from streamkit.providers.provider import Traits
-from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
+from streamkit.target_ids import IdRule, prefixed_ids
 
 __all__ = ["DIALECTS", "FINISH_REASONS", "ChatDialect"]
 
@@ -53,11 +53,19 @@ def _kimi_ids(id: str, name: str, number: int) -> Iterator[str]:
     return (f"functions.{name}:{running}" for running in count(number))
 
 
+_make_short_ids = prefixed_ids("call_", 40, normalize_to_openai_tool_id)
+
 _OPENAI_IDS = IdRule(
     "openai_chat",
-    safe_up_to(40),
-    prefixed_ids("call_", 40, normalize_to_openai_tool_id),
+    lambda text: 0 < len(text) <= 40,
+    _make_short_ids,
     "400 string_above_max_length, at most 40 (agno-agi/agno#5382, microsoft/autogen#6377, vercel/ai#5171)",
+)
+#: Other servers get back every id that they issued: vLLM's have 46 characters (chatcmpl-tool-...), those of models
+#: behind gateways have the model's own form, and LiteLLM puts thought signatures into them: "any client that normalizes
+#: ids breaks the next turn" (BerriAI/litellm#16895, #37849).
+_SERVER_IDS = replace(
+    _OPENAI_IDS, name="openai_compatible", accepts=bool, source="a server accepts its own ids; else as openai_chat"
 )
 _MISTRAL_IDS = IdRule(
     "mistral",
@@ -72,6 +80,8 @@ _KIMI_IDS = IdRule(
     "the model was trained on functions.{name}:{running index} and degrades on other ids"
     " (vybestack/llxprt-code#713, vllm-project/vllm#21259)",
 )
+#: Gateways and self-hosted servers pass ids on to these models' templates, which check them.
+_RULES_OF_MODELS = {"mistral": _MISTRAL_IDS, "kimi": _KIMI_IDS}
 
 
 # https://platform.openai.com/docs/guides/images-vision#image-input-requirements
@@ -119,7 +129,8 @@ class ChatDialect(Traits):
     # defaults of Traits that differ for this wire
     reuses_slots: bool = True
     whole_names: bool = False
-    id_rule: IdRule = _OPENAI_IDS
+    id_rule: IdRule = _SERVER_IDS
+    model_id_rules: Mapping[str, IdRule] = field(default_factory=lambda: _RULES_OF_MODELS, repr=False)
     end_marker: str | None = "[DONE]"
     classify_error: Callable[[StreamError], StreamError] = field(default=ERRORS.classify, repr=False, compare=False)
     signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")  # of Gemini's OpenAI-compatible endpoint
@@ -158,6 +169,7 @@ DIALECTS = (
     ChatDialect(
         name="openai_chat",
         image_types=_OPENAI_IMAGES,
+        id_rule=_OPENAI_IDS,
         endpoint=Endpoint(
             base_url="https://api.openai.com/v1",
             key_variables=("OPENAI_API_KEY",),
@@ -174,6 +186,7 @@ DIALECTS = (
     ChatDialect(
         name="azure_openai",
         image_types=_OPENAI_IMAGES,
+        id_rule=_OPENAI_IDS,
         endpoint=Endpoint(
             base_url_variable="AZURE_OPENAI_ENDPOINT",
             path="/openai/deployments/{model}/chat/completions?api-version=2024-10-21",
@@ -236,7 +249,6 @@ DIALECTS = (
         ),
         strict="kimi",
         id_rule=_KIMI_IDS,
-        default_ids="origin",  # its ids mean something to the model
         # https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model: keep it in the context, all of it
         reasoning_field="reasoning_content",
         # "reasoning_content is missing in assistant tool call message" (bytedance/deer-flow#3043, continue#11711)

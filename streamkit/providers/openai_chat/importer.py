@@ -3,7 +3,7 @@
 Wire: https://platform.openai.com/docs/api-reference/chat/create
 
 The meaning of a message follows from its role and its fields. What no dialect's renderer could produce is kept as an
-opaque block. Rendered again for the same dialect with ``ids="origin"``, the messages are the same, with these
+opaque block. Rendered again for the same dialect, the messages are the same, with these
 exceptions: arguments are compact JSON, the texts of a message are one string, ``developer`` is ``system``, the old
 ``function_call`` and ``function`` are calls and results of today's form, empty messages are left out, and so are
 ``detail`` and the ``name`` of a person, which are reported.

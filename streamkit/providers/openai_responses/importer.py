@@ -4,9 +4,9 @@ Wire: https://platform.openai.com/docs/api-reference/responses/create (``input``
 
 The messages are a list of items: those sent as ``input`` and those received as ``output``, in order. Consecutive items
 of the model are one content. Reasoning, the items of server tools and unknown items are kept unchanged. Rendered again
-with ``ids="origin"``, the items are the same, with these exceptions: a person's message of one text is that text,
-``developer`` is ``system``, arguments are compact JSON, an item has its own id only if its reasoning is there, and
-results follow directly after the content with their calls.
+the items are the same, with these exceptions: a person's message of one text is that text, ``developer`` is ``system``,
+arguments are compact JSON, an item has its own id only if its reasoning is there, and results follow directly after the
+content with their calls.
 """
 
 from __future__ import annotations

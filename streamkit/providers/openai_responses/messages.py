@@ -7,7 +7,8 @@ The refusals of the API decide the form (https://platform.openai.com/docs/guides
 - An item has its id only if its reasoning is sent before it: "Item 'fc_...' of type 'function_call' was provided
   without its required 'reasoning' item" (laravel/ai#1052, 0xPlaygrounds/rig#751). Without its id an item needs no
   reasoning.
-- Reasoning, item ids and the items of server tools are sent back unchanged, and only to a compatible provider.
+- Reasoning, item ids and the items of server tools are sent back unchanged, and only to the model and
+  endpoint that made them.
 - An id must begin with the prefix of its type ("Expected an ID that begins with 'fc'"), which those of other servers do
   not: such an id is left out, and an item that needs one is, too.
 - The provider did not retain the items of a response that was cut off ("Item with id 'rs_...' not found",
@@ -52,7 +53,7 @@ from streamkit.providers.openai_responses.media import (
 )
 from streamkit.providers.openai_responses.output_items import item_type
 from streamkit.providers.openai_responses.schema import Json
-from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
+from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.providers.strict import OPENAI
 from streamkit.tools import Tool, strict_parameters
 
@@ -61,19 +62,19 @@ __all__ = ["build_request", "convert_media", "render_messages"]
 _CHOICES = ("auto", "none", "required")
 
 
-def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
+def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
     """Return history as input items.
 
     Args:
         contents: the conversation.
         traits: the target's traits.
-        ids: ``origin``: a call of a compatible provider keeps its own ``call_id``; else every id is derived from the
-            canonical one.
+        options: the id policy (``origin``: a call of this provider keeps its own ``call_id``), and the model and
+            endpoint that are requested.
 
     Raises:
         UnsupportedContent: an image or file of a person has a form that the API does not accept.
     """
-    return ResponsesRenderer(traits, ids).render(contents)
+    return ResponsesRenderer(traits, options).render(contents)
 
 
 def build_request(
@@ -125,8 +126,8 @@ class ResponsesRenderer(MessageRenderer[Traits]):
 
     illegal_in_name = re.compile(r"[^a-zA-Z0-9_-]")
 
-    def __init__(self, traits: Traits, ids: IdPolicy | None = None) -> None:
-        super().__init__(traits, ids)
+    def __init__(self, traits: Traits, options: RenderOptions) -> None:
+        super().__init__(traits, options)
         # of calls and results
         self._call_kinds: dict[str, str] = {}  # by the call's id in history
         self._call_places: dict[str, int] = {}  # by target id, of the calls since the last results
@@ -241,7 +242,7 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         elif isinstance(block, FileBlock) and is_own and "item_id" in block.metadata:
             pass  # a part of the item of the tool that made it
         elif isinstance(block, ReasoningBlock):
-            reason = "it has no item to send back" if is_own else "it is another provider's"
+            reason = "it has no item to send back" if is_own else self.reason_not_own(block)
             self.report(f"reasoning was left out: {reason}")
         else:
             self._omit(f"a block of type {block.type!r} in an assistant message was left out")
@@ -290,6 +291,8 @@ class ResponsesRenderer(MessageRenderer[Traits]):
     def _item_id(self, block: Block, prefix: str) -> str | None:
         """Return the block's item id if its reasoning is sent before it; else the API would refuse the id."""
         item_id = block.metadata.get("item_id")
+        if self.is_from_target(block):
+            item_id = self.own_state(block, "item_id")
         is_allowed = (
             self.is_own(block) and not self._is_interrupted and (self._has_reasoning or bool(self._pending_reasoning))
         )
@@ -312,7 +315,7 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         else:
             message |= {"id": item_id, "status": "completed", "content": [output_part(block)]}
         phase = block.metadata.get("phase")
-        if is_own and phase in ("commentary", "final_answer"):
+        if self.is_from_target(block) and phase in ("commentary", "final_answer"):
             message["phase"] = phase
         self._push(message, is_own=is_own)
         self._last_text = (origin, message)
@@ -348,9 +351,12 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         item_id = self._item_id(block, "ctc_" if is_custom else "fc_")
         if item_id is not None:
             item["id"] = item_id
-        if self.is_own(block):
-            caller = block.metadata.get("caller")
-            item |= {name: block.metadata[name] for name in ("namespace", "caller") if block.metadata.get(name)}
+        if self.is_from_target(block):
+            if block.metadata.get("namespace"):
+                item["namespace"] = block.metadata["namespace"]
+            caller = self.own_state(block, "caller")  # it names an item of the program that made the call
+            if caller:
+                item["caller"] = caller
             if isinstance(caller, dict) and caller.get("type") == "program":
                 self._callers[block.id] = caller  # the call's output has the same field
         self._call_kinds[block.id] = block.kind
@@ -376,7 +382,7 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         if is_own and isinstance(block, ServerToolBlock) and block.id in self._server_item_ids:
             return  # another block of this response has its item, which ended later
         what = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else "a provider's item"
-        reason = "it is incomplete" if is_own else "only the provider that made it accepts it"
+        reason = "it is incomplete" if is_own else self.reason_not_own(block)
         self._omit(f"{what} was left out: {reason}")
 
 

@@ -49,6 +49,7 @@ TRAITS = Traits(
         "400 string_above_max_length for call_id, at most 64 (openclaw/openclaw#31934, orchidfiles/ungate#26)",
     ),
     messages_field="input",
+    call_id_path=("call_id",),
     event_name_field="type",
     classify_error=ERRORS.classify,
     endpoint=Endpoint(
