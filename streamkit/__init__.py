@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         RunState,
         Schedule,
         SharedAccumulator,
+        Target,
         ThreadUpdate,
         ToolNotification,
         execute_one_tool,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from streamkit.execution.options import Approve
     from streamkit.history import (
         Block,
+        CacheMark,
         Content,
         FileBlock,
         ImageBlock,
@@ -130,10 +132,12 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "Run",
     "RunState",
     "RoundContext",
+    "Target",
     "CreateStream",
     # history
     "Content",
     "Block",
+    "CacheMark",
     "TextBlock",
     "ImageBlock",
     "FileBlock",
@@ -169,6 +173,7 @@ _LAZY_IMPORTS = {  # the modules that load pydantic or anyio
         "RunState",
         "Schedule",
         "SharedAccumulator",
+        "Target",
         "ThreadUpdate",
         "ToolNotification",
         "execute_one_tool",
@@ -181,6 +186,7 @@ _LAZY_IMPORTS = {  # the modules that load pydantic or anyio
     "streamkit.execution.options": ("Approve",),
     "streamkit.history": (
         "Block",
+        "CacheMark",
         "Content",
         "FileBlock",
         "ImageBlock",
@@ -213,6 +219,12 @@ def __dir__() -> list[str]:
     return sorted(set(globals()) | set(__all__))
 
 
+def _decode_update(data: Any) -> ThreadUpdate:
+    from streamkit.execution.thread_update import decode_thread_update
+
+    return decode_thread_update(data)
+
+
 def _read_version() -> str:
     from importlib.metadata import PackageNotFoundError, version  # rarely needed, and slow to import
 
@@ -220,3 +232,6 @@ def _read_version() -> str:
         return version("streamkit")
     except PackageNotFoundError:  # a checkout that is not installed
         return "0+unknown"
+
+
+events.set_update_decoder(_decode_update)

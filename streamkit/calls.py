@@ -6,13 +6,15 @@ extend. The module must not depend on how a wire transports any of this, nor on 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import field as dataclass_field
+from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
 __all__ = [
+    "CLIENT_ITEM",
     "CallKind",
     "CallRef",
     "CallState",
@@ -59,9 +61,9 @@ TurnWarningCode = Literal[
     "arguments_unknown",
     "block_index_reused",
     "broken_markup",
-    "client_item",
     "content_filtered",
     "double_encoded",
+    "duplicate_keys",
     "events_unseparated",
     "finish_message",
     "finish_without_calls",
@@ -69,7 +71,9 @@ TurnWarningCode = Literal[
     "index_mismatch",
     "invalid_arguments",
     "item_repeated",
+    "late_arguments",
     "leaked_markup",
+    "legacy_completion",
     "lone_surrogate",
     "message_restarted",
     "more_warnings",
@@ -78,6 +82,7 @@ TurnWarningCode = Literal[
     "no_turn_key",
     "orphan_annotation",
     "orphan_delta",
+    "other_choice",
     "repeated_arguments",
     "repeated_call",
     "second_signature",
@@ -93,12 +98,18 @@ RunWarningCode = Literal[
     "batched_instead",
     "breaker",
     "content_changed",
+    "effects_possible",
     "paused_too_often",
     "provider_fallback",
+    "repeated_id",
     "request_retried",
     "tool_abandoned",
 ]
 WarningCode = Literal[TurnWarningCode, RunWarningCode]
+
+
+def _unclassified(error: StreamError) -> StreamError:
+    return error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +122,8 @@ class WireTraits:
         whole_calls: calls arrive complete, so a call without arguments was not truncated.
         calls_end_in_order: a call whose object is closed has ended once another call begins.
         second_key: the key of calls in an older form of the wire, in which a call may be sent a second time.
+        content_metadata: metadata of the response that its content keeps, because the next request refers to it.
+        classify_error: returns a provider's error with its ``code``, from the error object in ``raw``.
     """
 
     reuses_slots: bool = False
@@ -118,6 +131,10 @@ class WireTraits:
     whole_calls: bool = False
     calls_end_in_order: bool = False
     second_key: str | None = None
+    content_metadata: frozenset[str] = frozenset()
+    classify_error: Callable[[StreamError], StreamError] = dataclass_field(
+        default=_unclassified, repr=False, compare=False
+    )
 
 
 class CallRef(Struct, frozen=True, gc=False):
@@ -137,6 +154,11 @@ class StreamWarning(Struct, frozen=True):
     call_id: str | None = None  #: canonical id of the call that it concerns, if it concerns one
 
 
+#: The field of a call's metadata with a provider's own item that asks the client itself for an action (a patch, a shell
+#: command, a click, an approval) and not for a tool of the request.
+CLIENT_ITEM: Final = "item"
+
+
 class ToolCall(Struct, frozen=True, kw_only=True):
     """One tool call of a model, as far as it has arrived.
 
@@ -150,9 +172,10 @@ class ToolCall(Struct, frozen=True, kw_only=True):
         arguments_text: the argument text in force, as the wire sent it.
         partial: the arguments as far as received; for display, never for execution. While the call is open, every
             access returns the same dict, which grows with the stream: copy it to keep it, and do not change it.
-        state: ``incomplete`` until the turn ends, then ``complete``, ``incomplete`` or ``invalid``.
+        state: ``complete``, ``incomplete`` or ``invalid``; in ``Turn.calls`` ``incomplete`` until the turn ends.
         ended: the wire reported the end of this call.
-        metadata: what the provider expects back with the call (signatures, item ids), by its own names.
+        metadata: what the provider expects back with the call (signatures, item ids), by its own names. Of a call for
+            the client itself the field ``CLIENT_ITEM`` has the provider's item.
         warnings: the irregularities of this call.
     """
 
@@ -173,6 +196,11 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     def ref(self) -> CallRef:
         """The identity of the call in events."""
         return CallRef(self.id, self.name, self.index, self.kind)
+
+    @property
+    def is_client_item(self) -> bool:
+        """Whether the call asks the client itself for an action. A tool of the same name must not run it."""
+        return isinstance(self.metadata.get(CLIENT_ITEM), dict)
 
 
 class ServerCall(Struct, frozen=True, kw_only=True):
@@ -261,3 +289,5 @@ class StreamError(Struct, frozen=True):
     raw: Any = None  #: the provider's error object, or the beginning of input that was not recognized
     status: int | None = None  #: the HTTP status, if known
     retry_after: float | None = None  #: seconds, if the provider sent them
+    limit: int | None = None  #: with ``context_overflow``: the tokens that the provider accepts, if it sent them
+    requested: int | None = None  #: with ``context_overflow``: the tokens of the request, if it sent them

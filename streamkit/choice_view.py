@@ -1,7 +1,7 @@
 """The public view of one choice of a turn.
 
-A view reads the accumulator and contains no data of its own. ``Turn`` extends it: the result of a turn is that of its
-choice. The module must not depend on input or providers.
+A view reads the accumulator and contains no data of its own. ``Turn`` extends it: the result of a turn is that of one
+choice, which is fixed when the turn is closed. The module must not depend on input or providers.
 """
 
 from __future__ import annotations
@@ -22,11 +22,15 @@ __all__ = ["ChoiceView"]
 class ChoiceView:
     """One choice of a turn, for requests with several (``n`` > 1); ``Turn.choices`` has them."""
 
-    __slots__ = ("_choice", "_state")
+    __slots__ = ("_own_choice", "_state")
 
     def __init__(self, choice: Choice, state: TurnState) -> None:
-        self._choice = choice
+        self._own_choice = choice
         self._state = state
+
+    @property
+    def _choice(self) -> Choice:
+        return self._own_choice
 
     @property
     def index(self) -> int:
@@ -76,10 +80,12 @@ class ChoiceView:
         state = self._state
         return choice_to_content(
             self._choice,
-            provider=state.provider_name,
-            model=state.model,
+            origin=state.origin,
             response_id=state.response_id,
             turn_key=state.turn_key or state.response_id,
+            response_metadata={
+                name: value for name, value in state.metadata.items() if name in state.traits.content_metadata
+            },
         )
 
     def call(self, id: str) -> ToolCall:
@@ -91,7 +97,7 @@ class ChoiceView:
         Raises:
             UsageError: there is no such call in the choice.
         """
-        for call in self._choice.tracker.calls:
-            if call.ref is not None and call.ref.id == id:
-                return call.snapshot()
-        raise UsageError(f"this turn has no call {id!r}")
+        call = self._choice.find_call(id)
+        if call is None:
+            raise UsageError(f"this turn has no call {id!r}")
+        return call

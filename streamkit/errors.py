@@ -13,7 +13,7 @@ depends on nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 __all__ = ["StreamInterrupted", "StreamkitError", "ToolFailed", "UnknownProvider", "UnsupportedContent", "UsageError"]
@@ -28,12 +28,25 @@ class UsageError(StreamkitError):
 
 
 class UnknownProvider(UsageError):
-    """A name that no registered provider has."""
+    """A name that no registered provider has.
 
-    def __init__(self, name: object, known: Iterable[str]) -> None:
+    Attributes:
+        name: the name.
+        known: the names of all registered providers.
+        broken: the plugins that cannot be loaded, by name, each with its distribution and its error.
+    """
+
+    def __init__(self, name: object, known: Iterable[str], broken: Mapping[str, str] | None = None) -> None:
         self.name = name
         self.known = tuple(sorted(known))
-        super().__init__(f"unknown provider {name!r}; known are: {', '.join(self.known)}")
+        self.broken = dict(broken or {})
+        message = f"unknown provider {name!r}; known are: {', '.join(self.known)}"
+        if isinstance(name, str) and name in self.broken:
+            message = f"the plugin of the provider {name!r} cannot be loaded: {self.broken[name]}"
+        elif self.broken:
+            plugins = "; ".join(f"{plugin!r}: {error}" for plugin, error in sorted(self.broken.items()))
+            message += f". Plugins that cannot be loaded: {plugins}"
+        super().__init__(message)
 
 
 class UnsupportedContent(UsageError):
@@ -41,17 +54,24 @@ class UnsupportedContent(UsageError):
 
 
 class StreamInterrupted(StreamkitError):
-    """A turn that ended in an error.
+    """A turn that ended in an error. Its text has the error's kind and message, then the HTTP status and the code.
 
     Attributes:
-        error: the turn's ``StreamError`` (kind, message, raw, status, retry_after).
+        error: the turn's ``StreamError`` (kind, message, code, raw, status, retry_after, limit, requested).
         turn: the ``Turn``, or None; what arrived before the error is readable there.
+        results: the ``ToolResult`` of each call that had started before the turn failed: such calls may have had
+            effects, which their metadata ``effects_possible`` marks. Raised by a run only.
     """
 
-    def __init__(self, error: Any, turn: Any = None) -> None:
+    def __init__(self, error: Any, turn: Any = None, results: Iterable[Any] = ()) -> None:
         self.error = error
         self.turn = turn
-        super().__init__(f"{error.kind}: {error.message}")
+        self.results = tuple(results)
+        status = f"HTTP status {error.status}"
+        facts = [] if error.status is None or error.message == status else [status]
+        if error.code is not None:
+            facts.append(error.code)
+        super().__init__(f"{error.kind}: {error.message}" + (f" ({', '.join(facts)})" if facts else ""))
 
 
 class ToolFailed(StreamkitError):

@@ -10,13 +10,15 @@ the accumulator or execution.
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
 
 from streamkit.calls import CallRef, FinishReason, StreamError, ToolCall, ToolResult, Usage
+from streamkit.json_data import object_fields, to_json_data
 
 __all__ = [
     "ArgumentsRestated",
@@ -99,7 +101,10 @@ class _Event(Struct, frozen=True, gc=False, tag_field="type"):
 
 
 class ResponseStarted(_Event, frozen=True, gc=False, tag="response_started"):
-    """The beginning of the response: its id and model, as far as the wire has named them. Emitted at most once."""
+    """The beginning of the response: its id and model, as far as the wire has named them.
+
+    Emitted at most once, as soon as the wire names one of them, at the latest before the first content or ``Finished``.
+    """
 
     type: ClassVar[Literal["response_started"]] = "response_started"
     response_id: str | None = None
@@ -135,7 +140,8 @@ class Refusal(_Event, frozen=True, gc=False, tag="refusal"):
 class BlockEnded(_Event, frozen=True, gc=False, tag="block_ended"):
     """The end of a block of text, reasoning or refusal; calls have ``ToolCallEnd``.
 
-    ``signature`` is the provider's signature of the block, ``metadata`` its other opaque state, both for replay.
+    Emitted once for each block that has text or metadata. ``signature`` is the provider's signature of the block,
+    ``metadata`` its other opaque state, both for replay.
     """
 
     type: ClassVar[Literal["block_ended"]] = "block_ended"
@@ -171,7 +177,10 @@ class ToolCallEnd(_Event, frozen=True, gc=False, tag="tool_call_end"):
 
 
 class ToolCallReady(_Event, frozen=True, gc=False, tag="tool_call_ready"):
-    """A call in its final state. Emitted once for each call, when nothing can change it any more."""
+    """A call in its final state. Emitted once for each call; nothing but metadata is added to the call afterwards.
+
+    It is no permission to run the call: the turn may still fail. See docs/rules.md, "Ready calls".
+    """
 
     type: ClassVar[Literal["tool_call_ready"]] = "tool_call_ready"
     call: ToolCall
@@ -188,7 +197,11 @@ class ArgumentsRestated(_Event, frozen=True, gc=False, tag="arguments_restated")
 
 
 class ServerTool(_Event, frozen=True, gc=False, tag="server_tool"):
-    """A tool that the provider runs itself: it started, received arguments, or has a result."""
+    """A tool that the provider runs itself: it started, received arguments, or has a result.
+
+    With the phase ``arguments``, ``data`` is the next text of the arguments while the wire streams them (a ``str``).
+    The last event of that phase has the complete arguments, parsed if they are JSON.
+    """
 
     type: ClassVar[Literal["server_tool"]] = "server_tool"
     id: str | None
@@ -225,7 +238,10 @@ class UsageReport(_Event, frozen=True, gc=False, tag="usage_report"):
 
 
 class Finished(_Event, frozen=True, gc=False, tag="finished"):
-    """The finish of a choice. Emitted once, when the turn is closed without an error of the stream."""
+    """The finish of a choice, when the turn is closed; once for each choice whose end the provider reported.
+
+    It may follow ``Failed``: a provider may send a finish besides its error. ``Turn.error`` decides about the turn.
+    """
 
     type: ClassVar[Literal["finished"]] = "finished"
     reason: FinishReason
@@ -377,11 +393,21 @@ Event: TypeAlias = TurnEvent | ToolEvent
 
 
 def to_json(event: Event) -> bytes:
-    """Encode an event as one line of JSON, ``type`` first. Values without a JSON form are written as text."""
+    """Encode an event as one line of JSON, ``type`` first.
+
+    ``from_json`` restores an equal event, with these exceptions. Values that tools return or servers send, and that
+    JSON lacks, become data: tuples and sets lists, bytes base64, dates and decimals text, NaN and the infinities their
+    names, integers of more than 4300 digits and keys text, other objects their text. ``ToolResult.exception`` is left
+    out.
+    """
+    if type(event) in _PLAIN_EVENTS:
+        with suppress(UnicodeEncodeError):  # half of a surrogate pair, split over two events: escaped below
+            return msgspec.json.encode(event)
+    data = to_json_data(event, _convert_object, deepest=_DEEPEST)
     try:
-        return msgspec.json.encode(event, enc_hook=str)
-    except UnicodeEncodeError:  # half of a surrogate pair, split over two events: escaped
-        return json.dumps(msgspec.to_builtins(event, enc_hook=str), separators=(",", ":")).encode("ascii")
+        return msgspec.json.encode(data)
+    except UnicodeEncodeError:
+        return json.dumps(data, separators=(",", ":")).encode("ascii")
 
 
 def from_json(data: bytes | str) -> Event:
@@ -395,13 +421,44 @@ def from_json(data: bytes | str) -> Event:
         ValueError: the data is not JSON.
     """
     try:
-        return _decoder.decode(data)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        plain: Event = msgspec.convert(json.loads(data), Event)
-        return plain
+        try:
+            event = _decoder.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):  # msgspec refuses an escaped half of a surrogate pair
+            event = msgspec.convert(json.loads(data), Event)
+    except RecursionError:
+        raise ValueError("the data is nested too deeply") from None
+    if isinstance(event, RoundFinished) and event.update is not None:
+        return msgspec.structs.replace(event, update=_decode_update(event.update))
+    return event
 
 
+def _unchanged(data: Any) -> Any:
+    return data
+
+
+def set_update_decoder(decode: Callable[[Any], Any]) -> None:
+    """Set the function that restores the ``update`` of a ``RoundFinished`` from its data.
+
+    The package itself calls this: the class of the updates is in ``execution``, which depends on this module.
+    """
+    global _decode_update
+    _decode_update = decode
+
+
+_decode_update: Callable[[Any], Any] = _unchanged
+
+
+def _convert_object(value: Any) -> Any:
+    fields = object_fields(value)
+    if isinstance(value, ToolResult):
+        del fields["exception"]
+    return fields
+
+
+_DEEPEST = 300  # more than the nesting of a frame that is read
+_PLAIN_EVENTS = frozenset(
+    {ResponseStarted, Text, Reasoning, Refusal, ToolCallStart, ToolCallDelta, ToolCallEnd, ArgumentsRestated, File}
+    | {Finished, Warned, ToolRunning, RoundStarted}
+)  # without values of other origin
 _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 EVENT_TYPES: dict[str, type[Event]] = {cls.type: cls for cls in get_args(Event)}

@@ -19,6 +19,7 @@ __all__ = [
     "DataUrl",
     "decode_base64",
     "decode_text",
+    "has_type_in",
     "is_base64",
     "is_image_source",
     "is_text_type",
@@ -190,6 +191,12 @@ def is_image_source(text: str) -> bool:
     """Return True if a text is an image's http(s) address, or a data URL of an image with base64 data."""
     url = parse_data_url(text)
     return is_url(text) if url is None else url.was_base64 and url.media_type.startswith("image/")
+
+
+def has_type_in(text: str, media_types: Collection[str]) -> bool:
+    """Return False if a text is a data URL of a media type that is not among these; ``image/jpg`` is ``image/jpeg``."""
+    url = parse_data_url(text)
+    return url is None or url.media_type.replace("image/jpg", "image/jpeg") in media_types
 
 
 # ---------------------------------------------------------------- base64

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from streamkit.calls import StreamError
 from streamkit.framing import Frame, Framer, framer_for
 from streamkit.providers.decoding import error_message, excerpt, read_json
@@ -38,7 +40,7 @@ class ResponseBody:
         head: the beginning of the body.
     """
 
-    __slots__ = ("_framing", "_limit", "failed", "framer", "frames", "head", "is_recognized")
+    __slots__ = ("_framing", "_has_lines", "_limit", "failed", "framer", "frames", "head", "is_recognized")
 
     def __init__(self, framing: Framing, limit: int, *, failed: bool) -> None:
         self._framing = framing
@@ -48,6 +50,7 @@ class ResponseBody:
         self.frames = 0
         self.is_recognized = False
         self.head = b""
+        self._has_lines = True
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the frames that these bytes complete."""
@@ -69,9 +72,14 @@ class ResponseBody:
         start = self.head.removeprefix(_BOM).lstrip()
         if (not start or _BOM.startswith(self.head)) and len(self.head) < _HEAD:
             return False
-        framing = self._framing
-        if (framing != "ndjson" and start[:1] in (b"{", b"[")) or start[:1] == b"[":
+        framing, first = self._framing, start[:1]
+        if (framing != "ndjson" and first == b"{") or first == b"[":
             framing = "json_array"  # one JSON document, or an array of chunks, instead of a stream
+        elif first == b"\0":  # of a binary frame's length; text never begins so
+            framing = "event_stream"
+        elif framing in ("ndjson", "event_stream") and start and first != b"{":
+            framing = "sse"  # a page, a text or the stream of another wire
+        self._has_lines = "sse" in (framing, self._framing)
         self.framer = framer_for(framing, limit=self._limit)
         return True
 
@@ -81,21 +89,27 @@ class ResponseBody:
         self.frames += len(frames)
         return frames
 
-    def diagnose(self) -> StreamError | None:
-        """Return the error of a body that has ended; None if it was a stream of this wire."""
+    def diagnose(self, unrecognized: StreamError) -> StreamError | None:
+        """Return the error of a body that has ended; None if it was a stream of this wire.
+
+        Args:
+            unrecognized: the error if the body has frames, of which none is of this wire.
+        """
         pending = self.framer.pending.strip() if self.framer is not None else b""
         is_partial_document = pending[:1] in (b"{", b"[")
         if self.is_recognized:
-            if is_partial_document or (pending and self._framing != "sse"):
+            if is_partial_document or (pending and not self._has_lines):
                 return StreamError("stream_truncated", "the stream ended inside a frame", raw=excerpt(pending))
             return None
         head = self.head.removeprefix(_BOM).strip()[:_HEAD]
         if not head:
             return StreamError("stream_truncated", "the body is empty")
+        if self.frames and not pending:
+            return msgspec.structs.replace(unrecognized, raw=excerpt(head))
         if not self.frames and is_partial_document:
             return StreamError("stream_truncated", "the body ended inside a JSON document", raw=excerpt(head))
-        if not self.frames and pending[:1] == b"\0" and self.framer is not None and self.framer.error is None:
-            # A binary frame begins with its length, whose first byte is 0; text never does.
+        is_binary = self._framing == "event_stream" and pending[:1] == b"\0"
+        if not self.frames and is_binary and self.framer is not None and self.framer.error is None:
             return StreamError("stream_truncated", "the body ended inside its first frame", raw=excerpt(head))
         if not self.frames and not pending:
             return StreamError("stream_truncated", "the body contains no event", raw=excerpt(head))

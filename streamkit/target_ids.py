@@ -6,7 +6,7 @@ canonical ids to target ids again. The functions are pure and nothing is random,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -78,14 +78,15 @@ class TargetIds:
 
     Args:
         rule: the target's rule.
+        used: ids of calls that precede this conversation; no call gets one of them.
     """
 
     __slots__ = ("_rule", "_target_ids", "_used")
 
-    def __init__(self, rule: IdRule) -> None:
+    def __init__(self, rule: IdRule, used: Iterable[str] = ()) -> None:
         self._rule = rule
         self._target_ids: dict[str, str] = {}
-        self._used: set[str] = set()
+        self._used: set[str] = set(used)
 
     def call(self, id: str, name: str = "", *, origin: Any = None) -> str:
         """Return the target id of a call.
@@ -109,6 +110,6 @@ class TargetIds:
         self._used.add(target_id)
         return target_id
 
-    def result(self, id: str, name: str = "") -> str:
+    def result(self, id: str, name: str = "", *, origin: Any = None) -> str:
         """Return the target id of the call that a result belongs to; a result without a call gets a new id."""
-        return self.call(id, name)
+        return self.call(id, name, origin=origin)

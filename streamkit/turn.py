@@ -10,31 +10,41 @@ is. Then bytes take the fast path of ``feed``: frames from the framer straight t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from streamkit import providers, sdk_objects
 from streamkit.accumulator import Accumulator, Limits
+from streamkit.accumulator.choice import Choice
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.choice_view import ChoiceView
 from streamkit.errors import StreamInterrupted, UsageError
-from streamkit.events import Event
+from streamkit.events import Event, Failed
 from streamkit.framing import Framer
 from streamkit.json_text import replace_lone_surrogates
 from streamkit.providers.decoding import excerpt, read_json
+from streamkit.providers.detection import encode_head
+from streamkit.providers.origin import normalize_endpoint
 from streamkit.providers.provider import Provider
 from streamkit.response_body import ResponseBody, failed_response, retry_after
 
 if TYPE_CHECKING:
+    from weakref import finalize
+
     from streamkit.leaked_markup import LeakedMarkup, MarkupSink
 
 __all__ = ["Turn"]
 
+_FIRST_CHUNKS = 8  # by which an error names another wire
+
 
 class Turn(ChoiceView):
-    """One streamed response, fed incrementally; also the view of its choice 0.
+    """One streamed response, fed incrementally; also the view of its choice.
+
+    That is choice 0 if it sent anything, else the first that did (with the warning ``other_choice``); it is fixed when
+    the turn is closed. ``choices`` has all of them.
 
     Args:
         provider: a provider's name, or a provider object.
@@ -46,6 +56,13 @@ class Turn(ChoiceView):
             calls, in its position in the content; what does not parse stays text. The last two also remove the control
             tokens of gpt-oss from the names of calls, delay text that may be the beginning of markup, and warn of what
             they changed. See ``streamkit.leaked_markup``.
+        endpoint: the address of the server. Opaque state (signatures, encrypted reasoning, item ids) is valid only for
+            the endpoint and model that made it; the metadata of ``turn.content`` names them, and ``render`` compares
+            them with those of the next request. Pass the same form each time. Credentials, query and fragment of the
+            address are not kept.
+        model: the requested model, if the server reports it under another name or not at all.
+        used_ids: the canonical ids of the history's calls. A server may send a ``hist_tool_`` id that it got earlier:
+            one of these is not taken over, so that two calls never share an idempotency key.
 
     Raises:
         UnknownProvider: no provider has that name; the message lists the registered ones.
@@ -54,6 +71,7 @@ class Turn(ChoiceView):
     Attributes:
         provider: the provider object.
         input_kind: the kind of input: ``bytes``, ``dict`` or ``object``; None before the first ``feed``.
+        unread_error_reminder: what a reader has registered to report the error if nothing reads it; else None.
     """
 
     __slots__ = (
@@ -64,12 +82,14 @@ class Turn(ChoiceView):
         "_closed",
         "_events",
         "_fast_path",
+        "_first_chunks",
         "_frame",
         "_framer",
         "_markup",
         "_parser",
         "input_kind",
         "provider",
+        "unread_error_reminder",
     )
 
     def __init__(
@@ -80,6 +100,9 @@ class Turn(ChoiceView):
         limits: Limits | None = None,
         recover_trailing_junk: bool = True,
         leaked_markup: LeakedMarkup = "keep",
+        endpoint: str | None = None,
+        model: str | None = None,
+        used_ids: Iterable[str] = (),
     ) -> None:
         self.provider: Provider = providers.get(provider)
         self._accumulator = Accumulator(
@@ -90,6 +113,9 @@ class Turn(ChoiceView):
             recover_trailing_junk=recover_trailing_junk,
         )
         super().__init__(self._accumulator.choice(0), self._accumulator.state)
+        self._state.endpoint = normalize_endpoint(endpoint) if endpoint else None
+        self._state.requested_model = model or None
+        self._state.reserve_ids(used_ids)
         self._events = self._state.events
         self._markup = None if leaked_markup == "keep" else _markup_sink(self._accumulator, leaked_markup)
         self._parser = self.provider.parser(self._accumulator if self._markup is None else self._markup)
@@ -98,8 +124,10 @@ class Turn(ChoiceView):
         self._fast_path = False  # input is bytes, and some of it was recognized as this wire
         self._body: ResponseBody | None = None  # only if input is bytes
         self._chunks = 0  # dicts and objects fed
+        self._first_chunks: list[tuple[bytes, bytes | dict[str, Any]]] = []  # emptied when they are of this wire
         self.input_kind: Literal["bytes", "dict", "object"] | None = None
         self._closed = False
+        self.unread_error_reminder: finalize[..., Turn] | None = None
 
     # ---------------------------------------------------------------- input
 
@@ -161,18 +189,44 @@ class Turn(ChoiceView):
         body = self._body
         if body is None:
             if data is not None:  # None: an event that an SDK made in addition to the wire's
+                if self._chunks < _FIRST_CHUNKS:
+                    self._keep_first(b"", data)
                 self._chunks += 1
                 self._parser.chunk(data)
             return self._drain_events()
         for name, payload in body.feed(data):
             if not state.done:
+                self._keep_first(name, payload)
                 self._frame(name, payload)
         if body.framer is not None and body.framer.overflow:
             self._report_overflow()
-        elif body.frames and self._accumulator.is_recognized(body.frames) and not state.done:
+        elif body.frames and self._accumulator.is_recognized() and not state.done:
             body.is_recognized = self._fast_path = True
             self._framer = body.framer
+            self._first_chunks.clear()
         return self._drain_events()
+
+    def _keep_first(self, name: bytes, chunk: bytes | dict[str, Any]) -> None:
+        """Keep the first chunks of the input, by which an error names another wire."""
+        if len(self._first_chunks) < _FIRST_CHUNKS and chunk:
+            self._first_chunks.append((name, chunk))
+
+    def _name_foreign_wire(self) -> None:
+        """Add the wire that the input looks like to the error of input that is not of this wire."""
+        state = self._state
+        error, chunks = state.error, self._first_chunks
+        if error is None or error.kind != "protocol_error" or not chunks or self._accumulator.is_recognized():
+            return
+        name = providers.detect(encode_head(chunks))
+        chunks.clear()
+        if name is None or providers.get(name).package == self.provider.package:
+            return
+        message = f"{error.message}: it looks like {name!r}, so create the Turn with that provider"
+        state.error = msgspec.structs.replace(error, message=message)
+        self._events[:] = [
+            Failed(state.error) if isinstance(event, Failed) and event.error is error else event
+            for event in self._events
+        ]
 
     def _check_input(self, data: Any) -> Any:
         """Check the kind of an input; return it as bytes, as a dict, or as None if it repeats other input."""
@@ -204,11 +258,11 @@ class Turn(ChoiceView):
         else:
             self._state.report_limit(f"a frame exceeds {self._state.limits.frame} bytes")
 
-    def close(self, error: BaseException | None = None, *, complete: bool = False) -> list[Event]:
+    def close(self, error: BaseException | StreamError | None = None, *, complete: bool = False) -> list[Event]:
         """End the input. A second call does nothing.
 
         Args:
-            error: the exception that the transport raised, if it did.
+            error: the exception that the transport raised, if it did; or another error that ended the input.
             complete: the source reported an orderly end that the input does not show (an SDK's iterator).
 
         Returns:
@@ -221,15 +275,11 @@ class Turn(ChoiceView):
         self._close_input(judge=error is None)
         if self.input_kind is not None and not self._state.done:
             self._parser.end()
-        if error is not None:
-            message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            if self._accumulator.is_confirmed:
-                self._state.warn("transport_error", f"after the end of the response: {message}")
-            else:
-                self._state.fail(StreamError("transport_error", message, raw=message))
         if self._markup is not None:
             self._markup.close()
-        self._accumulator.close(complete=complete and error is None)
+        failure = error if isinstance(error, StreamError) or error is None else _transport_error(error)
+        is_complete = complete and error is None and self._accumulator.is_recognized()
+        self._accumulator.close(complete=is_complete, failure=failure)
         return self._drain_events()
 
     def _close_input(self, *, judge: bool) -> None:
@@ -245,9 +295,9 @@ class Turn(ChoiceView):
             state.fail(failed_response(b"", *state.status))
         elif body is not None:
             self._close_body(body, judge=judge)
-        elif judge and not self._accumulator.is_recognized(self._chunks):
+        elif judge and state.error is None and not self._accumulator.is_recognized():
             state.fail(
-                StreamError("protocol_error", f"no chunk has the format of {self.provider.name!r}")
+                self._accumulator.unrecognized_error()
                 if self._chunks
                 else StreamError("stream_truncated", "the body is empty")
             )
@@ -257,15 +307,19 @@ class Turn(ChoiceView):
         if state.done:
             self._warn_of_framing(body)
             return
-        state.input_ended = True
+        # After chunks of another wire, a last frame that is not JSON is no sign of truncation.
+        state.input_ended = (
+            self._accumulator.is_recognized() or self._accumulator.unrecognized_error().kind == "stream_truncated"
+        )
         for name, payload in body.end():
             if judge or _is_json(payload):
+                self._keep_first(name, payload)
                 self._frame(name, payload)
         state.input_ended = False
         self._warn_of_framing(body)
         if judge and state.error is None and not state.done:
-            body.is_recognized = body.is_recognized or self._accumulator.is_recognized(body.frames)
-            error = body.diagnose()
+            body.is_recognized = body.is_recognized or self._accumulator.is_recognized()
+            error = body.diagnose(self._accumulator.unrecognized_error())
             if error is not None:
                 state.fail(error)
 
@@ -274,6 +328,8 @@ class Turn(ChoiceView):
             self._state.warn("events_unseparated", body.framer.warning)
 
     def _drain_events(self) -> list[Event]:
+        if self._first_chunks:
+            self._name_foreign_wire()
         events = self._events[:]
         self._events.clear()
         return events
@@ -295,6 +351,25 @@ class Turn(ChoiceView):
         """The stable name of the turn; None while neither the caller nor the wire has set one."""
         return self._state.turn_key or self._state.response_id
 
+    @property
+    def _choice(self) -> Choice:
+        return self._accumulator.turn_choice
+
+    def call(self, id: str) -> ToolCall:
+        """Return the call of a canonical id, of any choice.
+
+        Args:
+            id: the canonical id.
+
+        Raises:
+            UsageError: no choice has such a call.
+        """
+        for choice in self._accumulator.choices.values():
+            call = choice.find_call(id)
+            if call is not None:
+                return call
+        raise UsageError(f"this turn has no call {id!r}")
+
     def completed_call(self, index: int) -> ToolCall | None:
         """Return a call as it will run if it is complete before the turn has ended, else None.
 
@@ -305,8 +380,8 @@ class Turn(ChoiceView):
         Args:
             index: the call's ``index``.
         """
-        if self._closed or self._state.error is not None:
-            return None
+        if self._closed or self._state.error is not None or self._state.turn_choice:
+            return None  # the turn's choice is fixed at the end: before, only choice 0 is sure to be it once it began
         return self._choice.completed_call(index)
 
     @property
@@ -317,7 +392,14 @@ class Turn(ChoiceView):
     @property
     def error(self) -> StreamError | None:
         """The error that ended the turn. The content before it stays readable."""
+        if self.unread_error_reminder is not None:
+            self.unread_error_reminder.detach()
         return self._state.error
+
+    @property
+    def has_error(self) -> bool:
+        """Whether an error ended the turn; unlike ``error``, it does not count as reading the error."""
+        return self._state.error is not None
 
     def raise_for_error(self) -> None:
         """Raise the error that ended the turn, if there is one.
@@ -325,8 +407,9 @@ class Turn(ChoiceView):
         Raises:
             StreamInterrupted: the turn's error.
         """
-        if self._state.error is not None:
-            raise StreamInterrupted(self._state.error, self)
+        error = self.error
+        if error is not None:
+            raise StreamInterrupted(error, self)
 
     @property
     def warnings(self) -> list[StreamWarning]:
@@ -350,7 +433,7 @@ class Turn(ChoiceView):
 
     @property
     def choices(self) -> list[ChoiceView]:
-        """One view per choice, by number; the turn's own properties are those of choice 0."""
+        """One view per choice, by number; the turn's own properties are those of one of them."""
         return [ChoiceView(choice, self._state) for _, choice in sorted(self._accumulator.choices.items())]
 
     def to_dict(self) -> dict[str, Any]:
@@ -369,6 +452,12 @@ def _markup_sink(accumulator: Accumulator, mode: LeakedMarkup) -> MarkupSink:
     from streamkit.leaked_markup import MarkupSink  # few turns need it
 
     return MarkupSink(accumulator, mode)
+
+
+def _transport_error(error: BaseException) -> StreamError:
+    text = str(error)
+    message = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return StreamError("transport_error", message, raw=message)
 
 
 def _is_json(payload: bytes) -> bool:

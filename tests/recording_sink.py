@@ -62,6 +62,9 @@ class RecordingChoice:
     ) -> None:
         self._record("server_tool", id, name, phase, optional=(data, raw))
 
+    def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
+        self._record("server_tool_delta", id, name, arguments_delta)
+
     def citation(self, data: Any) -> None:
         self._record("citation", data)
 

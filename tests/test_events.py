@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import msgspec
@@ -11,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit import events
-from streamkit.calls import CallRef, StreamError, ToolCall, ToolResult, Usage
+from streamkit import Content, OpaqueBlock, Round, TextBlock, ThreadUpdate, ToolCallBlock, Turn, events
+from streamkit.calls import CallRef, StreamError, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.events import Event, NormalizedToolChunk, ToolEvent, TurnEvent
 
 CALL = CallRef("hist_tool_" + "a" * 24, "count", 0)
@@ -107,6 +109,192 @@ def test_any_text_can_be_encoded(text: str) -> None:
     line = events.to_json(events.Text(text))
     assert json.loads(line)["type"] == "text"
     assert events.from_json(line).text == text or any("\ud800" <= character <= "\udfff" for character in text)  # type: ignore[union-attr]
+
+
+# ---------------------------------------------------------------- values of other origin
+
+
+ANY_TEXT = st.text(alphabet=st.characters(exclude_categories=()))  # also halves of surrogate pairs
+DATA = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers().map(lambda number: number * 10**300)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | ANY_TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(ANY_TEXT, DATA, max_size=2)
+IDS = st.just(CALL.id)
+CALLS = st.builds(
+    ToolCall,
+    id=IDS,
+    name=ANY_TEXT,
+    index=st.integers(0, 9),
+    raw_id=st.none() | ANY_TEXT,
+    arguments=st.none() | OBJECTS | ANY_TEXT,
+    arguments_text=ANY_TEXT,
+    partial=OBJECTS,
+    state=st.sampled_from(["complete", "incomplete", "invalid"]),
+    metadata=OBJECTS,
+    warnings=st.lists(st.builds(StreamWarning, ANY_TEXT, ANY_TEXT, st.none() | IDS), max_size=2).map(tuple),
+)
+RESULTS = st.builds(
+    ToolResult,
+    CALLS,
+    st.sampled_from(["completed", "error", "denied", "timed_out", "canceled"]),
+    DATA,
+    st.none() | ANY_TEXT,
+    OBJECTS,
+)
+CONTENTS = st.builds(
+    lambda text, raw, parameters, metadata: Content(
+        speaker="ai",
+        blocks=[
+            TextBlock(text=text, metadata=metadata),
+            OpaqueBlock(raw=raw),
+            ToolCallBlock(id=CALL.id, name="count", parameters=parameters),
+        ],
+        metadata=metadata,
+    ),
+    ANY_TEXT,
+    DATA,
+    OBJECTS,
+    OBJECTS,
+)
+UPDATES = st.builds(
+    ThreadUpdate,
+    st.lists(OBJECTS, max_size=2),
+    st.lists(CONTENTS, max_size=2),
+    st.lists(RESULTS, max_size=2),
+    st.lists(st.builds(StreamWarning, ANY_TEXT, ANY_TEXT), max_size=2),
+)
+FIELDS: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
+    events.BlockEnded: {"kind": st.just("text"), "signature": st.none() | ANY_TEXT, "metadata": OBJECTS},
+    events.ToolCallReady: {"call": CALLS},
+    events.ServerTool: {"id": st.none() | ANY_TEXT, "name": ANY_TEXT, "phase": st.just("arguments"), "data": DATA},
+    events.Citation: {"data": DATA},
+    events.UsageReport: {"usage": st.builds(Usage, st.none() | st.integers(0, 9), raw=DATA)},
+    events.Failed: {"error": st.builds(StreamError, st.just("provider_error"), ANY_TEXT, raw=DATA)},
+    events.Unknown: {"raw": DATA},
+    events.ToolProgress: {"call": st.just(CALL), "value": DATA},
+    **{
+        kind: {"call": st.just(CALL), "result": RESULTS}
+        for kind in (
+            events.ToolCompleted,
+            events.ToolError,
+            events.ToolDenied,
+            events.ToolTimedOut,
+            events.ToolCanceled,
+        )
+    },
+    events.RoundFinished: {"round": st.integers(0, 9), "update": st.none() | UPDATES},
+    events.Text: {"text": ANY_TEXT},
+    events.Warned: {"code": ANY_TEXT, "message": ANY_TEXT},
+    events.ToolCallStart: {"call": st.builds(CallRef, IDS, ANY_TEXT, st.integers(0, 9))},
+    events.File: {"media_type": ANY_TEXT, "data": ANY_TEXT, "url": ANY_TEXT},
+}
+
+
+@pytest.mark.parametrize("kind", FIELDS, ids=lambda kind: kind.__name__)
+@given(data=st.data())
+def test_every_event_of_json_data_is_restored(kind: type[Any], data: Any) -> None:
+    event = kind(**{name: data.draw(strategy) for name, strategy in FIELDS[kind].items()}, choice=1)
+    line = events.to_json(event)
+    assert b"\n" not in line
+    assert events.from_json(line) == event
+    assert events.from_json(line.decode()) == event
+
+
+def test_every_event_with_values_of_other_origin_is_among_them() -> None:
+    simple = (str, int, type(None), CallRef)
+    for kind, example in EXAMPLES.items():
+        if not all(isinstance(value, simple) for value in example.values()):
+            assert kind in FIELDS
+
+
+def test_the_update_of_a_real_round_is_restored() -> None:
+    turn = Turn("anthropic", turn_key="t")
+    turn.feed({"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": {"input_tokens": 1}}})
+    block = {"type": "tool_use", "id": "toolu_1", "name": "count", "input": {"n": 1}}
+    turn.feed({"type": "content_block_start", "index": 0, "content_block": block})
+    turn.feed({"type": "content_block_stop", "index": 0})
+    turn.feed({"type": "message_delta", "delta": {"stop_reason": "tool_use"}})
+    turn.feed({"type": "message_stop"})
+    made_round = Round(turn)
+    made_round.start(0)
+    failure = ToolResult(turn.calls[0], "error", error="no", exception=ValueError("no"))
+    made_round.set_result(0, failure)
+    update = made_round.update()
+    restored = events.from_json(events.to_json(events.RoundFinished(0, update)))
+    assert isinstance(restored, events.RoundFinished)
+    assert isinstance(restored.update, ThreadUpdate)
+    assert restored.update.contents == update.contents
+    assert restored.update.messages == update.messages
+    assert restored.update.results == [msgspec.structs.replace(failure, exception=None)]
+
+
+@pytest.mark.parametrize("update", [[], {"messages": 1}, {"messages": [], "contents": [1], "results": []}])
+def test_an_update_of_another_form_is_a_validation_error(update: Any) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        events.from_json(json.dumps({"type": "round_finished", "round": 1, "update": update}))
+
+
+class Unwritable:
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@dataclass
+class Point:
+    x: Any
+
+
+CYCLE: list[Any] = [1]
+CYCLE.append(CYCLE)
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        ((1, 2), [1, 2]),
+        ({3}, [3]),
+        (b"\xff", "/w=="),
+        (float("nan"), "NaN"),
+        ([float("-inf")], ["-Infinity"]),
+        ({1: {None: 2}}, {"1": {"None": 2}}),
+        (10**5000, "1" + "0" * 5000),
+        (datetime.date(2026, 11, 22), "2026-11-22"),
+        (Unwritable(), "an object of the type Unwritable"),
+        ([int], ["<class 'int'>"]),
+        (CYCLE, [1, "[the object that contains this]"]),
+        (Point({2}), {"x": [2]}),
+        (TextBlock(text="a"), {"type": "text", "text": "a", "metadata": {}}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_values_that_json_lacks_become_data(value: Any, data: Any) -> None:
+    for event in (events.ToolProgress(CALL, value), events.Unknown(value), events.Citation(value)):
+        line = events.to_json(event)
+        json.loads(line, parse_constant=pytest.fail)
+        restored = msgspec.structs.astuple(events.from_json(line))
+        assert data in restored
+
+
+@pytest.mark.parametrize("depth", [290, 400, 100_000])
+def test_deep_values_are_restored_or_become_text(depth: int) -> None:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    restored = events.from_json(events.to_json(events.Unknown(value)))
+    assert isinstance(restored, events.Unknown)
+    assert (restored.raw == value) is (depth == 290)
+
+
+def test_json_that_is_nested_too_deeply_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        events.from_json('{"type":"unknown","raw":' + "[" * 200_000 + "]" * 200_000 + "}")
 
 
 def test_usage_is_updated_by_field() -> None:

@@ -63,7 +63,7 @@ CONTRACT = [
     *("Run", "Execution", "StreamReader", "Round", "QueuedCall", "ChoiceView", "ToolChoice", "Approve", "CreateStream"),
     *("Provider", "Traits", "WireTraits", "Accumulator", "__version__"),
     *("Block", "TextBlock", "ImageBlock", "FileBlock", "ReasoningBlock", "ToolCallBlock", "ToolResponseBlock"),
-    *("ServerToolBlock", "OpaqueBlock", "UnknownBlock"),
+    *("ServerToolBlock", "OpaqueBlock", "UnknownBlock", "CacheMark"),
 ]
 
 
@@ -173,7 +173,7 @@ def test_running_tools_loads_no_sdk() -> None:
 # ---------------------------------------------------------------- types of the signatures
 
 #: Types that a provider implements or uses (``streamkit.providers.provider``), and the choice of the accumulator.
-INTERNAL_TYPES = {"Choice", "ChoiceSink", "Parser", "RenderedMessages", "Rule", "Sink"}
+INTERNAL_TYPES = {"Choice", "ChoiceSink", "IdRule", "Parser", "RenderOptions", "RenderedMessages", "Rule", "Sink"}
 
 
 def classes_in(annotation: Any) -> set[type]:

@@ -28,6 +28,7 @@ LEGAL = {
     "anthropic": r"[a-zA-Z0-9_-]{1,64}",
     "bedrock": r"[a-zA-Z0-9_-]{1,64}",
     "openai_chat": r"[a-zA-Z0-9_-]{1,40}",
+    "openai_compatible": r"[a-zA-Z0-9_-]{1,40}",
     "openai_responses": r"[a-zA-Z0-9_-]{1,64}",
     "mistral": r"[a-zA-Z0-9]{9}",
     "kimi": r"(?s)functions\..*:[0-9]+",

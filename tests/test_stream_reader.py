@@ -11,7 +11,7 @@ import httpx
 import pytest
 from execution.chat_chunks import answer, as_bytes
 
-from streamkit import Turn, UsageError, read
+from streamkit import StreamInterrupted, Turn, UsageError, read
 from streamkit.events import Failed, Finished, Text
 
 pytestmark = pytest.mark.anyio
@@ -144,8 +144,9 @@ async def test_bytes_without_a_finish_reason_are_truncated() -> None:
 async def test_cancellation_closes_the_turn_and_the_source_and_propagates() -> None:
     turn, source = new_turn(), AsyncSource(as_bytes(answer("Hi."))[:2], endless=True)
     with anyio.CancelScope() as scope:
-        async for _ in read(turn, source):
-            scope.cancel()
+        async for event in read(turn, source):
+            if isinstance(event, Text):
+                scope.cancel()
     assert scope.cancelled_caught
     assert turn.closed
     assert turn.text == "Hi."
@@ -349,3 +350,74 @@ async def test_the_body_is_read_to_its_end_if_it_ends_at_once(endless: bool, end
         assert await texts(read(new_turn(), response)) == "Hi."
     assert response.ended == ended
     assert response.closed
+
+
+# ---------------------------------------------------------------- errors of the program, and errors that nobody reads
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_a_defect_of_a_source_propagates(kind: str) -> None:
+    def broken() -> Any:
+        yield {"type": "message_start", "message": {"id": "m", "model": "m", "usage": {}}}
+        raise NameError("gone")
+
+    async def broken_async() -> Any:
+        for chunk in broken():
+            yield chunk
+
+    turn = Turn("anthropic")
+    with pytest.raises(NameError, match="gone"):  # noqa: PT012 - one of two loops
+        if kind == "sync":
+            list(read(turn, broken()))
+        else:
+            [event async for event in read(turn, broken_async())]
+    assert turn.closed
+    assert turn.error is not None
+
+
+async def test_a_second_loop_over_a_reader_is_rejected() -> None:
+    events = read(Turn("anthropic", turn_key="t"), [])
+    assert [event async for event in events]
+    with pytest.raises(UsageError, match="were read"):
+        [event async for event in events]
+    events = read(Turn("anthropic", turn_key="t"), [])
+    assert list(events)
+    with pytest.raises(UsageError, match="were read"):
+        list(events)
+
+
+async def test_a_turn_is_read_once() -> None:
+    turn = Turn("anthropic", turn_key="t")
+    list(read(turn, []))
+    with pytest.raises(UsageError, match="make a new Turn"):
+        read(turn, [])
+    with pytest.raises(UsageError, match="takes a Turn"):
+        read("anthropic", [])  # type: ignore[arg-type]
+    assert turn.error is not None
+
+
+async def test_a_reader_that_is_never_read_is_a_warning() -> None:
+    events = [read(Turn("anthropic"), [])]
+    with pytest.warns(RuntimeWarning, match="never read"):
+        events.clear()
+
+
+@pytest.mark.parametrize("looks", [True, False])
+@pytest.mark.parametrize("how", ["for", "async for", "left"])
+async def test_an_error_that_is_not_read_is_logged(looks: bool, how: str, caplog: pytest.LogCaptureFixture) -> None:
+    turn = Turn("anthropic", turn_key="t")
+    if how == "for":
+        list(read(turn, []))
+    elif how == "async for":
+        [event async for event in read(turn, [])]
+    else:
+        async with read(turn, []):
+            pass
+    caplog.clear()
+    if looks and how != "left":  # without a loop the turn was closed by hand
+        with pytest.raises(StreamInterrupted):
+            turn.raise_for_error()
+    del turn
+    gc.collect()
+    records = [(record.name, record.levelname) for record in caplog.records]
+    assert records == ([] if looks or how == "left" else [("streamkit", "WARNING")])

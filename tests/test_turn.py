@@ -25,7 +25,7 @@ from wire_streams import (
 )
 
 from streamkit import Limits, StreamInterrupted, Turn, UnknownProvider, UsageError, providers
-from streamkit.events import Failed, Finished, ToolCallDelta
+from streamkit.events import BlockEnded, Failed, Finished, ToolCallDelta
 
 WIRES = ["openai_chat", "anthropic", "gemini"]
 HELLO = {
@@ -367,7 +367,7 @@ def test_an_incomplete_frame_before_a_transport_error_is_no_error(end: bytes) ->
 def test_a_second_close_has_no_effect() -> None:
     turn = Turn("openai_chat")
     turn.feed(chat_bytes(HELLO["openai_chat"]))
-    assert [type(event) for event in turn.close()] == [Finished]
+    assert [type(event) for event in turn.close()] == [BlockEnded, Finished]
     assert turn.close() == []
     assert turn.close(OSError("late")) == []
     assert turn.error is None
@@ -686,7 +686,7 @@ def test_an_event_is_returned_with_the_byte_that_completes_its_frame() -> None:
     event_counts = [
         len(turn.feed(byte)) for byte in bytes_one_by_one(chat_bytes([chat({"content": "a"})] * 3, done=False))
     ]
-    assert sum(event_counts) == 3
+    assert sum(event_counts) == 1 + 3  # the start of the response comes with the first frame
     assert event_counts[-1] == 1  # with the byte that ends the frame, not with the next one
 
 

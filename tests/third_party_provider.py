@@ -70,7 +70,7 @@ class Acme(Provider):
     def parser(self, sink: Sink) -> Parser:
         return self.parse(sink)
 
-    def render(self, contents: Any, *, ids: Any = None) -> RenderedMessages:
+    def render(self, contents: Any, **_: Any) -> RenderedMessages:
         return RenderedMessages([{"from": content.speaker} for content in contents])
 
     def build_request(self, rendered: RenderedMessages, **_: Any) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from streamkit.accumulator.choice import Choice
 from streamkit.accumulator.turn_state import Limits, TurnState
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage, WireTraits
 from streamkit.events import Event, NormalizedToolChunk, TurnEvent, Unknown, UsageReport
-from streamkit.json_text import deepest_nesting
+from streamkit.indexes import normalize_index
+from streamkit.json_text import join_surrogates
 
 __all__ = ["Accumulator", "process_tool_call_chunk"]
 
@@ -57,12 +58,16 @@ class Accumulator:
         self.total_usage: Usage | None = None
         self.terminated = False
         self._unknown_chunks = 0
+        self._is_recognized = False  # a chunk had this wire's format, whether or not it had content
         self._first_choice = self.choice(0)
 
     # ---------------------------------------------------------------- the sink
 
     def choice(self, index: int) -> Choice:
         """Implement ``Sink.choice``."""
+        if index.__class__ is not int or index < 0:
+            number = normalize_index(index)
+            index = number if isinstance(number, int) and number >= 0 else 0
         choice = self.choices.get(index)
         if choice is None:
             choice = Choice(self.state, index)
@@ -74,11 +79,14 @@ class Accumulator:
 
     def identify(self, response_id: str | None, model: str | None) -> None:
         """Implement ``Sink.identify``."""
+        self._is_recognized = True
         state = self.state
         if response_id and state.response_id is None:
-            state.response_id = response_id
+            state.response_id = join_surrogates(response_id)
         if model:
-            state.model = model
+            state.model = join_surrogates(model)
+        if response_id or model:
+            state.start_response()
 
     def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Implement ``Sink.add_response_metadata``."""
@@ -91,11 +99,20 @@ class Accumulator:
         self.state.events.append(UsageReport(self.total_usage))
 
     def terminate(self) -> None:
-        """Implement ``Sink.terminate``. Nothing later is read, so the result does not depend on when reading stops."""
-        self.terminated = self.state.done = True
+        """Implement ``Sink.terminate``. Nothing later is read, so the result does not depend on when reading stops.
+
+        A terminator proves nothing by itself: several wires end with ``[DONE]``.
+        """
+        if self.is_recognized():
+            self.terminated = True
+        else:
+            self.state.input_ended = False  # the terminator was whole
+            self.fail(self.unrecognized_error())
+        self.state.done = True
 
     def heartbeat(self) -> None:
-        """Implement ``Sink.heartbeat``. Nothing is kept: a chunk that is not unknown counts as one of this wire."""
+        """Implement ``Sink.heartbeat``."""
+        self._is_recognized = True
 
     def fail(self, error: StreamError) -> None:
         """Implement ``Sink.fail``."""
@@ -122,9 +139,14 @@ class Accumulator:
         return self.state.events
 
     @property
+    def turn_choice(self) -> Choice:
+        """The choice whose content is the turn's: 0 if it sent anything, else the first that did."""
+        return self.choices.get(self.state.turn_choice, self._first_choice)
+
+    @property
     def calls(self) -> list[ToolCall]:
-        """The tool calls of choice 0, in order of first appearance, in every state."""
-        return self._first_choice.calls
+        """The tool calls of the turn's choice, in order of first appearance, in every state."""
+        return self.turn_choice.calls
 
     @property
     def warnings(self) -> list[StreamWarning]:
@@ -143,33 +165,46 @@ class Accumulator:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether the provider reported the end of choice 0, by a terminator or a finish reason."""
-        return self.terminated or self._first_choice.provider_finish is not None
+        """Whether the provider reported the end of the turn's choice, by a terminator or a finish reason."""
+        return self.terminated or self.turn_choice.provider_finish is not None
 
     def report_limit(self, message: str) -> None:
         """End the turn with ``limit_exceeded``."""
         self.state.report_limit(message)
 
-    def is_recognized(self, chunks: int) -> bool:
-        """Return True if at least one of the chunks fed so far has this wire's format.
+    def is_recognized(self) -> bool:
+        """Return True if one of the chunks fed so far had this wire's format. Usage and terminators prove nothing."""
+        first = self._first_choice
+        has_content = bool(first.blocks) or first.provider_finish is not None or len(self.choices) > 1
+        return self._is_recognized or has_content
 
-        Args:
-            chunks: the number of chunks fed so far.
-        """
-        has_content = self.state.response_id or self.total_usage or self.is_confirmed or self._first_choice.blocks
-        return bool(has_content) or len(self.choices) > 1 or chunks > self._unknown_chunks
+    def unrecognized_error(self) -> StreamError:
+        """Return the error of a stream that ends without a chunk of this wire."""
+        if self._unknown_chunks or self.total_usage is not None:
+            return StreamError("protocol_error", f"no chunk has the format of {self.state.provider_name!r}")
+        return StreamError("stream_truncated", "the stream ended before its first chunk")
 
-    def close(self, *, complete: bool = False) -> None:
+    def close(self, *, complete: bool = False, failure: StreamError | None = None) -> None:
         """End the turn: decide the states of the calls, the finish and the error.
 
         Args:
             complete: the source reported an orderly end that the input does not show.
+            failure: the error of the transport; only a warning if the turn is confirmed.
         """
         confirmed = self.terminated or complete
+        number = self.state.turn_choice
+        if number:
+            message = f"choice 0 sent nothing, so choice {number} is the turn's"
+            self.state.record_warning(StreamWarning("other_choice", message), number)
+        non_empty = self._non_empty_choices()
         for choice in list(self.choices.values()):
-            choice.close(confirmed=confirmed)
-        self._check_nesting()
-        if self.error is None and any(choice.effective_finish is None for choice in self._non_empty_choices()):
+            choice.close(confirmed=confirmed and choice in non_empty)  # what was not sent has no finish
+        if failure is not None:
+            if self.is_confirmed:
+                self.state.warn("transport_error", f"after the end of the response: {failure.message}")
+            else:
+                self.fail(failure)
+        if self.error is None and any(choice.effective_finish is None for choice in non_empty):
             self.fail(
                 StreamError(
                     "stream_truncated",
@@ -178,7 +213,7 @@ class Accumulator:
                     else "the stream ended without a finish reason or a terminator",
                 )
             )
-        for choice in self._non_empty_choices():
+        for choice in non_empty:
             if self.error is None:
                 choice.mark_executable()
             choice.emit_finished()
@@ -187,14 +222,6 @@ class Accumulator:
         """Return the choices that sent anything; choice 0 if none did."""
         choices = [choice for _, choice in sorted(self.choices.items())]
         return [choice for choice in choices if choice.blocks or choice.provider_finish is not None] or choices[:1]
-
-    def _check_nesting(self) -> None:
-        limit = self.limits.nesting
-        for choice in self.choices.values():
-            for call in choice.tracker.calls:
-                if call.kind == "function" and deepest_nesting(call.text) > limit:
-                    call.state = "invalid"
-                    self.report_limit(f"the arguments of {call.name!r} are nested more than {limit} levels deep")
 
 
 def process_tool_call_chunk(chunk: NormalizedToolChunk, calls: Accumulator) -> list[TurnEvent]:
@@ -207,6 +234,7 @@ def process_tool_call_chunk(chunk: NormalizedToolChunk, calls: Accumulator) -> l
     Returns:
         The events that the delta caused, in order.
     """
+    calls.state.has_started = True  # the caller reads the response, so its start is no news
     events = calls.state.events
     before = len(events)
     calls.choice(0).tool(chunk)

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Literal
 
+from msgspec import structs
+
 from streamkit.accumulator.tool_call import ToolCallBuilder
-from streamkit.json_text import join_surrogates
+from streamkit.calls import ServerCall
 
-__all__ = ["Block", "BlockKind"]
+__all__ = ["Block", "BlockKind", "TextKind"]
 
-BlockKind = Literal["text", "reasoning", "refusal", "call", "server_tool", "file", "opaque"]
+TextKind = Literal["text", "reasoning", "refusal"]
+BlockKind = Literal[TextKind, "call", "server_tool", "file", "opaque"]
 
 
 class Block:
     """A block under construction. Its parts are joined when its text is read."""
 
-    __slots__ = ("call", "citations", "detail", "key", "kind", "metadata", "parts", "raw")
+    __slots__ = ("call", "citations", "detail", "half", "is_ended", "key", "kind", "metadata", "parts", "raw")
 
     def __init__(self, kind: BlockKind, key: Hashable, detail: Any = None) -> None:
         self.kind: BlockKind = kind
@@ -26,12 +29,28 @@ class Block:
         self.metadata: dict[str, Any] = {}
         self.citations: list[Any] = []
         self.raw: list[Any] = []  # the provider's own blocks, sent back to it on replay
+        self.half = ""  # half of a surrogate pair, which waits for the other one
+        self.is_ended = False  # its end was emitted
         self.call: ToolCallBuilder | None = None
+
+    @property
+    def server_call(self) -> ServerCall | None:
+        """The call of a server tool that the block is, its arguments as far as received; None for any other block."""
+        if self.kind != "server_tool" or self.detail is None:
+            return None
+        call: ServerCall = self.detail
+        return structs.replace(call, arguments=self.text) if call.arguments is None and self.parts else call
 
     @property
     def text(self) -> str:
         """The block's text so far."""
         if len(self.parts) > 1:
             self.parts = ["".join(self.parts)]
-        # Surrogates are joined at each access and not stored so: the second half of a pair may still arrive.
-        return join_surrogates(self.parts[0]) if self.parts else ""
+        return self.parts[0] if self.parts else ""
+
+    def signature_and_metadata(self) -> tuple[str | None, dict[str, Any]]:
+        """Return the provider's signature of the block, if it is a text, and its other opaque state."""
+        signature = self.metadata.get("signature")
+        if not isinstance(signature, str):
+            return None, dict(self.metadata)
+        return signature, {name: value for name, value in self.metadata.items() if name != "signature"}

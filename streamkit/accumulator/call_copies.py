@@ -102,6 +102,17 @@ class _Copy:
         self.ahead = [rest[at:]] if at < len(rest) else []
         return True
 
+    def is_object_closed_in_call(self) -> bool:
+        """Return True if the call's object is closed, so that no more text of it can come."""
+        return self.call.size > 0 and self.call.is_object_closed()
+
+    def differs(self) -> bool:
+        """Return True if the texts differ, also because this one goes on after the end of the call."""
+        if not self.extend(""):
+            return True
+        is_over = self.call.is_final or self.is_object_closed_in_call()
+        return is_over and "".join(self.ahead).strip() != ""
+
     def continues_name(self, name: str) -> bool:
         """Return True if a name is that of the call, again or in fragments; False if another call begins."""
         if name in ("", self.name):
@@ -190,7 +201,11 @@ class CallCopies:
             chunk = msgspec.structs.replace(chunk, name=name)
         candidates = self._uncopied[chunk.key != self._second_key]
         for call in candidates.values():
-            if call.name != chunk.name or (call.raw_id and chunk.id and call.raw_id != chunk.id):
+            if (
+                call.name != chunk.name
+                or call.kind != chunk.kind
+                or (call.raw_id and chunk.id and call.raw_id != chunk.id)
+            ):
                 continue
             copy = _Copy(call, chunk)
             if text and not copy.extend(text):
@@ -201,7 +216,7 @@ class CallCopies:
             self._by_key[chunk.key] = copy
             if chunk.id:
                 self._by_id[chunk.id] = copy
-                if call.raw_id is None:
+                if call.raw_id is None and not call.is_final:
                     call.raw_id, copy.gave_id = chunk.id, True
             return True
         return False
@@ -221,20 +236,30 @@ class CallCopies:
         """Make a copy that differs a call of its own, or the copy of another call."""
         text = copy.text
         self._forget(copy)
-        if copy.gave_id:
+        if copy in self._ended:
+            self._ended.remove(copy)
+        if copy.gave_id and not copy.call.is_final:
             copy.call.raw_id = None
         chunk = msgspec.structs.replace(copy.chunk, name=copy.name, args=None, arguments_delta=None)
         if not self.begin(chunk, text):
             self._open_call(chunk, text, None)
         self._uncopied[copy.chunk.key != self._second_key][copy.call.index] = copy.call
 
+    def split_different(self) -> None:
+        """Make the copies that differ calls of their own, because calls may be decided now."""
+        for copy in self._copies():
+            if copy.differs():
+                self._split(copy)
+
     def close(self) -> Iterable[tuple[ToolCallBuilder, str]]:
         """Return the calls that were truncated and whose copy has more, with that text."""
-        for copy in [*self._ended, *dict.fromkeys(self._by_key.values())]:
-            if not copy.extend("") or (copy.ahead and copy.call.size and copy.call.is_object_closed()):
-                self._split(copy)
-            elif copy.ahead:
+        self.split_different()
+        for copy in self._copies():
+            if copy.ahead and not copy.call.is_final and not copy.is_object_closed_in_call():
                 yield copy.call, "".join(copy.ahead)
+
+    def _copies(self) -> list[_Copy]:
+        return [*self._ended, *dict.fromkeys(self._by_key.values())]
 
 
 def _is_equal_json(one: str, other: str) -> bool:

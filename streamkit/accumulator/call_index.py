@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.events import NormalizedToolChunk
+from streamkit.indexes import normalize_index
 
 __all__ = ["CallIndex", "Existing", "New", "Orphan", "Repeat", "Resolution"]
 
@@ -82,8 +83,9 @@ class CallIndex:
         self._possibly_open.append(call)
         if chunk.id:
             self.by_id[chunk.id] = call
-        if chunk.key is not None:
-            self.by_key[chunk.key] = call
+        key = normalize_index(chunk.key)
+        if key is not None:
+            self.by_key[key] = call
         elif call.unkeyed and chunk.position is not None:
             self.by_position[chunk.position] = call
 
@@ -92,11 +94,12 @@ class CallIndex:
         raw_id = chunk.id
         if not raw_id:
             return
-        if chunk.key is not None:
-            self.by_key.setdefault(chunk.key, call)
+        key = normalize_index(chunk.key)
+        if key is not None:
+            self.by_key.setdefault(key, call)
         if raw_id not in self.by_id:
             self.by_id[raw_id] = call
-            if call.raw_id is None:
+            if call.raw_id is None and not call.is_final:
                 call.raw_id = raw_id  # the first id stays, also if it arrives late; the canonical id does not change
 
     def resolve(self, chunk: NormalizedToolChunk, text: str) -> Resolution:
@@ -106,7 +109,7 @@ class CallIndex:
             chunk: the delta.
             text: its argument text, ``""`` if it has none.
         """
-        raw_id, name, key = chunk.id or None, chunk.name or "", chunk.key
+        raw_id, name, key = chunk.id or None, chunk.name or "", normalize_index(chunk.key)
         is_start = chunk.type == "start"
         call = self.by_id.get(raw_id) if raw_id else None
         if call is not None:
@@ -117,7 +120,10 @@ class CallIndex:
             ):
                 return _NEW
             if text[:1] == "{" and (is_start or (call.kind == "function" and call.is_object_closed())):
-                return Existing(call, is_restated=True)
+                # With its name the call is sent again. Without, another object of the same call follows, unless the
+                # first one was a placeholder: then both are kept, and the call is invalid.
+                is_whole = is_start or name or call.is_placeholder() or text == call.object_text
+                return Existing(call, is_restated=bool(is_whole))
             return self.resolve_within(call, chunk, text)
         call = None if is_start else self.by_key.get(key) if key is not None else None
         if call is not None and raw_id and name:
@@ -153,6 +159,10 @@ class CallIndex:
                     return Existing(call, is_restated=True)  # {} was a placeholder (vercel/ai#13137)
                 return Repeat(call)
         return Existing(call)
+
+    def find(self, key: Hashable) -> ToolCallBuilder | None:
+        """Return the call of a key, None if no call uses it."""
+        return self.by_key.get(key if key.__class__ is int else normalize_index(key))
 
     def _only_open_call(self) -> ToolCallBuilder | None:
         """Return the call that is still open, if there is exactly one."""

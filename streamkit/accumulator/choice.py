@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from streamkit.accumulator.block import Block, BlockKind
+from streamkit.accumulator.block import Block, BlockKind, TextKind
+from streamkit.accumulator.ready import ReadyCalls
 from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.accumulator.tracker import ToolCallTracker
 from streamkit.accumulator.turn_state import TurnState
-from streamkit.calls import Finish, FinishReason, ServerCall, ToolCall
+from streamkit.calls import Finish, FinishReason, ServerCall, StreamWarning, ToolCall
 from streamkit.events import (
+    BlockEnded,
     Citation,
     File,
     Finished,
@@ -27,6 +29,7 @@ from streamkit.events import (
     Text,
     Unknown,
 )
+from streamkit.json_text import join_half, join_surrogates
 
 __all__ = ["Choice"]
 
@@ -55,6 +58,9 @@ class Choice:
         "_emit",
         "_last",
         "_last_text",
+        "_open_reasoning",
+        "_open_text",
+        "_ready",
         "_state",
         "blocks",
         "effective_finish",
@@ -72,11 +78,14 @@ class Choice:
         self.provider_finish: Finish | None = None
         self.effective_finish: Finish | None = None
         self.executable: list[ToolCallBuilder] = []
-        self.tracker = ToolCallTracker(state, index, add_block=self._add_call_block)
+        self._ready = ReadyCalls(state, index)
+        self.tracker = ToolCallTracker(state, index, add_block=self._add_call_block, ready=self._ready)
         self.tool = self.tracker.feed
         self._emit = state.events.append
         self._by_key: dict[Hashable, Block] = {}
         self._last: Block | None = None
+        self._open_text: Block | None = None  # the last block, if it is text and no half of a pair waits in it
+        self._open_reasoning: Block | None = None  # the same for reasoning
         self._last_text: Block | None = None  # gets the citations
         self._early_citations: list[Any] = []  # citations before any text, kept for the first text block
 
@@ -84,34 +93,54 @@ class Choice:
 
     def text(self, text: str, key: Hashable = None) -> None:
         """Implement ``ChoiceSink.text``."""
-        block = self._last
-        if block is None or block.kind != "text" or block.key != key:
-            block = self._last_text = self._open("text", key)
-            if self._early_citations:
-                block.citations, self._early_citations = self._early_citations, []
-        if text:
+        block = self._open_text
+        # Surrogates are not printable; nor are line breaks and few other characters, for which the slow path is right
+        # as well. On short texts ``isprintable`` costs a quarter of a search.
+        if block is None or block.key != key or not (text.isascii() or text.isprintable()):
+            self._add_text("text", text, key)
+        elif text:
             block.parts.append(text)
             self._emit(Text(text, self.index))
             self._state.add_text_size(len(text))
 
     def reasoning(self, text: str, kind: ReasoningKind = "text", key: Hashable = None) -> None:
         """Implement ``ChoiceSink.reasoning``."""
-        block = self._last
-        if block is None or block.kind != "reasoning" or block.key != key or block.detail != kind:
-            block = self._open("reasoning", key, kind)
-        if text:
+        block = self._open_reasoning
+        if block is None or block.key != key or block.detail != kind or not (text.isascii() or text.isprintable()):
+            self._add_text("reasoning", text, key, kind)
+        elif text:
             block.parts.append(text)
             self._emit(Reasoning(text, kind, self.index))
             self._state.add_text_size(len(text))
 
     def refusal(self, text: str) -> None:
         """Implement ``ChoiceSink.refusal``."""
+        self._add_text("refusal", text, None)
+
+    def _add_text(self, kind: TextKind, text: str, key: Hashable, detail: ReasoningKind | None = None) -> None:
+        """Add a delta to the last block if it is of that kind and key, else to a new one."""
         block = self._last
-        if block is None or block.kind != "refusal":
-            block = self._open("refusal", None)
+        if block is None or block.kind != kind or block.key != key or block.detail != detail:
+            block = self._open(kind, key, detail)
+            if kind == "text":
+                self._last_text = block
+                block.citations, self._early_citations = self._early_citations, []
+        if text:
+            text, block.half = join_half(block.half, text)
+            self._emit_text(block, text)
+        is_fast = not block.half
+        self._open_text = block if is_fast and kind == "text" else None
+        self._open_reasoning = block if is_fast and kind == "reasoning" else None
+
+    def _emit_text(self, block: Block, text: str) -> None:
         if text:
             block.parts.append(text)
-            self._emit(Refusal(text, self.index))
+            if block.kind == "text":
+                self._emit(Text(text, self.index))
+            elif block.kind == "reasoning":
+                self._emit(Reasoning(text, block.detail, self.index))
+            else:
+                self._emit(Refusal(text, self.index))
             self._state.add_text_size(len(text))
 
     def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
@@ -136,6 +165,7 @@ class Choice:
         """Implement ``ChoiceSink.end_block``."""
         self.tracker.end_call(key)
         if self._last is not None and self._last.key == key:
+            self._end_last()
             self._last = None  # what follows is another block, also of the same kind
 
     def replace_arguments(self, key: Hashable, arguments_text: str) -> None:
@@ -164,6 +194,8 @@ class Choice:
         if block is None:
             block = self._open("server_tool", ("server_tool", id) if id else None, ServerCall(id=id, name=name))
         known: ServerCall = block.detail
+        if phase == "arguments":
+            block.parts.clear()  # the deltas of what is now complete
         block.detail = ServerCall(
             id=known.id,
             name=known.name or name,
@@ -176,12 +208,23 @@ class Choice:
                 self._open("server_tool", None, None).raw.append(raw)
             else:
                 block.raw.append(raw)
-        self._emit(ServerTool(id, name or block.detail.name, phase, data, self.index))
+        name = join_surrogates(name or block.detail.name)
+        self._emit(ServerTool(id, name, phase, join_surrogates(data) if isinstance(data, str) else data, self.index))
+
+    def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
+        """Implement ``ChoiceSink.server_tool_delta``. The text is kept until the complete arguments come."""
+        if arguments_delta:
+            block = self._by_key.get(("server_tool", id)) if id else None
+            if block is not None and block.detail.arguments is None:
+                block.parts.append(arguments_delta)
+                self._state.add_text_size(len(arguments_delta))
+            self._emit(ServerTool(id, name, "arguments", arguments_delta, self.index))
 
     def citation(self, data: Any) -> None:
         """Implement ``ChoiceSink.citation``."""
         if self._state.check_nesting(data):
             return
+        self._state.start_response()
         (self._early_citations if self._last_text is None else self._last_text.citations).append(data)
         self._emit(Citation(data, self.index))
 
@@ -197,6 +240,7 @@ class Choice:
         """Implement ``ChoiceSink.file``."""
         if self._state.check_nesting(raw):
             return
+        media_type, data, url = (value and join_surrogates(value) for value in (media_type, data, url))
         block = None if key is None else self._by_key.get(("file", key))
         if block is None:
             last = self._last
@@ -219,15 +263,46 @@ class Choice:
 
     def finish(self, raw: str | int | None, reason: FinishReason) -> None:
         """Implement ``ChoiceSink.finish``."""
-        self.tracker.start_named_calls()
-        self.provider_finish = Finish(reason, raw)
+        self.tracker.prepare_decisions()
+        if not self.blocks:
+            self._state.begin_choice(self.index)
+        self.provider_finish = Finish(reason, join_surrogates(raw) if isinstance(raw, str) else raw)
+        self._ready.finish(reached_length=reason == "length", last_call=self._last_call)
+
+    @property
+    def _last_call(self) -> ToolCallBuilder | None:
+        """The call after which no block began."""
+        return self.blocks[-1].call if self.blocks else None
 
     def _open(self, kind: BlockKind, key: Hashable, detail: Any = None) -> Block:
+        self._state.start_response()
+        if not self.blocks:
+            self._state.begin_choice(self.index)
+        if kind != "file" or key is None:  # a file in several deltas arrives between those of a text
+            self._end_last()
         block = self._last = Block(kind, key, detail)
         self.blocks.append(block)
         if key is not None:
             self._by_key[key] = block
         return block
+
+    def _end_last(self) -> None:
+        """Emit the end of the last block, because another one begins."""
+        self._open_text = self._open_reasoning = None
+        if self._last is not None:
+            self._emit_end(self._last)
+
+    def _emit_end(self, block: Block) -> None:
+        """Emit the end of a block, if it is one of text that will be kept."""
+        if block.is_ended or not (block.kind == "text" or block.kind == "reasoning" or block.kind == "refusal"):
+            return
+        if block.half:
+            block.half = ""
+            self._emit_text(block, "\ufffd")
+        if block.parts or block.metadata:
+            block.is_ended = True
+            signature, metadata = block.signature_and_metadata()
+            self._emit(BlockEnded(block.kind, signature, metadata, self.index))
 
     def _add_call_block(self, call: ToolCallBuilder, key: Hashable) -> None:
         self._open("call", key).call = call
@@ -240,18 +315,19 @@ class Choice:
         Args:
             confirmed: the wire's terminator was seen, or the source reported an orderly end.
         """
+        for block in self.blocks:
+            self._emit_end(block)
         self.tracker.close()
         finish = self.provider_finish
         confirmed = confirmed or finish is not None
-        reached_length = finish is not None and finish.reason == "length"
-        first_calls: dict[tuple[str, str], ToolCallBuilder] = {}
-        for call in self.tracker.calls:
-            self._set_state(call, confirmed=confirmed, reached_length=reached_length)
-            if call.raw_id is None and call.state == "complete":
-                if first_calls.setdefault((call.name, call.text), call) is not call:
-                    self.tracker.warn_call(
-                        call, "repeated_call", f"{call.name!r} was called twice with the same arguments"
-                    )
+        self._ready.close(
+            self.tracker.calls,
+            confirmed=confirmed,
+            reached_length=finish is not None and finish.reason == "length",
+            last_call=self._last_call,
+        )
+        if self._early_citations:  # of a response without text
+            self._open("text", None).citations, self._early_citations = self._early_citations, []
         if confirmed:
             self._set_finish()
 
@@ -265,31 +341,14 @@ class Choice:
             reason = "tool_calls"
         elif reason == "tool_calls" and not calls:
             reason = "stop"
-            self._state.warn("finish_without_calls", "the finish reason is tool calls, but the wire sent no call")
+            message = "the finish reason is tool calls, but the wire sent no call"
+            self._state.record_warning(StreamWarning("finish_without_calls", message), self.index)
         self.effective_finish = Finish(reason, finish.raw if finish is not None else None)
-
-    def _set_state(self, call: ToolCallBuilder, *, confirmed: bool, reached_length: bool) -> None:
-        """Decide a call's state (docs/rules.md, "State")."""
-        if call.kind == "custom":
-            call.state = "complete" if call.ended or (confirmed and not reached_length) else "incomplete"
-        elif not call.size:
-            is_last = self.blocks[-1].call is call
-            truncated = is_last and (reached_length or not confirmed) and not self._state.traits.whole_calls
-            if not truncated:
-                call.state = call.parse_arguments(recover_trailing_junk=True).state
-        else:
-            parsed = call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
-            call.state = parsed.state
-            if parsed.problem is not None:
-                self.tracker.warn_call(call, "invalid_arguments", parsed.problem)
-        if not call.name:
-            self.tracker.start_nameless(call)
-            call.state = "invalid"
-            self.tracker.warn_call(call, "nameless_call", "the wire sent no name for the call")
 
     def emit_finished(self) -> None:
         """Emit the event of the finish, once nothing can change it."""
         if self.effective_finish is not None:
+            self._state.start_response()
             self._emit(Finished(self.effective_finish.reason, self.effective_finish.raw, self.index))
 
     def mark_executable(self) -> None:
@@ -304,22 +363,19 @@ class Choice:
         return "".join([block.text for block in self.blocks if block.kind == kind])
 
     @property
-    def citations_without_text(self) -> list[Any]:
-        """The citations that belong to no text, in order: those of a choice without text."""
-        empty = [
-            block.citations for block in self.blocks if block.kind == "text" and not (block.text or block.metadata)
-        ]
-        return [citation for citations in (*empty, self._early_citations) for citation in citations]
-
-    @property
     def calls(self) -> list[ToolCall]:
         """The calls, in order of first appearance."""
         return [call.snapshot() for call in self.tracker.calls]
 
+    def find_call(self, id: str) -> ToolCall | None:
+        """Return the call of a canonical id, None if the choice has none."""
+        found = (call for call in self.tracker.calls if call.ref is not None and call.ref.id == id)
+        return next((call.snapshot() for call in found), None)
+
     @property
     def server_calls(self) -> list[ServerCall]:
         """The calls that the provider ran itself."""
-        return [block.detail for block in self.blocks if block.kind == "server_tool" and block.detail is not None]
+        return [call for block in self.blocks if (call := block.server_call) is not None]
 
     def completed_call(self, index: int) -> ToolCall | None:
         """Return a call in its final form if it is complete before the turn has ended, else None.
@@ -331,16 +387,5 @@ class Choice:
         Args:
             index: the call's ``index``.
         """
-        calls, traits = self.tracker.calls, self._state.traits
-        if not 0 <= index < len(calls):
-            return None
-        call = calls[index]
-        is_followed = traits.calls_end_in_order and call.index < len(calls) - 1 and call.is_object_closed()
-        if not (call.ended or is_followed) or call.ref is None or not call.name or call.state != "incomplete":
-            return None
-        if call.kind == "custom":
-            return call.snapshot(state="complete")
-        if not call.size and self.blocks[-1].call is call and not traits.whole_calls:
-            return None  # if the turn ends here by its length limit, the arguments are missing
-        parsed = call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
-        return call.snapshot(state="complete") if parsed.state == "complete" else None
+        calls = self.tracker.calls
+        return self._ready.completed_call(calls, index, self._last_call) if 0 <= index < len(calls) else None

@@ -1,16 +1,20 @@
 """A choice as ``Content`` for history.
 
-Opaque state of a provider goes into a block's metadata with the provider's name, so that it is replayed only there.
+Opaque state goes into a block's metadata with the names of the provider, endpoint and model that made it, so that it is
+replayed only there. All that came from the wire is made plain JSON, so that a content can always be stored and read
+again.
 The module is loaded on first use: history depends on pydantic, and reading a stream does not.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from typing import Any
 
 from streamkit.accumulator.block import Block
 from streamkit.accumulator.choice import Choice
+from streamkit.accumulator.turn_state import STORED_NESTING
 from streamkit.calls import ToolCall
 from streamkit.history import (
     Content,
@@ -21,36 +25,47 @@ from streamkit.history import (
     TextBlock,
     ToolCallBlock,
 )
+from streamkit.json_text import nests_deeper, to_plain
 
 __all__ = ["choice_to_content", "to_tool_call_block"]
 
 
 def choice_to_content(
-    choice: Choice, *, provider: str, model: str | None, response_id: str | None, turn_key: str | None
+    choice: Choice,
+    *,
+    origin: dict[str, Any],
+    response_id: str | None,
+    turn_key: str | None,
+    response_metadata: Mapping[str, Any],
 ) -> Content:
     """Return the assistant's content of one choice.
 
-    Incomplete and invalid calls have ``parameters={}`` and their text as ``raw_arguments`` in metadata, so that a
-    history that contains them is legal for every provider. Citations of a choice without text are in its metadata.
+    Args:
+        choice: the choice.
+        origin: what made it, as in ``TurnState.origin``; a part of the metadata of every block.
+        response_id: the id that the response reported.
+        turn_key: the stable name of the turn.
+        response_metadata: further metadata of the content.
     """
-    identity = {"provider": provider, "model": model, "response_id": response_id, "turn_key": turn_key}
-    metadata: dict[str, Any] = {name: value for name, value in identity.items() if value is not None}
-    citations = choice.citations_without_text
-    if citations:
-        metadata["citations"] = citations
-    origin = {name: value for name, value in metadata.items() if name in ("provider", "model")}
+    origin = to_plain(origin)
+    identity = {**origin, "response_id": to_plain(response_id), "turn_key": to_plain(turn_key)}
+    metadata: dict[str, Any] = {
+        **to_plain(response_metadata),
+        **{name: value for name, value in identity.items() if value is not None},
+    }
     blocks = [converted for block in choice.blocks if (converted := _to_block(block, origin)) is not None]
     return Content(speaker="ai", blocks=blocks, metadata=metadata)
 
 
 def _to_block(block: Block, origin: dict[str, Any]) -> Any:
-    metadata = {**origin, **block.metadata}
     if block.call is not None:
         return to_tool_call_block(block.call.snapshot(), origin)
+    metadata, raw = {**origin, **to_plain(block.metadata)}, to_plain(block.raw)
     if block.kind == "text":
         if block.citations:
-            metadata["citations"] = block.citations
-        return TextBlock(text=block.text, metadata=metadata) if block.text or block.metadata else None
+            metadata["citations"] = to_plain(block.citations)
+        is_kept = block.text or block.metadata or block.citations
+        return TextBlock(text=block.text, metadata=metadata) if is_kept else None
     if block.kind == "refusal":
         return TextBlock(text=block.text, metadata={**metadata, "refusal": True})
     if block.kind == "reasoning":
@@ -59,20 +74,19 @@ def _to_block(block: Block, origin: dict[str, Any]) -> Any:
             return None
         return ReasoningBlock(text=block.text, kind=block.detail, signature=signature, opaque=opaque, metadata=metadata)
     if block.kind == "server_tool":
-        call = block.detail
+        call = block.server_call
         if call is None:
-            return ServerToolBlock(raw=block.raw, metadata=metadata)
-        return ServerToolBlock(
-            id=call.id, name=call.name, arguments=call.arguments, result=call.result, raw=block.raw, metadata=metadata
-        )
+            return ServerToolBlock(raw=raw, metadata=metadata)
+        fields = to_plain({"id": call.id, "name": call.name, "arguments": call.arguments, "result": call.result})
+        return ServerToolBlock(**fields, raw=raw, metadata=metadata)
     if block.kind == "file":
-        media_type, data, url = block.detail
-        if block.raw:
-            metadata["raw"] = block.raw[0]
+        media_type, data, url = to_plain(block.detail)
+        if raw:
+            metadata["raw"] = raw[0]
         if block.parts:
-            data = _join_base64(block.parts)
+            data = to_plain(_join_base64(block.parts))
         return FileBlock(media_type=media_type, data=data, url=url, metadata=metadata)
-    return OpaqueBlock(raw=block.raw[0] if block.raw else None, metadata=metadata)
+    return OpaqueBlock(raw=raw[0] if raw else None, metadata=metadata)
 
 
 def _join_base64(parts: list[str]) -> str:
@@ -90,13 +104,15 @@ def to_tool_call_block(call: ToolCall, origin: dict[str, Any]) -> ToolCallBlock:
 
     Args:
         call: the call.
-        origin: the metadata that names its provider and model.
+        origin: the metadata that names what made it: its provider, endpoint and model.
     """
-    metadata = {**origin, **call.metadata}
+    metadata = {**origin, **to_plain(call.metadata)}
     if call.raw_id is not None:
-        metadata["raw_id"] = call.raw_id
-    if call.state == "complete":
+        metadata["raw_id"] = to_plain(call.raw_id)
+    if call.state == "complete" and not nests_deeper(call.arguments, STORED_NESTING):
         parameters = call.arguments
+    elif call.state == "complete":  # it may run, but such JSON cannot be read again
+        parameters, metadata["raw_arguments"] = {}, call.arguments_text
     else:
         parameters = call.arguments_text if call.kind == "custom" else {}
         metadata["raw_arguments"] = call.arguments_text

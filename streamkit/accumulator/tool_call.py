@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs
+
 from streamkit.calls import CallKind, CallRef, CallState, StreamWarning, ToolCall
 from streamkit.json_text import (
     IncrementalJsonObject,
@@ -24,6 +26,7 @@ class ToolCallBuilder:
     """A call as far as the stream has sent it."""
 
     __slots__ = (
+        "_final",
         "_has_lone_surrogates",
         "_joined",
         "_joined_parts",
@@ -38,7 +41,9 @@ class ToolCallBuilder:
         "deltas_match_text",
         "ended",
         "fast_path",
+        "half",
         "index",
+        "is_final",
         "kind",
         "metadata",
         "name",
@@ -64,10 +69,12 @@ class ToolCallBuilder:
         self.ref: CallRef | None = None  # set when the start event is emitted
         self.fast_path = False  # started, and no repeat is pending: a plain delta is appended without further checks
         self.ended = False  # the wire reported its end
+        self.is_final = False  # it is ready: from then on only metadata is added
         self.deltas_match_text = True  # the emitted deltas add up to the text in force
         self.metadata: dict[str, Any] = {}
         self.warnings: list[StreamWarning] = []
         self.state: CallState = "incomplete"
+        self.half = ""  # half of a surrogate pair that was not emitted: it waits for the other one
         self.parts: list[str] = []  # of the argument text in force
         self.size = 0  # its characters
         self.restart_offset = 0  # the last offset in it at which the arguments may have begun again
@@ -77,6 +84,7 @@ class ToolCallBuilder:
         self._restart_part = 0  # the index of the part at restart_offset
         self._joined, self._joined_size, self._joined_parts = "", 0, 0  # the text, its characters, its parts
         self._has_lone_surrogates = False
+        self._final: ToolCall | None = None
         self._scanner: JsonObjectScanner | None = None
         self._scanned = 0  # parts that the scanner has read
         self._parsed: ParsedArguments | None = None
@@ -99,6 +107,7 @@ class ToolCallBuilder:
         self.parts = [text] if text else []
         self.size = len(text)
         self.restart_offset = self._restart_part = 0
+        self.half = ""
         self.deltas_match_text = False
         self._scanner, self._scanned = None, 0
         self._joined, self._joined_size, self._joined_parts = "", 0, 0
@@ -170,12 +179,30 @@ class ToolCallBuilder:
             self._parsed = finalize_arguments(self.valid_text, restated, recover_trailing_junk=recover_trailing_junk)
         return self._parsed
 
+    def set_final(self, state: CallState) -> ToolCall:
+        """Keep the call's value as it is now, because its state is decided; return it."""
+        self.is_final, self.fast_path = True, False
+        metadata = {name: list(value) if isinstance(value, list) else value for name, value in self.metadata.items()}
+        self._final = final = structs.replace(self.snapshot(state=state), metadata=metadata)
+        return final
+
+    @property
+    def final(self) -> ToolCall | None:
+        """The call when its state was decided, with the metadata that came later; None if it is not decided yet."""
+        final = self._final
+        if final is not None and final.metadata != self.metadata:
+            return structs.replace(final, metadata=self.metadata)
+        return final
+
     def snapshot(self, *, state: CallState | None = None) -> ToolCall:
         """Return the call as an immutable value.
 
         Args:
             state: the state to show instead of the current one, for a call whose arguments were parsed.
         """
+        final = self.final
+        if final is not None:
+            return final if final.state == self.state else structs.replace(final, state=self.state, arguments=None)
         state = state or self.state
         parsed = self._parsed if self._parsed_size == self.size else None
         text = parsed.text if parsed is not None else self.valid_text

@@ -10,15 +10,17 @@ contains it: a call that opens is reported to a callable.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import cast
 
 from streamkit import ids
 from streamkit.accumulator.call_copies import CallCopies
 from streamkit.accumulator.call_index import CallIndex, Existing, New, Repeat, Resolution
+from streamkit.accumulator.ready import ReadyCalls
 from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.accumulator.turn_state import TurnState
-from streamkit.calls import CallRef, StreamWarning, TurnWarningCode
+from streamkit.calls import CallRef
 from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallEnd, ToolCallStart
+from streamkit.indexes import normalize_index
+from streamkit.json_text import is_one_object, join_half, join_surrogates
 
 __all__ = ["ToolCallTracker"]
 
@@ -30,6 +32,7 @@ class ToolCallTracker:
         state: what all choices of the turn share.
         choice: the choice's number.
         add_block: called with each call that opens and the key of its block.
+        ready: decides when a call is final.
 
     Attributes:
         calls: the calls, in order of first appearance.
@@ -43,19 +46,28 @@ class ToolCallTracker:
         "_emit",
         "_index",
         "_limit",
+        "_ready",
         "_state",
         "_unstarted",
         "calls",
+        "warn_call",
     )
 
     def __init__(
-        self, state: TurnState, choice: int, *, add_block: Callable[[ToolCallBuilder, Hashable], None]
+        self,
+        state: TurnState,
+        choice: int,
+        *,
+        add_block: Callable[[ToolCallBuilder, Hashable], None],
+        ready: ReadyCalls,
     ) -> None:
         self._state = state
         self._choice = choice
         self._add_block = add_block
         self._emit = state.events.append
         self._limit = state.limits.arguments
+        self._ready = ready
+        self.warn_call = ready.warn_call
         self._index = CallIndex(reuses_slots=state.traits.reuses_slots)
         self._by_key = self._index.by_key
         self._unstarted: list[ToolCallBuilder] = []
@@ -68,7 +80,8 @@ class ToolCallTracker:
         text = chunk.arguments_delta
         if text and not chunk.id and not chunk.name and chunk.metadata is None:
             call = self._by_key.get(chunk.key)
-            if call is not None and call.fast_path and text[0] != "{":
+            # Halves of surrogate pairs are not printable. For the few other characters the slow path is right as well.
+            if call is not None and call.fast_path and text[0] != "{" and (text.isascii() or text.isprintable()):
                 call.parts.append(text)
                 call.size += len(text)
                 self._emit(ToolCallDelta(call.ref, text, self._choice))  # type: ignore[arg-type]  # it has started
@@ -89,8 +102,7 @@ class ToolCallTracker:
             self._index.add_identifiers(call, chunk)
             if resolution.has_unknown_key:
                 self.warn_call(call, "index_mismatch", f"a delta came on the key {chunk.key!r}, which no call uses")
-            if chunk.metadata:
-                call.metadata.update(chunk.metadata)
+            self._add_metadata(call, chunk)
             if resolution.is_restated:
                 self._restate(call, chunk, text)
             else:
@@ -108,7 +120,15 @@ class ToolCallTracker:
             message = f"a delta belongs to no open call: {text[:80]!r} on the key {chunk.key!r}"
             self._state.warn("orphan_delta", message)
 
+    def _add_metadata(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> None:
+        if chunk.metadata and not self._state.check_nesting(list(chunk.metadata.values())):
+            call.metadata.update(chunk.metadata)
+
     def _continue_call(self, call: ToolCallBuilder, name: str, text: str) -> None:
+        if call.is_final:
+            if text:
+                self._report_late(call, text)
+            return
         if name and name != call.name:
             if call.ref is None and (not call.name or not call.size):
                 call.name += name  # names do arrive in fragments (continuedev/continue#5849), or late
@@ -123,9 +143,8 @@ class ToolCallTracker:
         """Replace a call's arguments by a complete text that the wire sent later."""
         if chunk.id and call.text == text:
             self.warn_call(call, "repeated_arguments", "the call was sent twice under its id")
-        elif call.ended:  # its deltas and its end were emitted already: only the text in force can be
-            call.replace(text)
-            self._emit_final_arguments(call)
+        elif call.is_final:
+            self._report_late(call, text)
         else:
             call.replace()
             self._append(call, text)
@@ -136,8 +155,8 @@ class ToolCallTracker:
 
     def append_arguments(self, key: Hashable, text: str) -> None:
         """Append to the arguments of the call of a key, without looking for a restatement or another call in them."""
-        call = self._by_key.get(key)
-        if call is None or call.ended:  # the call exceeded a limit
+        call = self._index.find(key)
+        if call is None or call.ended or call.is_final:  # the call exceeded a limit
             return
         call.parts.append(text)
         call.size += len(text)
@@ -145,11 +164,22 @@ class ToolCallTracker:
 
     def _emit_appended(self, call: ToolCallBuilder, text: str) -> None:
         if call.ref is not None:
-            self._emit(ToolCallDelta(call.ref, text, self._choice))
+            self._emit_delta(call, call.ref, text)
         elif call.name:
             self._start(call)
         if call.size > self._limit:
             self._report_size(call)
+
+    def _emit_delta(self, call: ToolCallBuilder, ref: CallRef, text: str) -> None:
+        if not (text.isascii() and not call.half):
+            text, call.half = join_half(call.half, text)
+            call.fast_path = not call.half and call.possible_repeat is None
+        if text:
+            self._emit(ToolCallDelta(ref, text, self._choice))
+
+    def _report_late(self, call: ToolCallBuilder, text: str) -> None:
+        """Warn of text that would change a call that is ready, and leave the call as it is."""
+        self.warn_call(call, "late_arguments", f"arguments came after the call was ready: {text[:80]!r}")
 
     def _report_size(self, call: ToolCallBuilder) -> None:
         self._state.report_limit(f"the arguments of {call.name!r} exceed {self._limit} characters")
@@ -164,6 +194,8 @@ class ToolCallTracker:
         """
         if call.possible_repeat is None:
             call.begin_repeat()
+            if call.is_final and text != call.object_text:
+                self._report_late(call, text)
         parts, size, repeated = call.possible_repeat or [], call.repeated_size, call.repeated_text
         is_plain = not chunk.name and not chunk.id
         missing = len(repeated) - size
@@ -173,7 +205,7 @@ class ToolCallTracker:
                 call.possible_repeat, call.repeated_size = parts, size + len(text)
                 if text and call.ref is not None:
                     call.deltas_match_text = False
-                    self._emit(ToolCallDelta(call.ref, text, self._choice))
+                    self._emit_delta(call, call.ref, text)
                 return
             self._drop_repeat(call)
         elif is_plain and len(text) > missing and text.startswith(repeated[size:]):
@@ -197,25 +229,29 @@ class ToolCallTracker:
 
     def _open_new(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None) -> None:
         """Open a call, unless it is the copy of one that the wire sends in another form."""
-        if self._copies is None or not self._copies.begin(chunk, text, reused_from):
+        if self._copies is not None and self._copies.begin(chunk, text, reused_from):
+            self._by_key.pop(normalize_index(chunk.key), None)  # the copy's key from now on, not that of a call before
+        else:
             self._open(chunk, text, reused_from)
 
     def _open(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None = None) -> None:
         """Open a call. Without a name of its own it has that of ``reused_from``, the previous call on its key."""
         if not self._state.add_call():
             return
-        self.start_named_calls()
+        self.prepare_decisions()
+        self._ready.follow()
         raw_id = chunk.id or None
         name = chunk.name or (reused_from.name if reused_from is not None else "")
-        call = ToolCallBuilder(len(self.calls), raw_id, name, chunk.kind, unkeyed=raw_id is None and chunk.key is None)
+        is_unkeyed = raw_id is None and normalize_index(chunk.key) is None
+        call = ToolCallBuilder(len(self.calls), raw_id, name, chunk.kind, unkeyed=is_unkeyed)
         self.calls.append(call)
         self._unstarted.append(call)
+        self._ready.add(call)
         self._add_block(call, chunk.key)
         if self._copies is not None:
             self._copies.add_call(call, chunk.key)
         self._index.add(call, chunk)
-        if chunk.metadata:
-            call.metadata.update(chunk.metadata)
+        self._add_metadata(call, chunk)
         if name and self._state.traits.whole_names:
             self._start(call)
         if text:
@@ -223,26 +259,29 @@ class ToolCallTracker:
         if reused_from is not None:
             self.warn_call(call, "slot_reused", f"a call of {name!r} began on the key of another, without its own id")
 
-    def start_named_calls(self) -> None:
-        """Start the calls whose names are final, because another call began or the provider finished."""
+    def prepare_decisions(self) -> None:
+        """Start the calls whose names are final, because another call began or the provider finished.
+
+        A copy that differs from its call becomes a call first: it may have given the call its id.
+        """
+        self._start_named_calls()
+        if self._copies is not None:
+            self._copies.split_different()
+
+    def _start_named_calls(self) -> None:
         if self._unstarted:
             for call in self._unstarted[:]:
                 if call.name:
                     self._start(call)
 
-    def start_nameless(self, call: ToolCallBuilder) -> None:
-        """Start and end a call that got no name until the end of the turn, so that it can have a result."""
-        if call.ref is None:
-            self._start(call)
-            self._end(call)
-
     def _start(self, call: ToolCallBuilder) -> None:
         self._unstarted.remove(call)
+        call.name = join_surrogates(call.name)
         call.ref = CallRef(self._canonical_id(call), call.name, call.index, call.kind)
         call.fast_path = True
         self._emit(ToolCallStart(call.ref, self._choice))
         if call.size:
-            self._emit(ToolCallDelta(call.ref, call.text, self._choice))
+            self._emit_delta(call, call.ref, call.text)
 
     def _canonical_id(self, call: ToolCallBuilder) -> str:
         state = self._state
@@ -263,18 +302,23 @@ class ToolCallTracker:
 
     def end_call(self, key: Hashable) -> None:
         """End the call of a key, because the wire reported its end."""
-        call = self._by_key.get(key)
+        call = self._index.find(key)
         if call is not None and not call.ended:
             call.ended = True
             self._end(call)
+            if not call.is_final and call.ref is not None:
+                self._ready.end(call)
 
     def close(self) -> None:
-        """Start and end all calls, because the turn is over."""
+        """Start and end all calls, because the turn is over. One without a name needs a start too, to have a result."""
         for call, text in self._copies.close() if self._copies is not None else ():
             self._append(call, text)
-        self.start_named_calls()
+        self._start_named_calls()
         for call in self.calls:  # ending a call may open another one after it
-            if not call.ended:
+            is_nameless = call.ref is None
+            if is_nameless:
+                self._start(call)
+            if is_nameless or not call.ended:
                 self._end(call)
 
     def _end(self, call: ToolCallBuilder) -> None:
@@ -284,43 +328,43 @@ class ToolCallTracker:
         call.fast_path = False
         if call.ref is None:
             return
-        self._emit_final_arguments(call)
+        final = call.final
+        if final is None:
+            self._ready.emit_final_arguments(call)
+        elif not call.deltas_match_text:  # text that came later was emitted, and is no part of the call
+            call.deltas_match_text = True
+            self._emit(ArgumentsRestated(call.ref, final.arguments_text, self._choice))
         self._emit(ToolCallEnd(call.ref, self._choice))
 
-    def _emit_final_arguments(self, call: ToolCallBuilder) -> None:
-        """Decide a call's argument text, warn if it is irregular, and restate it if the deltas do not add up to it."""
-        if call.kind == "function" and call.size:
-            parsed = call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
-            if parsed.warning is not None:
-                code, message = parsed.warning
-                self.warn_call(call, cast("TurnWarningCode", code), message)
-            if parsed.text != call.text:
-                call.deltas_match_text = False
-        if not call.deltas_match_text and call.ref is not None:
-            call.deltas_match_text = True
-            text = call.parse_arguments(recover_trailing_junk=True).text if call.kind == "function" else call.text
-            self._emit(ArgumentsRestated(call.ref, text, self._choice))
-
     def replace_arguments(self, key: Hashable, text: str) -> None:
-        """Replace a call's arguments by the wire's own final snapshot, which is authoritative."""
-        call = self._by_key.get(key)
+        """Replace a call's arguments by the wire's own final snapshot (docs/rules.md, "Restated arguments").
+
+        LiteLLM's snapshot of a second call has the objects of both, and other servers end with garbage or ``{}``: such
+        a snapshot does not replace arguments that were streamed.
+        """
+        call = self._index.find(key)
         if call is None or text == call.text:
+            return
+        final = call.final
+        if final is not None:
+            if text != final.arguments_text:
+                self._report_late(call, text)
+            return
+        if call.size and call.kind == "function" and (text.strip("{} \t\r\n") == "" or not is_one_object(text)):
+            if call.valid_text != text:
+                message = f"the wire's final snapshot is no object; the streamed arguments are kept: {text[:80]!r}"
+                self.warn_call(call, "arguments_restated", message)
             return
         if not call.ended and text.startswith(call.text):
             self._append(call, text[call.size :])
             return
-        self.warn_call(call, "arguments_restated", "the wire's final snapshot differs from the deltas it streamed")
+        if call.size:
+            self.warn_call(call, "arguments_restated", "the wire's final snapshot differs from the deltas it streamed")
         call.replace(text)
         if call.ref is None and call.name:
             self._start(call)
             call.deltas_match_text = True
         else:
-            self._emit_final_arguments(call)
-
-    def warn_call(self, call: ToolCallBuilder, code: TurnWarningCode, message: str) -> None:
-        """Record a warning about a call, once a code."""
-        if any(warning.code == code for warning in call.warnings):
-            return
-        warning = StreamWarning(code, message, call.ref.id if call.ref is not None else None)
-        call.warnings.append(warning)
-        self._state.record_warning(warning, self._choice)
+            self._ready.emit_final_arguments(call)
+        if call.ended and call.ref is not None:
+            self._ready.end(call)

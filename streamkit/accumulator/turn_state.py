@@ -6,19 +6,20 @@ It must not depend on choices or calls.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from streamkit.calls import StreamError, StreamWarning, TurnWarningCode, WireTraits
-from streamkit.events import Event, Failed, Warned
-from streamkit.json_text import nests_deeper
+from streamkit.events import Event, Failed, ResponseStarted, Warned
+from streamkit.json_text import join_surrogates, nests_deeper
 
 __all__ = ["Limits", "TurnState"]
 
 MAX_WARNINGS = 256  # a stream that is irregular in every chunk must not grow memory; people read the first few
-STORED_NESTING = 200  # pydantic writes JSON of at most 255 levels, of which a Content takes a few
+STORED_NESTING = 190  # pydantic reads JSON of at most 200 levels, of which a Content takes a few
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -28,7 +29,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     text: int = 64 * 1024 * 1024  #: characters of text, reasoning and files together
     calls: int = 1024  #: calls of a turn
     frame: int = 16 * 1024 * 1024  #: bytes of one frame
-    nesting: int = 256  #: nested brackets in a call's arguments (in a block of the provider's own at most 200)
+    nesting: int = 256  #: nested brackets in a call's arguments (in a block of the provider's own at most 190)
 
 
 class TurnState:
@@ -44,21 +45,26 @@ class TurnState:
 
     __slots__ = (
         "_call_count",
+        "_has_content",
         "_reserved_ids",
         "_text_size",
         "_unknown_fields",
         "done",
+        "endpoint",
         "error",
         "events",
+        "has_started",
         "input_ended",
         "limits",
         "metadata",
         "model",
         "provider_name",
         "recover_trailing_junk",
+        "requested_model",
         "response_id",
         "status",
         "traits",
+        "turn_choice",
         "turn_key",
         "warnings",
     )
@@ -80,23 +86,42 @@ class TurnState:
         self.events: list[Event] = []  # emptied by the caller of the accumulator
         self.warnings: list[StreamWarning] = []
         self.error: StreamError | None = None
+        self.has_started = False  # the event of the response's start was emitted
         self.response_id: str | None = None
         self.model: str | None = None
+        self.requested_model: str | None = None
+        self.endpoint: str | None = None  # the server, without anything that may be secret
         self.metadata: dict[str, Any] = {}  # facts about the response, by the provider's names
         self.done = False  # after the terminator, or an error other than the provider's own: nothing more is read
         self.input_ended = False  # no bytes follow: a frame that is not JSON was truncated
         self.status: tuple[int, float | None] = (0, None)  # the HTTP status, and the seconds to wait
+        self.turn_choice = 0  # the number of the choice that is the turn's
+        self._has_content = False  # a choice sent something
         self._call_count = 0
         self._text_size = 0
         self._reserved_ids: set[str] = set()
         self._unknown_fields: set[str] = set()  # bounded by MAX_WARNINGS
 
+    def begin_choice(self, index: int) -> None:
+        """Record that a choice sent its first block or finish (docs/rules.md, "The turn's choice")."""
+        if index == 0 or not self._has_content:
+            self.turn_choice = index
+        self._has_content = True
+
+    def start_response(self) -> None:
+        """Emit the start of the response, once: as soon as the wire identifies it, at the latest before its content."""
+        if not self.has_started:
+            self.has_started = True
+            self.events.append(ResponseStarted(self.response_id, self.model))
+
     def fail(self, error: StreamError) -> None:
         """Record an error. The first one is the turn's; a later one becomes a warning."""
         if error.kind == "provider_error" and self.status[0] >= 400 and error.status is None:
             error = msgspec.structs.replace(error, status=self.status[0], retry_after=self.status[1])
+        error = self.traits.classify_error(error)
         if self.input_ended and error.kind == "protocol_error":
             error = StreamError("stream_truncated", "the stream ended inside a frame", raw=error.raw)
+        error = msgspec.structs.replace(error, message=join_surrogates(error.message))
         self.done = self.done or error.kind != "provider_error"
         if self.error is not None:
             self.warn("another_error", f"{error.kind}: {error.message}")
@@ -110,9 +135,14 @@ class TurnState:
 
     def report_unknown_field(self, name: str, value: object) -> None:
         """Warn of a field that no event describes, once for each name."""
+        name = name[:80]
         if name not in self._unknown_fields and len(self._unknown_fields) <= MAX_WARNINGS:
             self._unknown_fields.add(name)
-            self.warn("unknown_field", f"the field {name[:80]!r} has no event: {repr(value)[:200]}")
+            try:
+                shown = repr(value)[:200]
+            except (RecursionError, ValueError):  # nested too deeply, or an integer of thousands of digits
+                shown = f"a value of type {type(value).__name__}"
+            self.warn("unknown_field", f"the field {name!r} has no event: {shown}")
 
     def record_warning(self, warning: StreamWarning, choice: int = 0) -> None:
         """Keep a warning and emit its event; beyond ``MAX_WARNINGS``, record once that there are more."""
@@ -121,6 +151,7 @@ class TurnState:
         if len(self.warnings) == MAX_WARNINGS:
             more: TurnWarningCode = "more_warnings"
             warning = StreamWarning(more, f"more than {MAX_WARNINGS} warnings; the rest is not kept")
+        warning = msgspec.structs.replace(warning, message=join_surrogates(warning.message))
         self.warnings.append(warning)
         self.events.append(Warned(warning.code, warning.message, choice))
 
@@ -165,6 +196,24 @@ class TurnState:
                     "no turn_key was passed and the wire sent no response id: the ids of calls repeat in the next turn",
                 )
         return self.turn_key
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """What made the response, as far as it is known: the provider, the endpoint, the reported and requested model.
+
+        The names are those of a block's metadata, from which a renderer decides where opaque state may go.
+        """
+        values = {
+            "provider": self.provider_name,
+            "endpoint": self.endpoint,
+            "model": self.model,
+            "requested_model": self.requested_model,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+    def reserve_ids(self, canonical_ids: Iterable[str]) -> None:
+        """Reserve the canonical ids of earlier turns, which no ``hist_tool_`` id of the wire may repeat."""
+        self._reserved_ids.update(canonical_ids)
 
     def reserve_id(self, canonical_id: str) -> bool:
         """Reserve a canonical id in this turn; return False if a call already has it."""

@@ -140,6 +140,8 @@ async def _converse(
             "filtered": "the provider's content filter stopped the response",
             "refusal": "the model refused to respond",
             "breaker": "the model repeated calls that fail",
+            "awaiting_results": "the model asked for what this client cannot do: "
+            + ", ".join(call.name for call in chat_run.pending),
         }.get(str(chat_run.ended), str(chat_run.ended))
         notes.print(f"streamkit chat: {reason}", style="red", markup=False, soft_wrap=True)
         return 1

@@ -44,14 +44,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Convert the conversation; return 2 if the file has none, or the target does not support it."""
     messages, system = _read_messages(options.file)
-    contents = providers.parse_messages(messages, options.source, system=system)
     changes: list[str] = []
+    contents = providers.parse_messages(messages, options.source, system=system, changes=changes)
     converted: Any
     if options.target == _VERCEL:
         from streamkit.history import convert_to_vercel_messages, repair
 
         repaired = repair(contents)
-        changes = repaired.changes
+        changes += repaired.changes
         converted = convert_to_vercel_messages(repaired.contents, version=options.version)
     else:
         providers.render(contents, options.target, unsupported=options.unsupported, changes=changes)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from streamkit import providers
 from streamkit.cli.connection import request_settings, request_url
 from streamkit.framing import framer_for
+from streamkit.providers.provider import Provider
 from streamkit.turn import Turn
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ def list_wires() -> list[str]:
     """Return one provider for each wire, and the most common ones of Chat Completions."""
     by_wire: dict[tuple[str, str], list[str]] = {}
     for name in providers.names():
-        by_wire.setdefault((providers.get(name).package, providers.get(name).traits.framing), []).append(name)
+        provider = providers.get(name)
+        if isinstance(provider, Provider):  # a plugin may be another object with the methods
+            by_wire.setdefault((provider.package, provider.traits.framing), []).append(name)
     return [name for names in by_wire.values() for name in [n for n in names if n in _CHAT_EXAMPLES] or names[:1]]
 
 
@@ -129,7 +132,7 @@ async def _converse(
     from streamkit.history import Content
 
     endpoint = providers.get(result.provider).traits.endpoint
-    url = request_url(endpoint, "demo", server.base_url(result.provider))
+    url = request_url(endpoint, "demo", server.base_url(result.provider, result.provider))
 
     async def read_response(context: Any) -> AsyncIterator[bytes]:
         result.responses.append(b"")
@@ -199,9 +202,12 @@ async def _compare_wires(names: Sequence[str], console: Console, is_live: bool) 
         console.print(f"One scripted conversation over HTTP on {server.url}: {len(names)} wire(s).")
         for result in results:
             url = request_url(
-                providers.get(result.provider).traits.endpoint, "demo", server.base_url(result.provider)
+                providers.get(result.provider).traits.endpoint,
+                "demo",
+                server.base_url(result.provider, result.provider),
             ).partition("?")[0]
-            console.print(f"\n[bold]{result.provider}[/bold]  [dim]POST {url.removeprefix(server.url)}[/dim]")
+            path = url.removeprefix(server.url).replace(f"@{result.provider}", "")
+            console.print(f"\n[bold]{result.provider}[/bold]  [dim]POST {path}[/dim]")
             view = ConversationView(console)
             view.print_line("you", _QUESTION)
             cities.clear()

@@ -1,11 +1,12 @@
 """The asynchronous shell: run tools, and make further requests.
 
-Pure: ``round`` has the calls of a turn and their results, ``thread_update`` what they add to the conversation,
-``scheduler`` which calls may start, ``policies`` eager start, circuit breaker and retries, ``context`` what a request
-is made from, ``state`` a paused run as data, ``options`` the configuration, ``notifications`` the calls of a run for
-people.
+Pure: ``round`` has the calls of a turn and their results, ``blocked_calls`` why some may not run, ``thread_update``
+what they add to the conversation, ``scheduler`` which calls may start, ``policies`` eager start, circuit breaker and
+retries, ``context`` what a request is made from, ``state`` a paused run as data, ``options`` the configuration,
+``notifications`` the calls of a run for people.
 
-Shell: ``run_tool`` runs one tool (a synchronous one in a ``worker_thread``), ``executor`` all calls of a round,
+Shell: ``prepare_call`` decides whether a call may run, ``tool_attempt`` runs its tool (a synchronous one in a
+``worker_thread``), ``run_tool`` does both for one call, ``executor`` for all calls of a round,
 ``execution`` is the caller's side of that, in a task of its own (``background``). ``request`` makes one request,
 ``loop_state`` the rounds of a run, ``loop`` is the caller's side of it. ``shared`` queues the calls of many turns.
 
@@ -14,7 +15,7 @@ All of it works on asyncio and trio. Whatever decides about streams must be in t
 
 from __future__ import annotations
 
-from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext, finalize_tool_execution
+from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext, Target, finalize_tool_execution
 from streamkit.execution.execution import (
     Execution,
     execute_tool_calls_batched,
@@ -46,6 +47,7 @@ __all__ = [
     "Schedule",
     "SharedAccumulator",
     "StreamReader",
+    "Target",
     "ThreadUpdate",
     "ToolNotification",
     "execute_one_tool",

@@ -10,16 +10,33 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from streamkit import providers
 from streamkit.execution.thread_update import ThreadUpdate
-from streamkit.history import Content
+from streamkit.history import Content, ToolCallBlock
 from streamkit.providers import rendering
+from streamkit.providers.origin import IdPolicy, RenderOptions
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.tools import Tool
 
-__all__ = ["BeforeFollowUp", "CreateStream", "RoundContext", "finalize_tool_execution"]
+__all__ = ["BeforeFollowUp", "CreateStream", "RoundContext", "Target", "finalize_tool_execution"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A provider, and the model and endpoint that are requested of it: one of the ``fallbacks`` of ``run_loop``.
+
+    Attributes:
+        provider: the provider's name, or a provider object.
+        model: the model; None if it is not to be compared with the model that made the history.
+        endpoint: the address of the server; None if it is not to be compared.
+    """
+
+    provider: str | Provider
+    model: str | None = None
+    endpoint: str | None = None
+
+
+@dataclass(frozen=True, repr=False)
 class RoundContext:
     """What the next stream is made from.
 
@@ -31,6 +48,9 @@ class RoundContext:
         round: the number of the round, from 0.
         deps: the ``deps`` of ``run_loop``.
         messages: the ``thread`` of ``run_loop`` and what was added to it; None for a run with a history.
+        model: the model to request, if ``run_loop`` or the fallback names one. Opaque state of another one is left out.
+        endpoint: the server to request, if ``run_loop`` or the fallback names one. The same applies.
+        ids: the id policy of rendering.
     """
 
     contents: list[Content]
@@ -40,11 +60,22 @@ class RoundContext:
     round: int = 0
     deps: Any = None
     messages: list[dict[str, Any]] | None = None
+    model: str | None = None
+    endpoint: str | None = None
+    ids: IdPolicy = "origin"
+
+    def __repr__(self) -> str:
+        # A log must not contain ``deps`` (keys, connections) or the conversation.
+        tools = [tool.name for tool in self.tools]
+        count = len(self.contents)
+        return f"<RoundContext round={self.round} provider={self.provider.name!r} contents={count} tools={tools}>"
 
     @cached_property
     def rendered(self) -> RenderedMessages:
         """The conversation in the provider's form. With a given thread, its own messages are the thread's."""
-        rendered = rendering.render_messages(self.contents, self.provider)
+        rendered = rendering.render_messages(
+            self.contents, self.provider, ids=self.ids, model=self.model, endpoint=self.endpoint
+        )
         return rendered if self.messages is None else replace(rendered, messages=self.messages, system=None)
 
     @property
@@ -54,9 +85,32 @@ class RoundContext:
 
     @cached_property
     def request(self) -> dict[str, Any]:
-        """Every field of the request's body that the conversation decides; model and settings are the caller's."""
+        """Every field of the request's body that the conversation decides; the caller adds the model and settings."""
         tool_choice = self.tool_choice if self.tools else None
         return self.provider.build_request(self.rendered, tools=self.tools, tool_choice=tool_choice, stream=True)
+
+    @property
+    def changes(self) -> list[str]:
+        """A sentence for each thing that rendering changed or left out; empty if nothing was rendered yet."""
+        rendered: RenderedMessages | None = self.__dict__.get("rendered")
+        return rendered.changes if rendered is not None and self.messages is None else []
+
+    @property
+    def render_options(self) -> RenderOptions:
+        """How the messages of an update are rendered, which follow those of a ``thread``."""
+        used_ids = frozenset(self.provider.call_ids(self.messages or ()))
+        return RenderOptions(self.ids, self.model, self.endpoint, used_ids)
+
+    @property
+    def call_ids(self) -> set[str]:
+        """The ids of all calls of the conversation; a new call must not get a canonical id among them."""
+        blocks = [block for content in self.contents for block in content.blocks]
+        known = {block.id for block in blocks if isinstance(block, ToolCallBlock)}
+        return known | self.provider.call_ids(self.messages or ())
+
+    def with_target(self, target: Target) -> RoundContext:
+        """Return the same context for another provider, model and endpoint."""
+        return replace(self, provider=providers.get(target.provider), model=target.model, endpoint=target.endpoint)
 
     def with_update(self, update: ThreadUpdate) -> RoundContext:
         """Return the context of the same round, with an update in the conversation."""

@@ -6,6 +6,7 @@ cancel scope is open while the caller has control, so an execution may be kept o
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -18,8 +19,8 @@ from streamkit.events import Event
 from streamkit.execution.background import BackgroundTask
 from streamkit.execution.executor import Executor
 from streamkit.execution.options import Approve, ExecutionOptions
-from streamkit.execution.round import Round
-from streamkit.execution.scheduler import Schedule, to_schedule
+from streamkit.execution.round import CallStage, Round
+from streamkit.execution.scheduler import OccupiedPlace, Schedule, to_schedule
 from streamkit.execution.thread_update import FormatCallbacks, Messages, ThreadUpdate
 from streamkit.providers.provider import Provider
 from streamkit.tools import Approval, Tool, to_tools
@@ -41,7 +42,8 @@ class Execution:
         round: the calls.
         options: how they are run.
         approvals: decisions that were made before, by the call's id.
-        pause_for_approval: without a decision, stop with ``paused`` instead of denying the call.
+        pause_for_approval: stop with ``paused``, instead of denying a call without a decision and of giving an error
+            to a call whose result comes from the client.
     """
 
     def __init__(
@@ -52,9 +54,20 @@ class Execution:
         approvals: Mapping[str, Approval | bool] | None = None,
         pause_for_approval: bool = False,
     ) -> None:
+        self._schedule = options.schedule
         self._executor = Executor(round, options, approvals or {}, pause_for_approval=pause_for_approval)
-        self._is_used = False
         self._task: BackgroundTask | None = None
+        self._is_exhausted = False
+        self._is_used = self._is_noticed = False
+
+    def __del__(self) -> None:
+        if not self._is_noticed:
+            message = "tool calls were never run: await the execution, or enter it with async with"
+            warnings.warn(message, RuntimeWarning, stacklevel=2, source=self)
+
+    # False while neither use nor an error has shown the caller what to do. ``__del__`` is also called if the
+    # constructor raises, so the class has it too.
+    _is_noticed = True
 
     # ---------------------------------------------------------------- public use
 
@@ -93,13 +106,17 @@ class Execution:
 
     def __aiter__(self) -> Execution:
         if self._task is None:
+            self._is_noticed = True
             raise UsageError("iterate inside the block: async with ... as execution: async for event in execution")
+        if self._is_exhausted:
+            raise UsageError("the events of this execution were read: they arrive once; see execution.update")
         return self
 
     async def __anext__(self) -> Event:
         self._executor.open()
         event = await self._executor.queue.get()
         if event is None:
+            self._is_exhausted = True
             raise StopAsyncIteration
         return event
 
@@ -116,6 +133,7 @@ class Execution:
             UsageError: the block was not entered.
         """
         if self._task is None:
+            self._is_noticed = True
             raise UsageError("calls start early only inside the block: async with ... as execution")
         self._executor.feed(events)
         return self._executor.queue.drain()
@@ -126,6 +144,7 @@ class Execution:
         Raises:
             UsageError: there are calls to run.
         """
+        self._is_noticed = True
         self._executor.open()
         if self.round.open_positions:
             raise UsageError("there are calls to run: await the execution, or enter it")
@@ -134,7 +153,7 @@ class Execution:
         return self.update
 
     def cancel_pending(self) -> None:
-        """Cancel the calls that await approval, of a paused execution that is not continued."""
+        """Cancel the calls that await approval or their results, of a paused execution that is not continued."""
         self._executor.cancel_pending()
 
     @property
@@ -149,7 +168,7 @@ class Execution:
 
     @property
     def paused(self) -> bool:
-        """Calls await approval, and nothing else is left to do."""
+        """Calls await approval or their results, and nothing else is left to do."""
         return self._executor.paused
 
     @property
@@ -177,11 +196,16 @@ class Execution:
     @property
     def pending(self) -> list[ToolCall]:
         """The calls that await approval."""
-        return [
-            self.round.calls[position]
-            for position in self.round.open_positions
-            if self.round.stage(position) == "awaiting_approval"
-        ]
+        return self._calls_in("awaiting_approval")
+
+    @property
+    def awaiting_results(self) -> list[ToolCall]:
+        """The calls whose results come from the client."""
+        return self._calls_in("awaiting_result")
+
+    def _calls_in(self, stage: CallStage) -> list[ToolCall]:
+        positions = self.round.open_positions
+        return [self.round.calls[position] for position in positions if self.round.stage(position) == stage]
 
     @property
     def started(self) -> list[ToolResult]:
@@ -194,7 +218,8 @@ class Execution:
     def _use(self) -> None:
         if self._is_used:
             raise UsageError("an execution is used once: create a new one to run the calls again")
-        self._is_used = True
+        self._is_used = self._is_noticed = True
+        OccupiedPlace.check_outside_of(self._schedule)
 
     async def _run_unwatched(self) -> ThreadUpdate:
         """Run the calls in the caller's own task, without events."""
@@ -237,7 +262,9 @@ def execute_tool_calls_batched(
         deps: the tools' ``ToolContext.deps``.
         approve: ``async (call, deps) -> Approval | bool | None``, for tools with ``approval="ask"``; without it they
             are ``denied``. Several calls may be asked about at once.
-        format_tool_call_for_thread: ``(call, arguments)`` to the assistant message of one call.
+        format_tool_call_for_thread: ``(call, arguments)`` to the assistant message of one call. The messages of calls
+            and results then alternate, because most servers refuse a call that no result follows; only calls that the
+            provider signed as one step stay together.
         format_tool_result_for_thread: ``(result, call, arguments)`` to the message of one ``ToolResult``.
         format_batch_for_thread: ``(completed)``, the ``ToolResult`` list in call order, to all messages.
 

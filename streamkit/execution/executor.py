@@ -1,6 +1,7 @@
 """The executor: it runs the calls of a round in the current task, and every call gets its result.
 
-``run_tool`` decides what a call's result is, ``scheduler`` which calls may run concurrently, ``round`` what a result
+``prepare_call`` decides which calls may run, ``tool_attempt`` runs one, ``scheduler`` decides which may
+run concurrently, ``round`` what a result
 means for the round. This module connects them: it starts a task for each call that may run, has people asked for their
 approval, and gives a result to every call that is left, whatever is cancelled.
 
@@ -20,21 +21,28 @@ from streamkit.events import Event, ToolEvent, Warned
 from streamkit.execution.background import EventQueue
 from streamkit.execution.options import ExecutionOptions
 from streamkit.execution.policies import EagerCalls
-from streamkit.execution.round import Round
-from streamkit.execution.run_tool import (
-    CANCELED,
+from streamkit.execution.prepare_call import (
     PreparedCall,
     apply_approval,
+    approval_failed_result,
+    awaits_client,
     missing_approval_result,
     prepare_call,
     request_approval,
-    run_call,
-    to_result_event,
 )
+from streamkit.execution.round import Round
+from streamkit.execution.run_tool import to_result_event
+from streamkit.execution.scheduler import OccupiedPlace
 from streamkit.execution.thread_update import ThreadUpdate
+from streamkit.execution.tool_attempt import CANCELED, ToolAttempt
 from streamkit.tools import Approval
 
 __all__ = ["Executor"]
+
+_BLOCKED_BY_THREADS = (
+    "Not run: calls of synchronous tools that were given up still run in threads, which cannot be stopped, and this"
+    " call cannot run beside them. Continue without it."
+)
 
 
 class Executor:
@@ -44,13 +52,14 @@ class Executor:
         round: the calls.
         options: how they are run.
         approvals: decisions that were made before, by the call's id.
-        pause_for_approval: without a decision, stop with ``paused`` instead of denying the call.
+        pause_for_approval: stop with ``paused``, instead of denying a call without a decision and of giving an error
+            to a call whose result comes from the client.
 
     Attributes:
         round: the calls and the stage of each.
         queue: the events.
         warnings: irregularities of running the calls; at the end a part of the update's warnings.
-        paused: calls await approval, and nothing else is left to do.
+        paused: calls await approval or their results, and nothing else is left to do.
         started: the positions of the calls that ran.
         update: what the round adds to the conversation; None until the end.
     """
@@ -80,6 +89,8 @@ class Executor:
         self._scopes: dict[int, anyio.CancelScope] = {}  # of the calls that run, or are about to
         self._to_approve: list[int] = []  # positions of calls whose approval is to be requested
         self._open_requests = 0  # requests for approval that have not returned
+        self._blocked_since: float | None = None  # by threads of earlier calls alone, on anyio's clock
+        self._defect: Exception | None = None  # what ``approve`` raised
         self._is_open = False  # all calls are known and scheduled
         self._is_over = False  # nothing runs any more
 
@@ -91,7 +102,11 @@ class Executor:
                 self.open()
 
     async def run(self) -> None:
-        """Run the calls until all have results, or the executor is paused or cancelled."""
+        """Run the calls until all have results, or the executor is paused or cancelled.
+
+        Raises:
+            Exception: what ``approve`` raised; then the other calls are cancelled, and all have results.
+        """
         self._schedule.subscribe(self, lambda: self._wake.set())
         try:
             await anyio.lowlevel.checkpoint()  # nothing starts for a caller who is cancelled already
@@ -100,6 +115,8 @@ class Executor:
                     await self._run_all(tasks)
         finally:
             self.finalize()
+        if self._defect is not None:
+            raise self._defect
 
     def open(self) -> None:
         """Schedule all calls, once the turn is closed.
@@ -138,7 +155,7 @@ class Executor:
             self.queue.close()
 
     def cancel_pending(self) -> None:
-        """If paused, cancel the calls that await approval and build the update."""
+        """If paused, cancel the calls that await approval or their results, and build the update."""
         if self.paused:
             self.paused = False
             self._build_update()
@@ -172,6 +189,10 @@ class Executor:
     def _schedule_call(self, position: int) -> None:
         """Prepare a call that may run and add it to the schedule; set its result if it does not fit."""
         call = self.round.calls[position]
+        if self._pause_for_approval and awaits_client(call, self._options.tools):
+            self._schedule.remove(self, position)
+            self.round.require_result(position)
+            return
         prepared = prepare_call(call, self._options.tools)
         approval = self._approvals.get(call.id)
         if isinstance(prepared, PreparedCall) and approval is not None:
@@ -211,6 +232,7 @@ class Executor:
             self._to_approve.clear()
             next_position = self._schedule.start_next(self)
             if next_position is not None:
+                self._blocked_since = None
                 self.started.add(next_position)
                 if self.round.closed:
                     self.round.start(next_position)
@@ -223,15 +245,39 @@ class Executor:
                 self.paused = bool(self.round.open_positions)
                 return
             else:
-                await self._wake.wait()
+                await self._wait()
+
+    async def _wait(self) -> None:
+        """Wait until something has changed.
+
+        A call that only the threads of earlier calls keep from starting waits for them as long as it might run, and is
+        an error then: nothing else would end them.
+        """
+        position = self._schedule.find_blocked_by_abandoned(self) if self._is_open else None
+        seconds = None
+        if position is not None:
+            tool = self._prepared[position].tool
+            seconds = self._options.timeout if tool.timeout is None else tool.timeout
+        if position is None or seconds is None:
+            await self._wake.wait()
+            return
+        if self._blocked_since is None:
+            self._blocked_since = anyio.current_time()
+        with anyio.move_on_after(self._blocked_since + seconds - anyio.current_time()) as scope:
+            await self._wake.wait()
+        if scope.cancelled_caught:
+            self._schedule.remove(self, position)
+            self._set_result(position, ToolResult(self.round.calls[position], "error", error=_BLOCKED_BY_THREADS))
 
     def _is_idle(self) -> bool:
-        """Return True if, with no call running, all calls have results or await an approval that does not come.
+        """Return True if, with no call running, all calls have results or await what does not come from here.
 
         Not if a call waits for the places of other executions: it will start when they end.
         """
         stages = {self.round.stage(position) for position in self.round.open_positions}
-        return not stages or ("awaiting_approval" in stages and not self._schedule.is_blocked_by_others(self))
+        if not stages or stages == {"awaiting_result"}:
+            return True
+        return "awaiting_approval" in stages and not self._schedule.is_blocked_by_others(self)
 
     async def _request_approval(self, position: int) -> None:
         prepared = self._prepared[position]
@@ -246,21 +292,37 @@ class Executor:
             elif decision is not None:
                 self._set_result(position, decision)
                 self._schedule.remove(self, position)
+        except Exception as error:  # a defect of ``approve``: raised when all calls have stopped, outside of the group
+            self._defect = self._defect or error
+            self._schedule.remove(self, position)
+            self._set_result(position, approval_failed_result(prepared.call, error))
+            if self._scope is not None:
+                self._scope.cancel()
         finally:
             self._open_requests -= 1
             self._wake.set()
 
     async def _run_one(self, position: int) -> None:
         prepared, options = self._prepared[position], self._options
+        attempt = ToolAttempt(prepared, options.deps, self.round.turn, self._report)
+        place = OccupiedPlace(self._schedule)
         try:
-            with self._scopes[position] as scope:  # cancelled if the call started early and does not count
-                result = await run_call(prepared, options.timeout, options.deps, self.round.turn, self._report)
-            if scope.cancelled_caught:
-                result = ToolResult(prepared.call, "canceled", error=CANCELED)
-            self._set_result(position, result)
+            with self._scopes[position]:  # cancelled if the call started early and does not count
+                await attempt.run(options.timeout)
+            self._set_result(position, attempt.result or ToolResult(prepared.call, "canceled", error=CANCELED))
+        except anyio.get_cancelled_exc_class():
+            if attempt.result is not None:  # it ended all the same
+                self._set_result(position, attempt.result)
+            raise
         finally:
+            place.leave()
             del self._scopes[position]
-            self._schedule.remove(self, position)
+            thread = attempt.thread
+            if attempt.is_abandoned and thread is not None:
+                self._schedule.abandon(self, position, lambda: thread.alive)
+                thread.on_return(self._schedule.release_ended)
+            else:
+                self._schedule.remove(self, position)
             if self._is_open and not self._is_over and self.round.stage(position) == "waiting":
                 self._schedule_call(position)  # it ran with arguments that changed
 
@@ -277,7 +339,7 @@ class Executor:
     def _interrupted_result(self, position: int) -> ToolResult:
         """Return the result of a call that had none when everything was stopped."""
         call, has_started = self.round.calls[position], position in self.started
-        if self._scope is not None and self._scope.cancelled_caught:
+        if self._scope is not None and self._scope.cancelled_caught and self._defect is None:
             verb = "Not finished" if has_started else "Not started"
             seconds = self._options.run_timeout
             reason = f"{verb} within the {seconds:g} seconds that all calls had together."

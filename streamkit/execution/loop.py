@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import warnings
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import anyio
 
@@ -20,13 +22,14 @@ from streamkit.calls import StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import Event
 from streamkit.execution.background import current_asyncio_task
-from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext
+from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext, Target
 from streamkit.execution.loop_state import LoopState
-from streamkit.execution.options import Approve, ExecutionOptions, LoopOptions
-from streamkit.execution.scheduler import Schedule, to_schedule
+from streamkit.execution.options import Approve, ExecutionOptions, LoopOptions, check_conversation
+from streamkit.execution.scheduler import OccupiedPlace, Schedule, to_schedule
 from streamkit.execution.state import Ended, RunState, check_approvals
 from streamkit.execution.thread_update import ThreadLayout
 from streamkit.history import Content
+from streamkit.providers.origin import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
 from streamkit.tools import Approval, Tool, to_tools
 from streamkit.turn import Turn
@@ -54,10 +57,13 @@ def run_loop(
     run_timeout: float | None = None,
     shape: ThreadLayout = "batched",
     retries: int = 0,
-    fallbacks: Sequence[str | Provider] = (),
+    fallbacks: Sequence[str | Provider | Target] = (),
     before_follow_up: BeforeFollowUp | Sequence[BeforeFollowUp] = (),
     turn_limits: Limits | None = None,
     leaked_markup: LeakedMarkup = "keep",
+    model: str | None = None,
+    endpoint: str | None = None,
+    ids: IdPolicy = "origin",
     resume: RunState | None = None,
     approvals: Mapping[str, Approval | bool] | None = None,
 ) -> Run:
@@ -89,13 +95,20 @@ def run_loop(
             interrupted, or the provider reported an overload (408, 409, 425, 429, 5xx). The delay is the provider's, or
             else half a second, doubled each time. The SDKs retry by themselves: turn one of the two off.
         fallbacks: providers to try next, in order, when a request has failed for good before its first event. The
-            history is rendered for them, and ``context.provider`` is the one to request; the run continues with the one
-            that succeeded. Not with a ``thread``.
+            history is rendered for them, and ``context.provider`` is the one to request, with ``context.model`` and
+            ``context.endpoint`` if it is a ``Target``; the run continues with the one that succeeded. Not with a
+            ``thread``.
         before_follow_up: one hook or several, called with the ``RoundContext`` before the request of each round but the
             first: ``async (context) -> RoundContext | None``. What it returns (``dataclasses.replace(context, ...)``)
             replaces the context: other tools, a shorter history, another provider.
         turn_limits: the ``limits`` of each ``Turn``.
         leaked_markup: what each ``Turn`` does with tool-call markup in its text.
+        model: the model that ``create_new_stream`` requests. Opaque state in the history (signatures, encrypted
+            reasoning, item ids) of another model is left out, and ``run.warnings`` lists that; without ``model`` it
+            counts as unchanged. Ids have the form that the model's servers require.
+        endpoint: the address of the server that ``create_new_stream`` requests, which is treated in the same way.
+        ids: ``origin``: a call that goes back to its provider keeps the id that the provider gave it, if it is legal
+            and unique; ``canonical``: all ids are derived.
         resume: the ``state`` of a run that ended ``awaiting_approval``, also in another process. Tools, ``deps`` and
             limits are passed again; the conversation, its rounds and ``run_key`` are the state's.
         approvals: for each call in ``state.pending``, by its id: True, False, or an ``Approval``. Without a decision
@@ -104,18 +117,25 @@ def run_loop(
     Raises:
         UsageError: neither or both of history and thread are passed; the choice is no tool's name; a number is out of
             range; an approval is of a call that does not await one.
-        StreamInterrupted: when it runs: a turn ended in an error. The exception carries the turn, of which nothing is
-            appended.
+        StreamInterrupted: when it runs: a turn ended in an error. The exception carries the turn, which is also in
+            ``run.contents``, marked as interrupted, and the results of the calls that had started.
+        Exception: when it runs: what ``create_new_stream``, a hook or ``approve`` raised, unless a connection failed.
     """
-    if isinstance(fallbacks, str):
+    if isinstance(fallbacks, (str, Provider)):
         raise UsageError(f"fallbacks must be a list of providers, not {fallbacks!r}")
+    if not callable(before_follow_up) and not isinstance(before_follow_up, Sequence):
+        raise UsageError(f"before_follow_up must be a function or a list of functions, not {before_follow_up!r}")
+    if run_key is not None and not (isinstance(run_key, str) and run_key):
+        raise UsageError(f"run_key must be a text that is not empty, or None, not {run_key!r}")
+    if ids not in get_args(IdPolicy):
+        raise UsageError(f"ids must be {' or '.join(map(repr, get_args(IdPolicy)))}, not {ids!r}")
     tools_by_name = to_tools(tools)
     options = LoopOptions(
         create_new_stream,
         ExecutionOptions(tools_by_name, to_schedule(limit), shape, timeout, run_timeout, deps, approve),
         max_rounds=max_rounds,
         retries=retries,
-        fallbacks=tuple(providers.get(each) for each in fallbacks),
+        fallbacks=tuple(map(_to_target, fallbacks)),
         before_follow_up=(before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up),
         turn_limits=turn_limits,
         leaked_markup=leaked_markup,
@@ -123,7 +143,9 @@ def run_loop(
     if resume is not None:
         if history is not None or thread is not None or run_key is not None or tool_choice is not None:
             raise UsageError("a resumed run has its history, thread, run_key and tool_choice from its state")
-        return _resume(resume, provider, options, approvals or {})
+        target = Target("" if provider is None else provider, model, endpoint)
+        return _resume(resume, target, options, approvals or {}, ids)
+    check_conversation(history, thread)
     if approvals is not None:
         raise UsageError("approvals are for the calls of a paused run: pass its state with resume=")
     if provider is None:
@@ -139,30 +161,47 @@ def run_loop(
         providers.get(provider),
         deps=deps,
         messages=None if thread is None else list(thread),
+        model=model,
+        endpoint=endpoint,
+        ids=ids,
     )
     return Run(_create_state(context, options, run_key if run_key is not None else secrets.token_urlsafe(12)))
 
 
+def _to_target(fallback: str | Provider | Target) -> Target:
+    target = fallback if isinstance(fallback, Target) else Target(fallback)
+    return replace(target, provider=providers.get(target.provider))
+
+
 def _resume(
-    state: RunState, provider: str | Provider | None, options: LoopOptions, approvals: Mapping[str, Approval | bool]
+    state: RunState,
+    target: Target,
+    options: LoopOptions,
+    approvals: Mapping[str, Approval | bool],
+    ids: IdPolicy,
 ) -> Run:
     if not isinstance(state, RunState):
         raise UsageError(f"resume must be a RunState (RunState.model_validate_json), not {type(state).__name__}")
     decisions = check_approvals(state, approvals)
-    target = providers.get(state.provider if provider is None else provider)
-    if state.thread is not None and target.name != state.provider:
+    provider = providers.get(target.provider or state.provider)
+    if provider.name == state.provider:  # a fallback may have made the paused turn: it names its model
+        target = Target(provider, target.model or state.model, target.endpoint or state.endpoint)
+    if state.thread is not None and provider.name != state.provider:
         raise UsageError(
-            f"the run was paused with messages of {state.provider}, which {target.name} cannot read: resume it with"
+            f"the run was paused with messages of {state.provider}, which {provider.name} cannot read: resume it with"
             f" provider={state.provider!r}"
         )
     context = RoundContext(
         list(state.history),
         list(options.execution.tools.values()),
         state.tool_choice,
-        target,
+        provider,
         state.round,
         options.execution.deps,
         None if state.thread is None else list(state.thread),
+        target.model,
+        target.endpoint,
+        ids,
     )
     loop_state = _create_state(context, options, state.run_key)
     loop_state.resume(state, decisions)
@@ -183,13 +222,26 @@ class Run:
     Leaving the block early closes the stream, cancels the running tools, and waits for both.
     """
 
+    # False while neither use nor an error has shown the caller what to do. ``__del__`` is also called if the
+    # constructor raises, so the class has it too.
+    _is_noticed = True
+
     def __init__(self, state: LoopState) -> None:
         self._state = state
         self._events: AsyncGenerator[Event, None] | None = None
-        self._is_used = False
+        self._is_used = self._is_noticed = False
         self._is_closed = False
         self._reader: asyncio.Task[Any] | None = None  # the task that waits for an event, on asyncio
         self._reader_stopped: anyio.Event | None = None  # set when it has stopped, if another task closes the run
+        self._is_exhausted = False
+
+    def __del__(self) -> None:
+        if not self._is_noticed:
+            message = "run_loop(...) was never awaited: await the run, or enter it with async with"
+            warnings.warn(message, RuntimeWarning, stacklevel=2, source=self)
+
+    def __repr__(self) -> str:
+        return f"<Run {self.run_key!r} rounds={self.rounds} ended={self.ended!r}>"
 
     # ---------------------------------------------------------------- results
 
@@ -240,17 +292,17 @@ class Run:
 
     @property
     def pending(self) -> list[ToolCall]:
-        """The calls that await approval, of a run that ended ``awaiting_approval``."""
+        """The calls that await approval or their results, of a run that ended so (docs/rules.md, "Approval")."""
         return list(self._state.pending)
 
     @property
     def state(self) -> RunState | None:
-        """What a run that ended ``awaiting_approval`` is resumed from; else None."""
+        """What a run that ended ``awaiting_approval`` or ``awaiting_results`` is resumed from; else None."""
         return self._state.state
 
     @property
     def warnings(self) -> list[StreamWarning]:
-        """Irregularities outside the turns, which have their own: abandoned tools, the breaker, changed content."""
+        """All irregularities: of every turn, of requests and rendering, and of running the tools."""
         return list(self._state.warnings)
 
     # ---------------------------------------------------------------- use
@@ -267,7 +319,8 @@ class Run:
     async def __aenter__(self) -> Run:
         if self._is_used:
             raise UsageError("a run is used once: create a new one")
-        self._is_used = True
+        self._is_used = self._is_noticed = True
+        OccupiedPlace.check_outside_of(self._state.schedule)
         self._events = self._state.events()
         return self
 
@@ -291,7 +344,10 @@ class Run:
 
     def __aiter__(self) -> Run:
         if self._events is None:
+            self._is_noticed = True
             raise UsageError("iterate inside the block: async with run_loop(...) as run: async for event in run")
+        if self._is_exhausted:
+            raise UsageError("the events of this run were read: they arrive once; run.contents has what they added")
         return self
 
     async def __anext__(self) -> Event:
@@ -300,6 +356,9 @@ class Run:
         self._reader = reader = current_asyncio_task()
         try:
             return await self._events.__anext__()
+        except StopAsyncIteration:
+            self._is_exhausted = True
+            raise
         except asyncio.CancelledError:
             if self._reader_stopped is None or reader is None or reader.uncancel() > 0:
                 raise

@@ -16,7 +16,7 @@ from inspect import isawaitable
 
 import anyio
 
-from streamkit.calls import StreamError, StreamWarning, ToolCall, ToolResult, Usage
+from streamkit.calls import StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Event, RoundFinished, RoundStarted, Warned
 from streamkit.execution.context import RoundContext
@@ -33,8 +33,9 @@ from streamkit.execution.policies import (
 from streamkit.execution.request import StreamRequest
 from streamkit.execution.round import Round
 from streamkit.execution.run_tool import to_result_event
+from streamkit.execution.scheduler import Schedule
 from streamkit.execution.state import Ended, RunState
-from streamkit.execution.thread_update import ThreadUpdate
+from streamkit.execution.thread_update import ThreadUpdate, mark_interrupted
 from streamkit.history import Content
 from streamkit.history.content import TextBlock
 from streamkit.tools import Approval, Tool, to_tools
@@ -60,10 +61,10 @@ class LoopState:
         context: what the next request is made from.
         contents: what the run added.
         turn: the turn that is read, or was read last.
-        warnings: irregularities outside the turns.
+        warnings: irregularities of all turns, requests and executions so far.
         ended: why it ended; None before.
         rounds: how many rounds were started.
-        pending: the calls that await approval.
+        pending: the calls that await approval or their results.
         state: what a paused run is resumed from.
     """
 
@@ -71,7 +72,8 @@ class LoopState:
         self.context = context
         self.contents: list[Content] = []
         self.turn: Turn | None = None
-        self.warnings: list[StreamWarning] = []
+        self._warnings: list[StreamWarning] = []
+        self._turn_warnings = 0  # how many of the turn's are among these
         self.ended: Ended | None = None
         self.rounds = 0
         self.pending: list[ToolCall] = []
@@ -83,6 +85,7 @@ class LoopState:
         self._previous_text = ""  # of the round's closed turns: more than one if the provider paused
         self._previous_usage: list[Usage] = []  # of all closed turns
         self._breaker = CircuitBreaker()
+        self._reported_changes: set[str] = set()
         self._deadline: float | None = None
         self._resumed: tuple[Round, Mapping[str, Approval | bool]] | None = None
 
@@ -93,12 +96,26 @@ class LoopState:
         self._previous_usage = list(state.usage)
         self._breaker = CircuitBreaker(state.failures)
         self._previous_text = "".join([block.text for block in state.assistant.blocks if isinstance(block, TextBlock)])
-        self._resumed = state.to_round(self.context.provider, self._layout), approvals
+        self._resumed = state.to_round(self.context, self._layout), approvals
+
+    @property
+    def schedule(self) -> Schedule:
+        """The limits of the run's tools."""
+        return self._options.execution.schedule
 
     @property
     def text(self) -> str:
         """The text of the last round so far."""
         return self._previous_text + (self.turn.text if self.turn is not None else "")
+
+    @property
+    def warnings(self) -> list[StreamWarning]:
+        """The irregularities of all turns, requests and executions so far."""
+        if self.turn is not None:
+            added = self.turn.warnings[self._turn_warnings :]
+            self._turn_warnings += len(added)
+            self._warnings += added
+        return self._warnings
 
     @property
     def usage_reports(self) -> list[Usage]:
@@ -124,7 +141,7 @@ class LoopState:
                     async for event in events:
                         yield event
         except Exception:
-            self.ended = "error"
+            self.ended = self.ended or "error"
             raise
         finally:
             self.ended = self.ended or "canceled"
@@ -176,7 +193,7 @@ class LoopState:
                 async for events in batches:
                     turn = request.turn
                     if is_eager and request.has_events and turn is not None and execution is None:
-                        execution = self._create_execution(Round(turn, shape=self._layout))
+                        execution = self._create_execution(self._create_round(turn, request.context))
                         await execution.__aenter__()
                     for event in events:
                         yield event
@@ -188,15 +205,16 @@ class LoopState:
             assert turn is not None  # noqa: S101 - there was an attempt
             error = turn_error(turn)
             if error is not None:
-                if execution is not None:
-                    await execution.aclose()
-                    for result in execution.started:
-                        yield to_result_event(result)
-                self._fail(error, turn, request.exception)
-                return
+                is_handled = True
+                update = await self._interrupt(turn, execution)
+                for result in update.results:
+                    yield to_result_event(result)
+                self.ended = "timed_out" if error.kind == "timed_out" else None
+                started = [] if execution is None else execution.started
+                raise StreamInterrupted(error, turn, started) from request.exception
             is_handled = True
             if execution is None:
-                calls = Round(turn, shape=self._layout, block_reason=_LAST_ROUND if is_last else None)
+                calls = self._create_round(turn, self.context, block_reason=_LAST_ROUND if is_last else None)
                 execution = self._create_execution(calls)
                 if turn.calls:
                     await execution.__aenter__()
@@ -204,21 +222,46 @@ class LoopState:
                 async for event in tool_events:
                     yield event
         finally:
-            self.warnings += request.warnings
-            try:
-                if execution is not None:
-                    await execution.aclose()
-            finally:  # asyncio may cancel that once more
-                turn = request.turn
-                if not is_handled and turn is not None and turn.finish is not None and turn_error(turn) is None:
-                    # The reader left at the last events of a turn: the turn is complete all the same.
-                    if execution is None:
-                        calls = Round(turn, shape=self._layout, block_reason=_NOT_STARTED)
-                        execution = self._create_execution(calls)
-                    execution.cancel_pending()
-                    self.context = request.context
-                    update = execution.update if execution.ended else execution.close_without_running()
-                    self._append(update, is_round_over=True)
+            self._add_warnings(request.warnings)
+            self._add_warnings([StreamWarning("content_changed", change) for change in request.context.changes])
+            if not is_handled and request.turn is not None:
+                # The reader left, or the program failed. At the last events of a turn it is complete all the same.
+                self.context = request.context
+                await self._interrupt(request.turn, execution)
+            elif execution is not None:
+                await execution.aclose()
+
+    async def _interrupt(self, turn: Turn, execution: Execution | None) -> ThreadUpdate:
+        """End a turn whose calls are not run: append it with a result for each call, and return the update."""
+        turn.close()
+        try:
+            if execution is not None:
+                await execution.aclose()
+        finally:  # asyncio may cancel that once more
+            if execution is None:
+                calls = self._create_round(turn, self.context, block_reason=_NOT_STARTED)
+                execution = self._create_execution(calls)
+            execution.cancel_pending()
+            update = execution.update if execution.ended else execution.close_without_running()
+            if turn.finish is None or turn_error(turn) is not None:
+                update = mark_interrupted(update)
+            for result in execution.started:
+                if result.metadata.get("effects_possible"):
+                    message = f"a call of {result.call.name} had started before its turn ended; it may have had effects"
+                    self.warnings.append(StreamWarning("effects_possible", message, result.call.id))
+            self._append(update, is_round_over=True)
+        return update
+
+    def _create_round(self, turn: Turn, context: RoundContext, block_reason: str | None = None) -> Round:
+        return Round(turn, shape=self._layout, block_reason=block_reason, options=context.render_options)
+
+    def _add_warnings(self, warnings: Sequence[StreamWarning]) -> None:
+        """Add warnings; each change of content once a run, because every round renders the history again."""
+        for warning in warnings:
+            if warning.code != "content_changed" or warning.message not in self._reported_changes:
+                self.warnings.append(warning)
+                if warning.code == "content_changed":
+                    self._reported_changes.add(warning.message)
 
     def _create_request(self, pauses: int) -> StreamRequest:
         turn_key = f"{self.run_key}:{self.context.round}"
@@ -232,6 +275,9 @@ class LoopState:
                 turn_key=turn_key,
                 limits=self._options.turn_limits,
                 leaked_markup=self._options.leaked_markup,
+                endpoint=context.endpoint,
+                model=context.model,
+                used_ids=context.call_ids,
             )
             return self.turn
 
@@ -249,14 +295,9 @@ class LoopState:
         if self.turn is not None:
             self._previous_usage = self.usage_reports
             self._previous_text += self.turn.text
+            self._warnings = self.warnings
+            self._turn_warnings = 0
             self.turn = None
-
-    def _fail(self, error: StreamError, turn: Turn, exception: Exception | None) -> None:
-        """End the run after a failed turn; nothing of the turn is appended."""
-        if isinstance(exception, TimeoutError) and self._is_out_of_time():
-            self.ended = "timed_out"
-            return
-        raise StreamInterrupted(error, turn) from exception
 
     def _is_out_of_time(self) -> bool:
         return self._deadline is not None and anyio.current_time() >= self._deadline
@@ -322,21 +363,25 @@ class LoopState:
 
     def _append(self, update: ThreadUpdate, *, is_round_over: bool) -> None:
         self.contents += update.contents
-        self.warnings += update.warnings
+        self._add_warnings(update.warnings)
         self.context = self.context.with_update(update)
         if is_round_over:
             self.context = self.context.next_round()
 
     def _pause(self, execution: Execution) -> None:
-        """End the run until calls are approved; nothing of the round is appended."""
-        self.warnings += execution.warnings
-        self.ended = "awaiting_approval"
-        self.pending = execution.pending
+        """End the run until calls are approved or have results; nothing of the round is appended."""
+        self.warnings.extend(execution.warnings)
+        to_approve, without_function = execution.pending, execution.awaiting_results
+        self.ended = "awaiting_approval" if to_approve else "awaiting_results"
+        self.pending = sorted([*to_approve, *without_function], key=execution.round.calls.index)
         self.state = RunState.from_round(
             execution.round,
-            self.pending,
+            to_approve,
+            awaiting_results=[call.id for call in without_function],
             run_key=self.run_key,
             provider=self.context.provider.name,
+            model=self.context.model,
+            endpoint=self.context.endpoint,
             round=self.context.round,
             tool_choice=self.context.tool_choice,
             history=self.context.contents,

@@ -6,23 +6,23 @@ public functions have keywords of their own and describe them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from streamkit.accumulator import Limits
 from streamkit.calls import ToolCall
 from streamkit.errors import UsageError
-from streamkit.execution.context import BeforeFollowUp, CreateStream
+from streamkit.execution.context import BeforeFollowUp, CreateStream, Target
 from streamkit.execution.scheduler import Schedule
 from streamkit.execution.thread_update import ThreadLayout, check_layout
-from streamkit.providers.provider import Provider
+from streamkit.history import Content
 from streamkit.tools import Approval, Tool
 
 if TYPE_CHECKING:
     from streamkit.leaked_markup import LeakedMarkup
 
-__all__ = ["Approve", "ExecutionOptions", "LoopOptions"]
+__all__ = ["Approve", "ExecutionOptions", "LoopOptions", "check_conversation", "check_seconds"]
 
 #: ``approve(call, deps)``: whether a call may run. True and False are short for an ``Approval``; None is no decision: a
 #: run of the loop pauses then, and anywhere else the call is denied.
@@ -51,14 +51,13 @@ class ExecutionOptions:
     layout: ThreadLayout = "batched"
     timeout: float | None = 30.0
     run_timeout: float | None = None
-    deps: Any = None
+    deps: Any = field(default=None, repr=False)
     approve: Approve | None = None
 
     def __post_init__(self) -> None:
         check_layout(self.layout)
-        for name, seconds in (("timeout", self.timeout), ("run_timeout", self.run_timeout)):
-            if seconds is not None and not seconds > 0:
-                raise UsageError(f"{name} must be a number of seconds above 0, or None, not {seconds!r}")
+        check_seconds("timeout", self.timeout)
+        check_seconds("run_timeout", self.run_timeout)
         _check_callable("approve", self.approve)
 
 
@@ -71,7 +70,7 @@ class LoopOptions:
         execution: how tools are run.
         max_rounds: requests at most.
         retries: how often a request that failed before its first event is made again.
-        fallbacks: the providers of further attempts.
+        fallbacks: the targets of further attempts.
         before_follow_up: the hooks.
         turn_limits: the limits of each turn.
         leaked_markup: what each turn does with tool-call markup in its text.
@@ -84,21 +83,68 @@ class LoopOptions:
     execution: ExecutionOptions
     max_rounds: int = 8
     retries: int = 0
-    fallbacks: tuple[Provider, ...] = ()
+    fallbacks: tuple[Target, ...] = ()
     before_follow_up: tuple[BeforeFollowUp, ...] = ()
     turn_limits: Limits | None = None
     leaked_markup: LeakedMarkup = "keep"
 
     def __post_init__(self) -> None:
-        if self.max_rounds < 1:
-            raise UsageError(f"max_rounds must be at least 1, not {self.max_rounds!r}")
-        if self.retries < 0:
+        if not _is_integer(self.max_rounds) or self.max_rounds < 1:
+            raise UsageError(f"max_rounds must be the number of requests, at least 1, not {self.max_rounds!r}")
+        if not _is_integer(self.retries) or self.retries < 0:
             raise UsageError(f"retries must be the number of further attempts, at least 0, not {self.retries!r}")
         _check_callable("create_new_stream", self.create_new_stream)
         for number, hook in enumerate(self.before_follow_up):
             _check_callable(f"before_follow_up[{number}]", hook)
 
 
+def check_seconds(name: str, seconds: object) -> None:
+    """Reject what is not a number of seconds above 0 or None.
+
+    Raises:
+        UsageError: with the value, and what to pass.
+    """
+    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if seconds is not None and not (is_number and seconds > 0):  # type: ignore[operator]  # NaN is not above 0
+        raise UsageError(f"{name} must be a number of seconds above 0, or None, not {seconds!r}")
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _check_callable(name: str, function: object) -> None:
     if function is not None and not callable(function):
         raise UsageError(f"{name} must be a function, not {function!r}")
+
+
+def check_conversation(history: object, thread: object) -> None:
+    """Reject what is neither a list of Contents nor a list of the provider's messages.
+
+    Raises:
+        UsageError: with what to pass instead.
+    """
+    if history is not None:
+        if isinstance(history, (Content, str, bytes, Mapping)) or not isinstance(history, Iterable):
+            example = "history=[Content.human('...')]"
+            raise UsageError(f"history must be a list of Contents, as in {example}, not {type(history).__name__}")
+        for number, content in enumerate(history):
+            if isinstance(content, Mapping):
+                raise UsageError(
+                    f"history[{number}] is a dict: pass a provider's own messages as thread=[...], or convert them"
+                    " with parse_messages(messages, provider)"
+                )
+            if not isinstance(content, Content):
+                raise UsageError(
+                    f"history[{number}] must be a Content, as Content.human('...') returns, not"
+                    f" {type(content).__name__}"
+                )
+    if thread is not None:
+        if isinstance(thread, (Content, str, bytes, Mapping)) or not isinstance(thread, Iterable):
+            raise UsageError(f"thread must be a list of the provider's messages, not {type(thread).__name__}")
+        for number, message in enumerate(thread):
+            if not isinstance(message, dict):
+                raise UsageError(
+                    f"thread[{number}] must be a message of the provider, a dict, not {type(message).__name__}"
+                    + ("; pass Contents as history=[...]" if isinstance(message, Content) else "")
+                )

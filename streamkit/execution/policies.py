@@ -18,8 +18,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from streamkit.calls import CallRef, StreamError, ToolCall, ToolResult
-from streamkit.events import Event, ToolCallEnd, ToolCallStart
+from streamkit.events import ArgumentsRestated, Event, ToolCallDelta, ToolCallEnd, ToolCallStart
 from streamkit.execution.state import Ended
+from streamkit.source_failure import is_programming_error
 from streamkit.tools import Tool
 from streamkit.turn import Turn
 
@@ -30,7 +31,6 @@ __all__ = [
     "can_start_eagerly",
     "delay",
     "is_paused_by_provider",
-    "is_programming_error",
     "is_retryable",
     "reason_to_end",
     "turn_error",
@@ -55,21 +55,36 @@ class EagerCalls:
     def __init__(self, turn: Turn, tools: Mapping[str, Tool]) -> None:
         self._turn = turn
         self._tools = tools
-        self._candidates: list[int] = []  # indexes of calls of eager tools that are not known to be complete
+        self._candidates: set[int] = set()  # indexes of calls of eager tools that are not known to be complete
+        self._changed: set[int] = set()  # those of them that have changed since they were last examined
 
     def feed(self, events: Iterable[Event]) -> Iterator[tuple[CallRef, Tool] | ToolCall]:
         """Yield, for the turn's next events, each started call of a known tool, and each call that may run now."""
         for event in events:
-            if not isinstance(event, (ToolCallStart, ToolCallEnd)) or event.choice:
+            if event.choice or not isinstance(event, (ToolCallDelta, ArgumentsRestated, ToolCallStart, ToolCallEnd)):
                 continue
+            index = event.call.index
             if isinstance(event, ToolCallStart) and (tool := self._tools.get(event.call.name)) is not None:
                 yield event.call, tool
                 if can_start_eagerly(tool):
-                    self._candidates.append(event.call.index)
-            # The start of a call may prove that an earlier one is complete.
-            completed = [call for index in self._candidates if (call := self._turn.completed_call(index)) is not None]
-            for call in completed:
-                self._candidates.remove(call.index)
+                    self._candidates.add(index)
+            if index in self._candidates:
+                self._changed.add(index)
+            if isinstance(event, (ToolCallStart, ToolCallEnd)):
+                yield from self._find_completed(index)
+
+    def _find_completed(self, latest: int) -> Iterator[ToolCall]:
+        """Yield the calls that are complete: the start of a call may prove that of an earlier one.
+
+        Each change of a call is examined once, so that the work is linear in calls and deltas. The latest call stays to
+        be examined, since the start of another one proves its end.
+        """
+        changed, self._changed = self._changed, {latest} & self._candidates
+        for index in sorted(changed):
+            call = self._turn.completed_call(index)
+            if call is not None:
+                self._candidates.discard(index)
+                self._changed.discard(index)
                 yield call
 
 
@@ -120,39 +135,7 @@ def _call_identity(call: ToolCall) -> str:
 # 5xx); 425 is RFC 8470's "too early", 529 Anthropic's "overloaded".
 _RETRYABLE_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
-# The equivalents in an error inside a stream, whose status was 200:
-# https://docs.claude.com/en/api/errors, https://platform.openai.com/docs/guides/error-codes, Bedrock's exceptions.
-_RETRYABLE_CODES = frozenset(
-    {
-        "overloaded_error",
-        "rate_limit_error",
-        "api_error",
-        "timeout_error",
-        "server_error",
-        "rate_limit_exceeded",
-        "internal_server_error",
-        "service_unavailable",
-        "internalServerException",
-        "modelTimeoutException",
-        "serviceUnavailableException",
-        "throttlingException",
-        "INTERNAL",
-        "RESOURCE_EXHAUSTED",
-        "UNAVAILABLE",
-    }
-)
-
-_PROGRAMMING_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    NameError,
-    NotImplementedError,
-    TypeError,
-    ValueError,
-)
+_RETRYABLE_CODES = ("rate_limited", "overloaded")
 
 _FIRST_DELAY, _MAX_DELAY, _MAX_RETRY_AFTER = 0.5, 8.0, 60.0  # seconds; as in the official SDKs
 
@@ -160,20 +143,21 @@ _FIRST_DELAY, _MAX_DELAY, _MAX_RETRY_AFTER = 0.5, 8.0, 60.0  # seconds; as in th
 def is_retryable(error: StreamError, exception: BaseException | None) -> bool:
     """Return True if another attempt may succeed.
 
+    The code decides, which the provider's package derives from the error object: a 429 that is an overflow of the
+    context or a spent quota fails again. An error without a code or a status was sent in a stream that the provider had
+    begun, so the request itself was accepted.
+
     Args:
         error: the error of the last attempt.
         exception: what was raised, if anything.
     """
+    if error.code is not None:
+        return error.code in _RETRYABLE_CODES
     if error.status is not None:
         return error.status in _RETRYABLE_STATUSES
     if error.kind == "provider_error":
-        return not _RETRYABLE_CODES.isdisjoint(_error_codes(error.raw))
+        return True
     return error.kind in ("transport_error", "stream_truncated") and not is_programming_error(exception)
-
-
-def is_programming_error(exception: BaseException | None) -> bool:
-    """Return True for an exception that a defect in the program raises: no other provider would help."""
-    return isinstance(exception, _PROGRAMMING_ERRORS)
 
 
 def delay(error: StreamError, attempt: int, jitter: float) -> float | None:
@@ -189,18 +173,6 @@ def delay(error: StreamError, attempt: int, jitter: float) -> float | None:
         return error.retry_after if error.retry_after <= _MAX_RETRY_AFTER else None
     doubled: float = _FIRST_DELAY * 2.0 ** min(attempt - 1, 10)
     return min(doubled, _MAX_DELAY) * (1 - 0.25 * jitter)
-
-
-def _error_codes(raw: object) -> set[str]:
-    """Return the type, code and status in an error as the provider sent it."""
-    codes: set[str] = set()
-    for _ in range(3):  # {"type": "error", "error": {"type": "overloaded_error"}}
-        if not isinstance(raw, dict):
-            break
-        codes |= {value for name in ("type", "code", "status", "__type") if isinstance(value := raw.get(name), str)}
-        codes |= {name for name in raw if name in _RETRYABLE_CODES}
-        raw = raw.get("error")
-    return codes
 
 
 # ---------------------------------------------------------------- the end of a run

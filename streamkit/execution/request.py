@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, aclosing, suppress
-from dataclasses import replace
+from contextlib import AsyncExitStack, aclosing
 from inspect import isawaitable
 from typing import Any
 
 import anyio
 
 from streamkit.calls import StreamError, StreamWarning
-from streamkit.errors import StreamkitError, UsageError
-from streamkit.events import Event, Failed, Finished, Warned
-from streamkit.execution.context import CreateStream, RoundContext
-from streamkit.execution.policies import delay, is_programming_error, is_retryable
-from streamkit.providers.provider import Provider
-from streamkit.stream_reader import Source, event_batches, is_readable
+from streamkit.errors import UsageError
+from streamkit.events import Event, Failed, Finished, ResponseStarted, Warned
+from streamkit.execution.context import CreateStream, RoundContext, Target
+from streamkit.execution.policies import delay, is_retryable
+from streamkit.source import TIMED_OUT, Source, is_readable, report_rejection
+from streamkit.source_failure import is_io_failure
+from streamkit.stream_reader import event_batches
 from streamkit.turn import Turn
 
 __all__ = ["StreamRequest"]
@@ -39,7 +39,7 @@ class StreamRequest:
         context: what the request is made from.
         create_turn: returns the turn of an attempt.
         retries: how often a request that failed before its first event is made again, for each provider.
-        fallbacks: the providers to try next; those that were tried are removed.
+        fallbacks: the targets to try next; those that were tried are removed.
         deadline: on anyio's clock, or None.
 
     Attributes:
@@ -57,7 +57,7 @@ class StreamRequest:
         create_turn: Callable[[RoundContext], Turn],
         *,
         retries: int = 0,
-        fallbacks: list[Provider],
+        fallbacks: list[Target],
         deadline: float | None = None,
     ) -> None:
         self._create_new_stream = create_new_stream
@@ -72,41 +72,43 @@ class StreamRequest:
         self.warnings: list[StreamWarning] = []
 
     async def batches(self) -> AsyncGenerator[list[Event], None]:
-        """Yield the events in the batches of the turn. An exception of the caller's code or the stream fails the turn.
+        """Yield the events in the batches of the turn. A failed connection or request is the error of the turn.
 
         Raises:
             UsageError: what ``create_new_stream`` returned cannot be read.
+            Exception: what else ``create_new_stream`` raised, unchanged: it is a defect of the program.
         """
         attempts = 0
         while True:
             attempts += 1
             self.turn = turn = self._create_turn(self.context)
-            failure_events: list[Event] = []  # shown only if no other attempt follows
+            early_events: list[Event] = []  # shown with the first content, or if no other attempt follows
             async with aclosing(self._attempt(turn)) as batches:
                 async for events in batches:
-                    if not self.has_events and turn.error is not None and _has_no_content(events):
-                        failure_events += events
+                    if not self.has_events and _has_no_content(events):
+                        early_events += events
                         continue
-                    if failure_events:
-                        events, failure_events = failure_events + events, []
+                    if early_events:
+                        events, early_events = early_events + events, []
                     self.has_events = True
                     yield events
             error = turn.error
             if self.has_events or error is None:
+                if early_events:
+                    yield early_events
                 return
             wait = delay(error, attempts, random.random()) if self._can_retry(error, attempts) else None  # noqa: S311
             if wait is not None and self._is_in_time(wait):
                 message = f"{error.kind}: {error.message}; the request is made again in {wait:.1f} seconds"
                 yield [self._warn("request_retried", message)]
                 await anyio.sleep(wait)
-            elif self._fallbacks and self._is_in_time(0) and not is_programming_error(self.exception):
+            elif self._fallbacks and self._is_in_time(0):
                 attempts = 0
-                provider = self._fallbacks.pop(0)
                 message = f"{self.context.provider.name} failed with {error.kind}: {error.message}"
-                yield [self._warn("provider_fallback", f"{message}; the next provider is {provider.name}")]
-                self.context = replace(self.context, provider=provider)
+                self.context = self.context.with_target(self._fallbacks.pop(0))
+                yield [self._warn("provider_fallback", f"{message}; the next provider is {self.context.provider.name}")]
             else:
-                yield failure_events
+                yield early_events
                 return
             self.exception = None
 
@@ -126,13 +128,18 @@ class StreamRequest:
                 if self._deadline is None:
                     stream = await self._open(stack)
                 else:
-                    with anyio.fail_after(max(0.0, self._deadline - anyio.current_time())):
+                    with anyio.move_on_after(max(0.0, self._deadline - anyio.current_time())) as scope:
                         stream = await self._open(stack)
-            except StreamkitError:
-                raise
-            except Exception as error:  # no connection, a rejected request: the stream failed before it started
+                    if scope.cancelled_caught:
+                        yield turn.close(TIMED_OUT)
+                        return
+            except Exception as error:
+                if not is_io_failure(error):
+                    turn.close(error)
+                    raise
+                # No connection, or a rejected request: the stream failed before it started.
                 self.exception = error
-                yield _close_unopened(turn, error)
+                yield turn.close(None if report_rejection(turn, error) else error)
                 return
             source = Source(turn, stream, deadline=self._deadline)
             async with aclosing(event_batches(turn, source)) as batches:
@@ -159,17 +166,5 @@ class StreamRequest:
 
 
 def _has_no_content(events: list[Event]) -> bool:
-    """Return True if these events of a failed turn contain nothing but its failure and end."""
-    return all(isinstance(event, (Failed, Finished, Warned)) for event in events)
-
-
-def _close_unopened(turn: Turn, error: Exception) -> list[Event]:
-    """Close a turn without a stream. Exceptions of HTTP clients carry the response that rejected it."""
-    response: Any = getattr(error, "response", None)
-    status = getattr(response, "status_code", None)
-    if not isinstance(status, int) or status < 400:
-        return turn.close(error)
-    turn.response(status, getattr(response, "headers", None))
-    with suppress(Exception):  # httpx: the body may not have been read
-        turn.feed(response.content)
-    return turn.close()
+    """Return True if these events of a failed turn contain nothing but its start, failure and end."""
+    return all(isinstance(event, (ResponseStarted, Failed, Finished, Warned)) for event in events)

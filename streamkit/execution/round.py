@@ -17,6 +17,8 @@ import msgspec
 from streamkit import providers
 from streamkit.calls import ResultStatus, StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
+from streamkit.execution.blocked_calls import blocked_result, reason_to_block, to_stopped_error
+from streamkit.execution.sendable_results import to_sendable_result
 from streamkit.execution.thread_update import (
     FormatCallbacks,
     ThreadLayout,
@@ -24,22 +26,30 @@ from streamkit.execution.thread_update import (
     build_assistant_content,
     build_thread_update,
     check_layout,
+    with_distinct_ids,
 )
 from streamkit.history import Content
+from streamkit.providers.origin import RenderOptions
 from streamkit.providers.provider import Provider
 from streamkit.turn import Turn
 
-__all__ = ["TRANSITIONS", "CallStage", "Round", "blocked_result"]
+__all__ = ["TRANSITIONS", "CallStage", "Round"]
 
 #: Where a call is between its request and its result.
-CallStage: TypeAlias = Literal["waiting", "awaiting_approval", "running", "early_result"] | ResultStatus
+CallStage: TypeAlias = (
+    Literal["waiting", "awaiting_approval", "awaiting_result", "running", "early_result"] | ResultStatus
+)
 
 #: The stages that may follow each stage.
 TRANSITIONS: Mapping[CallStage, frozenset[CallStage]] = {
     # It may start as soon as the limits allow, or gets a result without running.
-    "waiting": frozenset({"awaiting_approval", "running", "error", "denied", "timed_out", "canceled"}),
+    "waiting": frozenset(
+        {"awaiting_approval", "awaiting_result", "running", "error", "denied", "timed_out", "canceled"}
+    ),
     # A person must approve it first.
     "awaiting_approval": frozenset({"waiting", "error", "denied", "timed_out", "canceled"}),
+    # No tool here runs it: its result comes from the caller.
+    "awaiting_result": frozenset({"completed", "error", "denied", "timed_out", "canceled"}),
     # Its tool was called. Back to waiting: it started eagerly, with arguments that changed afterwards.
     "running": frozenset({"early_result", "waiting", "completed", "error", "timed_out", "canceled"}),
     # It started eagerly and has returned, but its turn is open: the result counts once the turn is confirmed.
@@ -52,7 +62,6 @@ TRANSITIONS: Mapping[CallStage, frozenset[CallStage]] = {
     "canceled": frozenset(),
 }
 
-_EXCERPT = 60  # characters of an argument text that are quoted to the model
 _EFFECTS_POSSIBLE = {"effects_possible": True}
 
 
@@ -66,6 +75,7 @@ class Round:
         shape: the layout of calls and results in the conversation.
         callbacks: the caller's format callbacks.
         block_reason: a sentence, if no call of this round may run; it becomes each call's result.
+        options: how the messages are rendered: the id policy, the requested model and endpoint, the ids in use.
 
     Attributes:
         turn: the turn, if there is one.
@@ -84,6 +94,7 @@ class Round:
         shape: ThreadLayout = "batched",
         callbacks: FormatCallbacks | None = None,
         block_reason: str | None = None,
+        options: RenderOptions | None = None,
     ) -> None:
         check_layout(shape)
         self.turn = turn_or_calls if isinstance(turn_or_calls, Turn) else None
@@ -91,6 +102,8 @@ class Round:
         self.blocked_results: list[ToolResult] = []
         self._callbacks = callbacks or FormatCallbacks()
         self._layout: ThreadLayout = shape
+        self._options = options or RenderOptions()
+        self._warnings: list[StreamWarning] = []
         self._block_reason = block_reason
         self._assistant: Content | None = None  # of a restored round
         self._stages: list[CallStage] = []
@@ -106,7 +119,8 @@ class Round:
         if self._provider is None and not self._callbacks.is_complete:
             raise UsageError("calls without a turn have no message format: pass provider=, or the format callbacks")
         if self.turn is None:
-            self._set_calls(turn_or_calls)  # type: ignore[arg-type]  # no turn
+            calls, self._warnings = with_distinct_ids(_check_calls(turn_or_calls))
+            self._set_calls(calls)
         elif self.turn.closed or self.turn.done:
             self.turn.close()
             self.close()
@@ -121,6 +135,7 @@ class Round:
         *,
         provider: str | Provider,
         shape: ThreadLayout = "batched",
+        options: RenderOptions | None = None,
     ) -> Round:
         """Return a round that was stored before all its calls had results.
 
@@ -131,8 +146,9 @@ class Round:
             pending: the ids of the calls that await approval.
             provider: the provider whose format the messages have.
             shape: the layout of calls and results in the conversation.
+            options: how the messages are rendered.
         """
-        restored = cls(calls, provider=provider, shape=shape)
+        restored = cls(calls, provider=provider, shape=shape, options=options)
         restored.blocked_results = []  # their events were sent before the round was stored
         restored._assistant = assistant
         positions = {call.id: position for position, call in enumerate(restored.calls)}
@@ -219,6 +235,10 @@ class Round:
         """Record that a person must approve the call first."""
         self._transition(position, "awaiting_approval")
 
+    def require_result(self, position: int) -> None:
+        """Record that no tool here runs the call, and that its result comes from the caller."""
+        self._transition(position, "awaiting_result")
+
     def approve(self, position: int) -> None:
         """Record that the call was approved."""
         self._transition(position, "waiting")
@@ -235,13 +255,16 @@ class Round:
         """Report the outcome of a call.
 
         Returns:
-            The call's one result. For a call that started early it is None while the turn is open (the result is kept
-            until the turn is confirmed), and None if the call has to run again because its arguments changed. If the
-            call may not run after all, it is ``canceled``, with ``effects_possible`` in its metadata.
+            The call's one result: an error if the tool's value cannot be written as JSON, because every later request
+            would fail with it; a very long error is shortened. For a call that started early it is None while the turn
+            is open (the result is kept until the turn is confirmed), and None if the call has to run again because its
+            arguments changed. If the call may not run after all, it is ``canceled``, with ``effects_possible`` in its
+            metadata.
 
         Raises:
             UsageError: the call has its result or never ran, or the result is another call's.
         """
+        result = to_sendable_result(result)
         early = self._early.get(position)
         if not self._closed:
             if early is None or early[1] is not None:
@@ -257,7 +280,7 @@ class Round:
                 self._transition(position, "waiting")
                 return None
             blocked = self._blocked_result(call) or ToolResult(call, "canceled", error="Not run.")
-            result = ToolResult(call, "canceled", error=_to_stopped_error(blocked.error), metadata=_EFFECTS_POSSIBLE)
+            result = ToolResult(call, "canceled", error=to_stopped_error(blocked.error), metadata=_EFFECTS_POSSIBLE)
         elif early is not None or position in self._to_run_again:
             effects_possible = position in self._to_run_again or result.status == "canceled"
             metadata = result.metadata | (_EFFECTS_POSSIBLE if effects_possible else {})
@@ -285,8 +308,10 @@ class Round:
             raise UsageError("the turn is open: close() it before its calls are run")
         if missing := self.open_positions:
             raise UsageError(f"{len(missing)} of {len(self.calls)} calls have no result yet")
-        update = build_thread_update(self.assistant, self.results_so_far, self._provider, self._layout, self._callbacks)
-        update.warnings[:0] = warnings
+        update = build_thread_update(
+            self.assistant, self.results_so_far, self._provider, self._layout, self._callbacks, self._options
+        )
+        update.warnings[:0] = [*self._warnings, *warnings]
         return update
 
     # ---------------------------------------------------------------- internals
@@ -296,7 +321,8 @@ class Round:
         self._closed = True
         self._executable = {call.id for call in self.turn.executable} if self.turn is not None else set()
         for call in self.calls:
-            result = self._blocked_result(call)
+            blocked = self._blocked_result(call)
+            result = None if blocked is None else to_sendable_result(blocked)
             self._stages.append("waiting" if result is None else result.status)
             self._results.append(result)
         self.blocked_results = self.results_so_far
@@ -316,51 +342,21 @@ class Round:
         if unusable is not None:
             return unusable
         if self.turn is not None and call.id not in self._executable:
-            return ToolResult(call, "canceled", error=f"Not run: {_reason_to_block(self.turn)}.")
+            return ToolResult(call, "canceled", error=f"Not run: {reason_to_block(self.turn)}.")
         return ToolResult(call, "canceled", error=self._block_reason) if self._block_reason is not None else None
 
 
-# ---------------------------------------------------------------- why a call may not run
+def _check_calls(calls: object) -> list[ToolCall]:
+    """Return calls that come without a turn as a list.
 
-
-def blocked_result(call: ToolCall, turn: Turn | None = None) -> ToolResult | None:
-    """Return the ``error`` of an incomplete or invalid call, with the cause and place; None for a complete one."""
-    if call.state == "incomplete":
-        is_length = turn is not None and turn.finish is not None and turn.finish.reason == "length"
-        cause = "the response reached its length limit" if is_length else "the response ended there"
-        excerpt = f" They end in: {call.arguments_text[-_EXCERPT:]!r}." if call.arguments_text else ""
-        return ToolResult(
-            call,
-            "error",
-            error=f"Not run: the arguments are incomplete, because {cause}.{excerpt}"
-            " Make the call again with complete arguments; make them shorter if they were truncated.",
-        )
-    if call.state == "invalid":
-        codes = ("invalid_arguments", "nameless_call")
-        problems = [warning.message for warning in call.warnings if warning.code in codes]
-        problem = "; ".join(problems) or f"the arguments cannot be read: {call.arguments_text[:_EXCERPT]!r}"
-        return ToolResult(
-            call,
-            "error",
-            error=f"Not run: the call is not valid: {problem}. Make it again, with its arguments as one JSON object.",
-        )
-    return None
-
-
-def _reason_to_block(turn: Turn) -> str:
-    if turn.error is not None:
-        return f"the response that made the call ended in an error ({turn.error.kind})"
-    return {
-        "content_filter": "the provider's content filter stopped the response that made the call",
-        "refusal": "the response that made the call was a refusal",
-        "pause": "the provider paused the response that made the call",
-    }.get(
-        turn.finish.reason if turn.finish is not None else "",
-        "the provider ended the response that made the call in an error",
-    )
-
-
-def _to_stopped_error(error: str | None) -> str:
-    """Return the error of a call that had started, from the error of one that had not."""
-    reason = (error or "").removeprefix("Not run: ")
-    return f"Stopped, and its effects, if any, do not count: {reason}"
+    Raises:
+        UsageError: they are not a list of calls with an id each.
+    """
+    expected = "pass a Turn or a list of its calls, as in turn.calls"
+    if not isinstance(calls, Iterable) or isinstance(calls, (str, bytes, Mapping)):
+        raise UsageError(f"{expected}, not {type(calls).__name__}")
+    checked = list(calls)
+    for call in checked:
+        if not isinstance(call, ToolCall):
+            raise UsageError(f"{expected}, not a list with {type(call).__name__}")
+    return checked

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Container, Hashable
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from streamkit.errors import UsageError
 from streamkit.tools import Tool
 
-__all__ = ["Schedule", "to_schedule"]
+__all__ = ["OccupiedPlace", "Schedule", "to_schedule"]
 
 
 _Key = TypeVar("_Key")
@@ -54,7 +55,8 @@ class Schedule:
 
     Shared by several executions (``limit=`` takes a ``Schedule`` in place of a number), its limits apply to all of them
     together: the limit, those of single tools, exclusive tools and conflicts. An execution inside a tool must not share
-    the schedule of that tool: the tool would occupy the place that its own calls wait for.
+    the schedule of that tool, since the tool occupies the place that its own calls wait for: that is a ``UsageError``.
+    A synchronous tool that was given up occupies its place until its thread returns.
 
     Args:
         limit: how many calls run at once, at least 1.
@@ -74,10 +76,11 @@ class Schedule:
         self._running = 0
         self._running_by_tool: Counter[Tool] = Counter()
         self._listeners: dict[Hashable, Callable[[], Any]] = {}
+        self._abandoned: list[tuple[_ScheduledCall, Callable[[], bool]]] = []  # without owner, until they have ended
 
     @property
     def running(self) -> int:
-        """The number of calls that run."""
+        """The number of calls that run, those that were given up included."""
         return self._running
 
     def subscribe(self, owner: Hashable, changed: Callable[[], Any]) -> None:
@@ -132,12 +135,40 @@ class Schedule:
             self._remove(owner, call)
             self._notify()
 
+    def abandon(self, owner: Hashable, position: int, is_running: Callable[[], bool]) -> None:
+        """Declare that a started call has its result and yet runs: it keeps its place while *is_running()*."""
+        call = self._by_key.pop((owner, position))
+        del call.execution.calls[bisect_left(call.execution.calls, call)]
+        self._abandoned.append((call, is_running))
+        self._notify()
+
+    def release_ended(self) -> None:
+        """Free the places of abandoned calls that have ended by now."""
+        ended = [call for call, is_running in self._abandoned if not is_running()]
+        if ended:
+            self._abandoned = [each for each in self._abandoned if each[0] not in ended]
+            for call in ended:
+                self._free(call)
+            self._notify()
+
+    def find_blocked_by_abandoned(self, owner: Hashable) -> int | None:
+        """Return the position of a call that only abandoned calls keep from starting; None if there is none."""
+        execution = self._executions.get(owner)
+        if execution is None or not self._abandoned or self._running > len(self._abandoned):
+            return None
+        abandoned = {id(call) for call, _ in self._abandoned}
+        first = self._first_of_each_tool(execution, without=abandoned)
+        call = _find_next(execution, first, Counter())
+        return None if call is None else call.position
+
     def start_next(self, owner: Hashable) -> int | None:
         """Start the next call of *owner* that may start and return its position; None if none may now.
 
         A call of an exclusive tool starts when all before it have ended, and none after it starts before its own end.
         Of calls in conflict the first goes first; a call that waits for another reason lets those after it pass.
         """
+        if self._abandoned:
+            self.release_ended()
         execution = self._executions.get(owner)
         if execution is None or not execution.ready or self._running >= self.limit:
             return None
@@ -153,13 +184,17 @@ class Schedule:
 
     # ---------------------------------------------------------------- internals
 
-    def _first_of_each_tool(self, execution: _Execution) -> dict[Tool, _ScheduledCall]:
+    def _first_of_each_tool(self, execution: _Execution, without: Container[int] = ()) -> dict[Tool, _ScheduledCall]:
         """Return the first call of each tool that may block the calls of an execution.
 
         Calls of other executions that are not ready are left out: one may await approval for hours, which blocks its
         own execution and no other.
         """
-        first = {tool: calls[0] for tool, calls in self._by_tool.items()}
+        first = {
+            tool: kept[0]
+            for tool, calls in self._by_tool.items()
+            if (kept := [call for call in calls if id(call) not in without] if without else calls)
+        }
         for tool, calls in execution.not_ready.items():
             first[tool] = min(first.get(tool, calls[0]), calls[0])
         return first
@@ -181,11 +216,14 @@ class Schedule:
         del call.execution.calls[bisect_left(call.execution.calls, call)]
         if not call.ready:
             _delete(call.execution.not_ready, call.tool, call)
-            return
-        _delete(self._by_tool, call.tool, call)
-        if not call.started:
+        elif call.started:
+            self._free(call)
+        else:
+            _delete(self._by_tool, call.tool, call)
             _delete(call.execution.ready, (call.tool, call.in_turn), call)
-            return
+
+    def _free(self, call: _ScheduledCall) -> None:
+        _delete(self._by_tool, call.tool, call)
         self._running -= 1
         self._running_by_tool[call.tool] -= 1
         if not self._running_by_tool[call.tool]:
@@ -194,6 +232,38 @@ class Schedule:
     def _notify(self) -> None:
         for changed in list(self._listeners.values()):
             changed()
+
+
+class OccupiedPlace:
+    """The place of a schedule that the tool of the current task occupies, while it runs.
+
+    Args:
+        schedule: the schedule of the tool's call.
+    """
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule: Schedule | None = schedule
+        _occupied_places.set((*_occupied_places.get(), self))
+
+    def leave(self) -> None:
+        """Declare that the tool has ended. Tasks that it has left have a copy of its context."""
+        self._schedule = None
+
+    @staticmethod
+    def check_outside_of(schedule: Schedule) -> None:
+        """Reject a schedule in which the running tool, or one around it, occupies a place.
+
+        Raises:
+            UsageError: it is such a schedule: the calls might wait for the tool that waits for them.
+        """
+        if any(place._schedule is schedule for place in _occupied_places.get()):
+            raise UsageError(
+                "this Schedule runs the tool that uses it, whose calls would wait for the place that the tool occupies:"
+                " pass another Schedule, or a number, as limit= inside a tool"
+            )
+
+
+_occupied_places: ContextVar[tuple[OccupiedPlace, ...]] = ContextVar("streamkit_occupied_places", default=())
 
 
 def to_schedule(limit: int | Schedule) -> Schedule:

@@ -19,7 +19,8 @@ from streamkit.errors import UsageError
 from streamkit.events import Event
 from streamkit.execution.round import Round
 from streamkit.execution.thread_update import ThreadLayout, ThreadUpdate, check_layout
-from streamkit.stream_reader import Source, event_batches
+from streamkit.source import Source
+from streamkit.stream_reader import event_batches
 from streamkit.turn import Turn
 
 __all__ = ["QueuedCall", "SharedAccumulator"]
@@ -90,7 +91,7 @@ class SharedAccumulator:
     """
 
     def __init__(self, capacity: int = 64, *, shape: ThreadLayout = "batched") -> None:
-        if capacity < 1:
+        if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
             raise UsageError(f"capacity must be the number of calls that may wait, at least 1, not {capacity!r}")
         check_layout(shape)
         self._layout: ThreadLayout = shape

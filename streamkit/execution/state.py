@@ -1,12 +1,18 @@
-"""``RunState``: a run of the loop that awaits approval, as data to store; and the reasons for which a run ends. Pure.
+"""``RunState``: a paused run of the loop, as data to store; and the reasons for which a run ends. Pure.
 
 The state contains the conversation, the calls of the paused round and the results so far: all that another process
-needs to continue. It contains no tools, no ``deps`` and no keys; these are passed again. This module must not depend on
-storage.
+needs to continue. It contains no tools, no ``deps`` and no keys; these are passed again.
+
+A state comes back from outside of the program, so it is checked as a whole: the calls are those of the assistant's
+content and of no earlier one, and each has a result, awaits approval or its result, or waits for a call that does. A
+person who can write to the storage can still write another state that is consistent; ``dump(key)`` and ``load(data,
+key)`` exclude that. This module must not depend on storage.
 """
 
 from __future__ import annotations
 
+import hmac
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -15,12 +21,12 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidat
 
 from streamkit.calls import ResultStatus, ToolCall, ToolResult, Usage
 from streamkit.errors import UsageError
+from streamkit.execution.context import RoundContext
 from streamkit.execution.round import Round
 from streamkit.execution.thread_update import ThreadLayout
-from streamkit.history import Content
+from streamkit.history import Content, ToolCallBlock
 from streamkit.history.tool_results import to_stored_result
 from streamkit.json_text import replace_lone_surrogates
-from streamkit.providers.provider import Provider
 from streamkit.tools import Approval
 
 __all__ = ["Ended", "RunState", "check_approvals"]
@@ -34,6 +40,7 @@ Ended: TypeAlias = Literal[
     "filtered",  # by the provider's content filter
     "length",  # the response was truncated at its length limit, and no call of it is complete
     "awaiting_approval",  # calls await approval: ``pending`` lists them, ``state`` is what the run is resumed from
+    "awaiting_results",  # the same, with calls that no tool here runs: their results come from the client
     "canceled",  # the reader left, or was cancelled
     "timed_out",  # after run_timeout
     "error",  # a turn failed, or the caller's code raised
@@ -43,10 +50,22 @@ Ended: TypeAlias = Literal[
 def _struct(kind: type[msgspec.Struct]) -> Any:
     """Return the annotations with which pydantic reads and writes a msgspec Struct."""
     return (
-        PlainValidator(lambda value: value if isinstance(value, kind) else msgspec.convert(value, kind)),
+        PlainValidator(lambda value: value if isinstance(value, kind) else _convert(value, kind)),
         PlainSerializer(lambda value: replace_lone_surrogates(msgspec.to_builtins(value, enc_hook=str))),
         WithJsonSchema({"type": "object", "title": kind.__name__}),
     )
+
+
+def _convert(value: Any, kind: type[msgspec.Struct]) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except (TypeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"not a {kind.__name__}: {error}") from None
+
+
+# A run has few rounds and a state few levels; the limits only exclude what no run has written.
+_MAX_ROUND = 1_000_000
+_MAX_DEPTH = 300
 
 
 class _StoredResult(BaseModel):
@@ -69,6 +88,8 @@ class RunState(BaseModel):
         version: of this format.
         run_key: the stable name of the run.
         provider: the name of the provider.
+        model: the requested model, if the run has one; with a fallback it is the fallback's.
+        endpoint: the requested server, in the same way.
         round: the number of the paused round.
         tool_choice: of the paused round's request.
         history: the conversation before the paused round (of a run with a ``thread``: what the run added).
@@ -78,6 +99,7 @@ class RunState(BaseModel):
         calls: these calls, in order.
         results: those that exist.
         pending: the ids of the calls that await approval, in call order.
+        awaiting_results: the ids of the calls whose results come from the client, in call order.
         usage: the tokens of all requests so far, one report each.
         failures: how often equal calls have failed, for the circuit breaker.
     """
@@ -85,9 +107,11 @@ class RunState(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     version: Literal[1] = 1
-    run_key: str
-    provider: str
-    round: int
+    run_key: Annotated[str, Field(min_length=1)]
+    provider: Annotated[str, Field(min_length=1)]
+    model: str | None = None
+    endpoint: str | None = None
+    round: Annotated[int, Field(ge=0, le=_MAX_ROUND, strict=True)]
     tool_choice: str | None = None
     history: list[Content]
     contents: list[Content]
@@ -96,19 +120,67 @@ class RunState(BaseModel):
     calls: list[Annotated[ToolCall, *_struct(ToolCall)]]
     results: list[_StoredResult]
     pending: list[str]
+    awaiting_results: list[str] = Field(default_factory=list)
     usage: list[Annotated[Usage, *_struct(Usage)]] = Field(default_factory=list)
-    failures: dict[str, int] = Field(default_factory=dict)
+    failures: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_depth(cls, data: Any) -> Any:
+        # What is nested deeper cannot be rendered or stored again; the recursion of that must not be the first to fail.
+        if _is_deeper_than(data, _MAX_DEPTH):
+            raise ValueError(f"the state is nested deeper than {_MAX_DEPTH} levels, or contains itself")
+        return data
 
     @model_validator(mode="after")
-    def _check_call_ids(self) -> RunState:
-        known = {call.id for call in self.calls}
-        with_result = [result.call_id for result in self.results]
-        unknown = [call_id for call_id in [*with_result, *self.pending] if call_id not in known]
-        if unknown:
-            raise ValueError(f"the state refers to calls that it does not contain: {', '.join(unknown)}")
-        if len({*with_result, *self.pending}) < len(with_result) + len(self.pending):
-            raise ValueError("a call of the state has two results, or has a result and awaits approval")
+    def _check_calls(self) -> RunState:
+        if problem := _find_problem(self):
+            raise ValueError(problem)
         return self
+
+    def dump(self, key: bytes | str | None = None) -> str:
+        """Return the state as JSON, signed if there is a key.
+
+        Args:
+            key: a secret of the program; the same is passed to ``load``. Anybody else cannot change the state then, but
+                can read it.
+        """
+        data = self.model_dump(mode="json")
+        if key is None:
+            return json.dumps(data)
+        return json.dumps({"state": data, "hmac_sha256": _sign(data, key)})
+
+    @classmethod
+    def load(cls, data: str | bytes, key: bytes | str | None = None) -> RunState:
+        """Return the state that ``dump`` has written.
+
+        Args:
+            data: the JSON, possibly written again by a database.
+            key: the key of ``dump``.
+
+        Raises:
+            UsageError: there is a key and the state is not signed with it, or has been changed since; or there is a
+                signature and no key.
+            pydantic.ValidationError: the state is damaged.
+        """
+        try:
+            stored = json.loads(data)
+        except (ValueError, TypeError, RecursionError):
+            raise UsageError("the state is not JSON that RunState.dump() has written") from None
+        is_signed = isinstance(stored, dict) and "hmac_sha256" in stored
+        if key is None:
+            if is_signed:
+                raise UsageError("the state is signed: pass the key of RunState.dump(key) as load(data, key)")
+            return cls.model_validate(stored)
+        if not is_signed:
+            raise UsageError("the state is not signed: it was not written by RunState.dump(key)")
+        state, signature = stored.get("state"), stored["hmac_sha256"]
+        is_right = isinstance(signature, str) and hmac.compare_digest(
+            signature.encode("utf-8", "replace"), _sign(state, key).encode()
+        )
+        if not is_right or stored.keys() != {"state", "hmac_sha256"}:
+            raise UsageError("the state was changed after it was signed, or was signed with another key: do not use it")
+        return cls.model_validate(state)
 
     @classmethod
     def from_round(cls, paused: Round, pending: list[ToolCall], **fields: Any) -> RunState:
@@ -117,7 +189,7 @@ class RunState(BaseModel):
         Args:
             paused: the round.
             pending: its calls that await approval.
-            **fields: the fields of the run.
+            **fields: the fields of the run, and ``awaiting_results``.
         """
         results = [
             _StoredResult(
@@ -134,14 +206,86 @@ class RunState(BaseModel):
             assistant=paused.assistant, calls=calls, results=results, pending=[call.id for call in pending], **fields
         )
 
-    def to_round(self, provider: Provider, shape: ThreadLayout) -> Round:
-        """Return the paused round, ready to continue."""
+    def to_round(self, context: RoundContext, shape: ThreadLayout) -> Round:
+        """Return the paused round, ready to continue in a resumed run's context."""
         by_id = {call.id: call for call in self.calls}
         results = [
             ToolResult(by_id[stored.call_id], stored.status, stored.value, stored.error, stored.metadata)
             for stored in self.results
         ]
-        return Round.restore(self.assistant, self.calls, results, self.pending, provider=provider, shape=shape)
+        return Round.restore(
+            self.assistant,
+            self.calls,
+            results,
+            self.pending,
+            provider=context.provider,
+            shape=shape,
+            options=context.render_options,
+        )
+
+
+def _sign(data: Any, key: bytes | str) -> str:
+    secret = key.encode() if isinstance(key, str) else key
+    if not isinstance(secret, bytes) or not secret:
+        raise UsageError("the key that signs a state must be bytes or a text that is not empty")
+    try:  # in one form, since a database may order the keys of an object differently
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    except RecursionError:
+        raise UsageError("the state is nested too deeply") from None
+    return hmac.new(secret, text.encode(), "sha256").hexdigest()
+
+
+def _is_deeper_than(data: Any, limit: int) -> bool:
+    level = [data]
+    for _ in range(limit):
+        level = [
+            item
+            for value in level
+            if isinstance(value, (dict, list, tuple))
+            for item in (value.values() if isinstance(value, dict) else value)
+            if isinstance(item, (dict, list, tuple))
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _find_problem(state: RunState) -> str | None:
+    """Return in which way the parts of a state contradict each other, or None."""
+    known = [call.id for call in state.calls]
+    answered = [result.call_id for result in state.results]
+    blocks = [block for block in state.assistant.blocks if isinstance(block, ToolCallBlock)]
+    earlier = {
+        block.id
+        for content in [*state.history, *state.contents]
+        for block in content.blocks
+        if isinstance(block, ToolCallBlock)
+    }
+    open_calls = [*state.pending, *state.awaiting_results]
+    if not open_calls:
+        return "no call of the state awaits approval or its result"
+    unknown = [call_id for call_id in [*answered, *open_calls] if call_id not in set(known)]
+    if unknown:
+        return f"the state refers to calls that it does not contain: {', '.join(unknown)}"
+    if len(set(known)) < len(known) or [call.index for call in state.calls] != list(range(len(known))):
+        return "a call of the state is in it twice, or its calls are not in their order"
+    if len({*answered, *open_calls}) < len(answered) + len(open_calls):
+        return "a call of the state has two results, or has a result and awaits approval or its result"
+    first_open = min(map(known.index, open_calls))
+    if any(call_id not in answered for call_id in known[:first_open]):
+        return "a call of the state has no result, although no call before it awaits approval or its result"
+    if state.assistant.speaker != "ai" or [block.id for block in blocks] != known:
+        return "the calls of the state are not those of its assistant's content"
+    if reused := earlier.intersection(known):
+        return f"calls of the state are also in the conversation before it: {', '.join(sorted(reused))}"
+    for call, block in zip(state.calls, blocks, strict=True):
+        if call.name != block.name or call.kind != block.kind:
+            return f"the call {call.id} has another tool than its block in the assistant's content"
+        if call.state == "complete" and call.arguments != block.parameters:
+            return f"the call {call.id} has other arguments than its block in the assistant's content"
+        if call.state != "complete" and call.id in open_calls:
+            return f"the call {call.id} awaits approval or its result, but it is {call.state} and may not run"
+    return None
 
 
 def check_approvals(state: RunState, approvals: Mapping[str, Approval | bool]) -> dict[str, Approval | bool]:
@@ -150,6 +294,8 @@ def check_approvals(state: RunState, approvals: Mapping[str, Approval | bool]) -
     Raises:
         UsageError: one is for a call that does not await approval, or is neither a bool nor an ``Approval``.
     """
+    if not isinstance(approvals, Mapping):
+        raise UsageError(f"approvals must be a dict by the calls' ids, not {type(approvals).__name__}")
     for call_id, approval in approvals.items():
         if call_id not in state.pending:
             pending = ", ".join(state.pending) or "none"

@@ -6,17 +6,23 @@ in ``docs/rules.md``, "Batched and sequential". This module must not depend on h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
+
+import msgspec
+from pydantic import ValidationError
 
 from streamkit.accumulator.to_content import to_tool_call_block
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
-from streamkit.history import Content, ReasoningBlock, ToolCallBlock, ToolResponseBlock
-from streamkit.history.tool_results import to_stored_result
+from streamkit.history import Block, Content, ReasoningBlock, ToolCallBlock, ToolResponseBlock
+from streamkit.history.tool_results import RESULT_LIMIT, to_stored_result
+from streamkit.ids import derived_tool_id
 from streamkit.providers import registry
-from streamkit.providers.provider import Provider
+from streamkit.providers.origin import RenderOptions, origin_metadata
+from streamkit.providers.provider import Provider, RenderedMessages
 
 __all__ = [
     "FormatCallbacks",
@@ -26,6 +32,9 @@ __all__ = [
     "build_assistant_content",
     "build_thread_update",
     "check_layout",
+    "decode_thread_update",
+    "mark_interrupted",
+    "with_distinct_ids",
 ]
 
 #: ``batched``: one assistant message with all calls, then all results. ``sequential``: one call, one result, in turn.
@@ -51,6 +60,27 @@ class ThreadUpdate:
     warnings: list[StreamWarning] = field(default_factory=list)
 
 
+def decode_thread_update(data: Any) -> ThreadUpdate:
+    """Return the update of a ``RoundFinished`` from its plain data.
+
+    Raises:
+        msgspec.ValidationError: the data is not that of an update.
+    """
+    try:
+        stored = msgspec.convert(data, _StoredUpdate)
+        contents = [Content.model_validate(content) for content in stored.contents]
+    except ValidationError as error:
+        raise msgspec.ValidationError(f"the contents of a round's update are not valid: {error}") from error
+    return ThreadUpdate(stored.messages, contents, stored.results, stored.warnings)
+
+
+class _StoredUpdate(msgspec.Struct):
+    messages: list[dict[str, Any]]
+    contents: list[Any]
+    results: list[ToolResult]
+    warnings: list[StreamWarning] = msgspec.field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True)
 class FormatCallbacks:
     """The caller's functions that write messages; each replaces the provider's and returns one message or a list.
@@ -73,12 +103,12 @@ class FormatCallbacks:
     def call_messages(self, results: list[ToolResult]) -> list[dict[str, Any]]:
         """Return the assistant messages of the results' calls. There must be a callback ``call``."""
         assert self.call is not None  # noqa: S101 - the caller has checked
-        return [m for r in results for m in _to_list(self.call(r.call, _arguments(r.call)))]
+        return [m for r in results for m in _to_list(self.call(r.call, _arguments(r)))]
 
     def result_messages(self, results: list[ToolResult]) -> list[dict[str, Any]]:
         """Return the messages of the results. There must be a callback ``result``."""
         assert self.result is not None  # noqa: S101 - the caller has checked
-        return [m for r in results for m in _to_list(self.result(r, r.call, _arguments(r.call)))]
+        return [m for r in results for m in _to_list(self.result(r, r.call, _arguments(r)))]
 
 
 def check_layout(layout: str) -> None:
@@ -89,6 +119,28 @@ def check_layout(layout: str) -> None:
     """
     if layout not in get_args(ThreadLayout):
         raise UsageError(f"shape must be {' or '.join(map(repr, get_args(ThreadLayout)))}, not {layout!r}")
+
+
+def with_distinct_ids(calls: Iterable[ToolCall]) -> tuple[list[ToolCall], list[StreamWarning]]:
+    """Return calls of which no two have the same id, and a warning for each that got another one.
+
+    Results, messages and a tool's idempotency key depend on the id. Calls of a turn always have different ones; a list
+    of calls may come from several turns, whose servers number their calls anew.
+    """
+    distinct: dict[str, ToolCall] = {}
+    warnings: list[StreamWarning] = []
+    for number, call in enumerate(calls):
+        salt = 0
+        new_id = call.id
+        while new_id in distinct:
+            new_id = derived_tool_id(raw_id=call.id, tool_name=call.name, turn_key=str(salt), call_index=number)
+            salt += 1
+        if new_id != call.id:
+            message = f"the id {call.id!r} of a call of {call.name!r} is that of an earlier call: it is now {new_id!r}"
+            warnings.append(StreamWarning("repeated_id", message, new_id))
+            call = msgspec.structs.replace(call, id=new_id)
+        distinct[new_id] = call
+    return list(distinct.values()), warnings
 
 
 def build_assistant_content(calls: Sequence[ToolCall], provider: Provider | None) -> Content:
@@ -103,6 +155,7 @@ def build_thread_update(
     provider: Provider | None,
     layout: ThreadLayout,
     callbacks: FormatCallbacks,
+    options: RenderOptions = RenderOptions(),  # noqa: B008 - frozen
 ) -> ThreadUpdate:
     """Return the messages and contents of a turn and the results of all its calls.
 
@@ -111,45 +164,115 @@ def build_thread_update(
         results: one for each of them, in call order.
         provider: the provider whose format the messages have; None if the callbacks write all of them.
         layout: the requested one; if the provider would reject it, ``batched`` with the warning ``batched_instead``.
-        callbacks: the caller's.
+        callbacks: the caller's. One that writes the message of a call writes one message for each, so those of calls
+            and results alternate in both layouts: most servers refuse a message with a call that no result follows.
+            Only calls that the provider signed as one step stay together.
+        options: of rendering.
     """
     warnings: list[StreamWarning] = []
-    if layout == "sequential" and len(results) > 1 and (reason := _reason_to_batch(assistant, provider)):
+    assistant, changed = _apply_approved_arguments(assistant, results)
+    is_split = layout == "sequential" or callbacks.call is not None
+    stays_together = _reason_to_batch(assistant, provider) if is_split and len(results) > 1 else None
+    if layout == "sequential" and stays_together:
         layout = "batched"
-        warnings.append(StreamWarning("batched_instead", f"the calls were kept in one message: {reason}"))
-    groups = [results] if layout == "batched" or not results else [[result] for result in results]
-    parts = [assistant] if layout == "batched" else _split_by_call(assistant, len(groups))
-    contents: list[Content] = []
+        warnings.append(StreamWarning("batched_instead", f"the calls were kept in one message: {stays_together}"))
+    contents = _group(assistant, results, layout, changed)
+    alternates = callbacks.call is not None and callbacks.batch is None and not stays_together
     messages: list[dict[str, Any]] = []
-    for part, group in zip(parts, groups, strict=True):
-        responses = Content(speaker="tool", blocks=[_to_response_block(result) for result in group])
-        added = [content for content in (part, responses) if content.blocks]
-        contents += added
+    changes: list[str] = []
+    start = 0
+    for added in _group(assistant, results, "sequential", changed) if alternates else contents:
+        group = results[start : start + _count_results(added)]
+        start += len(group)
         if group and callbacks.batch is not None:
             messages += _to_list(callbacks.batch(group))
         elif group and callbacks.call is not None and callbacks.result is not None:
             messages += callbacks.call_messages(group) + callbacks.result_messages(group)
         elif added and provider is not None:  # without one the callbacks are complete, and text alone has no format
-            rendered, changes = _render(added, group, provider, callbacks)
-            messages += rendered
-            warnings += [StreamWarning("content_changed", change) for change in changes]
-    return ThreadUpdate(messages, contents, list(results), warnings)
+            rendered = _render(added, group, provider, callbacks, options)
+            messages += rendered.messages
+            changes += [change for change in rendered.changes if change not in changes]
+            options = replace(options, used_ids=options.used_ids | provider.call_ids(rendered.messages))
+    warnings += [StreamWarning("content_changed", change) for change in changes]
+    return ThreadUpdate(messages, [content for added in contents for content in added], list(results), warnings)
+
+
+def _group(
+    assistant: Content, results: Sequence[ToolResult], layout: ThreadLayout, changed: set[str]
+) -> list[list[Content]]:
+    """Return the assistant's content and the results in a layout: pairs of contents, those without a block left out.
+
+    Args:
+        assistant: the assistant's content, with every call.
+        results: one for each of them, in call order.
+        layout: the layout.
+        changed: the ids of the calls whose blocks have the arguments that a person has approved.
+    """
+    groups = [results] if layout == "batched" or not results else [[result] for result in results]
+    parts = [assistant] if layout == "batched" or not results else _split_by_call(assistant, len(groups))
+    origins = {
+        block.id: {**origin_metadata(block.metadata), **_raw_id(block)}
+        for block in assistant.blocks
+        if isinstance(block, ToolCallBlock)
+    }
+    pairs: list[list[Content]] = []
+    for part, group in zip(parts, groups, strict=True):
+        blocks: list[Block] = [
+            _to_response_block(
+                result, origins.get(result.call.id, {}), has_other_arguments=result.call.id not in changed
+            )
+            for result in group
+        ]
+        pair = [part, Content(speaker="tool", blocks=blocks)]
+        pairs.append([content for content in pair if content.blocks])
+    return pairs
+
+
+def _raw_id(block: ToolCallBlock) -> dict[str, Any]:
+    return {"raw_id": block.metadata["raw_id"]} if "raw_id" in block.metadata else {}
+
+
+def _count_results(contents: list[Content]) -> int:
+    return sum(isinstance(block, ToolResponseBlock) for content in contents for block in content.blocks)
+
+
+def mark_interrupted(update: ThreadUpdate) -> ThreadUpdate:
+    """Return the update of a turn that was stopped, with its assistant's contents marked.
+
+    A provider keeps no item of a response that it has not completed, so a renderer must not refer to one by its id.
+    """
+    contents = [
+        content.model_copy(update={"metadata": {**content.metadata, "interrupted": True}})
+        if content.speaker == "ai"
+        else content
+        for content in update.contents
+    ]
+    return replace(update, contents=contents)
 
 
 def _render(
-    added: list[Content], results: list[ToolResult], provider: Provider, callbacks: FormatCallbacks
-) -> tuple[list[dict[str, Any]], list[str]]:
+    added: list[Content],
+    results: list[ToolResult],
+    provider: Provider,
+    callbacks: FormatCallbacks,
+    options: RenderOptions,
+) -> RenderedMessages:
     """Return the provider's messages for one assistant content and its results, and the changes that rendering made.
 
     At most one of the callbacks ``call`` and ``result`` is set; its messages replace the provider's.
     """
     # A person's message comes first, as in every conversation: Anthropic's renderer repairs one that the model begins.
-    rendered = provider.render([Content.human("..."), *added])
-    changes = list(rendered.changes)
+    rendered = provider.render(
+        [Content.human("..."), *added],
+        ids=options.ids,
+        model=options.model,
+        endpoint=options.endpoint,
+        used_ids=options.used_ids,
+    )
     start = rendered.spans[0][1]
     messages = rendered.messages[start:]
     if not results or (callbacks.call is None and callbacks.result is None):
-        return messages, changes
+        return replace(rendered, messages=messages)
     # Results follow the calls: in one message if the wire has one for all, else one each, and after them a user message
     # where only that can contain the images and files of results.
     first_result = rendered.spans[1][1] - start
@@ -157,20 +280,61 @@ def _render(
         messages[:first_result] = callbacks.call_messages(results)
     else:
         messages[first_result:] = callbacks.result_messages(results)
-    return messages, changes
+    return replace(rendered, messages=messages)
 
 
 # ---------------------------------------------------------------- contents
 
 
-def _to_response_block(result: ToolResult) -> ToolResponseBlock:
+def _apply_approved_arguments(assistant: Content, results: list[ToolResult]) -> tuple[Content, set[str]]:
+    """Return the assistant's content with the arguments that ran, and the ids of the calls that this changed.
+
+    What a person has approved with other arguments must stand in the history as it ran. A call that is covered by a
+    signature is left as it is, since the provider rejects a changed one.
+    """
+    approved = {each.call.id: each for each in results if "approved_arguments" in each.metadata}
+    if not approved:
+        return assistant, set()
+    signature_fields = _signature_fields(None)
+    blocks: list[Any] = []
+    changed: set[str] = set()
+    for block in assistant.blocks:
+        result = approved.get(block.id) if isinstance(block, ToolCallBlock) else None
+        if result is not None and isinstance(block, ToolCallBlock) and signature_fields.isdisjoint(block.metadata):
+            arguments = result.metadata["approved_arguments"]
+            if block.kind == "custom" and len(arguments) == 1:
+                [arguments] = arguments.values()
+            metadata = {**block.metadata, "original_arguments": block.parameters}
+            blocks.append(block.model_copy(update={"parameters": arguments, "metadata": metadata}))
+            changed.add(block.id)
+        else:
+            blocks.append(block)
+    return assistant.model_copy(update={"blocks": blocks}), changed
+
+
+def _to_response_block(result: ToolResult, origin: dict[str, Any], *, has_other_arguments: bool) -> ToolResponseBlock:
+    """Return a result as a block. Its metadata has its call's origin and raw id, for a request without the call.
+
+    Args:
+        result: the result.
+        origin: of its call.
+        has_other_arguments: the call's block does not have the arguments that ran, if a person has changed them.
+    """
+    value, error = to_stored_result(result.value, limit=RESULT_LIMIT), result.error
+    if has_other_arguments and "approved_arguments" in result.metadata:
+        arguments = json.dumps(result.metadata["approved_arguments"], ensure_ascii=False, default=str)
+        note = f"A person approved this call with other arguments, and it ran with: {arguments}"
+        if error is not None:
+            error = f"{error} {note}"
+        else:
+            value = f"{note}\n{value}" if isinstance(value, str) else {"note": note, "result": value}
     return ToolResponseBlock(
         call_id=result.call.id,
         name=result.call.name,
-        result=to_stored_result(result.value),
+        result=value,
         status=result.status,
-        error=result.error,
-        metadata=dict(result.metadata),
+        error=error,
+        metadata={**result.metadata, **origin},
     )
 
 
@@ -215,8 +379,10 @@ def _is_from(metadata: dict[str, Any], provider: Provider) -> bool:
     return bool(metadata.get("provider", provider.name) == provider.name)
 
 
-def _arguments(call: ToolCall) -> Any:
-    return call.arguments if call.arguments is not None else {}
+def _arguments(result: ToolResult) -> Any:
+    """Return the arguments that ran."""
+    arguments = result.metadata.get("approved_arguments", result.call.arguments)
+    return {} if arguments is None else arguments
 
 
 def _to_list(messages: Messages | Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

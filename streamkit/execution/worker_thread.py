@@ -2,7 +2,8 @@
 
 anyio's worker threads do not fit: on asyncio the interpreter joins them when it exits, so one function that never
 returns keeps the program from exiting (measured with anyio 4.16: a sleep of 6 seconds, abandoned after 0.2, delayed the
-exit by 6). A daemon thread does not. The executor's limit bounds the number of these threads.
+exit by 6). A daemon thread does not. A thread that is not waited for any more is counted until it returns, over the
+whole program, so that hanging functions cannot use up its memory.
 
 This module must not depend on tools.
 """
@@ -20,9 +21,20 @@ import anyio
 from anyio import from_thread
 from anyio.lowlevel import current_token
 
-__all__ = ["WorkerThread"]
+__all__ = ["MAX_ABANDONED", "WorkerThread", "count_abandoned"]
+
+MAX_ABANDONED = 64  #: abandoned threads of the program that may run before no other is started
+
+_abandoned: set[WorkerThread] = set()
 
 _POLL_INTERVAL = 0.005  # seconds between checks whether the thread has returned
+
+
+def count_abandoned() -> int:
+    """Return how many threads were abandoned and have not returned."""
+    for thread in [thread for thread in _abandoned if not thread.alive]:
+        _abandoned.discard(thread)
+    return len(_abandoned)
 
 
 class WorkerThread:
@@ -42,6 +54,7 @@ class WorkerThread:
         self._done = anyio.Event()
         self._value: Any = None
         self._error: BaseException | None = None
+        self._returned: list[Callable[[], object]] = []
         self.event_loop_thread = threading.get_ident()
         self.alive = False
 
@@ -65,6 +78,14 @@ class WorkerThread:
         with suppress(RuntimeError):  # RunFinishedError, or the event loop is closing
             from_thread.run_sync(function, *args, token=self._token)
 
+    def abandon(self) -> None:
+        """Declare that the function is not waited for any more."""
+        _abandoned.add(self)
+
+    def on_return(self, callback: Callable[[], object]) -> None:
+        """Call *callback* in the event loop when the function returns, unless the event loop has ended before."""
+        self._returned.append(callback)
+
     async def ends_within(self, seconds: float) -> bool:
         """Return True if the function returns in that time. A cancelled task waits too."""
         with anyio.CancelScope(shield=True):
@@ -80,4 +101,9 @@ class WorkerThread:
         except BaseException as error:  # result() raises it
             self._error = error
         self.alive = False
-        self.call_from_thread(self._done.set)
+        self.call_from_thread(self._finish)
+
+    def _finish(self) -> None:
+        self._done.set()
+        for callback in self._returned:
+            callback()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streamkit.history.content import (
     Block,
+    CacheMark,
     Content,
     FileBlock,
     ImageBlock,
@@ -20,6 +21,7 @@ from streamkit.history.vercel import convert_to_vercel_messages, parse_vercel_me
 
 __all__ = [
     "Block",
+    "CacheMark",
     "Content",
     "FileBlock",
     "ImageBlock",

@@ -14,16 +14,25 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Literal
 
 from streamkit.errors import UsageError
-from streamkit.history.content import Block, Content, OpaqueBlock, TextBlock, ToolCallBlock, ToolResponseBlock
+from streamkit.history.content import (
+    Block,
+    CacheMark,
+    Content,
+    OpaqueBlock,
+    TextBlock,
+    ToolCallBlock,
+    ToolResponseBlock,
+)
+from streamkit.history.json_data import to_json_data
 from streamkit.ids import canonicalize_tool_call_id, is_canonical, normalize_to_history_tool_id
 
-__all__ = ["ContentBuilder", "as_list", "check_messages"]
+__all__ = ["ContentBuilder", "as_list", "check_messages", "read_cache_mark"]
 
 
 def check_messages(messages: Any) -> list[dict[str, Any]]:
@@ -55,12 +64,15 @@ class ContentBuilder:
 
     Args:
         provider: the name of the provider whose messages are read; what its blocks carry is valid for it alone.
+        changes: receives a sentence for each value that is kept as an opaque block, and for each field left out.
         prefixed: whether its ids are those of history with another prefix, so that a complete one only
             changes its prefix.
     """
 
-    def __init__(self, provider: str, *, prefixed: bool = False) -> None:
+    def __init__(self, provider: str, changes: list[str] | None = None, *, prefixed: bool = False) -> None:
         self.provider = provider
+        self._changes = changes if changes is not None else []
+        self._reported: set[str] = set()
         self._prefixed = prefixed
         self._contents: list[Content] = []
         self._speaker = ""
@@ -92,17 +104,32 @@ class ContentBuilder:
         self._blocks.append(block)
         self._metadata |= metadata
 
-    def text(self, speaker: str, text: Any) -> bool:
+    def text(self, speaker: str, text: Any, cache: CacheMark | None = None) -> bool:
         """Add text if the value is text; empty text adds no block. Return True if the value is text."""
         if not isinstance(text, str):
             return False
         if text:
-            self.add_block(speaker, TextBlock(text=text, metadata=self.provider_metadata() if speaker == "ai" else {}))
+            marks = {} if cache is None else {"cache": cache}
+            metadata = self.provider_metadata(marks) if speaker == "ai" else marks
+            self.add_block(speaker, TextBlock(text=text, metadata=metadata))
         return True
 
     def opaque(self, speaker: str, raw: Any) -> None:
-        """Add a provider's own or an unknown value unchanged."""
+        """Add a provider's own or an unknown value unchanged, and report it."""
+        self.report(f"kept {_describe(raw)} as an opaque block: history has no block for it")
         self.add_block(speaker, OpaqueBlock(raw=raw, metadata=self.provider_metadata()))
+
+    def report(self, sentence: str) -> None:
+        """Record a change, unless it was recorded already."""
+        if sentence not in self._reported:
+            self._reported.add(sentence)
+            self._changes.append(sentence)
+
+    def report_unread(self, value: Mapping[Any, Any], known: Collection[str], label: str) -> None:
+        """Report the fields of a message or part that history has no place for; empty ones are none."""
+        for name, item in value.items():
+            if name not in known and item is not None and item != [] and item != {} and item != "":
+                self.report(f"left out the field {str(name)[:64]!r} of {label}")
 
     def add_unknown_role(self, message: dict[str, Any]) -> None:
         """Add a message of a role that the provider does not have, unchanged, under the role's name."""
@@ -216,13 +243,31 @@ class ContentBuilder:
             self._open_calls.setdefault(call.name, deque()).append(call)
 
 
+def read_cache_mark(value: Any) -> CacheMark | None:
+    """Return the mark of a ``cache_control`` of Anthropic's form; None for any other value."""
+    if not isinstance(value, dict) or value.get("type") != "ephemeral":
+        return None
+    ttl = value.get("ttl")
+    return CacheMark(ttl=ttl) if isinstance(ttl, str) else CacheMark()
+
+
+def _describe(raw: Any) -> str:
+    if not isinstance(raw, dict):
+        return f"a value of the type {type(raw).__name__}"
+    kind, role = raw.get("type"), raw.get("role")
+    if isinstance(kind, str):
+        return f"a part of the type {kind[:64]!r}"
+    if isinstance(role, str):
+        return f"a message of the role {role[:64]!r}"
+    return f"an object with the fields {', '.join(str(name)[:32] for name in list(raw)[:5]) or '(none)'}"
+
+
 def _to_id(value: Any) -> str:
-    return value if isinstance(value, str) else str(value) if value.__class__ is int else ""
+    if value.__class__ is int:
+        return str(value) if -(2**63) <= value < 2**64 else ""
+    return value if isinstance(value, str) else ""
 
 
 def _to_json(value: Any) -> str:
     """Return a value as JSON text, the same for equal values."""
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
-    except (TypeError, ValueError, RecursionError):  # keys of several types, a value that contains itself
-        return f"<{type(value).__name__}>"
+    return json.dumps(to_json_data(value), ensure_ascii=False, separators=(",", ":"), sort_keys=True)

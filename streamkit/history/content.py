@@ -10,8 +10,7 @@ It must not depend on any provider, nor on how messages are repaired or rendered
 
 from __future__ import annotations
 
-from operator import is_
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypedDict
 
 from pydantic import (
     BaseModel,
@@ -27,10 +26,11 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
-from streamkit.json_text import join_surrogates
+from streamkit.history.json_data import to_json_data
 
 __all__ = [
     "Block",
+    "CacheMark",
     "Content",
     "FileBlock",
     "ImageBlock",
@@ -47,6 +47,15 @@ __all__ = [
 Metadata: TypeAlias = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
 
 
+class CacheMark(TypedDict, total=False):
+    """The value of a block's metadata ``cache``: a request caches the prompt up to the end of this block.
+
+    Targets without such marks ignore it. An empty mark has the target's default lifetime.
+    """
+
+    ttl: str  #: the lifetime, ``5m`` or ``1h``
+
+
 class _StoredModel(BaseModel):
     # Fields that a later version or another program wrote are kept, so that reading and writing back loses nothing.
     model_config = ConfigDict(extra="allow")
@@ -54,30 +63,22 @@ class _StoredModel(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _normalize_input(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
         # No pydantic alias: if both spellings are present, it would keep the other one as a second field of that name.
-        for name in cls.model_fields if isinstance(value, dict) else ():
+        for name in cls.model_fields:
             camel = to_camel(name)
             if camel != name and camel in value and name not in value:
                 value = {name if key == camel else key: item for key, item in value.items()}
-        return _replace_lone_surrogates(value)
+        # What JSON cannot represent would make a complete history impossible to store, or different once it is read
+        # again: file names contain half a surrogate pair, a tool's result NaN.
+        return {
+            name: item if name in cls._nested_models else to_json_data(item)
+            for name, item in ((to_json_data(name), item) for name, item in value.items())
+        }
 
-
-def _replace_lone_surrogates(value: Any) -> Any:
-    """Return the value with split surrogate pairs joined and U+FFFD for a lone half; the same object if there is none.
-
-    Servers that split text by UTF-16 units send halves, and file names contain them. Neither JSON's bytes nor a request
-    can contain them, and one of them would make a complete history impossible to store.
-    """
-    if isinstance(value, str):
-        return join_surrogates(value)
-    if isinstance(value, dict):
-        joined = {_replace_lone_surrogates(key): _replace_lone_surrogates(item) for key, item in value.items()}
-        same = all(joined.get(key) is item for key, item in value.items())
-        return value if same else joined
-    if isinstance(value, list):
-        items = [_replace_lone_surrogates(item) for item in value]
-        return value if all(map(is_, items, value)) else items
-    return value
+    #: fields with further models, which normalize their own input
+    _nested_models: ClassVar[frozenset[str]] = frozenset()
 
 
 class TextBlock(_StoredModel):
@@ -236,6 +237,8 @@ class Content(_StoredModel):
         blocks: the blocks of the message, in order.
         metadata: free; streamkit writes ``provider``, ``model``, ``response_id`` and ``turn_key`` for a model's turn.
     """
+
+    _nested_models = frozenset({"blocks"})
 
     speaker: str
     blocks: list[Block]

@@ -2,7 +2,9 @@
 
 A result is paired by name first: the call's id, then the provider's raw id, then the id with another prefix. Several
 calls may have the same name (Kimi counts anew in every turn): then the call is in the nearest turn before the result
-that has one without a result, and in that turn the first. A name that no earlier call has is searched in later calls.
+that has one without a result, and in that turn the first. A name that no earlier call has is searched in later calls,
+except for the raw id of a result with a canonical id: if its own call was removed, a later one of that raw id (Kimi's
+``functions.x:0``) is another call.
 Only a result without any id is paired by its position, and only with the calls of the turn just before it. A name that
 no call has is never paired: that result is dropped.
 
@@ -15,7 +17,7 @@ from collections import deque
 from collections.abc import Hashable, Iterator
 
 from streamkit.history.content import ToolCallBlock, ToolResponseBlock
-from streamkit.ids import normalize_to_history_tool_id
+from streamkit.ids import is_canonical, normalize_to_history_tool_id
 
 __all__ = ["NO_RESULT", "PairedCall", "PairedResult", "Pairing"]
 
@@ -141,7 +143,8 @@ class Pairing:
             for name in _names_of_call(call.block):
                 later_calls.add(name, call, before=True)
         for result in self._early:
-            name = next((name for name in _names_of_result(result.block) if name in later_calls), None)
+            names = _names_of_result(result.block, is_early=True)
+            name = next((name for name in names if name in later_calls), None)
             if name is not None:
                 self._pair(result, later_calls, name)
             else:
@@ -228,13 +231,18 @@ def _names_of_call(block: ToolCallBlock) -> Iterator[Hashable]:
         yield ("stem", normalize_to_history_tool_id(block.id))
 
 
-def _names_of_result(block: ToolResponseBlock) -> Iterator[Hashable]:
-    """Yield the names by which a result's call may be known, the most certain first."""
+def _names_of_result(block: ToolResponseBlock, *, is_early: bool = False) -> Iterator[Hashable]:
+    """Yield the names by which a result's call may be known, the most certain first.
+
+    Args:
+        block: the result.
+        is_early: no earlier call has a name of it.
+    """
     if block.call_id:
         yield ("id", block.call_id)
         yield ("raw", block.call_id)
     raw_id = block.metadata.get("raw_id")
-    if isinstance(raw_id, str) and raw_id:
+    if isinstance(raw_id, str) and raw_id and not (is_early and is_canonical(block.call_id)):
         yield ("raw", raw_id)
     if block.call_id:
         yield ("stem", normalize_to_history_tool_id(block.call_id))

@@ -7,22 +7,24 @@ blocks (``metadata`` only if there is any)::
      {"type": "image", "data": "data:image/png;base64,..."},
      {"type": "file", "media_type": "application/pdf", "data": "JVBERi0...", "url": null, "name": "report.pdf"}]
 
-``to_stored_result`` converts whatever a tool returned and raises nothing; ``result_parts`` reads the parts again. It
-depends neither on providers nor on how a tool is run.
+``to_stored_result`` converts whatever a tool returned and raises nothing, ``describe_unwritable`` finds what has no
+JSON form, and ``result_parts`` reads the parts again. It depends neither on providers nor on how a tool is run.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from base64 import b64encode
+from collections.abc import Awaitable, ItemsView, Iterator, KeysView, Set, ValuesView
 from typing import Any
 
 import msgspec
 from pydantic_core import to_jsonable_python
 
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
+from streamkit.history.json_data import to_json_data
 from streamkit.history.result_parts import ResultPart, decode_text_file, read_part, result_parts
+from streamkit.json_data import bytes_as_text, describe_object
 from streamkit.media import (
     is_base64,
     normalize_data_url,
@@ -32,19 +34,37 @@ from streamkit.media import (
     to_data_url,
 )
 
-__all__ = ["ResultPart", "decode_text_file", "parse_result", "result_parts", "to_stored_part", "to_stored_result"]
+__all__ = [
+    "ERROR_LIMIT",
+    "RESULT_LIMIT",
+    "ResultPart",
+    "decode_text_file",
+    "describe_unwritable",
+    "exception_text",
+    "limit_text",
+    "parse_result",
+    "result_parts",
+    "to_stored_part",
+    "to_stored_result",
+]
 
-#: The deepest nesting of a result. Pydantic reads JSON of 200 levels, of which a content, a list of them and a run's
-#: state take some. A deeper result is stored as its JSON text.
-_DEEPEST = 180
+#: The longest text of one result that a model gets by default, in characters: about 65,000 tokens. A longer one fills
+#: the context of most models, and every later request would be refused.
+RESULT_LIMIT = 262_144
+#: The longest text of an error that a model gets, in characters.
+ERROR_LIMIT = 16_384
+
+_NOTE_SIZE = 64  # more than the characters of the sentence about what was omitted
 
 
-def to_stored_result(value: Any) -> Any:
+def to_stored_result(value: Any, *, limit: int | None = None) -> Any:
     """Convert the value that a tool returned to JSON that is equal after it was written and read.
 
     - JSON data is unchanged, also ``0``, ``""``, ``False``, ``None``, ``[]`` and ``{}``. What JSON cannot represent is
-      converted as pydantic does (models, dataclasses, dates, sets, ...); msgspec structs and numpy's arrays and numbers
-      become data, NaN and the infinities their names, and any other object its text.
+      converted as pydantic does (models, dataclasses, dates, sets, ...); msgspec structs, attrs classes and numpy's
+      arrays and numbers become data, NaN and the infinities their names, integers of more than 4300 digits their
+      digits as text, and any other object its text. An object without a text of its own (``describe_unwritable``)
+      becomes a sentence with its type.
     - Blocks (``TextBlock``, ``ImageBlock``, ``FileBlock``), alone or in a list with strings and data, become parts. A
       single text becomes that text; several texts are joined by newlines.
     - Bytes are converted by their content: a PNG, JPEG, GIF, WebP or PDF by its first bytes, because a model can read
@@ -52,7 +72,66 @@ def to_stored_result(value: Any) -> Any:
 
     Args:
         value: any value. It is not changed, and nothing is raised for it.
+        limit: the most characters of text; None for no limit. Of a longer text the middle is replaced by the number of
+            characters that were omitted. Longer data becomes its JSON text, shortened like this. Images and files
+            do not count.
     """
+    stored = _store(value, _Conversion())
+    return stored if limit is None else _limit_result(stored, limit)
+
+
+def describe_unwritable(value: Any) -> str | None:
+    """Return a description of the first object in a tool's value that cannot be written as JSON; None without one.
+
+    That is an object that is no data and has no text of its own: a socket, an open file, a generator, a function, an
+    object whose ``__str__`` fails or is the default one, which would show the model an address in memory.
+    """
+    conversion = _Conversion()
+    _store(value, conversion)
+    return describe_object(conversion.unwritable[0]) if conversion.unwritable else None
+
+
+def exception_text(error: BaseException) -> str:
+    """Return the message of an exception; ``""`` if it has none, or if its ``__str__`` fails."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def limit_text(text: str, limit: int) -> str:
+    """Return a text of at most this many characters, with the number of those that were omitted from its middle."""
+    if len(text) <= limit:
+        return text
+    kept = max(limit - _NOTE_SIZE, 0)
+    tail = kept // 4  # the end of a program's output has its result or its error
+    head = kept - tail
+    end = text[len(text) - tail :]
+    return f"{text[:head]}\n... [{len(text) - kept} characters omitted] ...\n{end}"
+
+
+def _limit_result(stored: Any, limit: int) -> Any:
+    if isinstance(stored, str):
+        return limit_text(stored, limit)
+    parts = result_parts(stored)
+    if parts is None:
+        text = _to_json(stored) if isinstance(stored, (dict, list)) else ""
+        return stored if len(text) <= limit else limit_text(text, limit)
+    if sum(len(part.text) for part in parts if isinstance(part, TextBlock)) <= limit:
+        return stored
+    limited: list[Any] = []
+    remaining = limit
+    for part, item in zip(parts, stored, strict=True):
+        if isinstance(part, TextBlock):
+            text = limit_text(part.text, remaining) if remaining else ""
+            limited += [{"type": "text", "text": text or f"... [{len(part.text)} characters omitted]"}]
+            remaining = max(remaining - len(part.text), 0)
+        else:
+            limited.append(item)
+    return limited
+
+
+def _store(value: Any, conversion: _Conversion) -> Any:
     if isinstance(value, (bytearray, memoryview)):
         value = bytes(value)
     if isinstance(value, bytes):
@@ -60,11 +139,11 @@ def to_stored_result(value: Any) -> Any:
     if isinstance(value, ResultPart):
         value = [value]
     if isinstance(value, (list, tuple)) and any(_is_media(item) for item in value):
-        parts = [part for item in value for part in _to_parts(item)]
+        parts = [part for item in value for part in _to_parts(item, conversion)]
         if all(part["type"] == "text" for part in parts):
             return "\n".join(str(part["text"]) for part in parts)
         return parts
-    return _to_data(value)
+    return _to_data(value, conversion)
 
 
 def parse_result(value: Any) -> Any:
@@ -92,11 +171,11 @@ def _is_media(item: Any) -> bool:
     return isinstance(item, ResultPart) or (isinstance(item, bytes) and sniff_media_type(item) is not None)
 
 
-def _to_parts(item: Any) -> list[dict[str, Any]]:
+def _to_parts(item: Any, conversion: _Conversion) -> list[dict[str, Any]]:
     """Convert an item of a list that contains blocks to parts."""
     if isinstance(item, ResultPart):
         return [to_stored_part(item)]
-    stored = to_stored_result(item)
+    stored = _store(item, conversion)
     if result_parts(stored) is not None:  # the bytes of an image, a list in the list
         return list(stored)
     if read_part(stored) is not None:  # a part of another format
@@ -111,10 +190,7 @@ def _convert_bytes(value: bytes) -> Any:
         return [to_stored_part(ImageBlock(data=to_data_url(encoded, media_type)))]
     if media_type is not None:
         return [to_stored_part(FileBlock(media_type=media_type, data=encoded))]
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return encoded
+    return bytes_as_text(value)
 
 
 def _to_image_url(data: str) -> str:
@@ -139,63 +215,85 @@ def _to_file_data(data: str, media_type: str | None) -> dict[str, Any]:
     return {"data": b64encode(data.encode("utf-8", "replace")).decode()}
 
 
-def _to_data(value: Any) -> Any:
-    """Convert any value to JSON data; a value that cannot be encoded becomes its text."""
-    data: Any = None
-    for bytes_mode in ("utf8", "base64"):  # bytes inside data are converted like a result that is bytes
+def _to_data(value: Any, conversion: _Conversion | None = None) -> Any:
+    """Convert any value to JSON data."""
+    data = to_json_data(value, (conversion or _Conversion()).convert)
+    # Nothing is shared with the tool, which may change its value later.
+    if isinstance(data, (dict, list)):
+        return to_jsonable_python(data)
+    return data
+
+
+class _Conversion:
+    """A conversion of one value to data.
+
+    Attributes:
+        unwritable: the objects that have neither data nor a text of their own.
+    """
+
+    def __init__(self) -> None:
+        self.unwritable: list[Any] = []
+
+    def convert(self, value: Any) -> Any:
+        """Return data, or a text, for an object that is neither text, number, dict nor list."""
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return bytes_as_text(bytes(value))
+        if isinstance(value, (Iterator, Awaitable)):  # reading it would take its values away, or wait for them
+            return self._reject(value)
+        if isinstance(value, (Set, KeysView, ValuesView, ItemsView, range)):
+            return list(value)
+        fields = _fields(value)
+        if fields is not None:
+            return fields
+        for bytes_mode in ("utf8", "base64"):  # of bytes inside an object
+            try:
+                return to_jsonable_python(
+                    value, fallback=self._fallback, bytes_mode=bytes_mode, inf_nan_mode="constants"
+                )
+            except Exception as error:  # whatever an object's own serializer raises
+                if not isinstance(error, ValueError):
+                    break
+        return self._text(value)
+
+    def _fallback(self, value: Any) -> Any:
+        """Convert an object that pydantic cannot convert."""
+        fields = _fields(value)
+        if fields is not None:
+            return fields
         try:
-            data = to_jsonable_python(value, fallback=_fallback, bytes_mode=bytes_mode)
-            return _without_non_finite(data)
-        except _TooDeep:
-            return _to_json(data)
-        except Exception as error:  # whatever an object's own serializer raises
-            if not isinstance(error, ValueError):
-                break
-    return _to_text(value)
+            # numpy's arrays and numbers, and objects with the same interface, as plain lists and numbers
+            plain = value.tolist() if callable(getattr(type(value), "tolist", None)) else value
+        except Exception:
+            return self._text(value)
+        return self._text(value) if type(plain) is type(value) else plain
+
+    def _text(self, value: Any) -> str:
+        """Return the text of an object that defines one; else record the object as unwritable."""
+        text_method: object = type(value).__str__
+        if text_method is not object.__str__:
+            try:
+                return str(value)
+            except Exception:
+                return self._reject(value)
+        return self._reject(value)
+
+    def _reject(self, value: Any) -> str:
+        self.unwritable.append(value)
+        return f"[{describe_object(value)}]"
 
 
-def _fallback(value: Any) -> Any:
-    """Convert an object that pydantic cannot convert."""
-    try:
-        if isinstance(value, msgspec.Struct):
-            return msgspec.structs.asdict(value)
-        # numpy's arrays and numbers, and objects with the same interface, as plain lists and numbers
-        plain = value.tolist() if callable(getattr(type(value), "tolist", None)) else value
-    except Exception:
-        return _to_text(value)
-    return _to_text(value) if type(plain) is type(value) else plain
-
-
-def _to_text(value: Any) -> str:
-    try:
-        return str(value)
-    except Exception:
-        return f"<{type(value).__name__}>"
+def _fields(value: Any) -> dict[str, Any] | None:
+    """Return the fields of a msgspec struct or of an object of an attrs class; None for any other object."""
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.asdict(value)
+    attributes = getattr(type(value), "__attrs_attrs__", None)  # attrs is no dependency
+    if attributes is None:
+        return None
+    return {attribute.name: getattr(value, attribute.name, None) for attribute in attributes}
 
 
 def _to_json(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    except RecursionError:
-        return _to_text(value)
-
-
-class _TooDeep(Exception):
-    """The data is nested too deeply for history with it to be read again."""
-
-
-def _without_non_finite(value: Any, depth: int = 0) -> Any:
-    """Return JSON data with NaN and infinities, which JSON cannot represent, replaced by their names.
-
-    Raises:
-        _TooDeep: the data is nested too deeply.
-    """
-    if depth > _DEEPEST:
-        raise _TooDeep
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {key: _without_non_finite(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_non_finite(item, depth + 1) for item in value]
-    return value
+    except (RecursionError, TypeError, ValueError):
+        return json.dumps(to_json_data(value), ensure_ascii=False, separators=(",", ":"))

@@ -14,7 +14,7 @@ represent are omitted, and a JSON output that is a text or null is a text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic_core import to_jsonable_python
@@ -36,8 +36,9 @@ from streamkit.history.result_parts import ResultPart, result_parts
 from streamkit.history.tool_results import to_stored_part
 from streamkit.ids import normalize_to_openai_tool_id
 from streamkit.media import is_url, normalize_data, normalize_data_url, parse_data_url, to_data_url
+from streamkit.message_format import FOREIGN, OWN, POSSIBLE, Rating, rate_parts
 
-__all__ = ["convert_to_vercel_messages", "parse_vercel_messages"]
+__all__ = ["convert_to_vercel_messages", "parse_vercel_messages", "rate_vercel_message"]
 
 _BINARY = "application/octet-stream"  # the SDK requires a media type
 _SPEAKERS = {"user": "human", "assistant": "ai", "system": "system"}
@@ -186,17 +187,45 @@ def _to_output_part(part: ResultPart, version: int) -> dict[str, Any] | None:
 # ---------------------------------------------------------------- messages to history
 
 
-def parse_vercel_messages(messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
+def rate_vercel_message(message: Mapping[str, Any]) -> Rating:
+    """Return whether a message is one of the SDK's ``ModelMessage``."""
+    role = message.get("role")
+    if role not in ("system", "user", "assistant", "tool") or "tool_calls" in message or "tool_call_id" in message:
+        return FOREIGN
+    if "parts" in message or "toolInvocations" in message or "type" in message:
+        return FOREIGN
+    if role == "tool" and not isinstance(message.get("content"), list):
+        return FOREIGN
+    return rate_parts(message.get("content"), _rate_part)
+
+
+def _rate_part(part: Mapping[str, Any]) -> Rating:
+    kind = part.get("type")
+    if kind in ("tool-call", "tool-result", "tool-approval-request", "tool-approval-response"):
+        return OWN
+    if kind == "image":
+        return OWN if "image" in part else FOREIGN
+    if kind == "file":
+        return OWN if "mediaType" in part or "mimeType" in part else FOREIGN
+    if kind == "reasoning":
+        return OWN if isinstance(part.get("text"), str) else FOREIGN
+    return POSSIBLE if kind == "text" else FOREIGN
+
+
+def parse_vercel_messages(
+    messages: Sequence[dict[str, Any]], *, system: Any = None, changes: list[str] | None = None
+) -> list[Content]:
     """Parse messages as history; an unknown part is kept as an opaque block.
 
     Args:
         messages: the SDK's ``CoreMessage`` (version 4) or ``ModelMessage`` (version 5) objects, as dicts.
         system: the system text, if it is separate from the messages.
+        changes: receives a sentence for each part that is kept opaque, and for each field that is left out.
 
     Raises:
         UsageError: they are not a list of dicts. Nothing else is raised, whatever they contain.
     """
-    builder = ContentBuilder("vercel", prefixed=True)
+    builder = ContentBuilder("vercel", changes, prefixed=True)
     for text in as_list(system):
         if not builder.text("system", text):
             builder.opaque("system", text)
@@ -207,6 +236,7 @@ def parse_vercel_messages(messages: Sequence[dict[str, Any]], *, system: Any = N
         if speaker is None and role != "tool":
             builder.add_unknown_role(message)
             continue
+        builder.report_unread(message, ("id", "role", "content"), "a message")
         for part in as_list(message.get("content")):
             _parse_part(builder, speaker or "tool", part)
     return builder.build()

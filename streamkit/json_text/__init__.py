@@ -7,10 +7,11 @@ They depend on no stream, call or provider; which text is in force is decided by
 
 from __future__ import annotations
 
-from streamkit.json_text.finalize import ParsedArguments, finalize_arguments
+from streamkit.json_text.finalize import ParsedArguments, finalize_arguments, is_one_object
 from streamkit.json_text.incremental import IncrementalJsonObject, parse_partial_object
+from streamkit.json_text.plain import to_plain
 from streamkit.json_text.scanner import JsonObjectScanner, deepest_nesting, nests_deeper
-from streamkit.json_text.surrogates import join_surrogates, replace_lone_surrogates
+from streamkit.json_text.surrogates import join_half, join_surrogates, replace_lone_surrogates
 
 __all__ = [
     "IncrementalJsonObject",
@@ -18,8 +19,11 @@ __all__ = [
     "ParsedArguments",
     "deepest_nesting",
     "finalize_arguments",
+    "is_one_object",
+    "join_half",
     "join_surrogates",
     "nests_deeper",
     "parse_partial_object",
     "replace_lone_surrogates",
+    "to_plain",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import msgspec
 from streamkit.calls import CallState
 from streamkit.json_text.surrogates import replace_lone_surrogates
 
-__all__ = ["ParsedArguments", "finalize_arguments"]
+__all__ = ["ParsedArguments", "finalize_arguments", "is_one_object"]
 
 _SPACE = " \t\r\n"
 
@@ -24,6 +25,7 @@ class ParsedArguments(NamedTuple):
     text: str  #: the text in force
     warning: tuple[str, str] | None = None  #: its code and message
     problem: str | None = None  #: of invalid text: the error and its position
+    duplicate_key: str | None = None  #: a key that one of its objects has twice; the last value counts
 
 
 def finalize_arguments(text: str, restated: str = "", *, recover_trailing_junk: bool = True) -> ParsedArguments:
@@ -47,14 +49,20 @@ def finalize_arguments(text: str, restated: str = "", *, recover_trailing_junk: 
     except RecursionError:
         return ParsedArguments("invalid", None, text, problem="the arguments are nested too deeply")
     if isinstance(value, dict):
-        return ParsedArguments("complete", value, text)
+        return ParsedArguments("complete", value, text, duplicate_key=_find_duplicate_key(stripped, value))
     if isinstance(value, str):
         inner = finalize_arguments(value, recover_trailing_junk=False)
         if inner.state == "complete" and inner.warning is None:
-            return ParsedArguments(
-                "complete", inner.arguments, text, ("double_encoded", "the arguments were a JSON string")
-            )
+            warning = ("double_encoded", "the arguments were a JSON string")
+            return ParsedArguments("complete", inner.arguments, text, warning, duplicate_key=inner.duplicate_key)
     return ParsedArguments("invalid", None, text, problem=f"the arguments are JSON but not an object: {stripped[:80]}")
+
+
+def is_one_object(text: str) -> bool:
+    """Return True if a text is one JSON object and nothing else."""
+    parsed = finalize_arguments(text, recover_trailing_junk=False)
+    is_clean = parsed.warning is None or parsed.warning[0] == "lone_surrogate"
+    return parsed.state == "complete" and is_clean and text.lstrip(_SPACE).startswith("{")
 
 
 def _finalize_invalid(text: str, stripped: str, restated: str, *, recover_trailing_junk: bool) -> ParsedArguments:
@@ -63,12 +71,12 @@ def _finalize_invalid(text: str, stripped: str, restated: str, *, recover_traili
         value, end = _lenient.raw_decode(stripped)
         problem = None
     except (ValueError, RecursionError) as error:
-        if stripped.startswith("{") and _is_prefix(text):  # with its trailing space: ``{"a":tru `` is no prefix
+        # Checked with the trailing space: ``{"a":tru `` is no prefix. A number that is too large stays so.
+        if not isinstance(error, _RefusedNumber) and stripped.startswith("{") and _is_prefix(text):
             return ParsedArguments("incomplete", None, text)
         value, end = None, 0
-        at = getattr(error, "pos", 0)
-        around = stripped[max(0, at - 20) : at + 20]
-        problem = f"{getattr(error, 'msg', error)} at character {at}, near {around!r}"
+        at = _find_refused_number(stripped) if isinstance(error, _RefusedNumber) else getattr(error, "pos", 0)
+        problem = f"{getattr(error, 'msg', error)} {_position(stripped, at)}"
     if restated:
         again = finalize_arguments(restated, recover_trailing_junk=False)
         if again.state == "complete":
@@ -76,28 +84,143 @@ def _finalize_invalid(text: str, stripped: str, restated: str, *, recover_traili
                 "arguments_restated",
                 "the arguments were sent again from their beginning; the last version is in force",
             )
-            return ParsedArguments("complete", again.arguments, again.text, warning)
+            return ParsedArguments("complete", again.arguments, again.text, warning, duplicate_key=again.duplicate_key)
     if problem is None and not isinstance(value, dict):
         problem = f"the arguments are not an object: {stripped[:80]}"
     junk = stripped[end:].strip(_SPACE)
-    if problem is None and junk and not recover_trailing_junk:
-        problem = f"something follows the object: {junk[:80]}"
+    is_repeated = False
+    if problem is None and junk:
+        other, rest = _find_other_object(stripped, value, end)
+        is_repeated = not rest
+        if other is not None:
+            problem = f"another object follows the first one {_position(stripped, other)}: a call has one"
+        elif not is_repeated and not recover_trailing_junk:
+            problem = f"something follows the object: {junk[:80]}"
     if problem is not None:
         return ParsedArguments("invalid", None, text, problem=problem)
     # Without junk the text is JSON except for half of a surrogate pair, which no encoder would write again.
     warning = (
-        ("trailing_junk", f"omitted the text after the complete object: {junk[:80]!r}")
+        ("repeated_arguments", "the object was sent twice; the repeat was dropped")
+        if is_repeated
+        else ("trailing_junk", f"omitted the text after the complete object: {junk[:80]!r}")
         if junk
         else ("lone_surrogate", "half of a surrogate pair in the arguments was replaced by U+FFFD")
     )
-    return ParsedArguments("complete", replace_lone_surrogates(value), text, warning)
+    try:
+        value = replace_lone_surrogates(value)
+    except RecursionError:
+        return ParsedArguments("invalid", None, text, problem="the arguments are nested too deeply")
+    return ParsedArguments("complete", value, text, warning, duplicate_key=_find_duplicate_key(stripped[:end], value))
+
+
+def _position(text: str, at: int) -> str:
+    return f"at character {at}, near {text[max(0, at - 20) : at + 20]!r}"
+
+
+def _find_other_object(text: str, value: Any, end: int) -> tuple[int | None, str]:
+    """Search the text after an object for a second one that is not a repeat of it.
+
+    Args:
+        text: the text, which begins with the object.
+        value: the object.
+        end: the offset behind it.
+
+    Returns:
+        The offset of the second object, or None; the text that is no object.
+    """
+    first, rest = text[:end], ""
+    while (at := text.find("{", end)) >= 0:
+        rest += text[end:at].strip(_SPACE)
+        try:
+            other, end = _lenient.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            # A truncated object counts as one, unless it repeats the first. A brace alone is no object.
+            is_object = text[at + 1 :].lstrip(_SPACE).startswith('"') and _is_prefix(text[at:])
+            return at if is_object and not first.startswith(text[at:]) else None, rest + text[at:]
+        if other != value:
+            return at, rest
+    return None, rest + text[end:].strip(_SPACE)
+
+
+# ---------------------------------------------------------------- numbers and keys
+
+
+class _RefusedNumber(ValueError):
+    """A literal that no JSON number of Python can represent: ``1e999``, ``NaN``, an integer of 5,000 digits."""
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+    raise _RefusedNumber(f"{name} is not JSON")
 
 
-_lenient = json.JSONDecoder(parse_constant=_refuse_constant)
+def _to_float(literal: str) -> float:
+    number = float(literal)
+    if math.isinf(number):
+        raise _RefusedNumber(f"the number {literal[:40]} is too large")
+    return number
+
+
+def _to_integer(literal: str) -> int:
+    try:
+        return int(literal)
+    except ValueError:  # longer than sys.set_int_max_str_digits() allows, by default 4,300 digits
+        raise _RefusedNumber(f"an integer of {len(literal)} characters is too long") from None
+
+
+_lenient = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_to_float, parse_int=_to_integer)
+_STRING_OR_NUMBER = re.compile(
+    r'"|(?P<constant>NaN|-?Infinity)|-?[0-9]+(?P<fraction>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)'
+)
+
+
+def _find_refused_number(text: str) -> int:
+    """Return the offset of the first literal outside of strings that the decoder refuses."""
+    at = 0
+    while (token := _STRING_OR_NUMBER.search(text, at)) is not None:
+        at = token.end()
+        if token[0] == '"':
+            at = _end_of_characters(text, at) + 1
+        elif token["constant"]:
+            break
+        else:
+            try:
+                _to_float(token[0]) if token["fraction"] else _to_integer(token[0])
+            except _RefusedNumber:
+                break
+    return token.start() if token is not None else 0
+
+
+def _find_duplicate_key(text: str, value: dict[str, Any]) -> str | None:
+    """Return a key that an object of the text has twice; None if there is none.
+
+    Args:
+        text: the JSON of an object.
+        value: its value, in which each key is once.
+    """
+    if text.count(":") == _count_keys(value):
+        return None  # each key has one colon; others are in strings, or belong to keys that were replaced
+    found: list[str] = []
+
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        built = dict(pairs)
+        if len(built) != len(pairs) and not found:
+            seen: set[str] = set()
+            found.extend(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        return built
+
+    json.JSONDecoder(object_pairs_hook=build).raw_decode(text)
+    return found[0] if found else None
+
+
+def _count_keys(value: Any) -> int:
+    count, containers = 0, [value]
+    while containers:
+        container = containers.pop()
+        if container.__class__ is dict:
+            count += len(container)
+            container = container.values()
+        containers += [item for item in container if item.__class__ is dict or item.__class__ is list]
+    return count
 
 
 # The characters and escapes of a string. There is no possessive repeat here: before 3.11.5, ``re`` consumed part of an

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["join_surrogates", "replace_lone_surrogates"]
+__all__ = ["join_half", "join_surrogates", "replace_lone_surrogates"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -15,6 +15,19 @@ def join_surrogates(text: str) -> str:
     if not text.isascii() and _SURROGATE.search(text):
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def join_half(half: str, text: str) -> tuple[str, str]:
+    """Return the part of a delta that can be emitted, and the half of a pair at its end, which waits for the other.
+
+    Args:
+        half: the half that waits since the delta before, or "".
+        text: the delta, not empty.
+    """
+    text = half + text
+    if "\ud800" <= text[-1] <= "\udbff":
+        return join_surrogates(text[:-1]), text[-1]
+    return join_surrogates(text), ""
 
 
 def replace_lone_surrogates(value: Any) -> Any:

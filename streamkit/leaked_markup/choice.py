@@ -98,6 +98,11 @@ class MarkupChoice:
         self._finalize()
         self._choice.server_tool(id, name, phase, data, raw=raw)
 
+    def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
+        """Implement ``ChoiceSink.server_tool_delta``."""
+        self._finalize()
+        self._choice.server_tool_delta(id, name, arguments_delta)
+
     def citation(self, data: Any) -> None:
         """Implement ``ChoiceSink.citation``. A citation does not interrupt the text."""
         self._choice.citation(data)

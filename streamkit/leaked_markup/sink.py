@@ -39,9 +39,10 @@ class MarkupSink:
 
     def choice(self, index: int) -> MarkupChoice:
         """Implement ``Sink.choice``."""
-        choice = self._choices.get(index)
+        choice = self._choices.get(index) if index.__class__ is int else None
         if choice is None:
-            choice = self._choices[index] = MarkupChoice(self._accumulator.choice(index), self._reporter)
+            inner = self._accumulator.choice(index)  # which reads "0" and 0.0 as 0
+            choice = self._choices.setdefault(inner.index, MarkupChoice(inner, self._reporter))
         return choice
 
     def identify(self, response_id: str | None, model: str | None) -> None:

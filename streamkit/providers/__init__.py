@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from streamkit.providers.registry import detect, dialect, get, names, register
+from streamkit.providers.registry import broken, detect, dialect, get, names, register
 from streamkit.providers.rendering import parse_messages, render, render_request
 
-__all__ = ["detect", "dialect", "get", "names", "parse_messages", "register", "render", "render_request"]
+__all__ = ["broken", "detect", "dialect", "get", "names", "parse_messages", "register", "render", "render_request"]

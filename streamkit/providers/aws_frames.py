@@ -14,13 +14,17 @@ from streamkit.calls import StreamError
 from streamkit.framing.event_stream import EXCEPTION, encode_message
 from streamkit.providers.decoding import as_text, excerpt, read_json
 from streamkit.providers.encoding import encode_json
+from streamkit.providers.error_rules import ErrorRules, MessageRule
 from streamkit.providers.lenient_json import frame_error
 
 __all__ = [
+    "ERRORS",
+    "ERROR_NAMES",
     "STATUS",
     "encode_event",
     "encode_exception",
     "error_body",
+    "error_event",
     "error_of_body",
     "error_of_frame",
     "is_exception",
@@ -43,6 +47,42 @@ STATUS: Final = {
     "throttlingException": 429,
     "validationException": 400,
 }
+#: The usual exception of an HTTP status, as the header ``x-amzn-errortype`` of a refused request names it.
+ERROR_NAMES: Final = {status: name[:1].upper() + name[1:] for name, status in STATUS.items()} | {
+    400: "ValidationException",
+    424: "ModelErrorException",
+    429: "ThrottlingException",
+}
+
+#: The exceptions, and the names of https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html. The
+#: messages are those of the models behind the service (danny-avila/agents, contextOverflowSignatures.ts).
+ERRORS: Final = ErrorRules(
+    codes={
+        "accessDeniedException": "unauthorized",
+        "expiredTokenException": "unauthorized",
+        "unrecognizedClientException": "unauthorized",
+        "modelNotReadyException": "overloaded",
+        "resourceNotFoundException": "not_found",
+        "serviceQuotaExceededException": "quota_exceeded",
+        "serviceUnavailableException": "overloaded",
+        "throttlingException": "rate_limited",
+        "validationException": "invalid_request",
+    },
+    messages=(
+        MessageRule(
+            "context_overflow", r"prompt is too long(?:: (?P<requested>[\d,]+) tokens > (?P<limit>[\d,]+) maximum)?"
+        ),
+        MessageRule(
+            "context_overflow",
+            r"exceed context limit: (?P<requested>[\d,]+) \+ (?P<output>[\d,]+) > (?P<limit>[\d,]+)",
+        ),
+        MessageRule("context_overflow", r"input is too long|number of input tokens exceeds maximum length"),
+        MessageRule("context_overflow", r"maximum context length is (?P<limit>[\d,]+)"),
+        # "Too many tokens per day, please wait before trying again.", of a throttlingException
+        MessageRule("quota_exceeded", r"too many tokens per day"),
+        MessageRule("content_policy", r"blocked by content filtering policy"),
+    ),
+)
 _ERROR_FIELDS = frozenset(
     {"message", "Message", "__type", "code", "originalMessage", "originalStatusCode", "resourceName"}
 )
@@ -97,9 +137,15 @@ def read_frame(name: bytes, data: bytes) -> tuple[Any, StreamError | None]:
     return None, error
 
 
-def error_body(status: int, message: str) -> dict[str, Any]:
+def error_body(status: int, message: str, code: str | None = None) -> dict[str, Any]:
     """Return the JSON body of a refused request; the services name its type in the header ``x-amzn-errortype``."""
     return {"message": message}
+
+
+def error_event(status: int, message: str, code: str | None = None) -> bytes:
+    """Return the exception that ends a stream; *code* is its name, the default depends on the status."""
+    name = code or ERROR_NAMES.get(status, "InternalServerException")
+    return encode_exception(name[:1].lower() + name[1:], message)
 
 
 def encode_event(name: str, body: dict[str, Any]) -> bytes:

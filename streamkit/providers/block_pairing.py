@@ -37,11 +37,13 @@ class BlockRules:
     Args:
         calls: the client's calls.
         results: their results.
+        joins_messages: successive messages of one role count as one message.
     """
 
-    def __init__(self, calls: BlockKind, results: BlockKind) -> None:
+    def __init__(self, calls: BlockKind, results: BlockKind, *, joins_messages: bool = False) -> None:
         self._calls = calls
         self._results = results
+        self._joins_messages = joins_messages
 
     def ids_are_legal(self, body: Json, _model: str) -> Iterator[Finding]:
         """Yield ids that the API does not accept."""
@@ -74,26 +76,38 @@ class BlockRules:
 
     def calls_have_results(self, body: Json, _model: str) -> Iterator[Finding]:
         """Yield calls without a result in the next message."""
-        messages = objects(body.get("messages"))
-        next_messages = [message for _, message in messages[1:]]
-        for (index, message), next_message in zip(messages, [*next_messages, {}], strict=False):
-            result_ids = _ids_in(next_message, self._results)
-            for number, item in self._calls.find(message):
-                call_id = as_text_or_none(item.get(self._calls.id_field))
-                if call_id and call_id not in result_ids:
-                    path = f"messages.{index}.content.{number}"
-                    yield path, f"{short_json(call_id)} has no {self._results.name} in the next message"
+        turns = self._turns(body)
+        for turn, next_turn in zip(turns, [*turns[1:], []], strict=False):
+            result_ids = {call_id for _, message in next_turn for call_id in _ids_in(message, self._results)}
+            for index, message in turn:
+                for number, item in self._calls.find(message):
+                    call_id = as_text_or_none(item.get(self._calls.id_field))
+                    if call_id and call_id not in result_ids:
+                        path = f"messages.{index}.content.{number}"
+                        yield path, f"{short_json(call_id)} has no {self._results.name} in the next message"
 
     def results_have_calls(self, body: Json, _model: str) -> Iterator[Finding]:
         """Yield results without a call in the previous message."""
         call_ids: set[str] = set()
+        for turn in self._turns(body):
+            for index, message in turn:
+                for number, item in self._results.find(message):
+                    call_id = as_text_or_none(item.get(self._results.id_field))
+                    if call_id and call_id not in call_ids:
+                        path = f"messages.{index}.content.{number}{self._results.path}.{self._results.id_field}"
+                        sentence = f"is not the id of a {self._calls.name} in the previous message"
+                        yield path, f"{short_json(call_id)} {sentence}"
+            call_ids = {call_id for _, message in turn for call_id in _ids_in(message, self._calls)}
+
+    def _turns(self, body: Json) -> list[list[tuple[int, Json]]]:
+        """Return the messages, with their indexes, as lists of those that count as one."""
+        turns: list[list[tuple[int, Json]]] = []
         for index, message in objects(body.get("messages")):
-            for number, item in self._results.find(message):
-                call_id = as_text_or_none(item.get(self._results.id_field))
-                if call_id and call_id not in call_ids:
-                    path = f"messages.{index}.content.{number}{self._results.path}.{self._results.id_field}"
-                    yield path, f"{short_json(call_id)} is not the id of a {self._calls.name} in the previous message"
-            call_ids = _ids_in(message, self._calls)
+            if self._joins_messages and turns and turns[-1][0][1].get("role") == message.get("role"):
+                turns[-1].append((index, message))
+            else:
+                turns.append([(index, message)])
+        return turns
 
     def results_are_first(self, body: Json, _model: str) -> Iterator[Finding]:
         """Yield blocks before a result in its message."""

@@ -2,7 +2,7 @@
 
 Both wires alternate between user and assistant messages, each a list of blocks. Both refuse blank text, white space at
 the end of a last assistant message, and results that are not at the beginning of the user message after their calls.
-Both take reasoning back only with its signature, and only from a compatible provider. `BlockRenderer` contains these
+Both take reasoning back only with its signature, and only at its origin. `BlockRenderer` contains these
 rules; a subclass converts single blocks. This module depends on no provider.
 """
 
@@ -54,7 +54,7 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         raise NotImplementedError
 
     def reasoning_block(self, block: ReasoningBlock) -> Json | None:
-        """Return reasoning of a compatible provider as a block; None if it has neither signature nor opaque block."""
+        """Return reasoning whose state is accepted as a block; None if it has neither signature nor opaque block."""
         raise NotImplementedError
 
     def call_block(self, block: ToolCallBlock) -> Json:
@@ -120,7 +120,7 @@ class BlockRenderer(AlternatingRenderer[Traits]):
 
     def _reasoning_parts(self, block: ReasoningBlock) -> list[Json]:
         if not self.is_own(block):
-            self.report(f"reasoning of another provider was left out: it has no signature of {self.target}'s")
+            self.report(f"reasoning was left out: {self.reason_not_own(block)}")
             return []
         part = self.reasoning_block(block)
         if part is None:
@@ -134,7 +134,8 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         if self.is_own(block) and parts:
             return parts
         label = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else "a provider's block"
-        self.report(f"{label} was left out: only the provider that made it accepts it")
+        reason = "it has no block of this wire" if self.is_own(block) else self.reason_not_own(block)
+        self.report(f"{label} was left out: {reason}")
         return []
 
     # ---------------------------------------------------------------- all messages
@@ -145,7 +146,8 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         for message in self.messages:
             blocks = message["content"]
             if message["role"] == "assistant":
-                call_ids = [call_id for block in blocks if (call_id := self.read_call_id(block)) is not None]
+                # A block that the provider made may have any value as its id.
+                call_ids = [call_id for block in blocks if isinstance(call_id := self.read_call_id(block), str)]
             else:
                 message["content"] = self._sorted(blocks, call_ids)
 

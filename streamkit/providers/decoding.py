@@ -3,12 +3,18 @@
 A provider's package declares its chunks as msgspec structs with typed containers and ``Any`` leaves. Decoding to them
 takes about half the time of decoding to dicts, and fails only if a container has an unexpected type (an object instead
 of a list). In that case `coerce` keeps the fields that fit and leaves the others out, with a warning: one odd field
-must not lose a turn. This module must not depend on a provider.
+must not lose a turn.
+
+A struct with ``forbid_unknown_fields=True`` declares every field that its object has. The strict decode fails for an
+object with another one, and the lenient decode reports that field to the sink. So unknown fields cost nothing until one
+arrives, at whatever delta that is. This module must not depend on a provider.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -17,9 +23,9 @@ from msgspec import Struct, structs
 
 from streamkit.calls import StreamError
 from streamkit.providers.sink import Sink
+from streamkit.providers.unknown_fields import has_value
 
 __all__ = [
-    "as_index",
     "as_integer",
     "as_text",
     "coerce",
@@ -34,6 +40,7 @@ __all__ = [
 Chunk = TypeVar("Chunk", bound=Struct)
 
 _ABSENT: Any = object()
+_POSITION = re.compile(r"\[\d+\]")
 
 
 def decode(decoder: msgspec.json.Decoder[Chunk], data: bytes, sink: Sink) -> Chunk | None:
@@ -45,7 +52,6 @@ def decode(decoder: msgspec.json.Decoder[Chunk], data: bytes, sink: Sink) -> Chu
         return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         if not data.strip():  # "data:" alone, which some gateways send to keep the connection
-            sink.heartbeat()
             return None
     except RecursionError:
         sink.fail(StreamError("limit_exceeded", "a frame's JSON is nested too deeply", raw=excerpt(data)))
@@ -74,7 +80,10 @@ def _coerce_chunk(value: Any, chunk_type: type[Chunk], sink: Sink) -> Chunk | No
         sink.unknown(value)
         return None
     misfits: list[str] = []
-    chunk = coerce(value, chunk_type, misfits)
+    unknown: dict[str, Any] = {}
+    chunk = coerce(value, chunk_type, misfits, unknown=unknown)
+    for name, unknown_value in unknown.items():
+        sink.unknown_field(name, unknown_value)
     if misfits:
         sink.warn("unexpected_shape", f"fields of an unexpected type were left out: {', '.join(misfits[:8])}")
     return chunk
@@ -83,8 +92,8 @@ def _coerce_chunk(value: Any, chunk_type: type[Chunk], sink: Sink) -> Chunk | No
 def read_json(data: bytes | str) -> Any:
     r"""Return the value of a JSON text.
 
-    msgspec rejects a lone surrogate (``"\\ud83d"``), which servers that split text by UTF-16 units send; the standard
-    library accepts it.
+    msgspec rejects a lone surrogate (``"\\ud83d"``, or its three bytes), which servers that split text by UTF-16 units
+    send; the standard library accepts it.
 
     Raises:
         ValueError: it is no JSON.
@@ -92,12 +101,22 @@ def read_json(data: bytes | str) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
-        return json.loads(text)
+        return json.loads(_decode_utf8(data) if isinstance(data, bytes) else data)
+
+
+def _decode_utf8(data: bytes) -> str:
+    try:
+        return data.decode("utf-8", "surrogatepass")  # each half of a pair stays itself, to be joined with the other
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace")
 
 
 def coerce(
-    value: dict[str, Any], chunk_type: type[Chunk], misfits: list[str] | None = None, parent_path: str = ""
+    value: dict[str, Any],
+    chunk_type: type[Chunk],
+    misfits: list[str] | None = None,
+    parent_path: str = "",
+    unknown: dict[str, Any] | None = None,
 ) -> Chunk:
     """Return a dict as a chunk of that type, without fields of another type than declared; never raise.
 
@@ -106,20 +125,36 @@ def coerce(
         chunk_type: a struct whose fields are ``Any``, structs, lists and dicts of such, or those or None.
         misfits: receives the paths of the fields that were left out.
         parent_path: the path of ``value``.
+        unknown: receives the fields that a struct with ``forbid_unknown_fields`` does not declare, if they have a
+            value (``unknown_fields.has_value``), by their paths without positions in lists.
     """
     arguments: dict[str, Any] = {}
-    hints = get_type_hints(chunk_type)
-    for field in structs.fields(chunk_type):
-        if field.encode_name not in value:
+    fields = _fields_of(chunk_type)
+    for encode_name, (name, hint) in fields.items():
+        if encode_name not in value:
             continue
-        path = f"{parent_path}.{field.encode_name}" if parent_path else field.encode_name
-        fitted = _fit(value[field.encode_name], hints[field.name], misfits, path)
+        path = f"{parent_path}.{encode_name}" if parent_path else encode_name
+        fitted = _fit(value[encode_name], hint, misfits, path, unknown)
         if fitted is not _ABSENT:
-            arguments[field.name] = fitted
+            arguments[name] = fitted
+    if unknown is not None and chunk_type.__struct_config__.forbid_unknown_fields:
+        for name, unknown_value in value.items():
+            if name not in fields and has_value(unknown_value):
+                path = f"{parent_path}.{name}" if parent_path else str(name)
+                unknown.setdefault(_POSITION.sub("", path), unknown_value)
     return chunk_type(**arguments)
 
 
-def _fit(value: Any, expected_type: Any, misfits: list[str] | None, path: str) -> Any:
+@cache
+def _fields_of(chunk_type: type[Struct]) -> dict[str, tuple[str, Any]]:
+    """Return the name and the type of each field of a struct, by its name on the wire."""
+    hints = get_type_hints(chunk_type)
+    return {field.encode_name: (field.name, hints[field.name]) for field in structs.fields(chunk_type)}
+
+
+def _fit(
+    value: Any, expected_type: Any, misfits: list[str] | None, path: str, unknown: dict[str, Any] | None = None
+) -> Any:
     origin = get_origin(expected_type)
     if expected_type is Any or (
         isinstance(expected_type, type) and not issubclass(expected_type, Struct) and isinstance(value, expected_type)
@@ -132,15 +167,15 @@ def _fit(value: Any, expected_type: Any, misfits: list[str] | None, path: str) -
         options = tuple(option for option in options if option is not NoneType)
         is_list = isinstance(value, list)  # of a list and a struct, the one that the value may be
         chosen = next((option for option in options if (get_origin(option) is list) is is_list), options[0])
-        return _fit(value, chosen, misfits, path)
+        return _fit(value, chosen, misfits, path, unknown)
     if origin is list and isinstance(value, list):
         (item,) = get_args(expected_type)
-        fitted = [_fit(element, item, misfits, f"{path}[{n}]") for n, element in enumerate(value)]
+        fitted = [_fit(element, item, misfits, f"{path}[{n}]", unknown) for n, element in enumerate(value)]
         return [element for element in fitted if element is not _ABSENT]
     if origin is dict and isinstance(value, dict):
         return value
     if isinstance(expected_type, type) and isinstance(value, dict) and issubclass(expected_type, Struct):
-        return coerce(value, expected_type, misfits, path)
+        return coerce(value, expected_type, misfits, path, unknown)
     if misfits is not None:
         misfits.append(path)
     return _ABSENT
@@ -162,14 +197,6 @@ def as_integer(value: Any) -> int | None:
     if value.__class__ is float and value.is_integer():
         return int(value)
     return None
-
-
-def as_index(value: Any) -> int | None:
-    """Return the index of a call or a choice: ``"0"``, ``0`` and ``0.0`` are one index; None for anything else."""
-    if value.__class__ is str and len(value) < 19 and value.strip().isdecimal():
-        return int(value)
-    index = as_integer(value)
-    return index if index is not None and index >= 0 else None
 
 
 def compact_json(value: Any) -> str:

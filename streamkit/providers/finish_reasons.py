@@ -4,8 +4,9 @@ A provider declares one table, ``FINISH_REASONS``, from the names on its wire to
 names may have one meaning, and a meaning may have no name, so the inverse needs two facts more: which of several names
 the provider sends, and what an encoder writes where the wire has no name.
 
-Gateways pass on the names of the service behind them, and change their spelling. So a name that the table lacks is
-looked up without regard to spelling, in the table and then in ``COMMON_NAMES``. This module depends on no provider.
+A gateway passes on the reason of whatever vendor it asked, in that vendor's spelling or in that of an SDK's enum. So a
+name that is not in the provider's table is compared without case and separators, and then looked up among the names of
+all vendors. This module depends on no provider.
 """
 
 from __future__ import annotations
@@ -17,16 +18,22 @@ from typing import Any, Final, get_args
 from streamkit.calls import FinishReason
 from streamkit.providers.lenient_json import json_or_placeholder
 
-__all__ = ["COMMON_NAMES", "invert_finish_reasons", "is_reason", "read_finish_reason"]
+__all__ = [
+    "KNOWN_FINISH_REASONS",
+    "invert_finish_reasons",
+    "is_reason",
+    "normalize_finish_reason",
+    "read_finish_reason",
+]
 
 _NEUTRAL_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 _NO_PREFERENCES: Mapping[FinishReason, str] = {}
 
-#: The names that services document, in the form that ``_normalize`` returns, whichever wire brings them.
-COMMON_NAMES: Final[dict[str, FinishReason]] = {
+#: The meaning of the names that vendors use, in the form of ``normalize_finish_reason``.
+KNOWN_FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     # The neutral names, which encoders write where a wire has no name.
     **{reason: reason for reason in _NEUTRAL_REASONS},
-    # https://platform.openai.com/docs/api-reference/chat-streaming, .../responses/object
+    # https://platform.openai.com/docs/api-reference/chat/object and /responses/object
     "stop": "stop",
     "completed": "stop",
     "tool_calls": "tool_calls",
@@ -36,7 +43,7 @@ COMMON_NAMES: Final[dict[str, FinishReason]] = {
     "content_filter": "content_filter",
     "failed": "error",
     "cancelled": "error",
-    # https://docs.claude.com/en/api/handling-stop-reasons
+    # https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons
     "end_turn": "stop",
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
@@ -45,7 +52,7 @@ COMMON_NAMES: Final[dict[str, FinishReason]] = {
     "refusal": "refusal",
     "pause_turn": "pause",
     "compaction": "pause",
-    # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html
+    # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_MessageStopEvent.html
     "guardrail_intervened": "content_filter",
     "content_filtered": "content_filter",
     "malformed_model_output": "error",
@@ -78,7 +85,8 @@ COMMON_NAMES: Final[dict[str, FinishReason]] = {
     "error_limit": "length",
     # https://docs.mistral.ai/api/#tag/chat
     "model_length": "length",
-    # https://huggingface.github.io/text-generation-inference, "FinishReason"; https://docs.together.ai
+    # https://huggingface.github.io/text-generation-inference, "FinishReason" (``TextGenerationFinishReason`` of
+    # @huggingface/inference); https://docs.together.ai
     "eos": "stop",
     "eos_token": "stop",
     # xai-org/xai-proto, "FinishReason": REASON_MAX_LEN, REASON_MAX_CONTEXT, REASON_TIME_LIMIT
@@ -100,35 +108,45 @@ COMMON_NAMES: Final[dict[str, FinishReason]] = {
 #: Values with which servers report that there is no reason yet.
 _ABSENT_NAMES: Final = frozenset({"", "null", "none", "unspecified"})
 
-_WORD_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_PREFIX = re.compile(r"^(?:finish_reason|stop_reason|reason)_")
-
-
-def _normalize(name: str) -> str:
-    """Return a reason in lower case with underscores: ``FinishReason.MAX_TOKENS``, ``max-tokens``, ``maxTokens``."""
-    name = _WORD_BOUNDARY.sub("_", name.rpartition(".")[2].strip()[:80]).lower()
-    return _PREFIX.sub("", re.sub(r"[\s_-]+", "_", name).strip("_"))
+_WORD_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
+_MAX_NAME = 100  # longer than any name: what a stream invents must not cost more
 
 
 def is_reason(raw: Any) -> bool:
     """Return True if a wire value is a finish reason; False for one that reports none yet (``"null"``)."""
-    return bool(raw) and not (isinstance(raw, str) and _normalize(raw) in _ABSENT_NAMES)
+    return bool(raw) and not (isinstance(raw, str) and normalize_finish_reason(raw) in _ABSENT_NAMES)
 
 
 def read_finish_reason(raw: Any, table: Mapping[str, FinishReason]) -> tuple[str | int, FinishReason]:
     """Return a finish reason as the turn keeps it, and its neutral meaning: the arguments of ``ChoiceSink.finish``.
 
     Args:
-        raw: What the wire sent. A name that is in neither table, a number or any other value means ``other``.
-        table: The neutral reason by its name on the wire. It has priority over ``COMMON_NAMES``.
+        raw: What the wire sent. ``other`` is the meaning of a number, and of a name that neither ``table`` nor
+            ``KNOWN_FINISH_REASONS`` has in any spelling.
+        table: The neutral reason by its name on the wire. It has priority over ``KNOWN_FINISH_REASONS``.
     """
     if isinstance(raw, str):
-        if raw in table:
-            return raw, table[raw]
-        name = _normalize(raw)
-        same = {_normalize(known): reason for known, reason in table.items()}
-        return raw, same.get(name) or COMMON_NAMES.get(name, "other")
+        reason = table.get(raw)
+        if reason is None:
+            name = normalize_finish_reason(raw)
+            own = {normalize_finish_reason(own_name): reason for own_name, reason in table.items()}
+            reason = own.get(name) or KNOWN_FINISH_REASONS.get(name, "other")
+        return raw, reason
     return (raw if raw.__class__ is int else json_or_placeholder(raw)), "other"
+
+
+def normalize_finish_reason(name: str) -> str:
+    """Return the name of a finish reason in snake case, without the name of an enum before it.
+
+    SDKs spell the names of a wire in the style of their language (``guardrailIntervened`` of
+    https://strandsagents.com/docs/api/typescript/StopReason/, ``MaxTokens`` of Google's for .NET).
+    ``FinishReason.MAX_TOKENS``, ``FINISH_REASON_MAX_TOKENS``, ``maxTokens``, ``max-tokens`` and ``Max Tokens`` are all
+    ``max_tokens``.
+    """
+    words = _WORD_BOUNDARY.sub("_", name[:_MAX_NAME].rpartition(".")[2]).strip("_").lower()
+    for prefix in ("finish_reason_", "stop_reason_", "reason_"):
+        words = words.removeprefix(prefix)
+    return words
 
 
 def invert_finish_reasons(

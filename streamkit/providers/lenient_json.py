@@ -1,20 +1,25 @@
 """Functions for JSON of any shape, which never raise an exception for the contents of a stream.
 
 `decoding` converts a chunk to a declared type. These functions are for values that a parser reads as plain data: a
-frame that cannot be decoded, arguments that are an object, an index that is no number. This module must not depend on
+frame that cannot be decoded, arguments that are an object. This module must not depend on
 a provider.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 from streamkit.calls import StreamError
+from streamkit.json_text import join_surrogates
 from streamkit.providers.decoding import compact_json, excerpt, read_json
 from streamkit.providers.sink import Sink
 
-__all__ = ["arguments_as_text", "frame_error", "index_key", "json_or_placeholder", "parse_json_or_text"]
+__all__ = [
+    "arguments_as_text",
+    "frame_error",
+    "json_or_placeholder",
+    "parse_json_or_text",
+]
 
 _NOT_JSON = (RecursionError, TypeError, ValueError)
 
@@ -32,7 +37,11 @@ def frame_error(error: Exception, data: bytes) -> StreamError:
 
 
 def parse_json_or_text(text: str) -> Any:
-    """Parse a JSON text; return the text unchanged if it is truncated or otherwise not JSON."""
+    """Parse a JSON text; return the text unchanged if it is truncated or otherwise not JSON.
+
+    Halves of a surrogate pair that arrived in two deltas are joined first.
+    """
+    text = text if text.isascii() else join_surrogates(text)
     try:
         return read_json(text)
     except (ValueError, RecursionError):
@@ -59,13 +68,3 @@ def json_or_placeholder(value: Any) -> str:
         return compact_json(value)
     except _NOT_JSON:
         return "something nested too deeply"
-
-
-def index_key(index: Any) -> Hashable:
-    """Return a block's index as the key of a dict: an integer or None unchanged, any other value as JSON text."""
-    if index is None or index.__class__ is int:
-        return index
-    try:
-        return compact_json(index)
-    except _NOT_JSON:
-        return "?"

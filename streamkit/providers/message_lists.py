@@ -18,7 +18,7 @@ def check_message_form(
     *,
     field: str,
     content_field: str,
-    roles: Collection[str],
+    roles: Collection[str] | None,
     must_be_list: bool = False,
     may_be_absent: bool = False,
 ) -> Iterator[Finding]:
@@ -28,7 +28,7 @@ def check_message_form(
         body: the request.
         field: the field with the list; a body without it has no deviation.
         content_field: the field of a message's content.
-        roles: the allowed roles.
+        roles: the allowed roles; None for any text.
         must_be_list: whether content must be a list of objects; otherwise it may also be text.
         may_be_absent: whether content may be absent or null.
     """
@@ -42,7 +42,10 @@ def check_message_form(
         if not isinstance(message, dict):
             yield path, f"is {short_json(message)}, not an object"
             continue
-        if as_text_or_none(message.get("role")) not in roles:
+        role = as_text_or_none(message.get("role"))
+        if roles is None and role is None:
+            yield f"{path}.role", f"is {short_json(message.get('role'))}, not text"
+        elif roles is not None and role not in roles:
             yield f"{path}.role", f"is {short_json(message.get('role'))}, not one of {', '.join(sorted(roles))}"
         yield from _check_content(
             message.get(content_field),

@@ -22,13 +22,15 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.history.content import CacheMark
 from streamkit.history.tool_results import ResultPart
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.message_ids import MessageIds
-from streamkit.providers.provider import IdPolicy, RenderedMessages, Traits
+from streamkit.providers.origin import models_of, normalize_endpoint
+from streamkit.providers.provider import RenderedMessages, RenderOptions, Traits
 from streamkit.providers.tool_result_media import Media, followup_user_blocks, result_parts, split_text_and_media
 
-__all__ = ["AlternatingRenderer", "Json", "MessageRenderer", "RoleRenderer", "result_text"]
+__all__ = ["AlternatingRenderer", "Json", "MessageRenderer", "RoleRenderer", "cache_mark", "result_text"]
 
 Json = dict[str, Any]
 AnyTraits = TypeVar("AnyTraits", bound=Traits)
@@ -39,20 +41,22 @@ class MessageRenderer(Generic[AnyTraits]):
 
     Args:
         traits: the target's traits.
-        ids: the id policy.
+        options: the id policy, and the model and endpoint of the request.
     """
 
     #: The characters that a tool's name must not contain, and its maximum length; None if the wire accepts any name.
     illegal_in_name: ClassVar[re.Pattern[str] | None] = None
     longest_name: ClassVar[int] = 64
 
-    def __init__(self, traits: AnyTraits, ids: IdPolicy | None = None) -> None:
+    def __init__(self, traits: AnyTraits, options: RenderOptions) -> None:
         self.traits = traits
+        self.options = options
         self.messages: list[Json] = []
         self.system: list[str] = []
+        self.system_marks: dict[int, CacheMark] = {}  # by the position of the system text
         self.changes: list[str] = []
         self.request_fields: Json = {}
-        self.ids = MessageIds(traits, ids)
+        self.ids = MessageIds(traits, options)
         self._content = 0  # the number of the content that is being rendered
         self._contents_of: dict[int, tuple[Json, set[int]]] = {}  # by id() of a message, which contents are in it
 
@@ -78,13 +82,40 @@ class MessageRenderer(Generic[AnyTraits]):
         if sentence not in self.changes:
             self.changes.append(sentence)
 
+    def is_from_target(self, block: Block) -> bool:
+        """Return True if the target's provider made this block, with any model and at any endpoint."""
+        return self.traits.is_from_provider(block.metadata)
+
     def is_own(self, block: Block) -> bool:
-        """Return True if the target accepts the opaque state of this block."""
-        return self.traits.accepts_state(block.metadata)
+        """Return True if the target accepts the opaque state of this block: its provider, model and endpoint match."""
+        return self.traits.accepts_state(block.metadata, self.options.model, self.options.endpoint)
+
+    def own_state(self, block: Block, name: str) -> Any:
+        """Return opaque state in a block's metadata; None if there is none, or if the target does not accept it.
+
+        State that is left out is reported.
+        """
+        value = block.metadata.get(name)
+        if value is None or self.is_own(block):
+            return value
+        self.report(f"{name!r} of a block of type {block.type!r} was left out: {self.reason_not_own(block)}")
+        return None
+
+    def reason_not_own(self, block: Block) -> str:
+        """Return why the target does not accept the opaque state of a block."""
+        metadata, options = block.metadata, self.options
+        origin = metadata.get("provider")
+        if not self.is_from_target(block):
+            return f"only {origin}, which made it, accepts it" if isinstance(origin, str) else "its origin is unknown"
+        if not self.traits.accepts_state(metadata, options.model):
+            return f"only the model {models_of(metadata)[0]}, which made it, accepts it, not {options.model}"
+        made_at = normalize_endpoint(str(metadata.get("endpoint", origin)))
+        requested = self.traits.name if options.endpoint is None else normalize_endpoint(options.endpoint)
+        return f"only the endpoint {made_at}, which made it, accepts it, not {requested}"
 
     def own_raw_id(self, block: ToolCallBlock | ToolResponseBlock) -> str | None:
-        """Return the raw id of a call or result if the target accepts its state; None if it has none."""
-        raw_id = block.metadata.get("raw_id") if self.is_own(block) else None
+        """Return the raw id of a call or result of the target's provider; None if it has none."""
+        raw_id = block.metadata.get("raw_id") if self.is_from_target(block) else None
         return raw_id if isinstance(raw_id, str) and raw_id else None
 
     def tool_name(self, name: str) -> str:
@@ -136,6 +167,15 @@ class MessageRenderer(Generic[AnyTraits]):
         return filled
 
 
+def cache_mark(block: Block) -> CacheMark | None:
+    """Return the block's cache mark; None if it has none, or none of a valid form."""
+    mark = block.metadata.get("cache")
+    if not isinstance(mark, dict):
+        return None
+    ttl = mark.get("ttl")
+    return CacheMark(ttl=ttl) if isinstance(ttl, str) else CacheMark()
+
+
 def result_text(block: ToolResponseBlock) -> str:
     """Return the result of a call as text, for wires whose results are text."""
     if block.error is not None:
@@ -161,14 +201,22 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
             return
         self.begin_content(content)
         for block in content.blocks:
+            role = "user"
             if isinstance(block, ToolResponseBlock):
-                self.push("user", self.result_parts(block))
+                parts = self.result_parts(block)
             elif content.speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
-                self.push("user", [self.tool_media_part(block)])
+                parts = [self.tool_media_part(block)]
             elif content.speaker == "ai":
-                self.push(self.assistant_role, self.assistant_parts(block))
+                role, parts = self.assistant_role, self.assistant_parts(block)
             else:
-                self.push("user", self.user_parts(block))
+                parts = self.user_parts(block)
+            if parts and (mark := cache_mark(block)) is not None:
+                parts = self.mark_parts(parts, mark)
+            self.push(role, parts)
+
+    def mark_parts(self, parts: list[Any], mark: CacheMark) -> list[Any]:
+        """Return the parts of a block up to whose end the prompt is cached; unchanged on wires without such marks."""
+        return parts
 
     def begin_content(self, content: Content) -> None:
         """Prepare for the blocks of a content."""
@@ -213,6 +261,8 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
             if not isinstance(block, TextBlock):
                 self.report(f"a block of type {block.type!r} in a system message was left out")
             elif block.text.strip():
+                if (mark := cache_mark(block)) is not None:
+                    self.system_marks[len(self.system)] = mark
                 self.system.append(block.text)
 
 
@@ -223,8 +273,8 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
     them contains the images and files of results that a tool message cannot contain.
     """
 
-    def __init__(self, traits: AnyTraits, ids: IdPolicy | None = None) -> None:
-        super().__init__(traits, ids)
+    def __init__(self, traits: AnyTraits, options: RenderOptions) -> None:
+        super().__init__(traits, options)
         # For each buffered result: the position of its call, the message, its blocks for the user message, its content.
         self._results: list[tuple[int, Json, list[Block], int]] = []
         self._tool_media: list[Media] = []  # images and files next to the results

@@ -5,10 +5,11 @@ in modules of the same package with fixed names and are loaded on first use, so 
 pydantic nor the code that builds requests:
 
     parser.py    create_parser(sink, traits)
-    messages.py  render_messages(contents, traits, ids=), build_request(rendered, traits, tools=, ...), convert_media
-    importer.py  parse_messages(messages, traits, system=); only where `Traits.has_importer`
+    messages.py  render_messages(contents, traits, options), build_request(rendered, traits, tools=, ...), convert_media
+    errors.py    ERRORS, the meaning of the provider's errors (`Traits.classify_error`); only where it has names
+    importer.py  parse_messages(messages, traits, system=, changes=); only where `Traits.has_importer`
     request_rules.py  list_rules(traits); only where `Traits.has_request_rules`
-    encoder.py   emit(content, traits, ...), error_body(status, message)
+    encoder.py   emit(content, traits, ...), error_body and error_event(status, message, code)
 
 A provider's package must not depend on the accumulator, the derivation of canonical ids, the execution of tools, I/O or
 another provider, except for a wire format that contains another one.
@@ -16,17 +17,17 @@ another provider, except for a wire format that contains another one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
-from streamkit.calls import FinishReason, Usage, WireTraits
+from streamkit.calls import FinishReason, Usage
 from streamkit.errors import UnsupportedContent, UsageError
-from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.origin import IdPolicy, RenderOptions
 from streamkit.providers.rewriting import Rewrite, RewritingParser
 from streamkit.providers.sink import ChoiceSink, Parser, Sink
-from streamkit.target_ids import DEFAULT_ID_RULE, IdRule
+from streamkit.providers.traits import Framing, Traits
 
 if TYPE_CHECKING:
     from streamkit.history import Content, FileBlock, ImageBlock
@@ -39,6 +40,7 @@ __all__ = [
     "IdPolicy",
     "Parser",
     "Provider",
+    "RenderOptions",
     "RenderedMessages",
     "Rewrite",
     "Sink",
@@ -46,77 +48,8 @@ __all__ = [
     "Traits",
 ]
 
-Framing: TypeAlias = Literal["sse", "ndjson", "event_stream", "json_array"]
-
-#: ``canonical``: every id is derived from the canonical one by the target's rule. ``origin``: a call that is sent back
-#: to its provider keeps that provider's own id, if it is legal and unique.
-IdPolicy: TypeAlias = Literal["canonical", "origin"]
-
 #: ``auto``, ``none``, ``required``, or the name of the one tool that must be called.
 ToolChoice: TypeAlias = str
-
-
-def _matches_nothing(_: bytes) -> bool:
-    return False
-
-
-def _sign_nothing(model: str, seed: str) -> dict[str, Any]:
-    return {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Traits(WireTraits):
-    """The declared facts of one provider. Every field except the name has a default. No code may infer them otherwise.
-
-    Attributes:
-        name: the provider's name; a part of every canonical id.
-        framing: how its bytes are delimited. A body of plain JSON instead is recognized automatically.
-        matches_head: returns True if the first bytes of a body (without byte order mark and leading whitespace) can
-            only have this wire format.
-        compatible: other providers whose opaque state (signatures, item ids, own blocks) this one accepts.
-        id_rule: the rule for ids of calls.
-        default_ids: the id policy if the caller sets none.
-        messages_field: the field of a request's body that holds the messages.
-        batched_results: all results of a round are in one message.
-        calls_need_reasoning: a message with calls is rejected without the reasoning before them.
-        media_speakers: the speakers whose images and files are sent to the provider; those of others are left out.
-        sign_call: returns the metadata with which the provider signs the first call of a response, for (model, seed);
-            the same seed gives the same metadata. The embedded server uses it.
-        signature_fields: metadata names under which this provider signs calls.
-        has_request_rules: the package contains rules for requests (``request_rules.py``).
-        has_importer: the package can convert the provider's own messages to history (``importer.py``).
-        event_name_field: the field of a chunk that names its SSE event; None if events have no names.
-        wrapper_event: the AWS event whose payload contains the chunk in base64; None if the event's name is the chunk's
-            only member.
-        line_end: the line end of its SSE streams.
-        endpoint: its HTTP endpoint.
-        end_marker: the payload that follows the chunks and ends a stream, such as ``[DONE]``; None if there is none.
-    """
-
-    name: str
-    framing: Framing = "sse"
-    matches_head: Callable[[bytes], bool] = field(default=_matches_nothing, repr=False, compare=False)
-    compatible: frozenset[str] = frozenset()
-    id_rule: IdRule = DEFAULT_ID_RULE
-    default_ids: IdPolicy = "canonical"
-    messages_field: str = "messages"
-    batched_results: bool = False
-    calls_need_reasoning: bool = False
-    media_speakers: frozenset[str] = frozenset({"human", "tool"})
-    signature_fields: tuple[str, ...] = ()
-    sign_call: Callable[[str, str], dict[str, Any]] = field(default=_sign_nothing, repr=False, compare=False)
-    has_importer: bool = True
-    has_request_rules: bool = True
-    event_name_field: str | None = None
-    wrapper_event: str | None = None
-    line_end: str = "\n"
-    end_marker: str | None = None
-    endpoint: Endpoint = field(default_factory=Endpoint)
-
-    def accepts_state(self, metadata: Mapping[str, Any]) -> bool:
-        """Return True if a block with this metadata is from this provider or a compatible one."""
-        origin = metadata.get("provider")
-        return origin == self.name or origin in self.compatible
 
 
 @dataclass(slots=True)
@@ -144,9 +77,7 @@ class _ParserModule(Protocol):
 
 
 class _MessagesModule(Protocol):
-    def render_messages(
-        self, contents: Sequence[Content], traits: Any, *, ids: IdPolicy | None = None
-    ) -> RenderedMessages: ...
+    def render_messages(self, contents: Sequence[Content], traits: Any, options: RenderOptions) -> RenderedMessages: ...
 
     def build_request(
         self,
@@ -163,7 +94,7 @@ class _MessagesModule(Protocol):
 
 class _ImporterModule(Protocol):
     def parse_messages(
-        self, messages: Sequence[dict[str, Any]], traits: Any, *, system: Any = None
+        self, messages: Sequence[dict[str, Any]], traits: Any, *, system: Any = None, changes: list[str] | None = None
     ) -> list[Content]: ...
 
 
@@ -184,7 +115,9 @@ class _EncoderModule(Protocol):
         delta_size: int = 16,
     ) -> Iterator[bytes]: ...
 
-    def error_body(self, status: int, message: str) -> dict[str, Any]: ...
+    def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]: ...
+
+    def error_event(self, status: int, message: str, code: str | None = None) -> bytes: ...
 
 
 class Provider:
@@ -222,16 +155,46 @@ class Provider:
             return parser
         return RewritingParser(parser, self.rewrite)
 
-    def render(self, contents: Sequence[Content], *, ids: IdPolicy | None = None) -> RenderedMessages:
+    def render(
+        self,
+        contents: Sequence[Content],
+        *,
+        ids: IdPolicy = "origin",
+        model: str | None = None,
+        endpoint: str | None = None,
+        used_ids: Collection[str] = frozenset(),
+    ) -> RenderedMessages:
         """Return a conversation as this provider's messages.
 
         A tool's result may contain images and files (``tool_result_media.result_parts``), or they may be next to it.
         They never raise ``UnsupportedContent``: text replaces them if necessary, and ``changes`` reports that.
 
+        Args:
+            contents: the conversation.
+            ids: the id policy.
+            model: the model that is requested; None if it is unchanged. Opaque state of another one is left out.
+            endpoint: the server that is requested; None if it is unchanged. Opaque state of another one is left out.
+            used_ids: ids of calls in messages that precede these contents; a call does not get one of them.
+
         Raises:
             UnsupportedContent: a user's image or file has a form that the provider does not accept.
         """
-        return self._messages.render_messages(contents, self.traits, ids=ids or self.traits.default_ids)
+        from streamkit.providers.render_input import prepare_contents
+
+        changes: list[str] = []
+        prepared = prepare_contents(contents, changes)
+        options = RenderOptions(ids, model, endpoint, frozenset(used_ids))
+        rendered = self._messages.render_messages(prepared, self.traits, options)
+        rendered.changes[:0] = changes
+        return rendered
+
+    def call_ids(self, messages: Sequence[Any]) -> set[str]:
+        """Return the ids of the calls in this provider's own messages."""
+        values: list[Any] = list(messages)
+        for name in self.traits.call_id_path:
+            found = [value[name] for value in values if isinstance(value, dict) and name in value]
+            values = [item for value in found for item in (value if isinstance(value, list) else [value])]
+        return {value for value in values if isinstance(value, str)}
 
     def build_request(
         self,
@@ -259,14 +222,21 @@ class Provider:
         """Return False if ``render`` would raise ``UnsupportedContent`` for this image or file of a speaker."""
         if speaker not in self.traits.media_speakers:
             return True  # the renderer leaves it out and reports that
+        from streamkit.providers.render_input import check_media_data
+
         try:
+            check_media_data(block)
             self._messages.convert_media(block, self.traits)
         except UnsupportedContent:
             return False
         return True
 
-    def parse_messages(self, messages: Sequence[dict[str, Any]], *, system: Any = None) -> list[Content]:
+    def parse_messages(
+        self, messages: Sequence[dict[str, Any]], *, system: Any = None, changes: list[str] | None = None
+    ) -> list[Content]:
         """Return the provider's own messages as history; ``system`` is the system text that is separate from them.
+
+        ``changes`` receives a sentence for each part that was kept as an opaque block, and for each field left out.
 
         Nothing that a message contains raises: an unknown part becomes an opaque block. A block has the same metadata
         as one from a stream: ``provider``, ``raw_id`` of calls and results, and opaque state by the provider's names.
@@ -276,7 +246,8 @@ class Provider:
         """
         if not self.traits.has_importer:
             raise UsageError(f"messages of the provider {self.name!r} cannot be converted to history")
-        return cast(_ImporterModule, self._module("importer")).parse_messages(messages, self.traits, system=system)
+        importer = cast(_ImporterModule, self._module("importer"))
+        return importer.parse_messages(messages, self.traits, system=system, changes=changes)
 
     def emit(
         self,
@@ -310,9 +281,19 @@ class Provider:
             content, traits, response_id=response_id, model=model, finish=finish, usage=usage, delta_size=delta_size
         )
 
-    def error_body(self, status: int, message: str) -> dict[str, Any]:
-        """Return the JSON body of this provider's response to an invalid request."""
-        return self._encoder.error_body(status, message)
+    def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]:
+        """Return the JSON body of this provider's response to a request that failed.
+
+        Args:
+            status: the HTTP status.
+            message: the sentence for people.
+            code: the provider's own code, type or name of the error; None for the usual one of that status.
+        """
+        return self._encoder.error_body(status, message, code)
+
+    def error_event(self, status: int, message: str, code: str | None = None) -> bytes:
+        """Return the frame that reports an error within a stream; the arguments are those of ``error_body``."""
+        return self._encoder.error_event(status, message, code)
 
     def request_rules(self) -> tuple[Rule, ...]:
         """Return the rules for requests that this provider enforces with status 400; empty if none are known."""

@@ -3,24 +3,36 @@
 Each package in this folder is discovered automatically; this module contains no list of them. Third parties add a
 provider with `register` or the entry point group ``streamkit.providers``. `dialect` creates one that uses a known wire
 format with small differences.
+
+A plugin that cannot be loaded or used breaks no other provider: it is left out, reported once to the logger
+``streamkit`` and listed by `broken`, and `get` names it with its distribution and its error.
 """
 
 from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields, replace
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import UnknownProvider, UsageError
+from streamkit.message_format import RateMessage
+from streamkit.providers.detection import HEAD_SIZE, HeadMatcher, read_head
 from streamkit.providers.provider import Provider, Traits
 
-__all__ = ["detect", "dialect", "get", "names", "register"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["broken", "detect", "dialect", "get", "message_formats", "names", "register"]
 
 _PACKAGE = "streamkit.providers"
+_GROUP = "streamkit.providers"
 _registered: dict[str, Provider] = {}
+_broken: dict[str, str] = {}  # by the plugin's name: its distribution and its error
+_origins: dict[str, str] = {}  # by the provider's name: the plugin that registered it
 _packages_loaded = False
 _entry_points_loaded = False
 
@@ -29,7 +41,8 @@ def get(provider: str | Provider) -> Provider:
     """Return the provider of that name; a ``Provider`` object is returned unchanged.
 
     Raises:
-        UnknownProvider: no provider has that name; the message lists the known names.
+        UnknownProvider: no provider has that name; the message lists the known names and the plugins that cannot be
+            loaded, with their errors.
         UsageError: the value is neither a name nor a provider.
     """
     if not isinstance(provider, str):
@@ -47,7 +60,7 @@ def get(provider: str | Provider) -> Provider:
         _load_entry_points()
         registered = _registered.get(provider)
     if registered is None:
-        raise UnknownProvider(provider, _registered)
+        raise UnknownProvider(provider, _registered, _broken)
     return registered
 
 
@@ -58,12 +71,22 @@ def names() -> list[str]:
     return sorted(_registered)
 
 
+def broken() -> dict[str, str]:
+    """Return the plugins that cannot be used: the name of each entry point, with its distribution and its error."""
+    names()
+    return dict(_broken)
+
+
 def register(provider: Provider) -> None:
     """Register a provider under its name.
 
     Raises:
-        UsageError: another provider has that name.
+        UsageError: the object is no provider, or another provider has that name.
     """
+    if not isinstance(getattr(provider, "traits", None), Traits):
+        raise UsageError(f"a provider must have Traits in its attribute traits; {type(provider).__name__} has none")
+    if not isinstance(provider.name, str) or not callable(getattr(provider, "parser", None)):
+        raise UsageError(f"a provider must have a name and a method parser(sink); {type(provider).__name__} lacks one")
     registered = _registered.setdefault(provider.name, provider)
     if registered is not provider:
         raise UsageError(f"a provider named {provider.name!r} is registered already")
@@ -107,6 +130,9 @@ def dialect(
     traits.setdefault("calls_end_in_order", False)
     if name != origin.name:
         traits.setdefault("matches_head", Traits.matches_head)
+        # Another server refuses other requests: a rule without evidence would be invented.
+        traits.setdefault("has_request_rules", False)
+        traits.setdefault("compatible", frozenset())  # another server of a wire refuses the signatures of the first
         key = f"{name.upper()}_API_KEY"
         endpoint = replace(
             origin.traits.endpoint, base_url=None, base_url_variable=None, key_variables=(key,), key_required=False
@@ -115,13 +141,47 @@ def dialect(
     return Provider(replace(origin.traits, name=name, **traits), origin.package, rewrite=rewrite or origin.rewrite)
 
 
+def message_formats() -> list[tuple[str, RateMessage]]:
+    """Return the formats of messages: the name of a provider that has each, and the function that rates a message.
+
+    Of several providers with one format it is the one that its package is named after.
+    """
+    formats: dict[RateMessage, str] = {}
+    for provider in sorted((get(name) for name in names()), key=_is_variant):
+        if provider.traits.rate_message is not Traits.rate_message:
+            formats.setdefault(provider.traits.rate_message, provider.name)
+    return [(name, rate) for rate, name in formats.items()]
+
+
+def _is_variant(provider: Provider) -> bool:
+    """Return True unless the provider's package is named after it."""
+    return provider.package.rpartition(".")[2] != provider.name
+
+
 def detect(data: bytes) -> str | None:
     """Return the name of the provider that matches the first bytes of a body, or None if that is ambiguous.
 
-    Dialects of Chat Completions cannot be distinguished: for all of them it is ``openai_chat``.
+    Dialects of Chat Completions cannot be distinguished: for all of them it is ``openai_chat``. An error body has a
+    provider only if no other one has its shape.
     """
-    head = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
-    matching = [name for name in names() if _registered[name].traits.matches_head(head)]
+    head = bytes(data[:HEAD_SIZE]).removeprefix(b"\xef\xbb\xbf").lstrip()
+    names()
+    matching: list[str] = []
+    matchers: list[tuple[str, HeadMatcher]] = []
+    for name, provider in _registered.items():
+        try:
+            matches_head = provider.traits.matches_head
+            if isinstance(matches_head, HeadMatcher):
+                matchers.append((name, matches_head))
+            elif matches_head is not Traits.matches_head and matches_head(head):
+                matching.append(name)
+        except Exception as error:  # of a third party's provider
+            _report_broken(name, _origins.get(name, "registered by the program"), error)
+    for chunk in read_head(head):  # decoded once for all wires
+        found = [name for name, matcher in matchers if matcher.is_own(chunk)]
+        if found:
+            matching += found
+            break
     return matching[0] if len(matching) == 1 else None
 
 
@@ -147,5 +207,36 @@ def _load_entry_points() -> None:
     _entry_points_loaded = True
     from importlib.metadata import entry_points  # takes a third of this package's import time and is rarely needed
 
-    for point in entry_points(group="streamkit.providers"):
-        register(point.load())
+    # The order of distributions differs between machines; of two plugins with one name the first is used.
+    for point in sorted(entry_points(group=_GROUP), key=lambda point: point.name):
+        origin = _describe_origin(point)
+        try:
+            provider = point.load()
+            register(provider)
+        except (Exception, SystemExit) as error:  # whatever a third party's module raises when it is imported
+            _report_broken(point.name, origin, error)
+        else:
+            _origins[provider.name] = origin
+
+
+def _describe_origin(point: EntryPoint) -> str:
+    text = f"entry point {point.name}"
+    with suppress(Exception):  # of damaged metadata
+        text = f"entry point {point.name} = {point.value}"
+        if point.dist is not None:
+            text = f"the distribution {point.dist.name} {point.dist.version}, {text}"
+    return text
+
+
+def _report_broken(name: str, origin: str, error: BaseException) -> None:
+    """Keep the error of a plugin, and log it once."""
+    if name in _broken:
+        return
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:  # an exception whose __str__ raises
+        text = type(error).__name__
+    _broken[name] = f"{text} ({origin})"
+    import logging  # takes longer to import than this package, and is needed for this alone
+
+    logging.getLogger("streamkit").warning("the provider plugin %r cannot be used: %s", name, _broken[name])

@@ -56,6 +56,9 @@ class ChoiceSink(Protocol):
     ) -> None:
         """Report a tool that the provider runs. ``raw`` is the block to send back to the same provider on replay."""
 
+    def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
+        """Report the next text of a server tool's arguments; ``server_tool`` gets the parsed arguments at their end."""
+
     def citation(self, data: Any) -> None:
         """Add a citation to the last text block, or to the first one that follows if there is none."""
 
@@ -84,7 +87,10 @@ class Sink(Protocol):
         """Return the sink of the choice with that index."""
 
     def identify(self, response_id: str | None, model: str | None) -> None:
-        """Set the response id and the model. Empty values change nothing, and the first id stays."""
+        """Set the response id and the model. Empty values change nothing, and the first id stays.
+
+        Every call shows that the stream has this wire format.
+        """
 
     def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Add facts about the response that have no field of their own (service tier, upstream provider)."""
@@ -93,10 +99,17 @@ class Sink(Protocol):
         """Add a report of token usage."""
 
     def terminate(self) -> None:
-        """Report the wire's own terminator: nothing relevant follows it."""
+        """Report the wire's terminator: nothing relevant follows it.
+
+        It confirms the turn only if a chunk had this wire format before: one with content or a finish reason, or one
+        reported by ``identify`` or ``heartbeat``.
+        """
 
     def heartbeat(self) -> None:
-        """Report a ping: it has no content, but shows that the stream has this wire format."""
+        """Report a chunk that has no content, but shows that the stream has this wire format.
+
+        A ping that other wires have too shows nothing and is not reported.
+        """
 
     def fail(self, error: StreamError) -> None:
         """End the turn with an error that the provider reported, or with that of a malformed frame."""

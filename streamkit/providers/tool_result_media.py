@@ -59,7 +59,10 @@ def convert_or_describe(
         changes: receives a sentence if text replaces the part.
         target_name: the target's name for that sentence.
     """
+    from streamkit.providers.render_input import check_media_data
+
     try:
+        check_media_data(part)
         converted: dict[str, Any] = convert(part)
     except UnsupportedContent:
         sentence = f"put text in the place of an {label(part)} in a tool's result, which {target_name} cannot carry"

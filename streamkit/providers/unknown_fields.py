@@ -8,7 +8,7 @@ depends on no provider.
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection
 from typing import Any
 
 from streamkit.providers.sink import Sink
@@ -16,7 +16,7 @@ from streamkit.providers.sink import Sink
 __all__ = ["has_value", "report_unknown_fields"]
 
 
-def report_unknown_fields(sink: Sink, value: Any, known: AbstractSet[str], place: str = "") -> None:
+def report_unknown_fields(sink: Sink, value: Any, known: Collection[str], place: str = "") -> None:
     """Report the unknown fields of an object that have a value.
 
     Args:
@@ -25,9 +25,7 @@ def report_unknown_fields(sink: Sink, value: Any, known: AbstractSet[str], place
         known: the names of the other fields.
         place: where the object is in its chunk, as a part of the reported names: ``message.``.
     """
-    if not isinstance(value, dict) or known >= value.keys():
-        return
-    for name, other in value.items():
+    for name, other in value.items() if isinstance(value, dict) else ():
         if name not in known and has_value(other):
             sink.unknown_field(f"{place}{name}", other)
 

@@ -22,7 +22,18 @@ from streamkit.testing.conformance import (
     every_cut,
 )
 from streamkit.testing.request_rules import Rule, Violation, list_rules, validate_request
-from streamkit.testing.script import Call, Disconnect, Reasoning, Reply, Request, Script, Stall, Status
+from streamkit.testing.script import (
+    Call,
+    Disconnect,
+    ErrorEvent,
+    RawBytes,
+    Reasoning,
+    Reply,
+    Request,
+    Script,
+    Stall,
+    Status,
+)
 
 if TYPE_CHECKING:
     from streamkit.testing.server import Server, serve
@@ -31,6 +42,8 @@ __all__ = [
     "Call",
     "ConformanceError",
     "Disconnect",
+    "ErrorEvent",
+    "RawBytes",
     "Reasoning",
     "Reply",
     "Report",

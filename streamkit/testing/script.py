@@ -30,7 +30,9 @@ from streamkit.history import (
 __all__ = [
     "Call",
     "Disconnect",
+    "ErrorEvent",
     "Item",
+    "RawBytes",
     "Reasoning",
     "Reply",
     "ReplyFactory",
@@ -67,12 +69,12 @@ class Reasoning:
     Attributes:
         text: the reasoning.
         signature: the provider's signature of it, which the client must send back, if the wire has one.
-        kind: the kind of reasoning.
+        kind: the kind of reasoning; default: the one that the provider's own models stream, which its SDK shows.
     """
 
     text: str
     signature: str | None = None
-    kind: ReasoningKind = "text"
+    kind: ReasoningKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,26 @@ class Stall:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class RawBytes:
+    """Bytes that are sent unchanged: a malformed frame, a comment, another server's stream.
+
+    As an item of a ``Reply`` they are sent between the frames of the items around them, before the finish if nothing
+    follows. As a turn of the script they are the body of the response.
+
+    Attributes:
+        data: the bytes.
+        content_type: of the response, if the bytes are all of it; default: that of the provider's streams.
+    """
+
+    data: bytes
+    content_type: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.data, bytes):
+            raise UsageError(f"RawBytes contains bytes, not {type(self.data).__name__}")
+
+
 _BLOCKS = (
     TextBlock,
     ImageBlock,
@@ -99,7 +121,7 @@ _BLOCKS = (
     UnknownBlock,
 )
 #: A part of a reply.
-Item: TypeAlias = "str | Call | Reasoning | Disconnect | Stall | Block"
+Item: TypeAlias = "str | Call | Reasoning | RawBytes | Stall | Disconnect | ErrorEvent | Block"
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -108,7 +130,7 @@ class Reply:
 
     Args:
         items: text, ``Call``, ``Reasoning`` and blocks of ``streamkit.history``, in the order in which they are sent;
-            between them ``Stall`` and ``Disconnect``.
+            between them ``Stall`` and ``RawBytes``; ``Disconnect`` and ``ErrorEvent`` end the response.
         finish: the finish reason; default ``tool_calls`` if there are calls, else ``stop``.
         usage: the reported tokens; by default about one for four characters.
 
@@ -122,10 +144,10 @@ class Reply:
 
     def __init__(self, *items: Item, finish: FinishReason | None = None, usage: Usage | None = None) -> None:
         for item in items:
-            if not isinstance(item, (str, Call, Reasoning, Disconnect, Stall, *_BLOCKS)):
+            if not isinstance(item, (str, Call, Reasoning, RawBytes, Stall, Disconnect, ErrorEvent, *_BLOCKS)):
                 raise UsageError(
-                    f"a Reply contains text, Call, Reasoning, Stall, Disconnect or a block of streamkit.history, "
-                    f"not {type(item).__name__}: {item!r}"
+                    f"a Reply contains text, Call, Reasoning, RawBytes, Stall, Disconnect, ErrorEvent or a block of "
+                    f"streamkit.history, not {type(item).__name__}: {item!r}"
                 )
         object.__setattr__(self, "items", items)
         object.__setattr__(self, "finish", finish)
@@ -144,16 +166,35 @@ class Status:
         message: the error message; default: the status's phrase.
         retry_after: seconds, for the header of that name.
         retry: False asks the OpenAI and Anthropic SDKs not to repeat the request (their header ``x-should-retry``).
+        code: the provider's own code, type or name of the error (``context_length_exceeded`` for OpenAI,
+            ``ServiceQuotaExceededException`` for Bedrock); default: its usual one for that status.
     """
 
     status: int
     message: str = ""
     retry_after: float | None = None
     retry: bool = True
+    code: str | None = None
 
     def __post_init__(self) -> None:
         if not 400 <= self.status <= 599:
             raise UsageError(f"a Status is from 400 to 599, not {self.status!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEvent:
+    """An error that the provider reports within the stream, under status 200; the response ends with it.
+
+    Attributes:
+        error: the error, as a ``Status`` would send it before the stream; text stands for a status of 500.
+    """
+
+    error: Status | str
+
+    @property
+    def status(self) -> Status:
+        """The error with its status."""
+        return self.error if isinstance(self.error, Status) else Status(500, self.error)
 
 
 @dataclass(slots=True, eq=False)
@@ -163,7 +204,8 @@ class Request:
     Attributes:
         provider: the provider whose base URL was used; None if the path belongs to no provider.
         conversation: the name passed to ``base_url``, or ``""``.
-        number: position among the requests of this conversation that took a turn of the script, from 0; else -1.
+        number: position among the requests of this conversation, on all base URLs, that took a turn of the script, from
+            0; else -1.
         method, path, query, headers: as received; names of headers in lower case.
         json: the body; None if it is not JSON.
         status: the status of the response; 0 before it is sent.
@@ -183,7 +225,7 @@ class Request:
 
 
 #: The response to one request; text stands for a reply with this text.
-ReplyLike: TypeAlias = Reply | Status | str
+ReplyLike: TypeAlias = Reply | Status | RawBytes | str
 #: A function that makes the response to a request.
 ReplyFactory: TypeAlias = Callable[[Request], ReplyLike | Awaitable[ReplyLike]]
 #: One response for each request, in order; or a function that makes all of them.
@@ -191,7 +233,7 @@ Script: TypeAlias = Sequence[ReplyLike | ReplyFactory] | ReplyLike | ReplyFactor
 
 
 class ScriptPlayer:
-    """The next turn of a script, for each conversation.
+    """The next turn of a script, for each conversation, whatever the providers of its requests.
 
     Raises:
         UsageError: an item of the script is not a turn.
@@ -199,19 +241,18 @@ class ScriptPlayer:
 
     def __init__(self, script: Script) -> None:
         self._factory = script if callable(script) else None
-        if isinstance(script, (str, Reply, Status)):
+        if isinstance(script, (str, Reply, Status, RawBytes)):
             script = [script]
         self._turns = () if callable(script) else tuple(script)
         for turn in self._turns:
             if not callable(turn):
                 _check_turn(turn)
-        self._used: Counter[tuple[str | None, str]] = Counter()
+        self._used: Counter[str] = Counter()
 
-    async def next_turn(self, request: Request) -> Reply | Status:
+    async def next_turn(self, request: Request) -> Reply | Status | RawBytes:
         """Return the response to a request, and set the request's ``number``."""
-        conversation = request.provider, request.conversation
-        request.number = self._used[conversation]
-        self._used[conversation] += 1
+        request.number = self._used[request.conversation]
+        self._used[request.conversation] += 1
         if self._factory is None and request.number >= len(self._turns):
             turns = f"{len(self._turns)} turn" + ("" if len(self._turns) == 1 else "s")
             return Status(
@@ -230,11 +271,13 @@ class ScriptPlayer:
             return Status(500, f"the script's function for request {request.number + 1} raised {message}", retry=False)
 
 
-def _check_turn(turn: object) -> Reply | Status:
-    """Return a turn of a script as a Reply or Status, or raise UsageError."""
+def _check_turn(turn: object) -> Reply | Status | RawBytes:
+    """Return a turn of a script as a Reply, Status or RawBytes, or raise UsageError."""
     if isinstance(turn, str):
         return Reply(turn)
-    if not isinstance(turn, (Reply, Status)):
-        hint = "; put it into a Reply" if isinstance(turn, (Call, Reasoning, Stall, Disconnect)) else ""
-        raise UsageError(f"a turn must be a Reply, a Status, text, or a function of the request, not {turn!r}{hint}")
+    if not isinstance(turn, (Reply, Status, RawBytes)):
+        hint = "; put it into a Reply" if isinstance(turn, (Call, Reasoning, Stall, Disconnect, ErrorEvent)) else ""
+        raise UsageError(
+            f"a turn must be a Reply, a Status, RawBytes, text, or a function of the request, not {turn!r}{hint}"
+        )
     return turn

@@ -15,7 +15,7 @@ from streamkit.calls import FinishReason, Usage
 from streamkit.framing import framer_for
 from streamkit.history import Block, Content, ReasoningBlock, TextBlock, ToolCallBlock
 from streamkit.providers.provider import Provider
-from streamkit.testing.script import Call, Disconnect, Item, Reasoning, Reply, Stall
+from streamkit.testing.script import Call, Disconnect, ErrorEvent, Item, RawBytes, Reasoning, Reply, Stall
 
 __all__ = ["Step", "StreamRenderer", "split_reads", "to_json_array"]
 
@@ -44,7 +44,7 @@ class StreamRenderer:
     signature: Mapping[str, Any] = field(default_factory=dict)
 
     def steps(self, reply: Reply, usage: Usage | None = None) -> list[Step]:
-        """Return the frames of the reply, with its stalls and its disconnect at their positions.
+        """Return the frames of the reply, with what is between them at its position.
 
         Args:
             reply: the reply.
@@ -59,7 +59,7 @@ class StreamRenderer:
         steps: list[Step] = []
         sent = 0
         for position, item in enumerate(items):
-            if not isinstance(item, (Stall, Disconnect)):
+            if not isinstance(item, _BETWEEN_FRAMES):
                 continue
             before, after = _content_items(items[:position]), _content_items(items[position:])
             marked = (self._frames([*before, marker, *after], reply.finish, usage) for marker in _MARKERS)
@@ -68,7 +68,10 @@ class StreamRenderer:
             if isinstance(item, Disconnect):
                 half = b"".join(frames[frame_index : frame_index + 1])
                 return [*steps, half[: len(half) // 2], item]
-            steps.append(item)
+            if isinstance(item, ErrorEvent):
+                error = item.status
+                return [*steps, self.provider.error_event(error.status, error.message, error.code)]
+            steps.append(item.data if isinstance(item, RawBytes) else item)
             sent = frame_index
         return steps + frames[sent:]
 
@@ -96,13 +99,16 @@ class StreamRenderer:
                     extra = {} if item.signature is None else {"signature": item.signature}
                     blocks.append(
                         ReasoningBlock(
-                            text=item.text, kind=item.kind, signature=item.signature, metadata=self._metadata(**extra)
+                            text=item.text,
+                            kind=item.kind or self.provider.traits.reasoning_kind,
+                            signature=item.signature,
+                            metadata=self._metadata(**extra),
                         )
                     )
                 case Call():
                     blocks.append(self._call(item, item.id or self.call_id(calls), calls))
                     calls += 1
-                case Stall() | Disconnect():
+                case Stall() | Disconnect() | RawBytes() | ErrorEvent():
                     pass
                 case _:
                     blocks.append(item)
@@ -135,8 +141,11 @@ class StreamRenderer:
 
 
 def _content_items(items: Iterable[Item]) -> list[Item]:
-    """Return the items without stalls and disconnects."""
-    return [item for item in items if not isinstance(item, (Stall, Disconnect))]
+    """Return the items that are content."""
+    return [item for item in items if not isinstance(item, _BETWEEN_FRAMES)]
+
+
+_BETWEEN_FRAMES = (Stall, Disconnect, RawBytes, ErrorEvent)
 
 
 # Two calls that no script makes. A reply with the one at a position, and with the other, gives two streams; the first

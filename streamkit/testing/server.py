@@ -26,7 +26,7 @@ from streamkit.errors import UnknownProvider, UsageError
 from streamkit.providers.provider import Provider
 from streamkit.testing.endpoints import make_call_id, make_response_id, parse_http_request
 from streamkit.testing.request_rules import validate_request
-from streamkit.testing.script import Reply, Request, Script, ScriptPlayer, Stall, Status
+from streamkit.testing.script import RawBytes, Reply, Request, Script, ScriptPlayer, Stall, Status
 from streamkit.testing.scripted_stream import Step, StreamRenderer, split_reads, to_json_array
 
 try:
@@ -67,8 +67,9 @@ def serve(
 
     Args:
         script: the turns, one for each request: a ``Reply``, a ``Status``, text, or a function of the ``Request`` that
-            returns one of these. A function instead of the sequence responds to every request. Each base URL starts the
-            script anew; a request after its end gets status 500.
+            returns one of these. A function instead of the sequence responds to every request. The script goes on over
+            all base URLs of one conversation (a client that changes the provider continues it); each conversation
+            starts it anew. A request after its end gets status 500.
         delta_size: characters in one delta of text or arguments.
         delay: seconds between two chunks.
         read_size: bytes in one chunk; None: one frame in each.
@@ -134,8 +135,8 @@ class Server:
 
         Args:
             provider: its name, or the object of a third-party provider.
-            conversation: a name of letters, digits, ``-`` and ``_``; each has its own base URL and starts the script
-                anew.
+            conversation: a name of letters, digits, ``-`` and ``_``; each starts the script anew, and continues it on
+                the base URLs of all providers.
 
         Raises:
             UnknownProvider: no provider has this name.
@@ -260,6 +261,12 @@ class Server:
         if isinstance(turn, Status):
             await _reject_request(turn, provider, request, scope, receive, send)
             return
+        if isinstance(turn, RawBytes):
+            content_type = turn.content_type or _CONTENT_TYPES[provider.traits.framing]
+            await self._stream(
+                list(split_reads([turn.data], self._read_size)), content_type, request, scope, receive, send
+            )
+            return
         seed = f"{provider.name}|{conversation}|{request.number}"
         renderer = StreamRenderer(
             provider,
@@ -347,8 +354,14 @@ async def _reject_request(
     """Send an error response in the provider's format."""
     request.status = rejection.status
     message = rejection.message or PHRASES.get(rejection.status, f"HTTP status {rejection.status}")
-    body = provider.error_body(rejection.status, message) if provider else {"error": {"message": message}}
+    body: dict[str, Any] = {"error": {"message": message}}
     headers = {}
+    if provider is not None:
+        body = provider.error_body(rejection.status, message, rejection.code)
+        endpoint = provider.traits.endpoint
+        name = rejection.code or endpoint.error_names.get(rejection.status)
+        if endpoint.error_name_header is not None and name is not None:
+            headers[endpoint.error_name_header] = name
     if rejection.retry_after is not None:
         headers["retry-after"] = f"{rejection.retry_after:g}"
     if not rejection.retry:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from streamkit.calls import ToolCall
+from msgspec import structs
 
-__all__ = ["Approval", "ToolContext"]
+from streamkit.calls import ToolCall
+
+__all__ = ["Approval", "ToolContext", "copy_call", "copy_json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +66,21 @@ class ToolContext:
     def canceled(self) -> bool:
         """True if the run has canceled this call: a synchronous tool in a thread checks it to stop."""
         return self._canceled is not None and self._canceled()
+
+
+def copy_json(value: Any) -> Any:
+    """Return a copy of JSON data with containers of its own; any other object in it is not copied.
+
+    It is recursive and takes one frame a level: arguments are at most 256 levels deep.
+    """
+    if isinstance(value, dict):
+        return {name: copy_json(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [copy_json(item) for item in value]
+    return value
+
+
+def copy_call(call: ToolCall) -> ToolCall:
+    """Return a copy of a call whose arguments and metadata can be changed without effect on the call."""
+    copies = {name: copy_json(getattr(call, name)) for name in ("arguments", "partial", "metadata")}
+    return structs.replace(call, **copies)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, PydanticUserError, ValidationError, create_model
@@ -17,8 +16,9 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from streamkit.errors import UsageError
 from streamkit.tools.function import annotation_of, is_context, parameters_of
+from streamkit.tools.json_schema import describe_missing, describe_surplus, find_problems, short_json
 
-__all__ = ["InvalidArguments", "Signature", "check_explicit_schema", "object_schema", "short_repr"]
+__all__ = ["InvalidArguments", "Signature", "check_explicit_schema", "object_schema"]
 
 
 class InvalidArguments(ValueError):
@@ -137,7 +137,7 @@ class Signature:
 def object_schema(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return an explicit schema, which must be an object's, with ``properties``: OpenAI refuses one without them."""
     if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
-        raise UsageError(f"tool {name}: parameters must be the JSON schema of an object, not {short_repr(parameters)}")
+        raise UsageError(f"tool {name}: parameters must be the JSON schema of an object, not {short_json(parameters)}")
     return {"type": "object", "properties": {}} | dict(parameters)
 
 
@@ -159,12 +159,12 @@ def _without_titles(schema: Any) -> Any:
 
 
 def check_explicit_schema(tool: str, arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments for an explicit schema unchanged; only missing and surplus names are refused."""
-    properties = schema.get("properties") or {}
-    missing = [name for name in schema.get("required") or () if name not in arguments]
-    problems = [_missing(name, properties.get(name)) for name in missing]
-    if schema.get("additionalProperties") is False:
-        problems += [_surplus(name, arguments[name], properties) for name in arguments if name not in properties]
+    """Return arguments for an explicit schema unchanged.
+
+    Raises:
+        InvalidArguments: they break the schema.
+    """
+    problems = find_problems(arguments, schema)
     if problems:
         raise InvalidArguments(_sentence(tool, problems))
     return dict(arguments)
@@ -176,36 +176,18 @@ def _problem(details: dict[str, Any], schema: dict[str, Any]) -> str:
     path = str(first) + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in rest)
     properties = schema.get("properties") or {}
     if details["type"] == "missing":
-        return _missing(path, None if rest else properties.get(first))
+        return describe_missing(path, None if rest else properties.get(first))
     if details["type"] == "extra_forbidden":
-        return _surplus(path, details["input"], () if rest else properties)
+        return describe_surplus(path, details["input"], () if rest else properties)
     message = str(details["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     expected = message[:1].lower() + message[1:]
     if expected.startswith("input should be"):
         expected = "expected" + expected.removeprefix("input should be")
-    return f"{path} was given {short_repr(details['input'])}, {expected}"
-
-
-def _missing(path: str, schema: Any) -> str:
-    expected = schema.get("type") if isinstance(schema, dict) else None
-    if not isinstance(expected, str):
-        return f"{path} is missing"
-    return f"{path} is missing, expected {'an' if expected[:1] in 'aio' else 'a'} {expected}"
-
-
-def _surplus(path: str, value: Any, known: Iterable[str]) -> str:
-    names = ", ".join(known)
-    return f"{path} was given {short_repr(value)}, expected {'only: ' + names if names else 'no such argument'}"
+    return f"{path} was given {short_json(details['input'])}, {expected}"
 
 
 def _sentence(name: str, problems: list[str]) -> str:
     return f"the arguments do not fit {name}: {'; '.join(problems)}"
-
-
-def short_repr(value: Any) -> str:
-    """Return a value as JSON of at most 80 characters, for a message."""
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _first_line(error: BaseException) -> str:

@@ -14,8 +14,9 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args, overloa
 
 from streamkit.errors import UsageError
 from streamkit.tools.function import FunctionKind, context_parameter, docstring_of, kind_of, name_of
+from streamkit.tools.json_schema import short_json
 from streamkit.tools.placeholder_nulls import drop_placeholder_nulls
-from streamkit.tools.schema import InvalidArguments, Signature, check_explicit_schema, object_schema, short_repr
+from streamkit.tools.schema import InvalidArguments, Signature, check_explicit_schema, object_schema
 from streamkit.tools.strict_profile import StrictProfile
 from streamkit.tools.strict_schema import StrictSchema, check_strict
 
@@ -190,7 +191,7 @@ class Tool:
                 )
             arguments = {names[0]: arguments}
         if not isinstance(arguments, dict):
-            raise InvalidArguments(f"{self.name} takes its arguments as an object, not {short_repr(arguments)}")
+            raise InvalidArguments(f"{self.name} takes its arguments as an object, not {short_json(arguments)}")
         values = drop_placeholder_nulls(arguments, self.parameters, self.parameters) if self.strict else arguments
         if self._schema is not None:
             return self._schema.validate(values, self.parameters)
@@ -241,10 +242,15 @@ def to_tools(tools: Sequence[Callable[..., Any] | Tool]) -> dict[str, Tool]:
     Raises:
         UsageError: two have the same name, or one is neither a function nor a tool.
     """
-    if callable(tools) or isinstance(tools, (str, Mapping)):
+    if callable(tools) or isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
         raise UsageError(f"tools must be a list of functions and tools, not {tools!r}")
     by_name: dict[str, Tool] = {}
     for item in tools:
+        if not callable(item):
+            raise UsageError(
+                f"tools must be functions or tools, not {short_json(item)}; make one of a JSON schema with"
+                " Tool(function, name=..., description=..., parameters=...)"
+            )
         tool = item if isinstance(item, Tool) else Tool(item)
         if tool.name in by_name:
             raise UsageError(f"two tools have the name {tool.name!r}; rename one of them with tool(f, name=...)")
@@ -299,11 +305,13 @@ def _check(
 ) -> None:
     if approval not in get_args(ApprovalPolicy):
         raise UsageError(f'tool {name}: approval must be "allow", "ask" or "deny", not {approval!r}')
-    if timeout is not None and not timeout > 0:
+    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if timeout is not None and not (is_number and timeout > 0):
         raise UsageError(f"tool {name}: timeout must be a number of seconds above 0, not {timeout!r}")
-    if limit is not None and limit < 1:
+    is_integer = isinstance(limit, int) and not isinstance(limit, bool)
+    if limit is not None and not (is_integer and limit >= 1):
         raise UsageError(f"tool {name}: limit must be a number of calls of at least 1, not {limit!r}")
-    if isinstance(conflicts_with, str):
+    if isinstance(conflicts_with, str) or not isinstance(conflicts_with, Collection):
         raise UsageError(f"tool {name}: conflicts_with must be a list of names, not {conflicts_with!r}")
     if describe is not None and (not callable(describe) or inspect.iscoroutinefunction(describe)):
         raise UsageError(

@@ -150,7 +150,10 @@ def test_events_of_a_pipe_are_printed_as_they_arrive():
         process.stdin.write(whole[:end])
         process.stdin.flush()
         kinds = iter(lambda: json.loads(process.stdout.readline())["type"], "text")
-        assert list(kinds) == ["usage_report"]  # then comes the text, and the rest of the stream was not written yet
+        assert list(kinds) == [
+            "response_started",
+            "usage_report",
+        ]  # then comes the text, and the rest of the stream was not written yet
         process.stdin.write(whole[end:])
         process.stdin.close()
         assert json.loads(process.stdout.read().splitlines()[-1])["type"] == "finished"

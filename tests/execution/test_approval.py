@@ -282,7 +282,7 @@ async def test_the_state_contains_neither_deps_nor_tools_nor_keys() -> None:
     assert "Deps" not in text
     assert set(json.loads(text)) == {
         "version", "run_key", "provider", "round", "tool_choice", "history", "contents", "thread", "assistant", "calls",
-        "results", "pending", "usage", "failures",
+        "results", "pending", "awaiting_results", "usage", "failures", "model", "endpoint",
     }  # fmt: skip
 
 
@@ -383,6 +383,25 @@ async def test_misuse_is_rejected_at_once(wrong: dict[str, Any], message: str) -
         lambda state: state.update(surplus="x"),
         lambda state: state.pop("assistant"),
         lambda state: state["calls"][0].update(id=None),
+        lambda state: state["calls"].append(state["calls"][0]),
+        lambda state: state["calls"].reverse(),
+        lambda state: state["calls"][-1].update(name="wipe"),
+        lambda state: state["calls"][-1].update(arguments={"path": "/"}),
+        lambda state: state["calls"][-1].update(state="invalid"),
+        lambda state: state["calls"][-1].update(arguments="\ud800"),
+        lambda state: state["assistant"]["blocks"].pop(),
+        lambda state: state["assistant"].update(speaker="human"),
+        lambda state: state["history"].append(state["assistant"]),
+        lambda state: state["results"].clear(),
+        lambda state: state["pending"].clear(),
+        lambda state: state.update(round=-1),
+        lambda state: state.update(round="0"),
+        lambda state: state.update(round=10**30),
+        lambda state: state.update(run_key=""),
+        lambda state: state.update(failures={"x": -1}),
+        lambda state: state.update(usage=[{"input_tokens": "many"}]),
+        lambda state: state.update(history=nested(400)),
+        lambda state: state["assistant"]["metadata"].update(deep=nested(400)),
     ],
 )
 async def test_a_damaged_state_is_rejected_when_it_is_validated(damaged: Any) -> None:
@@ -391,6 +410,63 @@ async def test_a_damaged_state_is_rejected_when_it_is_validated(damaged: Any) ->
     damaged(data)
     with pytest.raises(ValidationError):
         RunState.model_validate(data)
+
+
+def nested(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+async def test_a_state_that_contains_itself_is_rejected() -> None:
+    run = await create_paused_run(FakeHouse())
+    data = run.state.model_dump()
+    data["assistant"]["metadata"]["self"] = data
+    with pytest.raises(ValidationError, match="contains itself"):
+        RunState.model_validate(data)
+
+
+async def test_a_signed_state_is_read_with_its_key_alone() -> None:
+    run = await create_paused_run(FakeHouse())
+    signed = run.state.dump("a secret key")
+    assert RunState.load(signed, b"a secret key") == run.state
+    reordered = json.dumps(json.loads(signed), sort_keys=True, indent=1)  # as a database writes it
+    assert RunState.load(reordered.encode(), "a secret key") == run.state
+    assert RunState.load(run.state.dump()) == run.state
+    for data, key, message in (
+        (signed, "another key", "changed after it was signed"),
+        (signed, None, "the state is signed"),
+        (run.state.dump(), "a secret key", "not signed"),
+        ("{", "a secret key", "not JSON"),
+        ("[" * 100_000, "a secret key", "not JSON"),
+        (None, "a secret key", "not JSON"),
+        (signed, "", "not empty"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            RunState.load(data, key)  # type: ignore[arg-type]
+    with pytest.raises(ValidationError):
+        RunState.model_validate_json(signed)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data["state"].update(run_key="other"),
+        lambda data: data["state"]["calls"][0]["arguments"].update(more=1),
+        lambda data: data["state"].update(approved=True),
+        lambda data: data.update(more=1),
+        lambda data: data.update(hmac_sha256="0" * 64),
+        lambda data: data.update(hmac_sha256=None),
+        lambda data: data.update(hmac_sha256="\u00e9"),
+    ],
+)
+async def test_a_signed_state_that_was_changed_is_refused(change: Any) -> None:
+    run = await create_paused_run(FakeHouse())
+    data = json.loads(run.state.dump("key"))
+    change(data)
+    with pytest.raises(UsageError, match="changed after it was signed"):
+        RunState.load(json.dumps(data), "key")
 
 
 async def test_a_thread_cannot_be_resumed_with_another_provider() -> None:

@@ -105,7 +105,12 @@ def statuses(contents: list[Content]) -> list[tuple[str | None, dict[str, Any]]]
     asked = [block.id for content in contents for block in content.blocks if block.type == "tool_call"]
     received = [block for content in contents for block in content.blocks if block.type == "tool_response"]
     assert [block.call_id for block in received] == asked  # type: ignore[union-attr]
-    return [(block.status, block.metadata) for block in received]  # type: ignore[union-attr]
+    origins = [{"provider", "model", "raw_id"} <= block.metadata.keys() for block in received]
+    assert all(origins), "for a request with the results alone"
+    effects = [
+        {name: value for name, value in block.metadata.items() if name == "effects_possible"} for block in received
+    ]
+    return [(block.status, effect) for block, effect in zip(received, effects, strict=True)]  # type: ignore[union-attr]
 
 
 async def test_an_eager_tool_starts_while_the_stream_continues_and_results_keep_call_order() -> None:
@@ -177,17 +182,26 @@ async def test_a_failed_stream_cancels_running_early_calls_and_discards_finished
 
     events: list[Event] = []
     run = run_loop(lambda context: stream(), provider="anthropic", tools=list(tools), history=HISTORY)
-    with pytest.raises(StreamInterrupted):  # noqa: PT012 - what is watched raises
+    with pytest.raises(StreamInterrupted) as caught:  # noqa: PT012 - what is watched raises
         async with run:
             async for event in run:
                 events += [event]
     assert run.ended == "error"
-    assert run.contents == []
+    assert statuses(run.contents) == [("canceled", {"effects_possible": True}), ("canceled", {})]
+    assert [content.metadata.get("interrupted") for content in run.contents] == [True, None]
+    assert [(result.call.name, result.metadata) for result in caught.value.results] == [
+        ("look", {"effects_possible": True})
+    ]
+    [warning] = [warning for warning in run.warnings if warning.code == "effects_possible"]
+    assert warning.call_id == caught.value.results[0].call.id
     assert tools.running == 0
     assert tools.began == ["look sea"]
     assert [event.error.kind for event in events if isinstance(event, Failed)] == ["transport_error"]
     endings = [event for event in events if isinstance(event, (ToolCompleted, ToolCanceled))]
-    assert [(event.type, event.call.name) for event in endings] == [("tool_canceled", "look")]
+    assert [(event.type, event.call.name) for event in endings] == [
+        ("tool_canceled", "look"),
+        ("tool_canceled", "move"),
+    ]
     assert endings[0].result.metadata == {"effects_possible": True}
 
 
@@ -455,7 +469,7 @@ async def test_canceled_at_every_step_with_early_calls() -> None:
         if finished:
             break
     assert finished
-    assert seen == {"completed", "canceled"}
+    assert seen == {"completed", "canceled", "error"}  # the last: of a call that was left in its arguments
 
 
 async def test_sequential_early_calls_start_in_turn() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import anyio
@@ -14,6 +15,7 @@ from execution.executor_checks import EXECUTORS, calls, check_events, collect_ev
 from virtual_clock import on_a_virtual_clock
 
 from streamkit import (
+    Schedule,
     Tool,
     ToolCall,
     ToolContext,
@@ -185,21 +187,29 @@ async def test_a_hanging_thread_times_out_and_the_result_reports_that_it_still_r
     assert seen == [True]
 
 
-async def test_abandoned_threads_do_not_occupy_the_places_of_other_calls() -> None:
+async def test_abandoned_threads_occupy_their_places_until_they_return() -> None:
     gate = threading.Event()
 
-    @tool(timeout=0.05)
     def hang() -> None:
         gate.wait(30)
 
     def quick() -> str:
         return "done"
 
-    update = await execute_tool_calls_batched(
-        calls(*["hang"] * 4, *["quick"] * 4), tools=[hang, quick], provider="gemini", limit=2, timeout=None
-    )
+    schedule = Schedule(2)
+    execute = partial(execute_tool_calls_batched, tools=[hang, quick], provider="gemini", limit=schedule, timeout=0.05)
+    update = await execute(calls(*["hang"] * 4, *["quick"] * 2))
+    assert [result.status for result in update.results] == ["timed_out"] * 2 + ["error"] * 4
+    assert all("still run in threads" in (result.error or "") for result in update.results[2:])
+    assert schedule.running == 2
+    [result] = (await execute(calls("quick"))).results  # another round of the same run
+    assert result.status == "error"
     gate.set()
-    assert Counter(result.status for result in update.results) == {"timed_out": 4, "completed": 4}
+    with anyio.fail_after(5):
+        while schedule.running:  # noqa: ASYNC110 - they are abandoned threads
+            await anyio.sleep(0.001)
+    [result] = (await execute(calls("quick"))).results
+    assert result.status == "completed"
 
 
 async def test_a_sync_tool_does_not_block_the_event_loop() -> None:
@@ -626,6 +636,7 @@ async def test_a_round_with_calls_to_run_cannot_be_closed_without_running() -> N
     execution = execute_tool_calls_batched(closed_turn("", ("f", {})), tools=[f])
     with pytest.raises(UsageError, match="there are calls to run"):
         execution.close_without_running()
+    assert (await execution).results[0].status == "completed"
 
 
 async def test_a_round_without_calls_is_closed_without_a_task() -> None:

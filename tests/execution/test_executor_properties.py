@@ -407,7 +407,7 @@ def test_the_contents_of_a_run_are_legal_whenever_it_is_left(backend: str, plan:
     answered = calls_with_status(run.contents)
     check_thread(plan.provider, run.contents)
     assert run.history == QUESTION + run.contents
-    assert [name for name, _ in answered] in ([], [name for name, *_ in plan.wanted])
+    assert [name for name, _ in answered] == [name for name, *_ in plan.wanted][: len(answered)]  # a stopped turn
     if finished and plan.leaves[0] == "never":
         assert run.ended == "answered"
         assert [status for _, status in answered] == expected(plan)

@@ -394,10 +394,15 @@ async def test_run_timeout_in_the_stream() -> None:
         await anyio.sleep_forever()
 
     run = loop(lambda context: stream(), run_timeout=0.05)
-    events = await collect_events(run)
-    assert run.ended == "timed_out"
+    events: list[Event] = []
+    with pytest.raises(StreamInterrupted) as caught:  # noqa: PT012 - the events before it are wanted
+        async with run:
+            async for event in run:
+                events.append(event)  # noqa: PERF401 - kept although it raises
+    assert (run.ended, caught.value.error.kind) == ("timed_out", "timed_out")
     assert isinstance(events[-1], Failed)
-    assert run.contents == []
+    [content] = run.contents
+    assert (content.metadata["interrupted"], content.blocks[0].text) == (True, "Now.")
     assert run.text == "Now."
 
 
@@ -406,8 +411,10 @@ async def test_run_timeout_while_the_stream_is_opened() -> None:
     async def ask(context: Any) -> None:
         await anyio.sleep_forever()
 
-    run = await loop(ask, run_timeout=0.05)
-    assert run.ended == "timed_out"
+    run = loop(ask, run_timeout=0.05)
+    with pytest.raises(StreamInterrupted, match="timed_out"):
+        await run
+    assert (run.ended, run.contents) == ("timed_out", [])
 
 
 @on_a_virtual_clock
@@ -438,7 +445,8 @@ async def test_an_error_of_the_stream_is_an_event_and_is_raised_with_the_turn() 
     assert caught.value.turn.text == "Now."
     assert isinstance(events[-1], Failed)
     assert run.ended == "error"
-    assert [content.speaker for content in run.contents] == ["ai", "tool"]  # of the round before; nothing of this one
+    assert [content.speaker for content in run.contents] == ["ai", "tool", "ai"]
+    assert [content.metadata.get("interrupted") for content in run.contents] == [None, None, True]
 
 
 async def test_an_error_is_raised_from_await_too() -> None:

@@ -460,7 +460,10 @@ async def test_a_run_with_a_stream_that_fails_while_a_call_is_prepared() -> None
     run = run_loop(lambda context: argument_events('{"city":"Os'), provider="openai_chat", history=HISTORY)
     with pytest.raises(StreamInterrupted):
         await watch(run, notifier, notes)
-    assert summarize(notes)[-1] == ("get_weather", "canceled", "canceled: Os", True)
+    assert summarize(notes)[-2:] == [
+        ("get_weather", "canceled", "canceled: Os", True),
+        ("get_weather", "error", "error: Os", True),  # with the result, which is in the contents
+    ]
     assert notifier.close() == []
 
 

@@ -195,7 +195,9 @@ async def test_leaving_closes_the_connection_before_the_block_is_left(leave: Any
         wait_until_seen_by(ask.server, lambda: ask.server.requests[0].disconnected)
     assert weather.running == 0
     assert weather.begun.is_set() == (moment == "while an eager tool runs")
-    assert (run.ended, run.contents) == ("canceled", [])
+    assert run.ended == "canceled"
+    assert run.contents[0].metadata["interrupted"] is True
+    calls_with_status(run.contents)  # each call has its result
 
 
 @pytest.mark.parametrize("leave", WAYS)
@@ -389,7 +391,8 @@ async def test_a_connection_lost_after_the_first_event_is_not_retried(provider: 
         assert len(ask.server.requests) == 1
     assert caught.value.error.kind == "transport_error"
     assert caught.value.turn.text == "It "
-    assert (run.ended, run.contents) == ("error", [])
+    assert run.ended == "error"
+    assert [content.metadata["interrupted"] for content in run.contents] == [True]
 
 
 async def test_a_connection_lost_while_an_eager_tool_runs_stops_it() -> None:
@@ -401,7 +404,9 @@ async def test_a_connection_lost_while_an_eager_tool_runs_stops_it() -> None:
         assert len(ask.server.requests) == 1
     assert weather.begun.is_set()
     assert weather.running == 0
-    assert (run.ended, run.contents) == ("error", [])
+    assert run.ended == "error"
+    assert run.contents[0].metadata["interrupted"] is True
+    assert calls_with_status(run.contents) == [("look", "canceled")]
 
 
 async def test_a_refused_connection_is_a_transport_error() -> None:
@@ -474,10 +479,13 @@ async def test_a_run_that_awaits_approval_has_no_connection_and_resumes_in_anoth
 )
 async def test_run_timeout_closes_a_stalled_response(reply: Reply) -> None:
     async with http(reply) as ask:
-        run = await loop(ask, run_timeout=0.3)
+        run = loop(ask, run_timeout=0.3)
+        with pytest.raises(StreamInterrupted, match="timed_out"):
+            await run
         assert ask.connections == []
         wait_until_seen_by(ask.server, lambda: ask.server.requests[0].disconnected)
-    assert (run.ended, run.contents) == ("timed_out", [])
+    assert run.ended == "timed_out"
+    assert [content.metadata["interrupted"] for content in run.contents] == [True] * bool(run.text)
 
 
 async def test_run_timeout_before_the_response_has_started() -> None:
@@ -486,7 +494,9 @@ async def test_run_timeout_before_the_response_has_started() -> None:
         return "late"
 
     async with http(silence) as ask:
-        run = await loop(ask, run_timeout=0.3, retries=3)
+        run = loop(ask, run_timeout=0.3, retries=3)
+        with pytest.raises(StreamInterrupted, match="timed_out"):
+            await run
         assert ask.connections == []
     assert (run.ended, run.contents) == ("timed_out", [])
 

@@ -7,8 +7,10 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import json
 import pathlib
 import uuid
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypedDict
 
 import msgspec
@@ -20,6 +22,7 @@ from pydantic import BaseModel, SecretStr, model_serializer
 from streamkit.history import Content, FileBlock, ImageBlock, TextBlock, ToolResponseBlock
 from streamkit.history.tool_results import (
     decode_text_file,
+    describe_unwritable,
     parse_result,
     result_parts,
     to_stored_part,
@@ -134,8 +137,13 @@ def test_json_data_is_unchanged(value: Any) -> None:
         ({1: "a", None: "b"}, {"1": "a", "None": "b"}),
         (Thing(), "a thing"),
         ([Thing(), 1], ["a thing", 1]),
-        (Mute(), "<Mute>"),
-        ({"of": Mute()}, {"of": "<Mute>"}),
+        (Mute(), "[an object of the type Mute]"),
+        ({"of": Mute()}, {"of": "[an object of the type Mute]"}),
+        ({"a": 1}.keys(), ["a"]),
+        (range(3), [0, 1, 2]),
+        (10**5000, "1" + "0" * 5000),
+        ({"n": -(10**5000)}, {"n": "-1" + "0" * 5000}),
+        (10**100_000, "[an integer of about 100000 digits]"),
         (Broken(), "broken"),
         (ValueError("no such city"), "no such city"),
         (float("nan"), "NaN"),
@@ -144,15 +152,90 @@ def test_json_data_is_unchanged(value: Any) -> None:
         ("\ud83d", "�"),
         (2**70, 2**70),
     ],
+    ids=lambda value: type(value).__name__,
 )
 def test_values_without_a_json_form_are_converted(value: Any, kept: Any) -> None:
     assert stored_and_read(value) == kept
 
 
-def test_a_value_that_contains_itself_becomes_its_text() -> None:
+def test_a_reference_of_a_value_to_itself_becomes_a_remark() -> None:
     value: list[Any] = [1]
     value.append(value)
-    assert stored_and_read(value) == "[1, [...]]"
+    mapping: dict[str, Any] = {"list": value}
+    mapping["self"] = mapping
+    assert stored_and_read(value) == [1, "[the object that contains this]"]
+    assert stored_and_read(mapping)["self"] == "[the object that contains this]"
+    assert stored_and_read([mapping, mapping])[1] == stored_and_read(mapping)  # one object twice is no cycle
+
+
+class Plain:
+    pass
+
+
+def numbers() -> Iterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("value", "description"),
+    [
+        (Plain(), "Plain"),
+        ([1, {"a": Plain()}], "Plain"),
+        ((Plain(), Thing()), "Plain"),
+        (Mute(), "Mute"),
+        (numbers(), "generator"),
+        (map(str, [1]), "map"),
+        (len, "builtin_function_or_method"),
+        (Plain, "type"),
+        ([TextBlock(text="a"), Plain()], "Plain"),
+    ],
+)
+def test_an_object_without_data_or_text_is_described(value: Any, description: str) -> None:
+    assert describe_unwritable(value) == f"an object of the type {description}"
+    assert "0x" not in json.dumps(stored_and_read(value))  # an address in memory
+
+
+def test_looking_for_unwritable_objects_takes_nothing_from_a_generator() -> None:
+    rows = numbers()
+    assert describe_unwritable({"rows": rows}) is not None
+    assert list(rows) == [1]
+
+
+@pytest.mark.parametrize("value", [None, "a", 1, Thing(), Point(1, 2), {"a": [Colour.RED]}, b"x", {1}, ValueError("x")])
+def test_values_with_a_json_form_or_a_text_are_not_described(value: Any) -> None:
+    assert describe_unwritable(value) is None
+
+
+# ---------------------------------------------------------------- limits
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["x" * 1000, "😀" * 1000, {"a": ["x" * 1000]}, ["x" * 300] * 3, b"x" * 1000],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_long_result_is_shortened_in_its_middle(value: Any) -> None:
+    stored = to_stored_result(value, limit=400)
+    assert isinstance(stored, str)
+    assert len(stored) <= 400
+    whole = to_stored_result(value)
+    text = whole if isinstance(whole, str) else json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
+    head, _, rest = stored.partition("\n... [")
+    count, _, tail = rest.partition(" characters omitted] ...\n")
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    assert len(head) + int(count) + len(tail) == len(text)
+    assert to_stored_result(value, limit=5000) == whole
+
+
+def test_the_limit_of_a_result_with_images_is_for_its_texts() -> None:
+    value = ["a" * 300, ImageBlock(data=PNG_URL), "b" * 300, "c" * 300]
+    stored = to_stored_result(value, limit=400)
+    assert stored[0] == {"type": "text", "text": "a" * 300}
+    assert stored[1] == IMAGE
+    assert "characters omitted" in stored[2]["text"]
+    assert stored[3] == {"type": "text", "text": "... [300 characters omitted]"}
+    assert to_stored_result(value, limit=900) == to_stored_result(value)
 
 
 @pytest.mark.parametrize("depth", [180, 181, 230, 400, 100_000])
@@ -161,11 +244,13 @@ def test_deep_data_can_be_stored_and_read_too(depth: int) -> None:
     for _ in range(depth):
         value = [value]
     kept = stored_and_read(value)
-    assert isinstance(kept, list) == (depth <= 180)
+    whole = kept
+    for _ in range(180 if depth > 180 else 0):
+        (kept,) = kept
     if 180 < depth <= 230:
-        assert kept == "[" * depth + '"core"' + "]" * depth
+        assert kept == "[" * (depth - 180) + '"core"' + "]" * (depth - 180)
     Content.model_validate_json(
-        Content(speaker="tool", blocks=[ToolResponseBlock(call_id="c", result={"more": [kept]})]).model_dump_json()
+        Content(speaker="tool", blocks=[ToolResponseBlock(call_id="c", result={"more": [whole]})]).model_dump_json()
     )
 
 
@@ -199,7 +284,7 @@ def test_anything_can_be_stored_and_read(value: Any) -> None:
         (memoryview(b"abc"), "abc"),
         (b"\xff\xfe\x00", "//4A"),
         ({"body": b"abc"}, {"body": "abc"}),
-        ({"body": b"\xff"}, {"body": "_w=="}),
+        ({"body": b"\xff"}, {"body": "/w=="}),
         (PNG, [IMAGE]),
         (b"\xff\xd8\xff\xe0", [{"type": "image", "data": "data:image/jpeg;base64,/9j/4A=="}]),
         (b"GIF89a", [{"type": "image", "data": "data:image/gif;base64,R0lGODlh"}]),

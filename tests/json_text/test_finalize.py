@@ -111,7 +111,6 @@ def test_the_problem_contains_the_position() -> None:
         (' {"a":1} ', {"a": 1}),
         ('{"a":{"b":[1,{"c":null}]}}', {"a": {"b": [1, {"c": None}]}}),
         ('{"a":123456789012345678901234567890}', {"a": 123456789012345678901234567890}),
-        ('{"a":1e400}', None),
         ('{"a":1,"a":2}', {"a": 2}),
         ('{"":""}', {"": ""}),
         ('{"a":"\\ud83d\\ude00"}', {"a": "\U0001f600"}),
@@ -122,6 +121,91 @@ def test_objects(text: str, value: Any) -> None:
     if value is not None:
         assert (settled.state, settled.arguments) == ("complete", value)
     assert settled.text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "literal"),
+    [
+        ('{"a":1e999}', "1e999"),
+        ('{"a":-1e999}', "-1e999"),
+        ('{"a":[1,{"b":"1e999","c":1E+400}]}', "1E+400"),
+        ('{"NaN":0,"a":1' + "0" * 400 + ".5}", "1" + "0" * 400 + ".5"),
+        ('{"a":"NaN","b":NaN}', "NaN"),
+        ('{"a\\"NaN":[-Infinity]}', "-Infinity"),
+        ('{"a":Infinity}', "Infinity"),
+        ('{"a":1,"b":' + "9" * 5000 + "}", "9" * 5000),
+        ('{"a":1e999', "1e999"),
+    ],
+    ids=range(9),
+)
+def test_numbers_that_do_not_exist_are_invalid_with_their_position(text: str, literal: str) -> None:
+    settled = finalize_arguments(text)
+    assert (settled.state, settled.arguments, settled.warning) == ("invalid", None, None)
+    assert settled.problem is not None
+    assert f"at character {text.rindex(literal)}, near " in settled.problem
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a":1e308}', '{"a":1e-999}', '{"a":[0.1,-1E5]}', '{"a":"1e999"}', '{"a":1' + "0" * 400 + "}"]
+)
+def test_numbers_that_exist_are_complete(text: str) -> None:
+    assert finalize_arguments(text).arguments == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ('{"a":1}{"a":2}', 7),
+        ('{"a":1}\n{"a":2}\n', 8),
+        ('{"a":1},{"b":[]}', 8),
+        ('{}{"a":1}', 2),
+        ('{"a":1}{}', 7),
+        ('{"a":1}{"a":1}{"a":2}', 14),
+        ('{"a":1}</tool_call><tool_call>{"a":2}', 30),
+        ('{"a":1}{"b":', 7),
+        ('{"a":"\ud83d"}{"a":2}', 9),
+    ],
+)
+def test_two_objects_are_invalid_and_never_the_first_alone(text: str, at: int) -> None:
+    for recovers in (True, False):
+        settled = finalize_arguments(text, recover_trailing_junk=recovers)
+        assert (settled.state, settled.arguments, settled.text) == ("invalid", None, text)
+        assert settled.problem is not None
+        assert f"at character {at}, near " in settled.problem
+
+
+@pytest.mark.parametrize("text", ['{"a":1}{"a":1}', '{"a":1} {"a": 1}\n', '{"a":1}{"a":1}{"a":1}'])
+def test_an_object_and_its_repeat_are_the_object(text: str) -> None:
+    settled = finalize_arguments(text, recover_trailing_junk=False)
+    assert (settled.state, settled.arguments) == ("complete", {"a": 1})
+    assert settled.warning is not None
+    assert settled.warning[0] == "repeated_arguments"
+
+
+@pytest.mark.parametrize("junk", ["}", "{", '"}', '{"', '{"a":', "[1]", " ok", "{x}", "null"])
+def test_junk_that_is_no_other_object_is_left_out(junk: str) -> None:
+    settled = finalize_arguments('{"a":1}' + junk)
+    assert (settled.state, settled.arguments) == ("complete", {"a": 1})
+    assert settled.warning is not None
+    assert settled.warning[0] == "trailing_junk"
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('{"a":1,"a":2}', "a"),
+        ('{"b":{"x":[{"c":1,"c":1}]}}', "c"),
+        ('{"a":":","\\u0061":2}', "a"),
+        ('{"a":{"a":1},"b":":"}', None),
+        ('{"a" : 1, "b":{"a" :2}}', None),
+        ('{"a":1,"a":2}}', "a"),
+        ('"{\\"a\\":1,\\"a\\":2}"', "a"),
+    ],
+)
+def test_a_key_that_occurs_twice_is_found_at_any_depth(text: str, key: str | None) -> None:
+    settled = finalize_arguments(text)
+    assert settled.state == "complete"
+    assert settled.duplicate_key == key
 
 
 def test_junk_is_named_in_the_warning() -> None:
@@ -267,7 +351,7 @@ def test_the_longest_integer_is_shown_under_a_lower_python_limit() -> None:
     try:
         again = IncrementalJsonObject()
         again.feed(f'{{"a":{digits * 3},"b":{digits}')
-        assert again.value == {"a": float("inf"), "b": 10**299}
+        assert again.value == {}  # no infinity: JSON does not have it
     finally:
         sys.set_int_max_str_digits(before)
     assert view.value == {"a": int(digits * 3), "b": 10**299}

@@ -7,9 +7,15 @@ from typing import Any, get_args
 import pytest
 
 from streamkit import Turn, providers
-from streamkit.calls import FinishReason
+from streamkit.calls import Finish, FinishReason
 from streamkit.history import Content
-from streamkit.providers.finish_reasons import COMMON_NAMES, invert_finish_reasons, is_reason, read_finish_reason
+from streamkit.providers.finish_reasons import (
+    KNOWN_FINISH_REASONS,
+    invert_finish_reasons,
+    is_reason,
+    normalize_finish_reason,
+    read_finish_reason,
+)
 
 REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 
@@ -36,6 +42,83 @@ def test_a_reason_without_a_name_keeps_its_neutral_name() -> None:
 def test_a_reason_without_a_name_gets_the_default_name() -> None:
     names = invert_finish_reasons({"END": "stop"}, default="OTHER")
     assert (names["stop"], names["pause"], names["other"]) == ("END", "OTHER", "OTHER")
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "max_tokens",
+        "MAX_TOKENS",
+        "MaxTokens",
+        "maxTokens",
+        "max-tokens",
+        "Max Tokens",
+        "FinishReason.MAX_TOKENS",
+        "FINISH_REASON_MAX_TOKENS",
+        "types.FinishReason.maxTokens",
+        " max_tokens\n",
+    ],
+)
+def test_every_spelling_of_a_name_is_one_name(spelling: str) -> None:
+    assert normalize_finish_reason(spelling) == "max_tokens"
+    assert read_finish_reason(spelling, {}) == (spelling, "length")
+
+
+@pytest.mark.parametrize("spelling", ["", ".", "reason_", "\ud83d", "x" * 100_000])
+def test_any_text_is_a_reason(spelling: str) -> None:
+    assert read_finish_reason(spelling, {}) == (spelling, "other")
+
+
+def test_the_own_table_has_priority_over_the_names_of_other_vendors() -> None:
+    assert read_finish_reason("STOP", {"stop": "pause"}) == ("STOP", "pause")
+
+
+@pytest.mark.parametrize(("name", "reason"), KNOWN_FINISH_REASONS.items())
+def test_known_names_are_normalized(name: str, reason: FinishReason) -> None:
+    assert normalize_finish_reason(name) == name
+    assert read_finish_reason(name.upper(), {}) == (name.upper(), reason)
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "bedrock_converse", "bedrock_invoke", "gemini"])
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        ("STOP", "stop"),
+        ("end_turn", "stop"),
+        ("stop", "stop"),
+        ("FinishReason.STOP", "stop"),
+        ("tool-calls", "stop"),  # without a call
+        ("MAX_TOKENS", "length"),
+        ("length", "length"),
+        ("maxTokens", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("SAFETY", "content_filter"),
+        ("guardrailIntervened", "content_filter"),
+        ("content_filter", "content_filter"),
+        ("malformed_tool_use", "error"),
+        ("MALFORMED_FUNCTION_CALL", "error"),
+        ("Refusal", "refusal"),
+        ("pause-turn", "pause"),
+        ("brand_new", "other"),
+    ],
+)
+def test_reasons_of_other_vendors_are_read(provider: str, raw: str, reason: str) -> None:
+    assert _finish(provider, raw) == Finish(reason, raw)  # type: ignore[arg-type]
+
+
+def _finish(provider: str, raw: str) -> Finish | None:
+    """Return the finish of a stream with a reason."""
+    chunks: dict[str, list[dict[str, Any]]] = {
+        "anthropic": [{"type": "message_delta", "delta": {"stop_reason": raw}}],
+        "bedrock_converse": [{"messageStop": {"stopReason": raw}}],
+        "bedrock_invoke": [{"type": "message_delta", "delta": {"stop_reason": raw}}],
+        "gemini": [{"candidates": [{"content": {"parts": [{"text": "x"}]}, "finishReason": raw}]}],
+    }
+    turn = Turn(provider, turn_key="k")
+    for chunk in chunks[provider]:
+        turn.feed(chunk)
+    turn.close()
+    return turn.finish
 
 
 @pytest.mark.parametrize("reason", REASONS)
@@ -92,11 +175,11 @@ def test_some_values_are_no_reason(raw: Any) -> None:
     assert not is_reason(raw)
 
 
+@pytest.mark.parametrize("provider", ["anthropic", "bedrock_converse", "bedrock_invoke", "gemini"])
+def test_no_wire_finishes_for_a_value_that_is_no_reason(provider: str) -> None:
+    assert _finish(provider, "null") != Finish("other", "null")
+
+
 def test_a_number_is_another_reason() -> None:
     assert is_reason(7)
     assert read_finish_reason(7, {}) == (7, "other")
-
-
-def test_the_common_names_are_normalized() -> None:
-    for name, reason in COMMON_NAMES.items():
-        assert read_finish_reason(name.upper(), {}) == (name.upper(), reason)

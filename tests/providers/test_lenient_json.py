@@ -13,7 +13,6 @@ from streamkit.providers.finish_reasons import read_finish_reason
 from streamkit.providers.lenient_json import (
     arguments_as_text,
     frame_error,
-    index_key,
     json_or_placeholder,
     parse_json_or_text,
 )
@@ -66,12 +65,6 @@ def test_arguments_that_are_nested_too_deeply_end_the_turn() -> None:
 def test_a_value_that_cannot_be_written_has_a_placeholder() -> None:
     assert json_or_placeholder({"a": 1}) == '{"a":1}'
     assert json_or_placeholder(nested()) == "something nested too deeply"
-
-
-@pytest.mark.parametrize(("index", "key"), [(0, 0), (None, None), (True, "true"), ("0", '"0"'), ({"n": 1}, '{"n":1}')])
-def test_an_index_of_any_type_is_a_key(index: Any, key: Any) -> None:
-    assert index_key(index) == key
-    assert index_key(nested()) == "?"
 
 
 @pytest.mark.parametrize(

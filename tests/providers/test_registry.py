@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from shared_data import recorded_streams
 
 from streamkit import detect, providers
+from streamkit.json_text import parse_partial_object
+from streamkit.providers import decoding, detection
 
 HEAD = 512
 
@@ -108,6 +110,53 @@ def test_detect_ignores_chat_fields_in_the_text_of_other_wires(provider: str) ->
         ],
     }[provider]
     assert detect(wire_streams.framed(provider, chunks)) in (provider, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ({"error": {"message": "No.", "type": "invalid_request_error", "param": None, "code": None}}, None),
+        ({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "anthropic"),
+        ({"error": {"code": 429, "message": "No.", "status": "RESOURCE_EXHAUSTED"}}, "gemini"),
+        ({"error": "model not found"}, None),
+        ({"message": "invalid api token"}, None),
+        ({"detail": "Not Found"}, None),
+    ],
+)
+def test_an_error_body_has_a_provider_only_by_its_shape(body: Any, name: str | None) -> None:
+    assert detect(json.dumps(body).encode()) == name
+    assert detect(json.dumps(body, indent=2).encode()) == name
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        _event(CHUNK) * 100,
+        json.dumps({"object": "chat.completion", "choices": [{"message": {"content": "x" * 9000}}]}).encode(),
+        b'{"model":"m","created_at":"x","message":{"content":"a"},"done":false}\n' * 100,
+        wire_streams.framed("anthropic", [wire_streams.message_start()]) * 100,
+        wire_streams.framed("gemini", [wire_streams.gemini({"text": "x" * 9000})]),
+        wire_streams.framed("bedrock_converse", [{"messageStart": {"role": "assistant"}}]) * 100,
+    ],
+)
+def test_detection_decodes_a_chunk_once_for_all_providers(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+
+    def count(decode: Any) -> Any:
+        def counting(payload: Any) -> Any:
+            decoded.append(payload)
+            return decode(payload)
+
+        return counting
+
+    monkeypatch.setattr(detection, "read_json", count(decoding.read_json))
+    monkeypatch.setattr(detection, "parse_partial_object", count(parse_partial_object))
+    assert detect(data) is not None
+    assert len(decoded) == 1
+    assert len(decoded[0]) <= detection.HEAD_SIZE
+    decoded.clear()
+    assert detect(b"data: {}\n\n" * 5000) is None
+    assert 0 < len(decoded) <= detection.MOST_CHUNKS
 
 
 @settings(deadline=None)

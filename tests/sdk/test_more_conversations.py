@@ -17,7 +17,7 @@ from sdk_conversation import CALLS, SCRIPT, check, from_objects
 
 import streamkit
 from streamkit import Content, Turn, sdk_objects
-from streamkit.testing import Call, Reasoning, Reply, Status, serve
+from streamkit.testing import Call, ErrorEvent, Reasoning, Reply, Status, serve
 
 
 @pytest.fixture(params=[None, 5], ids=["frames", "reads of five bytes"])
@@ -214,6 +214,36 @@ def test_boto3_reads_a_rejected_request() -> None:
         pytest.raises(ClientError, match="no such model"),
     ):
         client.converse_stream(modelId="m", messages=[{"role": "user", "content": [{"text": "?"}]}])
+
+
+@pytest.mark.parametrize(
+    ("status", "name"),
+    [
+        (Status(429, "slow down"), "ThrottlingException"),
+        (Status(400, "too long"), "ValidationException"),
+        (Status(400, "enough", code="ServiceQuotaExceededException"), "ServiceQuotaExceededException"),
+        (Status(424, "no model"), "ModelErrorException"),
+    ],
+)
+def test_boto3_raises_the_exception_of_that_name(status: Status, name: str) -> None:
+    with (
+        serve(lambda _: status) as server,
+        bedrock(server.base_url("bedrock_converse")) as client,
+        pytest.raises(getattr(client.exceptions, name), match=status.message),
+    ):
+        client.converse_stream(modelId="m", messages=[{"role": "user", "content": [{"text": "?"}]}])
+
+
+def test_boto3_raises_an_exception_within_the_stream() -> None:
+    from botocore.exceptions import EventStreamError
+
+    with (
+        serve(Reply("Hm.", ErrorEvent(Status(429, "slow down")))) as server,
+        bedrock(server.base_url("bedrock_converse")) as client,
+    ):
+        stream = client.converse_stream(modelId="m", messages=[{"role": "user", "content": [{"text": "?"}]}])["stream"]
+        with pytest.raises(EventStreamError, match="throttlingException"):
+            list(stream)
 
 
 # ---------------------------------------------------------------- streams that accumulate, and their own events

@@ -123,7 +123,7 @@ class Relay:
         conversation = self.scripts.begin([reply])
         return ask(self.client, self.scripts.server, name, contents, conversation=conversation, tools=tools())
 
-    def __call__(self, names, script, history=(), *, ids=None):
+    def __call__(self, names, script, history=(), *, ids="origin"):
         """The history after a conversation whose rounds are answered by *names* in turn."""
         contents = [*(history or [Content.system("Be brief."), Content.human("How warm is it?")])]
         where = self.scripts.begin(script)

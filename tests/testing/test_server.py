@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from streamkit import providers
+from streamkit.calls import Usage
 from streamkit.errors import UnknownProvider, UsageError
-from streamkit.testing import Call, Disconnect, Reasoning, Reply, Stall, Status, serve
+from streamkit.testing import Call, Disconnect, ErrorEvent, RawBytes, Reasoning, Reply, Stall, Status, serve
 from streamkit.turn import Turn
 
 NAMES = [
@@ -152,26 +153,66 @@ def test_reasoning_has_its_signature(client):
     assert turn.content.blocks[0].signature == "c2ln"
 
 
-def test_each_provider_and_each_conversation_starts_the_script_anew(client):
+def test_a_conversation_goes_on_over_all_base_urls_and_another_starts_anew(client):
+    requests = [("openai_chat", ""), ("openai_chat", "second"), ("anthropic", ""), ("gemini", "second")]
     with serve(["one", "two"]) as server:
-        said = [
-            read(name, ask(client, server, name, conversation)).text
-            for name, conversation in [
-                ("openai_chat", ""),
-                ("anthropic", ""),
-                ("openai_chat", ""),
-                ("anthropic", "second"),
-                ("anthropic", ""),
-            ]
-        ]
-    assert said == ["one", "one", "two", "one", "two"]
+        texts = [read(name, ask(client, server, name, conversation)).text for name, conversation in requests]
+    assert texts == ["one", "one", "two", "two"]
     assert [(request.provider, request.conversation, request.number) for request in server.requests] == [
         ("openai_chat", "", 0),
-        ("anthropic", "", 0),
-        ("openai_chat", "", 1),
-        ("anthropic", "second", 0),
+        ("openai_chat", "second", 0),
         ("anthropic", "", 1),
+        ("gemini", "second", 1),
     ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_raw_bytes_are_sent_at_their_position(client, name):
+    usage = Usage(1, 1)
+    replies = [Reply("one", "two", usage=usage), Reply("one", RawBytes(b"\x00raw"), "two", usage=usage)]
+    with serve([*replies, RawBytes(b"all of it")]) as server:
+        plain, mixed, raw = (ask(client, server, name) for _ in range(3))
+    assert mixed.content.count(b"\x00raw") == 1
+    # Ids differ from reply to reply, so the lengths are compared.
+    assert len(mixed.content) == len(plain.content) + 4
+    turn = Turn(name, turn_key="t")
+    turn.feed(mixed.content.partition(b"\x00raw")[0])
+    assert turn.text == "one"
+    assert raw.content == b"all of it"
+    assert raw.headers["content-type"] == plain.headers["content-type"]
+
+
+def test_raw_bytes_of_a_whole_response_may_have_a_content_type(client):
+    with serve([RawBytes(b"<html>", "text/html")]) as server:
+        response = ask(client, server, "openai_chat")
+    assert response.headers["content-type"].startswith("text/html")
+    assert read("openai_chat", response).error.kind == "protocol_error"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_error_event_ends_the_stream_with_the_providers_error(client, name):
+    with serve([Reply("one", ErrorEvent(Status(529, "Overloaded")), "two"), Reply(ErrorEvent("broken"))]) as server:
+        first, second = (ask(client, server, name) for _ in range(2))
+    turn = read(name, first)
+    assert first.status_code == 200
+    assert turn.text == "one"
+    assert (turn.error.kind, turn.error.message) == ("provider_error", "Overloaded")
+    assert read(name, second).error.message == "broken"
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "where"),
+    [
+        ("anthropic", "billing_error", lambda response: response.json()["error"]["type"]),
+        ("openai_chat", "insufficient_quota", lambda response: response.json()["error"]["code"]),
+        ("gemini", "FAILED_PRECONDITION", lambda response: response.json()["error"]["status"]),
+        ("bedrock_converse", "ServiceQuotaExceededException", lambda response: response.headers["x-amzn-errortype"]),
+    ],
+)
+def test_a_status_has_the_providers_own_code(client, name, code, where):
+    with serve([Status(400, "no", code=code), Status(429)]) as server:
+        assert where(ask(client, server, name)) == code
+        assert where(ask(client, server, name)) not in (None, code)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -13,14 +13,16 @@ This module must not depend on messages, their usage and end, on canonical ids o
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from enum import IntEnum
 from typing import Any
 
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers.anthropic.schema import BlockDelta, Event, Json
+from streamkit.indexes import normalize_index
+from streamkit.providers.anthropic.schema import BlockDelta, Event, Json, OpenEvent
 from streamkit.providers.buffer_limit import exceeds_buffer_limit
-from streamkit.providers.decoding import as_text, excerpt, read_json
-from streamkit.providers.lenient_json import arguments_as_text, index_key, parse_json_or_text
+from streamkit.providers.decoding import as_text, convert
+from streamkit.providers.lenient_json import arguments_as_text, parse_json_or_text
 from streamkit.providers.provider import Sink
 
 __all__ = ["BlockKind", "ContentBlockReader", "OpenBlock"]
@@ -32,7 +34,14 @@ _DELTA_TYPES = {
     "signature": "signature_delta",
     "citation": "citations_delta",
 }
-_KNOWN_DELTA_TYPES = frozenset(_DELTA_TYPES.values())
+#: The fields that are read of each type.
+_READ_WITH = {
+    "text_delta": ("text", "signature"),
+    "input_json_delta": ("partial_json",),
+    "thinking_delta": ("thinking", "signature"),
+    "signature_delta": ("thinking", "signature"),
+    "citations_delta": ("citation",),
+}
 
 
 class BlockKind(IntEnum):
@@ -94,10 +103,6 @@ class ContentBlockReader:
         self._block_count = 0
         self._server_tool_names: dict[str, str] = {}  # by the call's id
 
-    def last_call_key(self) -> int | None:
-        """Return the key of the message's last client call, None if it has no call."""
-        return max((block.key for block in self.by_index.values() if block.kind is BlockKind.CALL), default=None)
-
     # ------------------------------------------------------------ a block starts and stops
 
     def start(self, index: Any, raw: Json, *, is_complete: bool = False) -> None:
@@ -108,11 +113,10 @@ class ContentBlockReader:
             raw: The block as the event has it.
             is_complete: Whether no delta of it follows.
         """
+        index = normalize_index(index)
         if index is not None and (previous := self._find(index)) is not None:
             self._finalize(previous)
-            self._sink.warn(
-                "block_index_reused", f"a second block at index {index_key(index)} is read as a block of its own"
-            )
+            self._sink.warn("block_index_reused", f"a second block at index {index!r} is read as a block of its own")
         if self._open_opaque is not None:
             self._finalize(self._open_opaque)  # without its stop event; blocks keep their order
             self._open_opaque = None
@@ -140,7 +144,7 @@ class ContentBlockReader:
 
     def stop(self, index: Any, raw: Json) -> None:
         """End a block at its stop event, ``raw``."""
-        block = self._find(index)
+        block = self._find(normalize_index(index))
         if block is None:
             self._sink.unknown(raw)
             return
@@ -159,13 +163,13 @@ class ContentBlockReader:
         self.by_index.clear()
         self._latest = None
 
-    def _find(self, index: Any) -> OpenBlock | None:
-        return self._latest if index is None else self.by_index.get(index_key(index))
+    def _find(self, index: Hashable) -> OpenBlock | None:
+        return self._latest if index is None else self.by_index.get(index)
 
-    def _add(self, index: Any, kind: BlockKind, raw: Json) -> OpenBlock:
+    def _add(self, index: Hashable, kind: BlockKind, raw: Json) -> OpenBlock:
         block = self._latest = OpenBlock(self._block_count, kind, raw)
         self._block_count += 1
-        self.by_index[("unindexed", block.key) if index is None else index_key(index)] = block
+        self.by_index[("unindexed", block.key) if index is None else index] = block
         return block
 
     def _start_text(self, block: OpenBlock) -> None:
@@ -199,7 +203,7 @@ class ContentBlockReader:
         )
 
     def _start_server_call(self, block: OpenBlock) -> None:
-        call_id, name = as_text(block.raw.get("id")), as_text(block.raw.get("name")) or ""
+        call_id, name = _id_and_name(block.raw)
         if call_id is not None:
             self._server_tool_names[call_id] = name
         self._choice.server_tool(call_id, name, "started")
@@ -223,8 +227,7 @@ class ContentBlockReader:
             arguments = parse_json_or_text(streamed) if streamed else raw.get("input")
             if isinstance(arguments, dict):
                 raw["input"] = arguments  # truncated arguments are text: the block keeps the input of its start
-            call_id, name = as_text(raw.get("id")), as_text(raw.get("name")) or ""
-            self._choice.server_tool(call_id, name, "arguments", arguments, raw=raw)
+            self._choice.server_tool(*_id_and_name(raw), "arguments", arguments, raw=raw)
         elif block.kind is BlockKind.OPAQUE:
             for field, parts in block.parts.items():
                 if field == "partial_json":
@@ -235,42 +238,53 @@ class ContentBlockReader:
 
     # ------------------------------------------------------------ deltas that are not on the parser's fast path
 
-    def delta(self, event: Event, source: bytes | Json) -> None:
-        """Read a delta of any type; ``source`` is the event as it was received."""
-        delta = event.delta
+    def delta(self, raw: Json) -> None:
+        """Read a ``content_block_delta`` of any kind."""
+        index, raw_delta = normalize_index(raw.get("index")), raw.get("delta")
+        block = self._find(index)
+        raw_type = raw_delta.get("type") if isinstance(raw_delta, dict) else None
+        # The event of an unknown type, and the block of one, are kept complete.
+        is_kept = (raw_type and raw_type not in _DELTA_TYPES.values()) or (block and block.kind is BlockKind.OPAQUE)
+        event = convert(raw, OpenEvent if is_kept else Event, self._sink)
+        delta = event.delta if event is not None else None
         if delta is None:
-            self._sink.unknown(_to_plain(source))
+            self._sink.unknown(raw)
             return
         delta_type = delta.type or next(
             (name for field, name in _DELTA_TYPES.items() if getattr(delta, field) is not None), ""
         )
-        block = self._find(event.index)
         if block is not None and block.kind in _SENT_BACK_COMPLETE:
-            self._read_buffered_delta(block, delta_type, delta, _to_plain(source))
-        elif delta_type == "text_delta" and _is_text_or_none(delta.text):
-            block = block or self._add(event.index, BlockKind.TEXT, {})
+            self._read_buffered_delta(block, delta_type, delta, raw)
+            return
+        if delta_type == "text_delta" and _is_text_or_none(delta.text):
+            block = block or self._add(index, BlockKind.TEXT, {})
             if delta.text:
                 self._choice.text(delta.text, block.key)
             self._report_signature(block, delta.signature)
-        elif delta_type == "input_json_delta" and _is_text_or_none(delta.partial_json):
-            self._report_arguments(block, event.index, delta.partial_json or "")
+        elif delta_type == "input_json_delta":
+            # An object in the place of its text is the complete object.
+            self._report_arguments(block, index, arguments_as_text(delta.partial_json, self._sink))
         elif delta_type in ("thinking_delta", "signature_delta") and _is_text_or_none(delta.thinking):
             # A signature is read from both types: some relays put it on the last thinking_delta.
             is_new = block is None
-            block = block or self._add(event.index, BlockKind.THINKING, {})
+            block = block or self._add(index, BlockKind.THINKING, {})
             if delta.thinking or is_new:
                 self._choice.reasoning(delta.thinking or "", "text", block.key)
             self._report_signature(block, delta.signature)
         elif delta_type == "citations_delta" and delta.citation is not None:
-            self._report_citations(block or self._add(event.index, BlockKind.TEXT, {}), [delta.citation])
+            self._report_citations(block or self._add(index, BlockKind.TEXT, {}), [delta.citation])
         else:
-            self._sink.unknown(_to_plain(source))
+            self._sink.unknown(raw)
+            return
+        for field in _DELTA_TYPES:
+            if field not in _READ_WITH[delta_type] and (value := getattr(delta, field)) is not None:
+                self._sink.unknown_field(f"delta.{field}", value)
 
-    def _report_arguments(self, block: OpenBlock | None, index: Any, text: str) -> None:
+    def _report_arguments(self, block: OpenBlock | None, index: Hashable, text: str) -> None:
         if not text:
             return
         if block is None:  # without a block: the accumulator assigns it or warns
-            self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=("index", index_key(index))))
+            self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=("index", index)))
         else:
             block.is_finalized = True
             self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=block.key))
@@ -294,13 +308,16 @@ class ContentBlockReader:
         """Add a delta to a block that is sent back complete."""
         fields: Json = raw.get("delta") or {}
         if block.kind is BlockKind.OPAQUE and not block.is_finalized:
-            if delta_type not in _KNOWN_DELTA_TYPES:
+            if delta_type not in _READ_WITH:
                 self._sink.unknown(raw)  # an event now; the block with this delta is reported at its stop
             for name, value in fields.items():
                 if name != "type":
                     self._merge_field(block, name, value)
-        elif block.kind is BlockKind.SERVER_CALL and not block.is_finalized and isinstance(delta.partial_json, str):
-            self._buffer(block, "partial_json", delta.partial_json)
+        elif block.kind is BlockKind.SERVER_CALL and not block.is_finalized and delta.partial_json is not None:
+            text = arguments_as_text(delta.partial_json, self._sink)
+            if text:
+                self._buffer(block, "partial_json", text)
+                self._choice.server_tool_delta(*_id_and_name(block.raw), text)
         elif any(value for name, value in fields.items() if name != "type"):
             self._sink.unknown(raw)
 
@@ -325,15 +342,8 @@ class ContentBlockReader:
             block.parts.setdefault(field, []).append(text)
 
 
-def _to_plain(source: bytes | Json) -> Json:
-    """Return an event as plain data."""
-    if not isinstance(source, bytes):
-        return source
-    try:
-        value = read_json(source)
-    except (ValueError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {"text": excerpt(source)}
+def _id_and_name(raw: Json) -> tuple[str | None, str]:
+    return as_text(raw.get("id")), as_text(raw.get("name")) or ""
 
 
 def _is_text_or_none(leaf: Any) -> bool:

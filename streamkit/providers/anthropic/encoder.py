@@ -33,7 +33,7 @@ from streamkit.providers.encoding import (
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.provider import Traits
 
-__all__ = ["emit", "error_body"]
+__all__ = ["emit", "error_body", "error_event"]
 
 #: This wire has no name for a filtered turn; a refusal is the nearest.
 _STOP_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"content_filter": "refusal"})
@@ -104,10 +104,15 @@ def emit(
     yield _event("message_stop", {})
 
 
-def error_body(status: int, message: str) -> Json:
-    """Return the JSON body of a refused request."""
-    error_type = _ERROR_TYPES.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
+def error_body(status: int, message: str, code: str | None = None) -> Json:
+    """Return the JSON body of a refused request. *code* is the type of the error; the default depends on the status."""
+    error_type = code or _ERROR_TYPES.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
     return {"type": "error", "error": {"type": error_type, "message": message}}
+
+
+def error_event(status: int, message: str, code: str | None = None) -> bytes:
+    """Return the event that ends a stream with an error."""
+    return encode_sse_event("error", error_body(status, message, code))
 
 
 def _event(name: str, fields: Json) -> bytes:
@@ -130,9 +135,9 @@ def _stop_fields(content: Content, finish: FinishReason | None) -> Json:
     fields: Json = {"stop_reason": _STOP_REASONS[reason], "stop_sequence": None}
     if refusal:
         fields["stop_details"] = {"type": "refusal", "category": None, "explanation": refusal}
-    calls = [block for block in content.blocks if isinstance(block, ToolCallBlock)]
-    if calls and "container" in calls[-1].metadata:
-        fields["container"] = calls[-1].metadata["container"]
+    container = content.metadata.get("container")
+    if isinstance(container, dict):
+        fields["container"] = container
     return fields
 
 

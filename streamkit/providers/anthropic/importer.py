@@ -4,18 +4,19 @@ Wire: https://docs.anthropic.com/en/api/messages
 
 A user message contains results and a person's text: these become two contents. What the provider made for itself
 (thinking with its signature, tools that it ran, blocks of unknown types) is kept as it is.
-Rendered again with ``ids="origin"`` the messages are the same, except that contents are lists of blocks, consecutive
-messages of one role are one, system text is one text, blank texts and fields of a single request (``cache_control``)
-are absent, a result of one text part is that text, and a failed one is a text.
+Rendered again the messages are the same, except that contents are lists of blocks, consecutive
+messages of one role are one, system text is one text unless it has cache marks, blank texts are absent, a result of
+one text part is that text, and a failed one is a text.
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
-from streamkit.history.builder import ContentBuilder, as_list
+from streamkit.history.builder import ContentBuilder, as_list, read_cache_mark
 from streamkit.history.tool_results import result_parts, to_stored_part
 from streamkit.media import to_data_url
 from streamkit.providers.anthropic.schema import Json
@@ -24,20 +25,31 @@ from streamkit.providers.provider import Traits
 
 __all__ = ["parse_messages"]
 
+# A message of a response has further fields, which describe the response.
+_MESSAGE_FIELDS = frozenset({"role", "content", "type"})
+_TEXT_FIELDS = frozenset({"type", "text", "cache_control"})
+_MEDIA_FIELDS = frozenset({"type", "source", "title", "cache_control"})
+_RESULT_FIELDS = frozenset({"type", "tool_use_id", "content", "is_error", "cache_control"})
 
-def parse_messages(messages: Sequence[Json], traits: Traits, *, system: Any = None) -> list[Content]:
+
+def parse_messages(
+    messages: Sequence[Json], traits: Traits, *, system: Any = None, changes: list[str] | None = None
+) -> list[Content]:
     """Return messages as history, with the system text first. No message content raises an exception.
 
     Args:
         messages: The messages of a request.
         traits: The traits of the provider.
         system: The request's system text or blocks.
+        changes: Gets a sentence for each block that is kept opaque, and for each field that is left out.
     """
-    builder = ContentBuilder(traits.name)
+    builder = ContentBuilder(traits.name, changes)
     _read_system(builder, system)
     for message in messages:
         role, blocks = message.get("role"), as_list(message.get("content"))
         builder.end()
+        if role in ("assistant", "user", "system"):
+            builder.report_unread(message, _MESSAGE_FIELDS, "a message")
         if role == "assistant":
             _AssistantReader(builder).read(blocks)
         elif role == "user":
@@ -52,7 +64,12 @@ def parse_messages(messages: Sequence[Json], traits: Traits, *, system: Any = No
 
 def _read_system(builder: ContentBuilder, system: Any) -> None:
     for block in as_list(system):
-        if not builder.text("system", block.get("text") if isinstance(block, dict) else block):
+        if not isinstance(block, dict):
+            if not builder.text("system", block):
+                builder.opaque("system", block)
+        elif builder.text("system", block.get("text"), read_cache_mark(block.get("cache_control"))):
+            builder.report_unread(block, _TEXT_FIELDS, "a system text")
+        else:
             builder.opaque("system", block)
     builder.end()
 
@@ -67,10 +84,14 @@ def _read_user_block(builder: ContentBuilder, block: Any) -> None:
     elif block_type == "tool_result":
         _read_tool_result(builder, block)
     elif block_type == "image" and (image := _read_image(block)) is not None:
-        builder.add_block("human", ImageBlock(data=image))
+        builder.report_unread(block, _MEDIA_FIELDS, "an image")
+        builder.add_block("human", ImageBlock(data=image, metadata=_cache_metadata(block)))
     elif block_type == "document" and (file := _read_document(block)) is not None:
+        builder.report_unread(block, _MEDIA_FIELDS, "a document")
         builder.add_block("human", file)
-    elif block_type != "text" or not builder.text("human", block.get("text")):
+    elif block_type == "text" and builder.text("human", block.get("text"), read_cache_mark(block.get("cache_control"))):
+        builder.report_unread(block, _TEXT_FIELDS, "a text")
+    else:
         builder.opaque("human", block)
 
 
@@ -93,21 +114,29 @@ def _read_document(block: Json) -> FileBlock | None:
     source_type, title = source.get("type"), block.get("title")
     name = title if isinstance(title, str) else None
     if source_type == "url" and isinstance(source.get("url"), str):
-        return FileBlock(url=source["url"], name=name)
-    if source_type == "base64" and isinstance(source.get("data"), str):
-        return FileBlock(media_type=as_text(source.get("media_type")), data=source["data"], name=name)
-    return None
+        return FileBlock(url=source["url"], name=name, metadata=_cache_metadata(block))
+    data, media_type = source.get("data"), as_text(source.get("media_type"))
+    if not isinstance(data, str):
+        return None
+    if source_type == "text":  # the text itself
+        data, media_type = b64encode(data.encode("utf-8", "replace")).decode(), media_type or "text/plain"
+    elif source_type != "base64":
+        return None
+    return FileBlock(media_type=media_type, data=data, name=name, metadata=_cache_metadata(block))
 
 
 def _read_tool_result(builder: ContentBuilder, block: Json) -> None:
     content, call_id = _read_result_content(block.get("content")), block.get("tool_use_id")
+    builder.report_unread(block, _RESULT_FIELDS, "a result")
+    extras = _cache_metadata(block)
     if block.get("is_error") is not True:
-        builder.result(call_id, content)
+        builder.result(call_id, content, extras=extras)
     elif isinstance(content, list):
         texts = [item.get("text") for item in content if isinstance(item, dict)]
-        builder.result(call_id, content, error="\n".join(text for text in texts if isinstance(text, str)))
+        error = "\n".join(text for text in texts if isinstance(text, str))
+        builder.result(call_id, content, error=error, extras=extras)
     else:
-        builder.result(call_id, error=content if isinstance(content, str) else "")
+        builder.result(call_id, error=content if isinstance(content, str) else "", extras=extras)
 
 
 def _read_result_content(content: Any) -> Any:
@@ -201,5 +230,11 @@ class _AssistantReader:
 
 
 def _extra_fields(block: Json, known: Collection[str]) -> Json:
-    """Return a block's other fields, except whether a request was to cache it."""
-    return {name: value for name, value in block.items() if name not in known and name != "cache_control"}
+    """Return a block's other fields, a request to cache it as ``cache``."""
+    extras = {name: value for name, value in block.items() if name not in known and name != "cache_control"}
+    return extras | _cache_metadata(block)
+
+
+def _cache_metadata(block: Json) -> Json:
+    mark = read_cache_mark(block.get("cache_control"))
+    return {} if mark is None else {"cache": mark}

@@ -12,7 +12,7 @@ from typing import Any
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
 from streamkit.history.tool_results import decode_text_file, result_parts
-from streamkit.media import is_url, normalize_data, parse_data_url, to_data_url
+from streamkit.media import is_base64, is_url, normalize_data, parse_data_url, to_data_url
 from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.tool_result_media import convert_or_describe
 
@@ -64,8 +64,10 @@ def _is_result_block(item: Any) -> bool:
     source = item["source"]
     if block_type == "search_result":
         return isinstance(source, str)
-    # Data of a media type that the API refuses is not one of its blocks.
-    return isinstance(source, dict) and source.get("media_type") in (None, *_DOCUMENTS, *_IMAGES)
+    if not isinstance(source, dict) or source.get("media_type") not in (None, *_DOCUMENTS, *_IMAGES):
+        return False  # data of a media type that the API refuses is not one of its blocks
+    data = source.get("data")
+    return source.get("type") != "base64" or (isinstance(data, str) and bool(data) and is_base64(data))
 
 
 def media_block(part: ImageBlock | FileBlock) -> Json:

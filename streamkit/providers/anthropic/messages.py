@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history.content import (
+    CacheMark,
     Content,
     FileBlock,
     ImageBlock,
@@ -29,26 +30,30 @@ from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.anthropic.strict import STRICT
 from streamkit.providers.block_renderer import BlockRenderer
 from streamkit.providers.encoding import text_or_json
-from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
+from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 
+# https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching, also for the number of marks
+_UNMARKED_BLOCKS = ("thinking", "redacted_thinking")
+_MOST_CACHE_MARKS = 4
 _TOOL_CHOICES: dict[str, Json] = {"auto": {"type": "auto"}, "required": {"type": "any"}, "none": {"type": "none"}}
 
 
-def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
+def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
     """Return a conversation as Anthropic's messages, with the system text outside of them.
 
     Args:
         contents: The conversation.
         traits: The traits of the target.
-        ids: ``origin`` sends the ids of compatible providers back; else every id is made from the canonical one.
+        options: The id policy (``origin`` sends the ids of compatible providers back), and the model and endpoint that
+            are requested.
 
     Raises:
         UnsupportedContent: A person's image or file is in a form that the API does not accept.
     """
-    return AnthropicRenderer(traits, ids).render(contents)
+    return AnthropicRenderer(traits, options).render(contents)
 
 
 def build_request(
@@ -104,17 +109,60 @@ class AnthropicRenderer(BlockRenderer):
     target = "Anthropic"
 
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
-        """Return the conversation as messages, with the container in which its last code runs."""
-        container = _find_container(contents, self.traits)
+        """Return the conversation as messages, with the container in which the model's code ran."""
+        container = self._find_container(contents)
         if container is not None:
             self.request_fields["container"] = container
         return super().render(contents)
 
+    def _find_container(self, contents: Sequence[Content]) -> str | Json | None:
+        """Return the container of the last response that had one, as a request names it; None if none of them had.
+
+        The files and the code of earlier turns are in it, and code that waits for a client's tool continues in it
+        (https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling). A container of
+        another server does not exist here. Whether it has expired is not decided here, where no clock is:
+        ``expires_at`` is in the content's metadata.
+        """
+        for content in reversed(contents):
+            container = content.metadata.get("container")
+            is_here = content.metadata.get("provider") == self.traits.name and self.traits.accepts_state(
+                content.metadata, None, self.options.endpoint
+            )
+            if not is_here or not isinstance(container, dict):
+                continue
+            container_id, skills = container.get("id"), container.get("skills")
+            if isinstance(container_id, str) and container_id:
+                has_skills = isinstance(skills, list) and bool(skills)
+                return {"id": container_id, "skills": skills} if has_skills else container_id
+        return None
+
     def finish(self) -> None:
         """Put results first, strip the last text and begin with a user message."""
         self.put_results_first()
+        self._limit_cache_marks()
         self.strip_last_text()  # "messages: final assistant content cannot end with trailing whitespace"
         self.begin_with_user_text()
+
+    def mark_parts(self, parts: list[Json], mark: CacheMark) -> list[Json]:
+        """Return the blocks with ``cache_control`` on the last, unless it is thinking, which cannot have one."""
+        last = parts[-1]
+        if last.get("type") in _UNMARKED_BLOCKS:
+            self.report("a cache mark on thinking was left out: Anthropic accepts none there")
+            return parts
+        return [*parts[:-1], {**last, "cache_control": {"type": "ephemeral", **mark}}]
+
+    def _limit_cache_marks(self) -> None:
+        """Remove the first marks if there are more than four, and write system text with marks as blocks."""
+        system: list[Json] = [{"type": "text", "text": text} for text in self.system]
+        for position, mark in self.system_marks.items():
+            system[position]["cache_control"] = {"type": "ephemeral", **mark}
+        blocks = [*system, *(block for message in self.messages for block in message["content"])]
+        marked = [block for block in blocks if "cache_control" in block]
+        for block in marked[:-_MOST_CACHE_MARKS]:
+            del block["cache_control"]
+            self.report(f"the first cache marks were left out: Anthropic accepts {_MOST_CACHE_MARKS} in a request")
+        if self.system_marks:
+            self.request_fields["system"] = system
 
     def text_block(self, text: str) -> Json:
         """Return a ``text`` block."""
@@ -127,12 +175,14 @@ class AnthropicRenderer(BlockRenderer):
     def text_parts(self, block: TextBlock) -> list[Json]:
         """Return text with its citations as a ``text`` block; none for a refusal's explanation or blank text."""
         parts = super().text_parts(block)  # "messages: text content blocks must contain non-whitespace text"
-        if not parts or not self.is_own(block):
+        if not parts and block.metadata.get("citations"):
+            self.report("citations without text were left out: Anthropic refuses a blank text")
+        if not parts or not self.is_from_target(block):
             return parts
         if block.metadata.get("refusal"):
             self.report("the explanation of a refusal was left out: its author is the provider, not the model")
             return []
-        citations = block.metadata.get("citations")
+        citations = self.own_state(block, "citations")  # those of a search contain encrypted references
         if citations:
             parts[0]["citations"] = citations
         return parts
@@ -161,9 +211,10 @@ class AnthropicRenderer(BlockRenderer):
         """Return a ``tool_use`` block."""
         part: Json = {"type": "tool_use", "id": self.ids.call_id(block), "name": self.tool_name(block.name)}
         part["input"] = self.arguments_object(block.parameters, block.name)
-        if self.is_own(block):
+        if self.is_from_target(block):
             caller = block.metadata.get("caller")
-            if isinstance(caller, dict) and caller.get("type") != "direct":  # an absent caller means direct
+            # An absent caller means direct. Any other names a server tool's block, which is opaque state, too.
+            if isinstance(caller, dict) and caller.get("type") != "direct" and self.own_state(block, "caller"):
                 part["caller"] = caller
             if block.metadata.get("toolset_name"):
                 part["toolset_name"] = block.metadata["toolset_name"]
@@ -180,14 +231,3 @@ class AnthropicRenderer(BlockRenderer):
     def read_result_id(self, block: Json) -> str | None:
         """Return the id of the call of a ``tool_result`` block."""
         return block.get("tool_use_id") if block["type"] == "tool_result" else None
-
-
-def _find_container(contents: Sequence[Content], traits: Traits) -> str | None:
-    """Return the id of the container in which the code that made the last calls runs; None if no code made them."""
-    last = next((content for content in reversed(contents) if content.speaker == "ai"), None)
-    for block in reversed(last.blocks if last is not None else []):
-        container, caller = block.metadata.get("container"), block.metadata.get("caller")
-        if traits.accepts_state(block.metadata) and isinstance(container, dict) and isinstance(caller, dict):
-            container_id = container.get("id")
-            return container_id if isinstance(container_id, str) and caller.get("type") != "direct" else None
-    return None

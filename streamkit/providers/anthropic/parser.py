@@ -2,7 +2,7 @@
 
 The fast path is a text, thinking or argument delta of a block that has started: one decode, a few attributes, one call
 of the sink. All else about blocks is in ``content_blocks``. This module reads what concerns the message: its id and
-model, usage, stop reason, errors, and messages that come complete.
+model, usage, stop reason, errors, and messages that come complete. ``message_fields`` reads a message's other fields.
 
 It must not depend on canonical ids, on the completeness of JSON, on history or on I/O. ``bedrock_invoke``, whose frames
 contain these same events, uses this parser.
@@ -17,10 +17,11 @@ import msgspec
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
 from streamkit.providers.anthropic.content_blocks import BlockKind, ContentBlockReader
-from streamkit.providers.anthropic.schema import DECODER, Event, Json
+from streamkit.providers.anthropic.message_fields import read_fields, report_event_fields
+from streamkit.providers.anthropic.schema import DECODER, InputJsonDelta, Json, PlainDelta, TextDelta
 from streamkit.providers.anthropic.traits import FINISH_REASONS
-from streamkit.providers.decoding import as_integer, as_text, convert, excerpt, read_json
-from streamkit.providers.finish_reasons import read_finish_reason
+from streamkit.providers.decoding import as_integer, as_text, excerpt, read_json
+from streamkit.providers.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.lenient_json import frame_error, json_or_placeholder
 from streamkit.providers.provider import Sink, Traits
 
@@ -28,8 +29,7 @@ __all__ = ["AnthropicParser", "create_parser"]
 
 _decode = DECODER.decode
 _TEXT, _THINKING, _CALL = BlockKind.TEXT, BlockKind.THINKING, BlockKind.CALL
-#: Fields of a ``message_delta`` and of its delta that are reported; any other field is ``Unknown``.
-_KNOWN_FIELDS = frozenset({"type", "delta", "usage", "stop_reason", "stop_details", "container"})
+_PINGS = (b"", b"ping")  # some gateways send an empty "data:", or the name of the event as its data
 
 
 def create_parser(sink: Sink, traits: Traits) -> AnthropicParser:
@@ -50,7 +50,6 @@ class AnthropicParser:
         self._block_at = self._blocks.by_index.get
         self._started_message: Json | None = None  # of the last message_start
         self._usage_fields: Json = {}  # the usage fields, of each the last value
-        self._container: Any = None
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one SSE event."""
@@ -59,45 +58,50 @@ class AnthropicParser:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._parse_slow(name, data)
             return
-        if event.type == "content_block_delta":
-            self._delta(event, data)
-        else:
+        if not self._read_plain(event):
             self._parse_slow(name, data)
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one event as plain data, or a complete message."""
-        if data.get("type") == "content_block_delta":
-            self._delta(convert(data, Event, self._sink) or Event(), data)
-        else:
+        if data.get("type") != "content_block_delta":
             self._event(data)
+            return
+        try:
+            event = msgspec.convert(data, PlainDelta)
+        except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+            pass
+        else:
+            if self._read_plain(event):
+                return
+        self._blocks.delta(data)
 
     def end(self) -> None:
         """Finalize the blocks that have no stop event when the stream ends."""
-        self._end_blocks()
+        self._blocks.end()
 
-    def _delta(self, event: Event, source: bytes | Json) -> None:
-        delta, index = event.delta, event.index
-        if delta is not None and index.__class__ is int:
-            block = self._block_at(index)
-            if block is not None:
-                name, kind = delta.type, block.kind
-                if name == "text_delta":
-                    text = delta.text
-                    if kind is _TEXT and text.__class__ is str and text:
-                        self._text(text, block.key)
-                        return
-                elif name == "input_json_delta":
-                    text = delta.partial_json
-                    if kind is _CALL and text.__class__ is str and text:
-                        block.is_finalized = True  # the input of the block's start does not count once arguments come
-                        self._tool(NormalizedToolChunk("delta", None, None, None, text, block.key))
-                        return
-                elif name == "thinking_delta":
-                    text = delta.thinking
-                    if kind is _THINKING and text.__class__ is str and text and delta.signature is None:
-                        self._reasoning(text, "text", block.key)
-                        return
-        self._blocks.delta(event, source)
+    def _read_plain(self, event: PlainDelta) -> bool:
+        """Report a delta of a block of the same kind; return False if it is anything else."""
+        block = self._block_at(event.index)
+        if block is None:
+            return False
+        delta, kind = event.delta, block.kind
+        if isinstance(delta, TextDelta):
+            text = delta.text
+            if kind is _TEXT and text:
+                self._text(text, block.key)
+                return True
+        elif isinstance(delta, InputJsonDelta):
+            text = delta.partial_json
+            if kind is _CALL and text:
+                block.is_finalized = True  # the input of the block's start does not count once arguments come
+                self._tool(NormalizedToolChunk("delta", None, None, None, text, block.key))
+                return True
+        else:
+            text = delta.thinking
+            if kind is _THINKING and text:
+                self._reasoning(text, "text", block.key)
+                return True
+        return False
 
     # ------------------------------------------------------------ frames that are not a plain delta
 
@@ -108,11 +112,11 @@ class AnthropicParser:
         except (ValueError, RecursionError) as error:
             if name == b"error":  # the text of a relay
                 self._fail(excerpt(data))
-            elif not data.strip():
-                self._sink.heartbeat()  # an empty "data:", which some gateways send to keep the connection
+            elif name == b"ping" or data.strip() in _PINGS:
+                pass  # other wires have pings too, so it shows nothing
             elif data.strip() == b"[DONE]":  # OpenRouter ends its Anthropic streams as it ends its chat streams
                 self._sink.terminate()
-            else:
+            elif data.strip():  # not "data:" alone, which some gateways send to keep the connection
                 self._sink.fail(frame_error(error, data))
             return
         if name == b"error":
@@ -121,11 +125,14 @@ class AnthropicParser:
             if name and raw.get("type") is None:
                 raw["type"] = name.decode("utf-8", "replace")  # of a relay that has the event's name in SSE alone
             self.chunk(raw)
+        elif name == b"ping":
+            self._sink.heartbeat()
         else:
             self._sink.unknown(raw)
 
     def _event(self, raw: Json) -> None:
         event_type = raw.get("type")
+        report_event_fields(raw, event_type, self._sink)
         if event_type == "content_block_start":
             block = raw.get("content_block")
             if isinstance(block, dict):
@@ -135,19 +142,19 @@ class AnthropicParser:
         elif event_type == "content_block_stop":
             self._blocks.stop(raw.get("index"), raw)
         elif event_type == "ping":
-            self._sink.heartbeat()
+            pass  # it shows nothing: other wires have it too
         elif event_type == "message_start":
             self._message_start(raw)
         elif event_type == "message_delta":
             self._message_delta(raw)
         elif event_type == "message_stop":
+            self._update_usage(raw.get("usage"))
             metrics = raw.get("amazon-bedrock-invocationMetrics")
             if metrics:  # Bedrock's own count of the same tokens, kept in the raw usage
                 self._update_usage({"amazon-bedrock-invocationMetrics": metrics})
             self._terminate()
         elif event_type == "message" or (event_type is None and raw.get("role") == "assistant" and "content" in raw):
-            self._message(raw)
-            self._terminate()
+            self._complete_message(raw)
         elif event_type == "error" or raw.get("error"):
             self._fail(raw.get("error") or raw)
         else:
@@ -162,8 +169,11 @@ class AnthropicParser:
 
     def _message_start(self, raw: Json) -> None:
         message, previous = raw.get("message"), self._started_message
+        self._update_usage(raw.get("usage"))
         if not isinstance(message, dict):  # proxies before Bedrock send null (pydantic/pydantic-ai#5818)
-            if message is not None:
+            if message is None:
+                self._sink.heartbeat()
+            else:
                 self._sink.unknown(raw)
             return
         if previous is not None and _is_equal(message, previous):
@@ -180,6 +190,19 @@ class AnthropicParser:
         self._started_message = message
         self._message(message)
 
+    def _complete_message(self, message: Json) -> None:
+        """Read a message that was not streamed, or that repeats the blocks streamed before it."""
+        message_id = as_text(message.get("id"))
+        started_id = as_text((self._started_message or {}).get("id"))
+        if self._blocks.by_index and (message_id is None or message_id == started_id):
+            message = {**message, "content": None}
+        elif self._blocks.by_index:
+            self._message_start({"message": message})
+            self._terminate()
+            return
+        self._message(message)
+        self._terminate()
+
     def _message(self, message: Json) -> None:
         """Read a message: empty at the start of a stream, complete in a body that was not streamed."""
         self._sink.identify(as_text(message.get("id")), as_text(message.get("model")))
@@ -193,49 +216,35 @@ class AnthropicParser:
             else:
                 self._sink.unknown(block)
         self._update_usage(message.get("usage"))
-        self._read_stop(message)
+        self._read_end(message)
 
     def _message_delta(self, raw: Json) -> None:
-        raw_delta = raw.get("delta")
-        delta: Json = raw_delta if isinstance(raw_delta, dict) else {}
+        delta = raw.get("delta")
+        if delta is not None and not isinstance(delta, dict):
+            self._sink.unknown(raw)
         self._update_usage(raw.get("usage"))
-        self._read_stop(delta)
-        has_more = any(value for name, value in (*delta.items(), *raw.items()) if name not in _KNOWN_FIELDS)
-        if has_more or (raw_delta and not delta) or self._container is not None:
-            self._sink.unknown(raw)  # the matched stop sequence, context_management: no event has a field for them
+        self._read_end({**raw, **delta} if isinstance(delta, dict) else raw)
 
-    def _read_stop(self, fields: Json) -> None:
+    def _read_end(self, fields: Json) -> None:
         """Read the fields of a message or a ``message_delta`` that concern the message's end."""
-        container = fields.get("container")
-        if container:  # without its expiry: SDK objects convert it to another form than the wire's
-            self._container = {"id": container.get("id")} if isinstance(container, dict) else container
+        read_fields(fields, self._sink)
         details = fields.get("stop_details")
         if details:
+            explanation = as_text(details.get("explanation")) if isinstance(details, dict) else None
+            if explanation is not None:
+                self._choice.refusal(explanation)
             if isinstance(details, dict):
-                explanation = as_text(details.get("explanation"))
-                if explanation is not None:
-                    self._choice.refusal(explanation)
                 details = dict(sorted(details.items(), key=lambda item: str(item[0])))  # SDK objects reorder the fields
             self._sink.warn("stop_details", f"the provider sent details of its stop: {json_or_placeholder(details)}")
         reason = fields.get("stop_reason")
-        if reason is None or reason == "":
+        if not is_reason(reason):
             return
-        self._end_blocks()
+        self._blocks.end()
         self._choice.finish(*read_finish_reason(reason, FINISH_REASONS))
 
     def _terminate(self) -> None:
-        self._end_blocks()
-        self._sink.terminate()
-
-    def _end_blocks(self) -> None:
         self._blocks.end()
-        if self._container is not None:
-            # Code that waits for a client's tool continues in this container: the next request must name it, so it is
-            # kept with the call (https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/programmatic-tool-calling).
-            key = self._blocks.last_call_key()
-            if key is not None:
-                self._choice.add_metadata({"container": self._container}, key)
-                self._container = None
+        self._sink.terminate()
 
     def _update_usage(self, usage: Any) -> None:
         """Merge a report of usage into the earlier ones and pass the result to the sink.
@@ -250,6 +259,8 @@ class AnthropicParser:
         for name, value in usage.items():
             if value is not None and (value or not fields.get(name)):
                 fields[name] = value
+        if fields.get("service_tier"):
+            self._sink.add_response_metadata({"service_tier": fields["service_tier"]})
         cache_read = as_integer(fields.get("cache_read_input_tokens"))
         cache_write = as_integer(fields.get("cache_creation_input_tokens"))
         uncached = as_integer(fields.get("input_tokens"))

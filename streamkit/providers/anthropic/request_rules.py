@@ -108,6 +108,9 @@ def _chosen_tool_is_defined(body: Json, _model: str) -> Iterator[Finding]:
 _BLOCKS = BlockRules(
     BlockKind("tool_use", "assistant", "id", _find_calls),
     BlockKind("tool_result", "user", "tool_use_id", _find_results),
+    # "Consecutive user or assistant turns in your request will be combined into a single turn"
+    # (https://docs.anthropic.com/en/api/messages#body-messages), so each result may be a message of its own.
+    joins_messages=True,
 )
 _REFERENCE = "https://docs.anthropic.com/en/api/messages"
 _TOOL_USE = "https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/implement-tool-use"

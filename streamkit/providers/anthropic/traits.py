@@ -6,6 +6,9 @@ import re
 from typing import Final
 
 from streamkit.calls import FinishReason
+from streamkit.providers.anthropic.errors import ERRORS
+from streamkit.providers.anthropic.message_format import rate_message
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
@@ -25,18 +28,54 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "compaction": "pause",
 }
 
-# A text that quotes such a stream has its quotes escaped, so these occur only in the wire itself.
-_STREAM = re.compile(rb'"type"\s*:\s*"message_start"|(?:^|\n|\r)event: ?message_start[\r\n]')
-_BODY = re.compile(rb'"type"\s*:\s*"message".*"stop_reason"|"stop_reason".*"type"\s*:\s*"message"', re.DOTALL)
+#: https://docs.anthropic.com/en/docs/build-with-claude/streaming#event-types, without ``ping`` and ``error``.
+_EVENTS = frozenset(
+    {
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    }
+)
 
 
-def _matches_head(head: bytes) -> bool:
-    return (_BODY if head[:1] == b"{" else _STREAM).search(head) is not None
+def _is_own(chunk: HeadChunk) -> bool:
+    data = chunk.data
+    kind = data.get("type", chunk.name)
+    if kind == "error":  # https://docs.anthropic.com/en/api/errors; OpenAI's error objects have a code
+        error = data.get("error")
+        return isinstance(error, dict) and str(error.get("type")).endswith("_error") and "code" not in error
+    if kind == "message":
+        return "stop_reason" in data or data.get("role") == "assistant"
+    return isinstance(kind, str) and kind in _EVENTS
+
+
+# The platforms of the page below. Any other host of this wire has signatures of its own (vybestack/llxprt-code#1469).
+_SHARED_HOSTS = re.compile(
+    r"api\.anthropic\.com"
+    r"|bedrock-runtime(?:-fips)?\.[a-z0-9-]+\.amazonaws\.com"
+    r"|(?:[a-z0-9-]+-)?aiplatform(?:\.[a-z]+\.rep)?\.googleapis\.com"
+)
+# The names of one model on these platforms: claude-sonnet-4-5-20250929, claude-sonnet-4-5@20250929 (Vertex),
+# us.anthropic.claude-sonnet-4-5-20250929-v1:0 and its ARN (Bedrock)
+# (https://docs.anthropic.com/en/docs/about-claude/models/overview).
+_PLATFORM_PREFIX = re.compile(r"(?:.*/)?(?:(?:[a-z]+(?:-gov)?\.)?anthropic\.)?(?=claude)")
+_PLATFORM_SUFFIX = re.compile(r"-v\d+(?::\d+)?(?::\w+)?(?=\Z|@)|@default\Z")
+
+
+def _normalize_model(name: str) -> str:
+    match = _PLATFORM_PREFIX.match(name)
+    if match is None:  # another vendor's model on this wire
+        return name
+    return _PLATFORM_SUFFIX.sub("", name[match.end() :]).replace("@", "-")
 
 
 TRAITS = Traits(
     name="anthropic",
-    matches_head=_matches_head,
+    matches_head=HeadMatcher(_is_own),
+    rate_message=rate_message,
     # Signatures are "compatible across platforms (Claude APIs, Amazon Bedrock, and Vertex AI)",
     # https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking
     compatible=frozenset({"anthropic", "bedrock_invoke"}),
@@ -47,8 +86,15 @@ TRAITS = Traits(
         '400 "String should match pattern \'^[a-zA-Z0-9_-]+$\'" and "tool_use ids must be unique"'
         " (LibreChat-AI/agents#153, maximhq/bifrost#5097)",
     ),
+    call_id_path=("content", "id"),
+    shared_hosts=_SHARED_HOSTS,
+    normalize_model=_normalize_model,
     batched_results=True,
+    # A request that names the container of an earlier response continues in it
+    # (https://reference.langchain.com/python/langchain-anthropic/chat_models/ChatAnthropic/container).
+    content_metadata=frozenset({"container"}),
     event_name_field="type",
+    classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="https://api.anthropic.com",
         path="/v1/messages",

@@ -11,47 +11,30 @@ encrypted reasoning, an image. This module must not depend on messages and their
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Hashable
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from streamkit.events import NormalizedToolChunk
+from streamkit.indexes import normalize_index
+from streamkit.providers.bedrock_converse.buffered_block import BufferedBlock, BufferedKind, TextParts, join_base64
 from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.buffer_limit import exceeds_buffer_limit
 from streamkit.providers.decoding import as_text
-from streamkit.providers.lenient_json import arguments_as_text, index_key, parse_json_or_text
+from streamkit.providers.lenient_json import (
+    arguments_as_text,
+    parse_json_or_text,
+)
 from streamkit.providers.provider import Sink
+from streamkit.providers.unknown_fields import report_unknown_fields
 
 __all__ = ["ContentBlockReader"]
 
-_BufferedKind: TypeAlias = Literal["server_call", "server_result", "redacted", "image"]
-
-
-class _TextParts(list[str]):
-    """One text of a result, in parts."""
-
-
-class OpenBlock:
-    """A block that is buffered until it is complete.
-
-    Attributes:
-        key: The sink's key of the block.
-        kind: What it is.
-        raw: The body of its start event.
-        texts: The parts of its one text: arguments or base64.
-        items: The content of a result.
-        size: Characters in ``texts`` and ``items``.
-    """
-
-    __slots__ = ("items", "key", "kind", "raw", "size", "texts")
-
-    def __init__(self, key: int, kind: _BufferedKind, raw: Json) -> None:
-        self.key = key
-        self.kind = kind
-        self.raw = raw
-        self.texts: list[str] = []
-        self.items: list[Any] = []
-        self.size = 0
+#: The fields of a call and of reasoning, in their start events, deltas and complete blocks; a call's name and type are
+#: in a delta of gateways that send no start.
+_MEMBER_FIELDS = {
+    "toolUse": frozenset({"toolUseId", "name", "type", "input"}),
+    "reasoningContent": frozenset({"text", "signature", "redactedContent", "reasoningText"}),
+}
 
 
 class ContentBlockReader:
@@ -69,7 +52,7 @@ class ContentBlockReader:
         self.call_keys: dict[Hashable, int] = {}
         # The key and input of calls whose start event has an input, until a delta comes.
         self._start_inputs: dict[Hashable, tuple[int, str]] = {}
-        self._buffered: dict[Hashable, OpenBlock] = {}
+        self._buffered: dict[Hashable, BufferedBlock] = {}
         self._sink = sink
         self._choice = sink.choice(0)
         self._block_count = 0
@@ -85,12 +68,13 @@ class ContentBlockReader:
 
     def start(self, index: Any, start: Json) -> None:
         """Start a block; ``start`` is the body of its start event."""
-        label = index_key(index)
+        label = normalize_index(index)
         if label in self._open_labels():
             self._close_at(label)
             self._sink.warn("block_index_reused", f"a second block at index {index!r} is read as a block of its own")
         tool_use, result, image = start.get("toolUse"), start.get("toolResult"), start.get("image")
         if isinstance(tool_use, dict):
+            report_unknown_fields(self._sink, tool_use, _MEMBER_FIELDS["toolUse"], "toolUse.")
             self._start_call(label, tool_use)
         elif isinstance(result, dict):
             self._open_buffered(label, "server_result", {"toolUseId": result.get("toolUseId"), **result})
@@ -101,7 +85,7 @@ class ContentBlockReader:
 
     def stop(self, index: Any) -> None:
         """End the blocks at an index; an empty text has a stop event too, and no block."""
-        for key in self._close_at(index_key(index)):
+        for key in self._close_at(normalize_index(index)):
             self._choice.end_block(key)
 
     def end(self) -> None:
@@ -133,8 +117,8 @@ class ContentBlockReader:
         self._block_count += 1
         return self._block_count - 1
 
-    def _open_buffered(self, label: Hashable, kind: _BufferedKind, raw: Json) -> OpenBlock:
-        block = self._buffered[label] = OpenBlock(self._next_key(), kind, raw)
+    def _open_buffered(self, label: Hashable, kind: BufferedKind, raw: Json) -> BufferedBlock:
+        block = self._buffered[label] = BufferedBlock(self._next_key(), kind, raw)
         return block
 
     def _start_call(self, label: Hashable, tool_use: Json) -> None:
@@ -153,29 +137,28 @@ class ContentBlockReader:
         else:
             self.call_keys[label] = key
 
-    def _report_buffered(self, block: OpenBlock) -> None:
+    def _report_buffered(self, block: BufferedBlock) -> None:
         raw, text = block.raw, "".join(block.texts)
         if block.kind == "server_call":
             arguments = parse_json_or_text(text) if text else raw.get("input")
             raw["input"] = arguments if isinstance(arguments, dict) else {}  # truncated arguments are text
-            call_id, name = as_text(raw.get("toolUseId")), as_text(raw.get("name")) or ""
-            self._choice.server_tool(call_id, name, "arguments", arguments, raw={"toolUse": raw})
+            self._choice.server_tool(*_id_and_name(raw), "arguments", arguments, raw={"toolUse": raw})
         elif block.kind == "server_result":
             call_id, result_type = as_text(raw.get("toolUseId")), as_text(raw.get("type")) or ""
-            content = [{"text": "".join(item)} if isinstance(item, _TextParts) else item for item in block.items]
+            content = [{"text": "".join(item)} if isinstance(item, TextParts) else item for item in block.items]
             raw["content"] = content
             name = self._server_tool_names.get(call_id or "") or result_type.removesuffix("_result")
             self._choice.server_tool(call_id, name, "result", content, raw={"toolResult": raw})
         elif block.kind == "redacted":
-            redacted = {"reasoningContent": {"redactedContent": _join_base64(block.texts)}}
+            redacted = {"reasoningContent": {"redactedContent": join_base64(block.texts)}}
             self._choice.add_metadata({"opaque": redacted}, block.key)
         elif block.texts or raw.get("source"):
             self._report_image(block)
 
-    def _report_image(self, block: OpenBlock) -> None:
+    def _report_image(self, block: BufferedBlock) -> None:
         raw = block.raw
         if block.texts:
-            raw["source"] = {"bytes": _join_base64(block.texts)}
+            raw["source"] = {"bytes": join_base64(block.texts)}
         source = raw["source"] if isinstance(raw["source"], dict) else {}
         location = source.get("s3Location")
         url = as_text(location.get("uri")) if isinstance(location, dict) else None
@@ -186,10 +169,12 @@ class ContentBlockReader:
 
     def delta(self, index: Any, delta: Json, event: Json) -> None:
         """Read a delta of any kind; ``event`` is reported for a member of an unknown one."""
-        label = index_key(index)
+        label = normalize_index(index)
         for name, value in delta.items():
             if value is not None and not self._read_member(label, name, value):
                 self._sink.unknown(event)
+            elif name in _MEMBER_FIELDS and isinstance(value, dict):
+                report_unknown_fields(self._sink, value, _MEMBER_FIELDS[name], f"{name}.")
 
     def _read_member(self, label: Hashable, name: str, value: Any) -> bool:
         """Read one member of a delta; return False if it is unknown."""
@@ -227,7 +212,9 @@ class ContentBlockReader:
         call_id, name = as_text(tool_use.get("toolUseId")), as_text(tool_use.get("name"))
         block = self._buffered.get(label)
         if block is not None and block.kind == "server_call":
-            self._buffer(block, text)
+            if text:
+                self._buffer(block, text)
+                self._choice.server_tool_delta(*_id_and_name(block.raw), text)
             return
         if label in self._start_inputs and text:  # the input of the start does not count once deltas come
             self.call_keys[label], _ = self._start_inputs.pop(label)
@@ -265,15 +252,15 @@ class ContentBlockReader:
         self._buffer(block, redacted)
         return True
 
-    def _add_result(self, block: OpenBlock, items: list[Any]) -> None:
+    def _add_result(self, block: BufferedBlock, items: list[Any]) -> None:
         for number, item in enumerate(items):
             text = item["text"] if isinstance(item, dict) and item.keys() == {"text"} else None
             if not isinstance(text, str):
                 block.items.append(item)
                 self._add_size(block, 1)
                 continue
-            if number or not block.items or not isinstance(block.items[-1], _TextParts):
-                block.items.append(_TextParts())
+            if number or not block.items or not isinstance(block.items[-1], TextParts):
+                block.items.append(TextParts())
             block.items[-1].append(text)  # a delta's first text continues the last text of the result
             self._add_size(block, len(text))
 
@@ -289,11 +276,11 @@ class ContentBlockReader:
             block.raw["source"] = source
         return True
 
-    def _buffer(self, block: OpenBlock, text: str) -> None:
+    def _buffer(self, block: BufferedBlock, text: str) -> None:
         block.texts.append(text)
         self._add_size(block, len(text))
 
-    def _add_size(self, block: OpenBlock, size: int) -> None:
+    def _add_size(self, block: BufferedBlock, size: int) -> None:
         block.size += size
         if exceeds_buffer_limit(block.size, self._sink):
             block.texts.clear()
@@ -306,7 +293,10 @@ class ContentBlockReader:
         for name, value in block.items():
             if name == "toolUse" and isinstance(value, dict):
                 self.start(index, {name: _without(value, "input")})
-                self._read_arguments(index, {"input": value.get("input")})
+                if (server_call := self._buffered.get(index)) is not None:
+                    server_call.raw["input"] = value.get("input")
+                else:
+                    self._read_arguments(index, {"input": value.get("input")})
             elif name == "toolResult" and isinstance(value, dict):
                 self.start(index, {name: _without(value, "content")})
                 self._read_member(index, name, value.get("content") or [])
@@ -325,19 +315,13 @@ class ContentBlockReader:
         self.stop(index)
 
 
+def _id_and_name(tool_use: Json) -> tuple[str | None, str]:
+    return as_text(tool_use.get("toolUseId")), as_text(tool_use.get("name")) or ""
+
+
 def _without(body: Json, name: str) -> Json:
     return {key: value for key, value in body.items() if key != name}
 
 
 def _dicts(value: Any) -> list[Json]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _join_base64(parts: list[str]) -> str:
-    """Join parts that are separately base64 into one base64 text; join any other parts as text."""
-    if len(parts) > 1:
-        try:
-            return b64encode(b"".join(b64decode(part, validate=True) for part in parts)).decode()
-        except ValueError:
-            pass
-    return "".join(parts)

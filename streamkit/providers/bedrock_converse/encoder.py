@@ -21,7 +21,7 @@ from streamkit.history.content import (
     ToolCallBlock,
 )
 from streamkit.providers import aws_frames
-from streamkit.providers.aws_frames import error_body
+from streamkit.providers.aws_frames import error_body, error_event
 from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.bedrock_converse.traits import FINISH_REASONS
 from streamkit.providers.decoding import compact_json
@@ -35,7 +35,7 @@ from streamkit.providers.encoding import (
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.provider import Traits
 
-__all__ = ["emit", "error_body"]
+__all__ = ["emit", "error_body", "error_event"]
 
 _STOP_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"content_filter": "content_filtered"})
 _PADDING = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

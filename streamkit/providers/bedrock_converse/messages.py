@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history.content import (
+    CacheMark,
     Content,
     FileBlock,
     ImageBlock,
@@ -30,7 +31,7 @@ from streamkit.providers.bedrock_converse.media import media_part, result_conten
 from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.bedrock_converse.strict import STRICT
 from streamkit.providers.block_renderer import BlockRenderer
-from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
+from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["build_request", "convert_media", "render_messages"]
@@ -39,18 +40,19 @@ _TOOL_CHOICES: dict[str, Json] = {"auto": {"auto": {}}, "required": {"any": {}}}
 _DESCRIPTION_OF_PAST_TOOL = "A tool of the conversation so far. It cannot be called any more."
 
 
-def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
+def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
     """Return a conversation as Converse messages, with the system text outside of them.
 
     Args:
         contents: The conversation.
         traits: The traits of the target.
-        ids: ``origin`` sends this provider's own ids back; else every id is made from the canonical one.
+        options: The id policy (``origin`` sends this provider's own ids back), and the model and endpoint that are
+            requested.
 
     Raises:
         UnsupportedContent: A person's image or file is in a form that the API does not accept.
     """
-    return ConverseRenderer(traits, ids).render(contents)
+    return ConverseRenderer(traits, options).render(contents)
 
 
 def build_request(
@@ -127,7 +129,11 @@ class ConverseRenderer(BlockRenderer):
     def finish(self) -> None:
         """Apply the rules for the order of messages and of the parts in them."""
         if self.system:
-            self.request_fields["system"] = [{"text": text} for text in self.system]
+            self.request_fields["system"] = system = []
+            for position, text in enumerate(self.system):
+                system.append({"text": text})
+                if position in self.system_marks:
+                    system.append(_cache_point(self.system_marks[position]))
         self._omit_reasoning_only_messages()
         self.put_results_first()
         for message in self.messages:
@@ -135,6 +141,7 @@ class ConverseRenderer(BlockRenderer):
                 message["content"] = self._put_calls_last(message["content"])
             else:
                 self._complete_documents(message["content"])
+            message["content"] = _without_repeated_cache_points(message["content"])
         self.strip_last_text()
         self.begin_with_user_text()
 
@@ -164,21 +171,32 @@ class ConverseRenderer(BlockRenderer):
 
     def _complete_documents(self, parts: list[Json]) -> None:
         """Make the names of documents unique, and add a text if there is none next to them."""
-        result_parts = [inner for part in parts for inner in part.get("toolResult", {}).get("content", ())]
+        results = [part["toolResult"] for part in parts if "toolResult" in part]
+        documents = [
+            part["document"]
+            for part in [*parts, *(inner for result in results for inner in result["content"])]
+            if "document" in part
+        ]
         names: set[str] = set()
-        for part in [*parts, *result_parts]:
-            if "document" in part:
-                name = part["document"]["name"]
-                number = 2
-                while part["document"]["name"] in names:
-                    part["document"]["name"] = f"{name} ({number})"
-                    number += 1
-                names.add(part["document"]["name"])
+        for document in documents:
+            name = document["name"]
+            number = 2
+            while document["name"] in names:
+                document["name"] = f"{name} ({number})"
+                number += 1
+            names.add(document["name"])
         if any("document" in part for part in parts) and not any("text" in part for part in parts):
             parts.append({"text": "(see the document)"})
             self.report("a text was added to a message with a document: the API requires one")
 
     # ------------------------------------------------------------ one block
+
+    def mark_parts(self, parts: list[Json], mark: CacheMark) -> list[Json]:
+        """Return the parts and a ``cachePoint`` after them, except after reasoning and calls."""
+        if "reasoningContent" in parts[-1] or _is_client_call(parts[-1]):
+            self.report("a cache mark on reasoning or a call was left out: nothing may follow these on Bedrock")
+            return parts
+        return [*parts, _cache_point(mark)]
 
     def text_block(self, text: str) -> Json:
         """Return a ``text`` part."""
@@ -191,8 +209,8 @@ class ConverseRenderer(BlockRenderer):
     def text_parts(self, block: TextBlock) -> list[Json]:
         """Return text as a ``text`` part, or as ``citationsContent`` if it has citations; none for blank text."""
         parts = super().text_parts(block)
-        citations = block.metadata.get("citations")
-        if parts and isinstance(citations, list) and citations and self.is_own(block):
+        citations = self.own_state(block, "citations") if parts and self.is_from_target(block) else None
+        if isinstance(citations, list) and citations:
             return [{"citationsContent": {"content": parts, "citations": citations}}]
         return parts
 
@@ -232,7 +250,22 @@ class ConverseRenderer(BlockRenderer):
 
     def read_result_id(self, block: Json) -> str | None:
         """Return the id of the call of a ``toolResult`` part."""
-        return block["toolResult"].get("toolUseId") if "toolResult" in block else None
+        result = block.get("toolResult")
+        return result.get("toolUseId") if isinstance(result, dict) else None
+
+
+def _cache_point(mark: CacheMark) -> Json:
+    """https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CachePointBlock.html."""
+    return {"cachePoint": {"type": "default", **mark}}
+
+
+def _without_repeated_cache_points(parts: list[Json]) -> list[Json]:
+    """Return the parts without a cache point directly after another, or at the beginning: a point is after its part."""
+    kept: list[Json] = []
+    for part in parts:
+        if "cachePoint" not in part or (kept and "cachePoint" not in kept[-1]):
+            kept.append(part)
+    return kept
 
 
 def _is_client_call(part: Json) -> bool:

@@ -14,7 +14,7 @@ It must not depend on canonical ids, on the completeness of JSON, on history or 
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -25,17 +25,25 @@ from streamkit.providers.bedrock_converse.content_blocks import ContentBlockRead
 from streamkit.providers.bedrock_converse.schema import DECODER, Json
 from streamkit.providers.bedrock_converse.traits import FINISH_REASONS
 from streamkit.providers.decoding import as_integer, as_text, error_message
-from streamkit.providers.finish_reasons import read_finish_reason
+from streamkit.providers.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.provider import Sink, Traits
+from streamkit.providers.unknown_fields import report_unknown_fields
 
 __all__ = ["BedrockConverseParser", "create_parser"]
 
 _decode = DECODER.decode
 _EVENTS = ("contentBlockDelta", "contentBlockStart", "contentBlockStop", "messageStart", "messageStop", "metadata")
-#: Fields of ``metadata``, or of a complete body, that are not kept in the raw usage.
-_NOT_IN_RAW_USAGE = frozenset(
-    {"usage", "p", "output", "stopReason", "additionalModelResponseFields", "ResponseMetadata"}
-)
+#: The fields of each event; ``p`` is padding.
+_FIELDS: Final = {
+    "messageStart": ("role", "p"),
+    "contentBlockStart": ("contentBlockIndex", "start", "p"),
+    "contentBlockDelta": ("contentBlockIndex", "delta", "p"),
+    "contentBlockStop": ("contentBlockIndex", "p"),
+}
+#: Fields of ``messageStop``, ``metadata`` and a complete body that have a place of their own; the last is boto3's.
+_READ_ELSEWHERE: Final = frozenset({"stopReason", "usage", "p", "output", "ResponseMetadata"})
+#: The others that the service documents (ConverseStreamMetadataEvent and MessageStopEvent in the API reference).
+_METADATA: Final = frozenset({"additionalModelResponseFields", "metrics", "trace", "performanceConfig", "serviceTier"})
 
 
 def create_parser(sink: Sink, traits: Traits) -> BedrockConverseParser:
@@ -136,7 +144,13 @@ class BedrockConverseParser:
             self._sink.fail(aws_frames.to_stream_error(name, body))
         elif not isinstance(body, dict) or name not in _EVENTS:
             self._sink.unknown({name: body})
-        elif name == "contentBlockDelta":
+        else:
+            self._known_event(name, body)
+
+    def _known_event(self, name: str, body: Json) -> None:
+        if name in _FIELDS:
+            report_unknown_fields(self._sink, body, _FIELDS[name])
+        if name == "contentBlockDelta":
             delta = body.get("delta")
             if isinstance(delta, dict):
                 self._blocks.delta(body.get("contentBlockIndex"), delta, {name: body})
@@ -164,20 +178,26 @@ class BedrockConverseParser:
 
     def _message_stop(self, body: Json) -> None:
         self._blocks.end()
-        extra_fields = body.get("additionalModelResponseFields")
-        if extra_fields:
-            self._sink.unknown({"messageStop": {"additionalModelResponseFields": extra_fields}})
+        self._read_metadata(body)
         reason = body.get("stopReason")
         self._has_stop = True
-        if reason is None or reason == "":
+        if not is_reason(reason):
             self._sink.terminate()
             return
         self._choice.finish(*read_finish_reason(reason, FINISH_REASONS))
         if self._has_metadata:
             self._sink.terminate()
 
+    def _read_metadata(self, body: Json) -> None:
+        """Keep the fields that describe the response: a guardrail's trace, metrics, the model's own fields."""
+        kept = {str(name): value for name, value in body.items() if name not in _READ_ELSEWHERE and value is not None}
+        report_unknown_fields(self._sink, kept, _METADATA)
+        if kept:
+            self._sink.add_response_metadata(kept)
+
     def _metadata(self, body: Json) -> None:
         self._has_metadata = True
+        self._read_metadata(body)
         trace = body.get("trace")
         router = trace.get("promptRouter") if isinstance(trace, dict) else None
         if isinstance(router, dict):
@@ -200,15 +220,13 @@ class BedrockConverseParser:
             as_integer(usage.get(name)) for name in ("cacheReadInputTokens", "cacheWriteInputTokens")
         )
         prompt = [count for count in (uncached, cache_read, cache_write) if count is not None]
-        # The rest of the metadata (metrics, trace, serviceTier) describes the response, too.
-        rest = {name: value for name, value in body.items() if name not in _NOT_IN_RAW_USAGE and value}
         self._sink.usage(
             Usage(
                 input_tokens=sum(prompt) if prompt else None,
                 output_tokens=as_integer(usage.get("outputTokens")),
                 cache_read_tokens=cache_read,
                 cache_write_tokens=cache_write,
-                raw={**usage, **rest},
+                raw=usage,
             )
         )
 
@@ -221,7 +239,7 @@ class BedrockConverseParser:
             else:
                 self._sink.unknown(block)
         self._metadata(body)
-        self._message_stop(body)
+        self._message_stop({"stopReason": body.get("stopReason")})
 
 
 def _encode_binary(value: Any) -> Any:

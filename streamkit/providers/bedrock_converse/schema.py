@@ -13,8 +13,9 @@ blocks::
 Each event is a frame of that name. boto3 yields the same as ``{name: body}``, with binary values as bytes where the
 JSON has base64. Every body also has ``p``, padding of random length without meaning.
 
-Only the frequent event is a struct. Its leaves are ``Any`` because gateways that imitate the API send other types. This
-module must not depend on sinks, history or requests.
+Only the frequent event is a struct. Its leaves are ``Any`` because gateways that imitate the API send other types. The
+structs refuse fields that they do not declare: such an event is read again as plain data, where the field is reported.
+This module must not depend on sinks, history or requests.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ __all__ = [
 Json: TypeAlias = dict[str, Any]
 
 
-class ToolUseDelta(Struct, gc=False, rename="camel"):
+class ToolUseDelta(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
     """An increment of a call's argument text."""
 
     input: Any = None
     tool_use_id: Any = None  #: not in the service's schema; gateways that send no start have it here
 
 
-class ReasoningDelta(Struct, gc=False, rename="camel"):
+class ReasoningDelta(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
     """An increment of reasoning; one member is set."""
 
     text: Any = None
@@ -51,7 +52,7 @@ class ReasoningDelta(Struct, gc=False, rename="camel"):
     redacted_content: Any = None
 
 
-class Delta(Struct, gc=False, rename="camel"):
+class Delta(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
     """The increment of a ``contentBlockDelta``, as far as the fast path reads it; one member is set."""
 
     text: Any = None
@@ -59,11 +60,12 @@ class Delta(Struct, gc=False, rename="camel"):
     reasoning_content: ReasoningDelta | None = None
 
 
-class BlockDelta(Struct, gc=False, rename="camel"):
+class BlockDelta(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
     """A ``contentBlockDelta``."""
 
     content_block_index: Any = None
     delta: Delta | None = None
+    p: Any = None  #: padding
 
 
 DECODER = msgspec.json.Decoder(BlockDelta)

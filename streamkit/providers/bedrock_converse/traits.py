@@ -6,6 +6,10 @@ import re
 from typing import Final
 
 from streamkit.calls import FinishReason
+from streamkit.ids import is_mistral_id, mistral_id_candidates
+from streamkit.providers.aws_frames import ERROR_NAMES, ERRORS
+from streamkit.providers.bedrock_converse.message_format import rate_message
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
@@ -28,23 +32,42 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "pause_turn": "pause",
 }
 
-_STREAM = re.compile(rb":event-type\x07..(?:messageStart|contentBlock|messageStop|metadata)", re.DOTALL)
-_EVENT = re.compile(rb'\{\s*"(?:messageStart|contentBlock(?:Start|Delta|Stop)|messageStop)"\s*:')
-_BODY = re.compile(rb'"output"\s*:\s*\{\s*"message".*"stopReason"|"stopReason".*"output"\s*:', re.DOTALL)
+#: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html; in boto3's dicts each is the
+#: chunk's member, in the frames the event's type.
+_EVENTS = ("messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop")
 
 
-def _matches_head(head: bytes) -> bool:
-    if head[:1] == b"{":
-        return _EVENT.match(head) is not None or _BODY.search(head) is not None
-    return head[:1] == b"\0" and _STREAM.search(head) is not None
+def _is_own(chunk: HeadChunk) -> bool:
+    data = chunk.data
+    if chunk.name:
+        return chunk.name in _EVENTS or (chunk.name == "metadata" and "usage" in data)
+    metadata, output = data.get("metadata"), data.get("output")
+    return (
+        any(isinstance(data.get(name), dict) for name in _EVENTS)
+        or (isinstance(metadata, dict) and isinstance(metadata.get("usage"), dict))
+        or (isinstance(output, dict) and isinstance(output.get("message"), dict))
+    )
+
+
+# Inference profiles and ARNs name the same model as its plain id: us.anthropic.claude-..., global.anthropic.claude-...,
+# arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-...
+# (https://docs.aws.amazon.com/bedrock/latest/userguide/inference-profiles-support.html). An application's inference
+# profile has a name of its own and matches only itself.
+_LOCATION = re.compile(r"(?:arn:.*/)?(?:(?:us|us-gov|eu|apac|au|ca|jp|global)\.)?")
+_VERSION = re.compile(r"-v\d+(?::\d+)?(?::\w+)?\Z")
+
+
+def _normalize_model(name: str) -> str:
+    return _VERSION.sub("", _LOCATION.sub("", name, count=1))
 
 
 # No other compatible provider: a Claude's signature is valid on Anthropic's own wires too, but this service also serves
 # models of other vendors that refuse it, and which model reads a conversation is not known here.
 TRAITS = Traits(
     name="bedrock_converse",
+    rate_message=rate_message,
     framing="event_stream",
-    matches_head=_matches_head,
+    matches_head=HeadMatcher(_is_own),
     compatible=frozenset({"bedrock_converse"}),
     id_rule=IdRule(
         "bedrock",
@@ -52,9 +75,21 @@ TRAITS = Traits(
         prefixed_ids("tooluse_", 64),
         "ToolUseBlock.toolUseId: 1 to 64 of [a-zA-Z0-9_-] (Amazon Bedrock API reference)",
     ),
+    model_id_rules={
+        "mistral": IdRule(
+            "mistral",
+            is_mistral_id,
+            mistral_id_candidates,
+            '400 "must be a-z, A-Z, 0-9, with a length of 9": the model\'s own rule (langchain-ai/langchain#24668)',
+        )
+    },
+    call_id_path=("content", "toolUse", "toolUseId"),
+    shared_hosts=re.compile(r"bedrock-runtime(?:-fips)?\.[a-z0-9-]+\.amazonaws\.com"),
+    normalize_model=_normalize_model,
     batched_results=True,
     # With a key of Bedrock's own; requests signed by an AWS identity are botocore's to make. The address is a region's:
     # https://bedrock-runtime.{region}.amazonaws.com (https://docs.aws.amazon.com/general/latest/gr/bedrock.html).
+    classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="https://bedrock-runtime.us-east-1.amazonaws.com",
         base_url_variable="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
@@ -64,6 +99,8 @@ TRAITS = Traits(
         limit_field=("inferenceConfig", "maxTokens"),
         sdk_base_path="",
         route=r"/model/(?P<model>.+)/(?P<verb>converse(?:-stream)?)",
+        error_name_header="x-amzn-errortype",
+        error_names=ERROR_NAMES,
         route_example="/model/{modelId}/converse-stream",
         response_id=("", 0),
         call_id=("tooluse_", 22),

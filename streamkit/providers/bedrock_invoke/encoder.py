@@ -14,10 +14,10 @@ from streamkit.framing import framer_for
 from streamkit.history import Content
 from streamkit.providers import aws_frames
 from streamkit.providers.anthropic import encoder as anthropic
-from streamkit.providers.aws_frames import error_body
+from streamkit.providers.aws_frames import error_body, error_event
 from streamkit.providers.provider import Traits
 
-__all__ = ["emit", "error_body"]
+__all__ = ["emit", "error_body", "error_event"]
 
 
 def emit(

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
+from streamkit.providers.anthropic.errors import ERRORS as ANTHROPIC_ERRORS
 from streamkit.providers.anthropic.traits import TRAITS as ANTHROPIC
+from streamkit.providers.aws_frames import ERROR_NAMES, ERRORS
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 
 __all__ = ["TRAITS"]
 
-_STREAM = re.compile(rb":event-type\x07\x00\x05chunk", re.DOTALL)
 
-
-def _matches_head(head: bytes) -> bool:
+def _is_own(chunk: HeadChunk) -> bool:
     # A body that was not streamed cannot be distinguished from Anthropic's own.
-    return head[:1] == b"\0" and _STREAM.search(head) is not None
+    body = chunk.data if chunk.name == "chunk" else chunk.data.get("chunk")
+    return isinstance(body, dict) and (isinstance(body.get("bytes"), str) or chunk.framing == "event_stream")
 
 
 TRAITS = replace(
     ANTHROPIC,
     name="bedrock_invoke",
     framing="event_stream",
-    matches_head=_matches_head,
+    matches_head=HeadMatcher(_is_own),
     event_name_field=None,
     wrapper_event="chunk",
+    classify_error=(ANTHROPIC_ERRORS + ERRORS).classify,
     endpoint=Endpoint(
         base_url="https://bedrock-runtime.us-east-1.amazonaws.com",  # as of bedrock_converse
         base_url_variable="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
@@ -34,6 +36,8 @@ TRAITS = replace(
         default_limit=4096,  # Anthropic's models refuse a request without it
         sdk_base_path="",
         route=r"/model/(?P<model>.+)/(?P<verb>invoke(?:-with-response-stream)?)",
+        error_name_header="x-amzn-errortype",
+        error_names=ERROR_NAMES,
         route_example="/model/{modelId}/invoke-with-response-stream",
         response_id=("msg_bdrk_01", 22),
         call_id=("toolu_bdrk_01", 22),

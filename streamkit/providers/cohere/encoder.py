@@ -23,7 +23,7 @@ from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import DEFAULT_ID_RULE, TargetIds
 
-__all__ = ["emit", "error_body"]
+__all__ = ["emit", "error_body", "error_event"]
 
 # A reason for which the vendor has no name is the neutral one in capitals.
 _FINISH_REASONS: Final = invert_finish_reasons(
@@ -135,6 +135,11 @@ def _usage(usage: Usage) -> Json:
     return {"billed_units": billed, "tokens": tokens, **cached}
 
 
-def error_body(status: int, message: str) -> Json:
-    """Return the body with which the API reports a failed request."""
+def error_body(status: int, message: str, code: str | None = None) -> Json:
+    """Return the body with which the API reports a failed request. This wire has no code of an error."""
     return {"message": message}
+
+
+def error_event(status: int, message: str, code: str | None = None) -> bytes:
+    """Return the event that ends a stream with an error (https://docs.cohere.com/v2/reference/chat-stream)."""
+    return _event({"type": "message-end", "delta": {"error": message, "finish_reason": "ERROR"}})

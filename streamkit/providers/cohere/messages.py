@@ -35,7 +35,7 @@ from streamkit.providers.cohere.schema import Json
 from streamkit.providers.cohere.strict import STRICT
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.message_renderer import RoleRenderer
-from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
+from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.providers.tool_choice import select_tools
 from streamkit.providers.tool_result_media import Media, caption, convert_parts
 from streamkit.tools import Tool, strict_parameters
@@ -45,19 +45,19 @@ __all__ = ["build_request", "convert_media", "render_messages"]
 _TOOL_CHOICES = {"auto": None, "none": "NONE", "required": "REQUIRED"}
 
 
-def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
+def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
     """Return history as Cohere's messages.
 
     Args:
         contents: the conversation.
         traits: the target's.
-        ids: ``origin`` restores the raw id of a call that Cohere made; otherwise every id is derived from the canonical
-            one. Cohere documents no rule for ids, so they have the most common form.
+        options: the id policy (``origin`` restores the raw id of a call that Cohere made) and the request's model.
+            Cohere documents no rule for ids, so other ids have the most common form.
 
     Raises:
         UnsupportedContent: a message cannot contain a person's image or file in this form.
     """
-    return CohereRenderer(traits, ids).render(contents)
+    return CohereRenderer(traits, options).render(contents)
 
 
 def build_request(
@@ -126,8 +126,8 @@ def _image_of_file(block: FileBlock) -> str:
 class CohereRenderer(RoleRenderer[Traits]):
     """A rendering of history as Cohere's messages."""
 
-    def __init__(self, traits: Traits, ids: IdPolicy | None = None) -> None:
-        super().__init__(traits, ids)
+    def __init__(self, traits: Traits, options: RenderOptions) -> None:
+        super().__init__(traits, options)
         self._call_places: dict[str, int] = {}  # of the last assistant message's calls, by their ids on the wire
         self._tool_names: dict[str, str] = {}  # by the id of a call in history
 
@@ -186,7 +186,7 @@ class CohereRenderer(RoleRenderer[Traits]):
                     plan.append(block.text)
                 elif block.text:
                     parts.append(_text_part(block.text))
-            elif isinstance(block, ReasoningBlock) and self.is_own(block) and block.text:
+            elif isinstance(block, ReasoningBlock) and self.is_from_target(block) and block.text:
                 if block.kind != "plan":
                     parts.append({"type": "thinking", "thinking": block.text})
                 elif has_calls:

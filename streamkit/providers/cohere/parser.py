@@ -17,6 +17,7 @@ import msgspec
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
+from streamkit.indexes import normalize_index
 from streamkit.providers.cohere.schema import (
     CALL_FIELDS,
     CONTENT_FIELDS,
@@ -28,7 +29,7 @@ from streamkit.providers.cohere.schema import (
     Json,
 )
 from streamkit.providers.cohere.traits import FINISH_REASONS
-from streamkit.providers.decoding import as_index, as_integer, as_text, error_message, excerpt, read_json
+from streamkit.providers.decoding import as_integer, as_text, error_message, excerpt, read_json
 from streamkit.providers.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.lenient_json import arguments_as_text, frame_error
 from streamkit.providers.provider import Sink, Traits
@@ -113,13 +114,13 @@ class CohereParser:
                 self._sink.unknown(data)
             else:
                 self._report_unknown(data)
-                index, starts = _index_key(data.get("index")), kind == "tool-call-start"
+                index, starts = normalize_index(data.get("index")), kind == "tool-call-start"
                 self._read_message({field: message.get(field)}, index, starts=starts)
                 self._read_logprobs(data.get("logprobs"), ("content", index))
         elif kind == "content-end":
-            self._choice.end_block(("content", _index_key(data.get("index"))))
+            self._choice.end_block(("content", normalize_index(data.get("index"))))
         elif kind == "tool-call-end":
-            self._choice.end_block(("call", _index_key(data.get("index"))))
+            self._choice.end_block(("call", normalize_index(data.get("index"))))
         elif kind == "citation-end":
             self._sink.heartbeat()
         elif kind == "message-start":
@@ -128,10 +129,11 @@ class CohereParser:
             self._read_message(_message_in(data) or {}, 0, starts=True, is_complete=True)
         elif kind == "message-end":
             self._report_unknown(data)
-            self._sink.identify(as_text(data.get("id")), None)
+            if data.get("id"):
+                self._sink.identify(as_text(data["id"]), None)
             delta = data.get("delta")
             self._read_end({**data, **delta} if isinstance(delta, dict) else data)
-        elif kind is None and isinstance(data.get("message"), dict):
+        elif kind is None and isinstance(data.get("message"), dict) and "done" not in data:  # a line of Ollama has that
             self._report_unknown(data)
             self._sink.identify(as_text(data.get("id")), None)
             self._read_message(data["message"], 0, starts=True, is_complete=True)
@@ -156,7 +158,7 @@ class CohereParser:
                 self._sink.terminate()
             elif name == b"error" and isinstance(error, ValueError):  # the text of a relay
                 self._fail({"error": excerpt(data)})
-            else:
+            elif data.strip():  # not "data:" alone, which some gateways send to keep the connection
                 self._sink.fail(frame_error(error, data))
             return
         if not isinstance(raw, dict):
@@ -296,9 +298,3 @@ def _items(value: Any) -> Iterator[tuple[int, Any]]:
 
 def _object(value: Any) -> Json:
     return value if isinstance(value, dict) else {}
-
-
-def _index_key(index: Any) -> Hashable:
-    """Return an event's index as a key: ``"0"``, 0 and 0.0 are one. A value that is no index must not raise."""
-    number = as_index(index)
-    return number if number is not None else index if isinstance(index, (str, NoneType)) else None

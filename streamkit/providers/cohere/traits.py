@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from streamkit.calls import FinishReason
+from streamkit.providers.cohere.errors import ERRORS
+from streamkit.providers.cohere.message_format import rate_message
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.provider import Traits
 
@@ -24,20 +26,41 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "ERROR_LIMIT": "length",
 }
 
-# A text that quotes such a stream has its quotes escaped, so these occur only in the wire itself.
-_STREAM = re.compile(rb'"type"\s*:\s*"message-start"|(?:^|\n|\r)event: ?message-start[\r\n]')
-_BODY = re.compile(rb'\A\{\s*"id"\s*:\s*"[^"]*"\s*,\s*(?:"message"\s*:\s*\{|"finish_reason"\s*:\s*"[A-Z_]+")')
+#: https://docs.cohere.com/v2/reference/chat-stream
+_EVENTS = frozenset(
+    {
+        "message-start",
+        "content-start",
+        "content-delta",
+        "content-end",
+        "tool-plan-delta",
+        "tool-call-start",
+        "tool-call-delta",
+        "tool-call-end",
+        "citation-start",
+        "citation-end",
+        "message-end",
+    }
+)
 
 
-def _matches_head(head: bytes) -> bool:
-    return (_BODY if head[:1] == b"{" else _STREAM).search(head) is not None
+def _is_own(chunk: HeadChunk) -> bool:
+    data = chunk.data
+    kind = data.get("type", chunk.name)
+    if kind:
+        return isinstance(kind, str) and kind in _EVENTS
+    reason = data.get("finish_reason")
+    is_body = isinstance(data.get("id"), str) and (isinstance(data.get("message"), dict) or isinstance(reason, str))
+    return is_body and "done" not in data and "choices" not in data and "object" not in data
 
 
 TRAITS = Traits(
     name="cohere",
-    matches_head=_matches_head,
+    matches_head=HeadMatcher(_is_own),
+    rate_message=rate_message,
     event_name_field="type",
     end_marker="[DONE]",
+    classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="https://api.cohere.com",
         path="/v2/chat",

@@ -28,7 +28,7 @@ from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.traits import FINISH_REASONS
 from streamkit.providers.provider import Traits
 
-__all__ = ["emit", "error_body"]
+__all__ = ["emit", "error_body", "error_event"]
 
 # The wire has no name of its own for calls, refusals and pauses.
 _FINISH_REASONS: Final = invert_finish_reasons(
@@ -84,10 +84,15 @@ def emit(
         yield b"data: %b\r\n\r\n" % encode_json(chunk)
 
 
-def error_body(status: int, message: str) -> dict[str, Any]:
-    """Return the body with which the API reports a failed request of that HTTP status."""
-    name = _ERROR_STATUSES.get(status) or ("INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
+def error_body(status: int, message: str, code: str | None = None) -> dict[str, Any]:
+    """Return the body of a failed request. *code* is the name of the status; the default depends on the HTTP status."""
+    name = code or _ERROR_STATUSES.get(status) or ("INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
     return {"error": {"code": status, "message": message, "status": name}}
+
+
+def error_event(status: int, message: str, code: str | None = None) -> bytes:
+    """Return the event that ends a stream with an error (googleapis/js-genai#1275)."""
+    return b"data: %b\r\n\r\n" % encode_json(error_body(status, message, code))
 
 
 def _chunks(

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from streamkit.calls import FinishReason
+from streamkit.providers.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.gemini.traits import FINISH_REASONS
 
-__all__ = ["normalize_finish_reason"]
+__all__ = ["interpret_finish_reason"]
 
 #: Finish reasons in the order of their numbers in google.ai.generativelanguage.v1beta, which is what
 #: ``$alt=json;enum-encoding=int`` sends. Vertex numbers them differently from 6 on (there 6 is BLOCKLIST and 9
@@ -39,19 +40,20 @@ _NUMBERED = (
 )
 
 
-def normalize_finish_reason(raw: Any) -> FinishReason | None:
+def interpret_finish_reason(raw: Any) -> FinishReason | None:
     """Return the neutral finish reason of a wire value.
 
     Args:
-        raw: the reason as the wire writes it, as the SDK prints its enum (``FinishReason.STOP``), or as its number.
+        raw: the reason as the wire writes it, as an SDK or a gateway spells it (``FinishReason.STOP``, ``stop``), or as
+            its number, also in text.
 
     Returns:
         The reason, or None if the value is absent, empty, unspecified, or neither text nor an integer.
     """
+    if isinstance(raw, str) and raw.isdecimal() and len(raw) < 4:
+        raw = int(raw)
     if raw.__class__ is int:
-        name = _NUMBERED[raw] if 0 <= raw < len(_NUMBERED) else "OTHER"
-    elif isinstance(raw, str) and raw:
-        name = raw.rpartition(".")[2].upper()
-    else:
+        raw = _NUMBERED[raw] if 0 <= raw < len(_NUMBERED) else "OTHER"
+    if not isinstance(raw, str) or not is_reason(raw):
         return None
-    return None if name == "FINISH_REASON_UNSPECIFIED" else FINISH_REASONS.get(name, "other")
+    return read_finish_reason(raw, FINISH_REASONS)[1]

@@ -37,7 +37,9 @@ _SERVER_TOOLS = {
 }
 
 
-def parse_messages(messages: Sequence[dict[str, Any]], traits: Traits, *, system: Any = None) -> list[Content]:
+def parse_messages(
+    messages: Sequence[dict[str, Any]], traits: Traits, *, system: Any = None, changes: list[str] | None = None
+) -> list[Content]:
     """Return Gemini's contents as history. Nothing that they contain raises.
 
     Server tools and unknown parts are kept unchanged.
@@ -46,17 +48,19 @@ def parse_messages(messages: Sequence[dict[str, Any]], traits: Traits, *, system
         messages: the contents.
         traits: the provider's; under its name signatures, ids and opaque parts are stored.
         system: the system text (text, parts or a content), which becomes the first message.
+        changes: receives a sentence for each part that is kept opaque, and for each field that is left out.
     """
-    builder = ContentBuilder(traits.name)
+    builder = ContentBuilder(traits.name, changes)
     _read_system(builder, system)
     for original in messages:
         message = to_camel_case(original)
         role = message.get("role")
         speaker = _SPEAKERS.get(role) if role is None or isinstance(role, str) else None
         builder.end()
-        if speaker is None:
+        if speaker is None or (not message.keys() <= {"role"} and "parts" not in message):
             builder.add_unknown_role(original)
             continue
+        builder.report_unread(message, ("role", "parts"), "a content")
         for part in as_list(message.get("parts")):
             if isinstance(part, dict):
                 _read_part(builder, speaker, part)
@@ -79,10 +83,14 @@ def _read_part(builder: ContentBuilder, speaker: str, part: dict[str, Any]) -> N
     text = part.get("text")
     if isinstance(part.get("functionCall"), dict):
         call = part["functionCall"]
+        builder.report_unread(part, ("functionCall", SIGNATURE), "a part with a call")
+        builder.report_unread(call, ("name", "args", "id"), "a call")
         builder.call(call.get("name"), call.get("args"), raw_id=call.get("id"), extras={SIGNATURE: signature})
     elif isinstance(part.get("functionResponse"), dict):
+        builder.report_unread(part, ("functionResponse",), "a part with a result")
         _read_result(builder, part["functionResponse"])
     elif isinstance(text, str):
+        builder.report_unread(part, ("text", "thought", SIGNATURE), "a part with text")
         if not text and signature is None:
             return
         if part.get("thought") is True:
@@ -99,6 +107,7 @@ def _read_part(builder: ContentBuilder, speaker: str, part: dict[str, Any]) -> N
 
 def _read_result(builder: ContentBuilder, function_response: dict[str, Any]) -> None:
     response = function_response.get("response")
+    builder.report_unread(function_response, ("name", "response", "id", "parts"), "a result")
     value, error = response, None
     if isinstance(response, dict) and len(response) == 1:
         if isinstance(response.get("error"), str):

@@ -16,6 +16,9 @@ from streamkit.media import is_url, media_type_of_name, normalize_data, parse_da
 
 __all__ = ["file_part", "image_part", "is_allowed_in_result", "media_part"]
 
+# https://ai.google.dev/gemini-api/docs/image-understanding#supported-formats; others are refused: "Unsupported MIME
+# type: image/svg+xml" (google-gemini/gemini-cli#3054, also GIF: google-gemini/gemini-cli#14762, microsoft/vscode#286628)
+_IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"})
 _SCHEMES = ("http", "https", "gs")
 _MEDIA_TYPES_IN_RESULTS = ("image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain")
 
@@ -27,7 +30,7 @@ def image_part(data: str) -> dict[str, Any]:
         data: a data URL, or a URI of the web, of Cloud Storage or of the Files API.
 
     Raises:
-        UnsupportedContent: the data is neither.
+        UnsupportedContent: the data is neither, or of an image type that the API refuses.
     """
     if is_url(data, _SCHEMES):
         # Vertex requires a media type with every URI; the Gemini API detects it.
@@ -38,14 +41,15 @@ def image_part(data: str) -> dict[str, Any]:
         raise UnsupportedContent(
             f"Gemini accepts an image as a data URL or as an http, https or gs URI, not {data[:40]!r}"
         )
-    return {"inlineData": {"mimeType": url.media_type or "image/png", "data": url.data}}
+    return _inline_image(url.media_type or "image/png", url.data)
 
 
 def file_part(block: FileBlock) -> dict[str, Any]:
     """Return the part of a file: its data with its media type, or its URI.
 
     Raises:
-        UnsupportedContent: the file has neither data nor a URI, or data without a media type.
+        UnsupportedContent: the file has neither data nor a URI, or data without a media type, or
+            of an image type that the API refuses.
     """
     data, media_type = block.data, block.media_type
     uri = block.url if block.url and not data else None
@@ -60,6 +64,16 @@ def file_part(block: FileBlock) -> dict[str, Any]:
     media_type, data, _ = normalize_data(data, media_type)
     if not media_type:
         raise UnsupportedContent(f"the file {block.name!r} has no media type, which Gemini requires with data")
+    if media_type.startswith("image/"):
+        return _inline_image(media_type, data)
+    return {"inlineData": {"mimeType": media_type, "data": data}}
+
+
+def _inline_image(media_type: str, data: str) -> dict[str, Any]:
+    if media_type == "image/jpg":
+        media_type = "image/jpeg"  # CherryHQ/cherry-studio#3088
+    if media_type not in _IMAGES:
+        raise UnsupportedContent(f"Gemini accepts images of {', '.join(sorted(_IMAGES))}, not {media_type!r}")
     return {"inlineData": {"mimeType": media_type, "data": data}}
 
 

@@ -11,18 +11,19 @@ The form follows from what the API refuses:
   calls that Gemini did not make, or that an older model made unsigned, that page documents the signature that skips the
   check; older models ignore it.
 - Only Gemini 3 accepts images and files of a result in its function response (``parts``): "function_response.parts is
-  not supported for this model" (google-gemini/gemini-cli#19436). The model that will read the conversation is not
-  known here, so they are there if Gemini 3 made the call, and otherwise after the results, where every model accepts
-  them.
+  not supported for this model" (google-gemini/gemini-cli#19436). They are there if the requested model is Gemini 3, or,
+  if it is not set, the model that made the call; otherwise after the results, where every model accepts them.
 
-Signatures, ids and the provider's own parts go back only to a compatible provider. This module does not depend on
-streams, and does not repair history: a call without a result stays one.
+Signatures and the provider's own parts go back only to the model and endpoint that made them, ids to every model. This
+module does not depend on streams, and does not repair history: a call without a result stays one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import NoneType
+from typing import Final, TypeGuard
 
 from streamkit.history.content import (
     Block,
@@ -40,7 +41,8 @@ from streamkit.providers.gemini.media import file_part, image_part, is_allowed_i
 from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.strict import STRICT
 from streamkit.providers.message_renderer import AlternatingRenderer, Json, result_text
-from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
+from streamkit.providers.origin import models_of
+from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.providers.tool_result_media import (
     Media,
     caption,
@@ -62,18 +64,32 @@ _MEDIA_IN_RESULTS = re.compile(r"(?:.*/)?gemini-(?:[3-9]|\d\d)\b")
 _UNSIGNED_CALLS = re.compile(r"(?:.*/)?gemini-[12]\b")
 
 
-def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
+#: The objects in a part, and those of their fields that must be text.
+_REQUIRED_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "functionCall": ("name",),
+    "functionResponse": ("name",),
+    "inlineData": ("mimeType", "data"),
+    "fileData": ("fileUri",),
+    "executableCode": ("code",),
+    "codeExecutionResult": ("outcome",),
+    "toolCall": (),
+    "toolResponse": (),
+}
+
+
+def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
     """Return history as contents of the roles ``user`` and ``model``, with its system text apart.
 
     Args:
         contents: the conversation.
         traits: the target's.
-        ids: ignored: ids are optional on this wire, and a call has one only if this wire gave it one.
+        options: the model and endpoint that are requested. The id policy is ignored: ids are optional on this wire, and
+            a call has one only if this wire gave it one.
 
     Raises:
         UnsupportedContent: the API does not accept the form of a person's image or file.
     """
-    return GeminiRenderer(traits, ids).render(contents)
+    return GeminiRenderer(traits, options).render(contents)
 
 
 def build_request(
@@ -172,17 +188,17 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
     illegal_in_name = re.compile(r"[^a-zA-Z0-9_.:-]")
     longest_name = 128
 
-    def __init__(self, traits: Traits, ids: IdPolicy | None = None) -> None:
-        super().__init__(traits, ids)
+    def __init__(self, traits: Traits, options: RenderOptions) -> None:
+        super().__init__(traits, options)
         self._call_count = 0
+        self._used_ids = set(options.used_ids)
         self._open_calls: dict[str, list[_Call]] = {}  # without a result, by the id in history, which may be repeated
         self._closed_calls: dict[str, _Call] = {}  # the last call with a result, by the id in history
         self._model = ""  # the model that made the content
 
     def begin_content(self, content: Content) -> None:
         """Store the model that made the content."""
-        model = content.metadata.get("model")
-        self._model = model if isinstance(model, str) else ""
+        self._model = next(iter(models_of(content.metadata)), "")
 
     def finish(self) -> None:
         """Put results first and in call order, and sign the first call of each step."""
@@ -255,14 +271,16 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         if isinstance(block, ReasoningBlock):
             if signature:
                 return [_signed({"text": block.text, "thought": True}, signature)]
-            self.report("reasoning without a signature of Gemini's was left out: only signed parts need to go back")
+            if self.is_own(block) or not self.is_from_target(block):  # else the signature was reported
+                self.report("reasoning without a signature of Gemini's was left out: only signed parts need to go back")
             return []
         if parts := self._own_parts(block):
             return parts
         if isinstance(block, (ImageBlock, FileBlock)):
             return [_Part(convert_media(block, self.traits))]
         label = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else f"a {block.type} block"
-        self.report(f"{label} was left out: only the provider that made it accepts it")
+        reason = "it is malformed" if self.is_own(block) else self.reason_not_own(block)
+        self.report(f"{label} was left out: {reason}")
         return []
 
     def _own_parts(self, block: Block) -> list[_Part]:
@@ -276,24 +294,49 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             raw_parts = [block.raw]
         elif isinstance(block, (FileBlock, ImageBlock)):
             raw_parts = [block.metadata.get("raw")]
-        return [_Part(raw) for raw in raw_parts if isinstance(raw, dict) and raw]
+        parts = [_Part(raw) for raw in raw_parts if _is_part(raw)]
+        if parts and len(parts) < len(raw_parts):
+            self.report("a malformed part of a tool of the provider's was left out")
+        return parts
 
     def _call_part(self, block: ToolCallBlock, signature: str | None) -> _Part:
-        is_own = self.is_own(block)
-        accepts_media = is_own and _MEDIA_IN_RESULTS.match(self._model) is not None
-        call = _Call(self._call_count, self.tool_name(block.name), self.own_raw_id(block), accepts_media=accepts_media)
+        model = self.options.model or (self._model if self.is_from_target(block) else "")
+        accepts_media = _MEDIA_IN_RESULTS.match(model) is not None
+        raw_id = self._unique_raw_id(block)
+        call = _Call(self._call_count, self.tool_name(block.name), raw_id, accepts_media=accepts_media)
         self._call_count += 1
         self._open_calls.setdefault(block.id, []).append(call)
         data: Json = {"name": call.name, "args": self.arguments_object(block.parameters, block.name)}
         if call.raw_id:
             data["id"] = call.raw_id
         part = _signed({"functionCall": data}, signature)
-        part.is_foreign_call = not is_own or _UNSIGNED_CALLS.match(self._model) is not None
+        part.is_foreign_call = not self.is_own(block) or _UNSIGNED_CALLS.match(self._model) is not None
         return part
 
+    def _unique_raw_id(self, block: ToolCallBlock) -> str | None:
+        """Return the id that this wire gave a call; None if an earlier call has it, and results pair by order alone."""
+        raw_id = self.own_raw_id(block)
+        if raw_id is None or raw_id in self._used_ids:
+            return None
+        self._used_ids.add(raw_id)
+        return raw_id
+
     def _signature(self, block: Block) -> str | None:
-        signature = block.metadata.get(SIGNATURE) if self.is_own(block) else None
+        signature = self.own_state(block, SIGNATURE) if self.is_from_target(block) else None
         return signature if isinstance(signature, str) and signature else None
+
+
+def _is_part(raw: object) -> TypeGuard[Json]:
+    """Return True if a value is a part whose data fits its field (https://ai.google.dev/api/caching#Part)."""
+    if not isinstance(raw, dict) or not raw:
+        return False
+    for name, required in _REQUIRED_FIELDS.items():
+        value = raw.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, dict) or not all(isinstance(value.get(field), str) for field in required):
+            return False
+    return all(isinstance(raw.get(name), (str, NoneType)) for name in ("text", SIGNATURE))
 
 
 def _signed(data: Json, signature: str | None) -> _Part:

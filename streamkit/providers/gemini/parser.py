@@ -20,15 +20,19 @@ from typing import Any
 import msgspec
 
 from streamkit.calls import StreamError
-from streamkit.events import ServerToolPhase
+from streamkit.indexes import normalize_index
 from streamkit.providers.decoding import as_integer, as_text, convert, decode, error_message, read_json
-from streamkit.providers.gemini.finish_reasons import normalize_finish_reason
+from streamkit.providers.gemini.data_parts import DATA_FIELDS, PART_METADATA, read_data
+from streamkit.providers.gemini.finish_reasons import interpret_finish_reason
 from streamkit.providers.gemini.function_calls import FunctionCallReader
+from streamkit.providers.gemini.response_metadata import ResponseMetadataReader
 from streamkit.providers.gemini.schema import (
     CHUNK_DECODER,
     SIGNATURE,
+    WIDE_DECODER,
     Candidate,
     GenerateContentChunk,
+    WideChunk,
     WirePart,
     is_rest_form,
     signature_of,
@@ -43,13 +47,6 @@ _decode = CHUNK_DECODER.decode
 
 _MAX_CANDIDATES = 128  # the limit of the sink as well: numbers invented by the wire must not fill memory
 
-# https://ai.google.dev/api/caching#Part: the fields of a part that are not its data, then the union field ``data``
-# without text and calls. ``toolCall`` and ``toolResponse`` are in the SDK's Part
-# (https://googleapis.github.io/python-genai/genai.html#genai.types.Part).
-_NON_DATA_FIELDS = frozenset(("text", "thought", SIGNATURE, "partMetadata"))
-_DATA_FIELDS = frozenset(
-    ("executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData")
-)
 #: https://ai.google.dev/api/generate-content#GroundingMetadata, #v1beta.CitationMetadata and #UrlContextMetadata
 _CITATION_FIELDS = ("groundingMetadata", "citationMetadata", "urlContextMetadata")
 
@@ -57,9 +54,10 @@ _CITATION_FIELDS = ("groundingMetadata", "citationMetadata", "urlContextMetadata
 class _CandidateState:
     """The state of one candidate between chunks."""
 
-    __slots__ = ("calls", "choice", "citations", "read_call", "text")
+    __slots__ = ("calls", "choice", "citations", "number", "read_call", "text")
 
     def __init__(self, sink: Sink, number: int) -> None:
+        self.number = number
         self.choice = sink.choice(number)
         self.calls = FunctionCallReader(sink, self.choice)
         self.text = self.choice.text
@@ -75,7 +73,17 @@ def create_parser(sink: Sink, traits: Traits) -> GeminiParser:
 class GeminiParser:
     """A parser of one stream."""
 
-    __slots__ = ("_candidates", "_first", "_is_identified", "_raw", "_raw_parts", "_raw_source", "_sink", "_usage")
+    __slots__ = (
+        "_candidates",
+        "_first",
+        "_is_identified",
+        "_metadata",
+        "_raw",
+        "_raw_parts",
+        "_raw_source",
+        "_sink",
+        "_usage",
+    )
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -83,6 +91,7 @@ class GeminiParser:
         self._candidates = {0: self._first}
         self._is_identified = False
         self._usage = UsageReader(sink)
+        self._metadata = ResponseMetadataReader(sink)
         self._raw_source: Any = None  # the frame or dict whose plain form is ``_raw``
         self._raw: dict[str, Any] = {}
         self._raw_parts: dict[int, list[Any]] = {}
@@ -90,14 +99,14 @@ class GeminiParser:
     def frame(self, name: bytes, data: bytes) -> None:
         """Parse one SSE event, or one element of the array."""
         try:
-            chunk = _decode(data)
+            chunk, is_wide = _decode(data), False
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            coerced = decode(CHUNK_DECODER, data, self._sink)
-            if coerced is None:
+            wide = decode(WIDE_DECODER, data, self._sink)
+            if wide is None:
                 return
-            chunk = coerced
+            chunk, is_wide = wide, True
         try:
-            self._read(chunk, data)
+            self._read(chunk, data, is_wide=is_wide)
         except RecursionError:
             self._fail_too_deep()
 
@@ -107,22 +116,23 @@ class GeminiParser:
             data = to_camel_case(data)
         self._raw_source = None  # the same dict may be fed again after a change
         try:
-            chunk = convert(data, GenerateContentChunk, self._sink)
+            chunk = convert(data, WideChunk, self._sink)
             if chunk is not None:
-                self._read(chunk, data)
+                self._read(chunk, data, is_wide=True)
         except RecursionError:
             self._fail_too_deep()
 
     def end(self) -> None:
-        """Report the token counts of a truncated response."""
+        """Report the token counts and the log probabilities of a truncated response."""
         if self._usage.is_pending:
             self._usage.report()
+        self._metadata.end()
 
     def _fail_too_deep(self) -> None:
         # A chunk that was decoded may still be too deep to be compared, encoded or decoded again deeper in the stack.
         self._sink.fail(StreamError("limit_exceeded", "a chunk's JSON is nested too deeply"))
 
-    def _read(self, chunk: GenerateContentChunk, source: bytes | dict[str, Any]) -> None:
+    def _read(self, chunk: GenerateContentChunk, source: bytes | dict[str, Any], *, is_wide: bool) -> None:
         if not self._is_identified:
             self._identify(chunk)
         finishes = False
@@ -132,7 +142,9 @@ class GeminiParser:
                 index = candidate.index
                 state = self._first if index == 0 or (index is None and at == 0) else self._candidate(index, at)
                 content = candidate.content
-                if content is not None and content.parts:
+                if is_wide:
+                    self._read_wide(state, candidate, source, at)
+                elif content is not None and content.parts:
                     for number, part in enumerate(content.parts):
                         text = part.text
                         if text and text.__class__ is str and part.thoughtSignature is None and part.thought is None:
@@ -159,7 +171,10 @@ class GeminiParser:
             ):
                 self._sink.unknown(self._plain(source))
                 return
+        if is_wide and isinstance(chunk, WideChunk) and chunk.modelStatus is not None:
+            self._sink.add_response_metadata({"modelStatus": self._plain(source).get("modelStatus")})
         if chunk.promptFeedback is not None:
+            self._sink.add_response_metadata({"promptFeedback": self._plain(source).get("promptFeedback")})
             self._read_feedback(chunk.promptFeedback)
         counts = chunk.usageMetadata
         if counts is not None:
@@ -176,6 +191,8 @@ class GeminiParser:
         if response_id or model:
             self._sink.identify(response_id, model)
             self._is_identified = response_id is not None and model is not None
+        if chunk.createTime is not None:
+            self._sink.add_response_metadata({"createTime": chunk.createTime})
 
     def _read_feedback(self, feedback: Any) -> None:
         """Report a blocked prompt as the finish; the response has no candidate then.
@@ -184,7 +201,7 @@ class GeminiParser:
         (https://ai.google.dev/api/generate-content#PromptFeedback).
         """
         raw = feedback.get("blockReason") if isinstance(feedback, dict) else None
-        if normalize_finish_reason(raw) is None or str(raw).endswith("BLOCKED_REASON_UNSPECIFIED"):
+        if interpret_finish_reason(raw) is None or str(raw).endswith("BLOCKED_REASON_UNSPECIFIED"):
             return
         message = feedback.get("blockReasonMessage")
         if isinstance(message, str) and message:
@@ -211,7 +228,9 @@ class GeminiParser:
 
     def _candidate(self, index: Any, at: int) -> _CandidateState:
         # A candidate without a number is the first. Several without one are distinguished by their order alone.
-        number = index if index.__class__ is int and index >= 0 else at
+        number = normalize_index(index)
+        if number.__class__ is not int or number < 0:
+            number = at
         state = self._candidates.get(number)
         if state is None:
             state = _CandidateState(self._sink, number)
@@ -231,11 +250,13 @@ class GeminiParser:
         raw = candidate.finishReason
         if isinstance(raw, Enum):
             raw = raw.value
-        reason = normalize_finish_reason(raw)
+        reason = interpret_finish_reason(raw)
         if reason is None:
             if raw is not None and raw.__class__ is not int and not isinstance(raw, str):
                 self._sink.unknown({"finishReason": raw})
             return
+        if isinstance(candidate.finishMessage, str) and candidate.finishMessage:
+            self._sink.add_response_metadata({"finishMessage": candidate.finishMessage})
         if reason == "stop":
             # The empty functionCall that ends a streamed call may be missing. After any other reason a call without
             # its end was truncated.
@@ -245,6 +266,26 @@ class GeminiParser:
         state.choice.finish(raw, reason)
 
     # ---------------------------------------------------------------- parts
+
+    def _read_wide(self, state: _CandidateState, candidate: Candidate, source: bytes | dict[str, Any], at: int) -> None:
+        """Read the parts and rare fields of a candidate, if its chunk has a field that most chunks do not have."""
+        content = candidate.content
+        for number, part in enumerate(content.parts or () if content is not None else ()):
+            self._read_part(state, part, source, at, number)
+            if not part.text and part.functionCall is None:
+                continue  # its other fields were read as its data
+            raw = self._raw_part(source, at, number)
+            data = {
+                name: value
+                for name, value in raw.items()
+                if (name in DATA_FIELDS or name == "functionResponse") and value is not None
+            }
+            if data:
+                read_data(data, state.choice, is_thought=part.thought is True)
+            metadata = {name: raw[name] for name in PART_METADATA if raw.get(name) is not None}
+            if metadata:
+                state.choice.add_metadata(metadata)
+        self._metadata.read_candidate(state.number, candidate)
 
     def _read_part(
         self, state: _CandidateState, part: WirePart, source: bytes | dict[str, Any], at: int, number: int
@@ -270,7 +311,9 @@ class GeminiParser:
         if call is not None:
             state.read_call(call, signature)
         elif not text:
-            self._read_data(state, self._raw_part(source, at, number), signature, is_thought=is_thought)
+            has_data = read_data(self._raw_part(source, at, number), choice, is_thought=is_thought)
+            if not has_data and signature is not None:
+                self._report_signed(state, "", signature, is_thought=is_thought)
 
     def _report_signed(self, state: _CandidateState, text: str, signature: str | None, *, is_thought: bool) -> None:
         key = state.calls.new_key()
@@ -279,43 +322,6 @@ class GeminiParser:
         else:
             state.choice.text(text, key)
         state.choice.add_metadata({SIGNATURE: signature}, key)
-
-    def _read_data(
-        self, state: _CandidateState, raw: dict[str, Any], signature: str | None, *, is_thought: bool
-    ) -> None:
-        """Read a part without text or call: a file, a step of a server tool, unknown data, or a signature alone.
-
-        Server tools are executed code (https://ai.google.dev/gemini-api/docs/code-execution) and ``toolCall`` with its
-        ``toolResponse``: "The client is NOT expected to execute this `ToolCall`" but should pass both back
-        (https://googleapis.github.io/python-genai/genai.html#genai.types.ToolCall).
-        """
-        choice = state.choice
-        names = [name for name, value in raw.items() if value is not None and name not in _NON_DATA_FIELDS]
-        name = next((name for name in names if name in _DATA_FIELDS and isinstance(raw[name], dict)), "")
-        data: dict[str, Any] = raw[name] if name else {}
-        data_id = as_text(data.get("id"))
-        if name in ("executableCode", "codeExecutionResult"):
-            fields = {field: value for field, value in data.items() if field != "id"}
-            if name == "executableCode":
-                choice.server_tool(data_id, "code_execution", "started")
-            phase: ServerToolPhase = "arguments" if name == "executableCode" else "result"
-            choice.server_tool(data_id, "code_execution", phase, fields, raw=raw)
-        elif name == "toolCall":
-            tool, arguments = as_text(data.get("toolType")) or "tool", data.get("args")
-            choice.server_tool(data_id, tool, "started", raw=raw if arguments is None else None)
-            if arguments is not None:
-                choice.server_tool(data_id, tool, "arguments", arguments, raw=raw)
-        elif name == "toolResponse":
-            tool = as_text(data.get("toolType")) or "tool"
-            choice.server_tool(data_id, tool, "result", data.get("response"), raw=raw)
-        elif name == "inlineData" and isinstance(data.get("data"), str) and not is_thought:
-            choice.file(as_text(data.get("mimeType")), data["data"], raw=raw)
-        elif name == "fileData" and isinstance(data.get("fileUri"), str) and not is_thought:
-            choice.file(as_text(data.get("mimeType")), None, data["fileUri"], raw=raw)
-        elif names:
-            choice.provider_block(raw)  # includes a thought that is an image: a draft, not a part of the response
-        elif signature is not None:
-            self._report_signed(state, "", signature, is_thought=is_thought)
 
     # ---------------------------------------------------------------- plain data of the decoded chunk
 

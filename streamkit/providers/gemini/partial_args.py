@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET
 
+from streamkit.json_text import join_surrogates
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.gemini.schema import PartialArg
 
@@ -264,7 +265,7 @@ class PartialArgsAssembler:
 
     def _to_json_value(self, node: Any, path: Segments) -> Any:
         if isinstance(node, list):
-            return "".join(node)
+            return join_surrogates("".join(node))
         if isinstance(node, tuple):
             return node[0]
         if all(isinstance(segment, str) for segment in node):

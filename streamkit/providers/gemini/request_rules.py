@@ -8,6 +8,7 @@ that is reported by the rule ``form``.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -65,12 +66,26 @@ def _contents_have_form(body: Json, _model: str) -> Iterator[Finding]:
         yield "contents", "is text, not a list"
         return
     for path, sentence in check_message_form(
-        body, field="contents", content_field="parts", roles=("user", "model"), must_be_list=True, may_be_absent=True
+        body,
+        field="contents",
+        content_field="parts",
+        roles=("user", "model", "function"),
+        must_be_list=True,
+        may_be_absent=True,
     ):
         index = path.split(".")[1] if path.endswith(".role") else ""
         if index and "role" not in body["contents"][int(index)]:
             continue  # "must be either 'user' or 'model'", or unset
         yield path, sentence
+
+
+def _results_have_role_user(body: Json, model: str) -> Iterator[Finding]:
+    version = re.search(r"gemini-(\d+)(?:\.(\d+))?", model.lower())
+    if version is None or (int(version[1]), int(version[2] or 0)) < (3, 5):
+        return  # earlier models accept the role, which an earlier version of the reference used
+    for index, content in objects(body.get("contents")):
+        if content.get("role") == "function":
+            yield f"contents.{index}.role", "role 'function' is not supported; use 'user'"
 
 
 def _parts_are_not_empty(body: Json, _model: str) -> Iterator[Finding]:
@@ -173,6 +188,11 @@ def _chosen_tools_are_defined(body: Json, _model: str) -> Iterator[Finding]:
 _REFERENCE = "https://ai.google.dev/api/caching#Content"
 _RULES = (
     Rule("form", _contents_have_form, _REFERENCE),
+    Rule(
+        "results_have_role_user",
+        _results_have_role_user,
+        "sashiko-dev/sashiko#500, firebase/quickstart-ios#1871; accepted before: spring-projects/spring-ai#866",
+    ),
     Rule("parts_not_empty", _parts_are_not_empty, "vercel/ai#3775"),
     Rule("part_has_data", _parts_have_data, "router-for-me/CLIProxyAPI#1292"),
     Rule(

@@ -5,7 +5,10 @@ Wire      https://ai.google.dev/api/generate-content
 Framing   SSE with ``alt=sse`` (CRLF, no event names, no terminator), else one JSON array of the same objects.
 
 Containers are typed and leaves are ``Any``: one leaf of an unexpected type must not lose a chunk. Field names are those
-of the wire. This module does not depend on sinks, history or requests, and does not interpret chunks.
+of the wire. The structs refuse fields that they do not declare. Those of the first reading declare what most chunks
+have; a chunk that has more is decoded again with the structs ``Wide...``, which declare every field of the
+documentation, and a field that these lack is reported. This module does not depend on sinks, history or requests, and
+does not interpret chunks.
 """
 
 # The fields of the structs have the names of the wire, so that decoding needs no second table of names.
@@ -24,11 +27,14 @@ from msgspec import UNSET, Struct
 __all__ = [
     "CHUNK_DECODER",
     "SIGNATURE",
+    "WIDE_DECODER",
     "Candidate",
     "FunctionCall",
     "GenerateContentChunk",
     "PartialArg",
     "UsageMetadata",
+    "WideCandidate",
+    "WideChunk",
     "WireContent",
     "WirePart",
     "is_rest_form",
@@ -39,7 +45,7 @@ __all__ = [
 SIGNATURE = "thoughtSignature"  #: the field's name in a part on the wire, and in the metadata of its block
 
 
-class PartialArg(Struct, gc=False):
+class PartialArg(Struct, gc=False, forbid_unknown_fields=True):
     """One fragment of streamed arguments: a value or a part of a string, with its JSON path.
 
     Only Vertex sends it: "This data type is not supported in Gemini API"
@@ -54,7 +60,7 @@ class PartialArg(Struct, gc=False):
     willContinue: Any = None
 
 
-class FunctionCall(Struct, gc=False):
+class FunctionCall(Struct, gc=False, forbid_unknown_fields=True):
     """A call: complete with ``args``, or started, continued and ended by parts with ``willContinue``."""
 
     id: Any = None
@@ -64,7 +70,7 @@ class FunctionCall(Struct, gc=False):
     willContinue: Any = None
 
 
-class WirePart(Struct, gc=False):
+class WirePart(Struct, gc=False, forbid_unknown_fields=True):
     """A part of a response: text, a call, or other data that is read from the undecoded part.
 
     ``thought`` and ``thoughtSignature`` may accompany each of them.
@@ -76,13 +82,14 @@ class WirePart(Struct, gc=False):
     functionCall: FunctionCall | None = None
 
 
-class WireContent(Struct, gc=False):
+class WireContent(Struct, gc=False, forbid_unknown_fields=True):
     """The content of a candidate. ``parts`` may be missing if the chunk has only a finish reason."""
 
     parts: list[WirePart] | None = None
+    role: Any = None
 
 
-class Candidate(Struct, gc=False):
+class Candidate(Struct, gc=False, forbid_unknown_fields=True):
     """One choice of several. ``index`` 0 may be left out."""
 
     index: Any = None
@@ -104,7 +111,7 @@ class UsageMetadata(Struct, gc=False):
     cachedContentTokenCount: Any = None
 
 
-class GenerateContentChunk(Struct, gc=False):
+class GenerateContentChunk(Struct, gc=False, forbid_unknown_fields=True):
     """One GenerateContentResponse, or an error body in its place."""
 
     candidates: list[Candidate] | None = None
@@ -112,10 +119,54 @@ class GenerateContentChunk(Struct, gc=False):
     modelVersion: Any = None
     responseId: Any = None
     promptFeedback: Any = None
+    createTime: Any = None  #: of Vertex
     error: Any = None
 
 
+class WidePart(WirePart, gc=False):
+    """A part with every documented field (https://ai.google.dev/api/caching#Part)."""
+
+    inlineData: Any = None
+    fileData: Any = None
+    executableCode: Any = None
+    codeExecutionResult: Any = None
+    toolCall: Any = None
+    toolResponse: Any = None
+    functionResponse: Any = None
+    partMetadata: Any = None
+    mediaResolution: Any = None
+    videoMetadata: Any = None
+
+
+class WideContent(WireContent, gc=False):
+    """A content with every documented field."""
+
+    parts: list[WidePart] | None = None  # type: ignore[assignment]  # it is only read
+
+
+class WideCandidate(Candidate, gc=False):
+    """A candidate with every documented field (https://ai.google.dev/api/generate-content#candidate)."""
+
+    content: WideContent | None = None
+    safetyRatings: Any = None
+    avgLogprobs: Any = None
+    logprobsResult: Any = None
+    tokenCount: Any = None
+    groundingAttributions: Any = None
+
+
+class WideChunk(GenerateContentChunk, gc=False):
+    """A chunk with every documented field, and those of google-genai's ``GenerateContentResponse``."""
+
+    candidates: list[WideCandidate] | None = None  # type: ignore[assignment]  # it is only read
+    modelStatus: Any = None
+    automaticFunctionCallingHistory: Any = None
+    parsed: Any = None
+    sdkHttpResponse: Any = None
+
+
 CHUNK_DECODER: msgspec.json.Decoder[GenerateContentChunk] = msgspec.json.Decoder(GenerateContentChunk)
+WIDE_DECODER: msgspec.json.Decoder[WideChunk] = msgspec.json.Decoder(WideChunk)
 
 
 # ---------------------------------------------------------------- chunks as dicts

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from hashlib import sha256
 from typing import Any, Final
 
 from streamkit.calls import FinishReason
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.gemini.errors import ERRORS
+from streamkit.providers.gemini.message_format import rate_message
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, unchanged_ids
 
@@ -36,14 +38,17 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "MISSING_THOUGHT_SIGNATURE": "error",
 }
 
-# The beginning of a chunk that no other wire has, in either framing or as the one body of a request without streaming.
-_CHUNK = re.compile(
-    rb"""(?:\A|\n|\r)(?:data:)?\s*\[?\s*\{\s*"(?:candidates"\s*:\s*\[|(?:usageMetadata|promptFeedback)"\s*:\s*\{)"""
-)
 
-
-def _matches_head(head: bytes) -> bool:
-    return _CHUNK.search(head) is not None
+def _is_own(chunk: HeadChunk) -> bool:
+    data = chunk.data
+    if "type" in data or "object" in data:
+        return False
+    error = data.get("error")
+    if isinstance(error, dict):  # https://cloud.google.com/apis/design/errors
+        return isinstance(error.get("code"), int) and str(error.get("status")).isupper()
+    return isinstance(data.get("candidates"), list) or any(
+        isinstance(data.get(name), dict) for name in ("usageMetadata", "promptFeedback")
+    )
 
 
 def _sign_call(model: str, seed: str) -> dict[str, Any]:
@@ -56,7 +61,8 @@ def _sign_call(model: str, seed: str) -> dict[str, Any]:
 
 TRAITS = Traits(
     name="gemini",
-    matches_head=_matches_head,
+    matches_head=HeadMatcher(_is_own),
+    rate_message=rate_message,
     whole_calls=True,
     compatible=frozenset({"gemini"}),
     id_rule=IdRule(
@@ -66,7 +72,11 @@ TRAITS = Traits(
         "calls and results pair by the function's name and equal counts; an id is an optional echo",
     ),
     messages_field="contents",
+    call_id_path=("parts", "functionCall", "id"),
+    # models/gemini-..., and Vertex: publishers/google/models/gemini-...
+    normalize_model=lambda name: name.rpartition("models/")[2],
     line_end="\r\n",
+    classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="https://generativelanguage.googleapis.com",
         path="/v1beta/models/{model}:streamGenerateContent?alt=sse",

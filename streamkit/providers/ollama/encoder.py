@@ -18,7 +18,7 @@ from streamkit.providers.ollama.traits import FINISH_REASONS
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import DEFAULT_ID_RULE, TargetIds
 
-__all__ = ["emit", "error_body"]
+__all__ = ["emit", "error_body", "error_event"]
 
 # Calls end in ``stop`` too. A reason for which the vendor has no name is the neutral one.
 _DONE_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"tool_calls": "stop"})
@@ -100,6 +100,11 @@ def _line(fields: Json) -> bytes:
     return encode_json(fields) + b"\n"
 
 
-def error_body(status: int, message: str) -> Json:
-    """Return the body with which the API reports a failed request."""
+def error_body(status: int, message: str, code: str | None = None) -> Json:
+    """Return the body with which the API reports a failed request. This wire has no code of an error."""
     return {"error": message}
+
+
+def error_event(status: int, message: str, code: str | None = None) -> bytes:
+    """Return the line that ends a stream with an error (https://docs.ollama.com/api/errors)."""
+    return _line(error_body(status, message))

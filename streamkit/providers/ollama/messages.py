@@ -33,7 +33,7 @@ from streamkit.history.tool_results import ResultPart
 from streamkit.media import normalize_data, parse_data_url
 from streamkit.providers.message_renderer import RoleRenderer
 from streamkit.providers.ollama.schema import Json
-from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
+from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.providers.tool_choice import select_tools
 from streamkit.providers.tool_result_media import Media, caption, convert_parts
 from streamkit.target_ids import TargetIds
@@ -42,19 +42,20 @@ from streamkit.tools import Tool
 __all__ = ["build_request", "convert_media", "render_messages"]
 
 
-def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
+def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
     """Return history as Ollama's messages.
 
     Args:
         contents: the conversation.
         traits: the target's.
-        ids: ``canonical`` gives every call an id derived from the canonical one. Otherwise a call that Ollama made has
-            the id that Ollama gave it, and a call that had none, or is another provider's, has none.
+        options: the id policy. ``canonical`` gives every call an id derived from the canonical one. Otherwise a call
+            that Ollama made has the id that Ollama gave it, and a call that had none, or is another provider's, has
+            none.
 
     Raises:
         UnsupportedContent: a message cannot contain a person's image or file in this form.
     """
-    return OllamaRenderer(traits, ids).render(contents)
+    return OllamaRenderer(traits, options).render(contents)
 
 
 def build_request(
@@ -117,10 +118,10 @@ def _file_data(block: FileBlock) -> str:
 class OllamaRenderer(RoleRenderer[Traits]):
     """A rendering of history as Ollama's messages."""
 
-    def __init__(self, traits: Traits, ids: IdPolicy | None = None) -> None:
-        super().__init__(traits, ids)
-        self._is_canonical = ids == "canonical"
-        self._target_ids = TargetIds(traits.id_rule)
+    def __init__(self, traits: Traits, options: RenderOptions) -> None:
+        super().__init__(traits, options)
+        self._is_canonical = options.ids == "canonical"
+        self._target_ids = TargetIds(traits.id_rule, options.used_ids)
         # of the last assistant message: place and call of the calls without a result, by the id in history
         self._open_calls: dict[str, list[tuple[int, Json]]] = {}
         self._latest_calls: dict[str, Json] = {}  # by the id in history
@@ -155,7 +156,7 @@ class OllamaRenderer(RoleRenderer[Traits]):
         thinking = ""
         images: list[str] = []
         for block in blocks:
-            is_own = self.is_own(block)
+            is_own = self.is_from_target(block)  # what is sent back is text and images, no opaque state
             if isinstance(block, TextBlock):
                 texts.append(block)
             elif isinstance(block, ToolCallBlock):
@@ -205,8 +206,9 @@ class OllamaRenderer(RoleRenderer[Traits]):
         name = call["function"]["name"] if call else block.name
         if name:
             message["tool_name"] = name
-        if "id" in call:
-            message["tool_call_id"] = call["id"]
+        raw_id = None if self._is_canonical or call else self.own_raw_id(block)  # of a call that is not rendered
+        if "id" in call or raw_id:
+            message["tool_call_id"] = call.get("id") or raw_id
         self.buffer_result(place, message, caption(media, name))
 
 

@@ -82,13 +82,18 @@ class OllamaParser:
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Parse one line as plain data, or a body that was not streamed, which has the same form."""
-        self._identify(data.get("model"))
         message, ends = data.get("message"), data.get("done") or data.get("done_reason")
-        if isinstance(message, dict):
+        if "type" in data or "finish_reason" in data:  # of another wire, whose events may have a message or a response
+            message, ends, is_line = data, None, False
+        else:
+            is_line = isinstance(message, dict) or "response" in data or ("model" in data and bool(ends))
+        if is_line:
+            self._identify(data.get("model"))
+        if is_line and isinstance(message, dict):
             self._report_unknown(data, message)
             self._read_message(message, message.get("content"))
             self._read_logprobs(data.get("logprobs"))
-        elif message is None and "response" in data:  # of /api/generate
+        elif is_line and message is None and "response" in data:  # of /api/generate, with the tokens of the context
             self._report_unknown(data, {})
             self._read_message(data, data["response"])
             self._read_images(data.get("image"))

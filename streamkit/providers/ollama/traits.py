@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from streamkit.calls import FinishReason
-from streamkit.providers.decoding import read_json
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.ollama.errors import ERRORS
+from streamkit.providers.ollama.message_format import rate_message
 from streamkit.providers.provider import Traits
 
 __all__ = ["FINISH_REASONS", "TRAITS"]
@@ -16,28 +17,23 @@ __all__ = ["FINISH_REASONS", "TRAITS"]
 #: only loads the model into memory or unloads it: they are ``other``, as every name that is not listed.
 FINISH_REASONS: Final[dict[str, FinishReason]] = {"stop": "stop", "length": "length"}
 
-# The server's own order of fields, for a line whose end has not arrived.
-_LINE = re.compile(rb'\A\{\s*"model"\s*:\s*"[^"]*"\s*,\s*(?:"remote_\w+"\s*:\s*"[^"]*"\s*,\s*)*"created_at"\s*:')
 
-
-def _matches_head(head: bytes) -> bool:
-    if _LINE.match(head) is not None:
-        return True
-    try:
-        line = read_json(head.partition(b"\n")[0])
-    except (ValueError, RecursionError):
+def _is_own(chunk: HeadChunk) -> bool:
+    line = chunk.data
+    if "type" in line or "object" in line:
         return False
-    if not isinstance(line, dict) or not isinstance(line.get("done"), bool):
-        return False
-    return isinstance(line.get("message"), dict) or isinstance(line.get("response"), str)
+    has_content = isinstance(line.get("message"), dict) or isinstance(line.get("response"), str)
+    has_origin = isinstance(line.get("model"), str) and isinstance(line.get("created_at"), str)
+    return has_origin or (isinstance(line.get("done"), bool) and has_content)
 
 
 TRAITS = Traits(
     name="ollama",
+    rate_message=rate_message,
     framing="ndjson",
-    matches_head=_matches_head,
+    matches_head=HeadMatcher(_is_own),
     whole_calls=True,
-    default_ids="origin",
+    classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="http://localhost:11434",
         path="/api/chat",

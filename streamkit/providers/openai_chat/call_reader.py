@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 from streamkit.calls import CallKind
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers.decoding import as_index, as_text, compact_json
+from streamkit.indexes import normalize_index
+from streamkit.providers.decoding import as_text, compact_json
 from streamkit.providers.openai_chat.schema import PlainToolCall, ToolCall
 
 __all__ = ["arguments_text", "read_irregular_call"]
@@ -28,14 +29,8 @@ def read_irregular_call(
         name, arguments = as_text(function.name), arguments_text(function.arguments)
     metadata = {"extra_content": call.extra_content} if call.extra_content is not None else None
     kind: CallKind = "custom" if custom is not None or call.type == "custom" else "function"
-    key = _call_key(call.index)
+    key = normalize_index(call.index)
     tool(NormalizedToolChunk("delta", as_text(call.id), name, None, arguments, key, position, kind, None, metadata))
-
-
-def _call_key(index: Any) -> Hashable:
-    """Return a call's index as its key: an integer in any form, or a text that is no number; else None."""
-    key = as_index(index)
-    return key if key is not None or index.__class__ is not str else index.strip() or None
 
 
 def arguments_text(value: Any) -> str | None:

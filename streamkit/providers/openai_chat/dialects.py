@@ -9,17 +9,20 @@ This module must not depend on sinks or history: a parser loads it without pydan
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Literal
 
-from streamkit.calls import FinishReason
+from streamkit.calls import FinishReason, StreamError
 from streamkit.ids import is_mistral_id, mistral_id_candidates, normalize_to_openai_tool_id
+from streamkit.message_format import RateMessage
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_chat.detect import is_chat_stream
+from streamkit.providers.openai_chat.errors import ERRORS
+from streamkit.providers.openai_chat.message_format import rate_message
 from streamkit.providers.provider import Traits
-from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
+from streamkit.target_ids import IdRule, prefixed_ids
 
 __all__ = ["DIALECTS", "FINISH_REASONS", "ChatDialect"]
 
@@ -50,11 +53,19 @@ def _kimi_ids(id: str, name: str, number: int) -> Iterator[str]:
     return (f"functions.{name}:{running}" for running in count(number))
 
 
+_make_short_ids = prefixed_ids("call_", 40, normalize_to_openai_tool_id)
+
 _OPENAI_IDS = IdRule(
     "openai_chat",
-    safe_up_to(40),
-    prefixed_ids("call_", 40, normalize_to_openai_tool_id),
+    lambda text: 0 < len(text) <= 40,
+    _make_short_ids,
     "400 string_above_max_length, at most 40 (agno-agi/agno#5382, microsoft/autogen#6377, vercel/ai#5171)",
+)
+#: Other servers get back every id that they issued: vLLM's have 46 characters (chatcmpl-tool-...), those of models
+#: behind gateways have the model's own form, and LiteLLM puts thought signatures into them: "any client that normalizes
+#: ids breaks the next turn" (BerriAI/litellm#16895, #37849).
+_SERVER_IDS = replace(
+    _OPENAI_IDS, name="openai_compatible", accepts=bool, source="a server accepts its own ids; else as openai_chat"
 )
 _MISTRAL_IDS = IdRule(
     "mistral",
@@ -69,6 +80,12 @@ _KIMI_IDS = IdRule(
     "the model was trained on functions.{name}:{running index} and degrades on other ids"
     " (vybestack/llxprt-code#713, vllm-project/vllm#21259)",
 )
+#: Gateways and self-hosted servers pass ids on to these models' templates, which check them.
+_RULES_OF_MODELS = {"mistral": _MISTRAL_IDS, "kimi": _KIMI_IDS}
+
+
+# https://platform.openai.com/docs/guides/images-vision#image-input-requirements
+_OPENAI_IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +109,8 @@ class ChatDialect(Traits):
         file_addresses: a file may be sent as its address.
         file_annotations: annotations of type ``file`` are sent back, so that the file is not parsed again.
         image_replay: images that the model generated are sent back.
+        image_types: the media types of images that it takes; None if they are not documented.
+        cache_marks: parts of content have ``cache_control``, in the form of Anthropic's blocks.
         strict: the name of its strict mode for tools in ``strict.STRICT_PROFILES``; None if it has none.
         refuses_as: the name of its request rules in ``request_rules.py``.
         one_chunk_calls: ``emit`` writes a call in one chunk.
@@ -111,8 +130,10 @@ class ChatDialect(Traits):
     reuses_slots: bool = True
     whole_names: bool = False
     second_key: str | None = "function_call"
-    id_rule: IdRule = _OPENAI_IDS
+    id_rule: IdRule = _SERVER_IDS
+    model_id_rules: Mapping[str, IdRule] = field(default_factory=lambda: _RULES_OF_MODELS, repr=False)
     end_marker: str | None = "[DONE]"
+    classify_error: Callable[[StreamError], StreamError] = field(default=ERRORS.classify, repr=False, compare=False)
     signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")  # of Gemini's OpenAI-compatible endpoint
     # requests
     reasoning_field: str | None = None
@@ -129,8 +150,11 @@ class ChatDialect(Traits):
     file_addresses: bool = False
     file_annotations: bool = False
     image_replay: bool = False
+    image_types: frozenset[str] | None = None
+    cache_marks: bool = False
+    rate_message: RateMessage = field(default=rate_message, repr=False, compare=False)
     strict: str | None = None
-    refuses_as: Literal["chat", "openai", "mistral"] = "chat"
+    refuses_as: Literal["wire", "openai", "mistral", "deepseek", "qwen"] = "wire"
     # streams
     one_chunk_calls: bool = False
     finish_in_last_delta: bool = False
@@ -145,6 +169,8 @@ class ChatDialect(Traits):
 DIALECTS = (
     ChatDialect(
         name="openai_chat",
+        image_types=_OPENAI_IMAGES,
+        id_rule=_OPENAI_IDS,
         endpoint=Endpoint(
             base_url="https://api.openai.com/v1",
             key_variables=("OPENAI_API_KEY",),
@@ -160,6 +186,8 @@ DIALECTS = (
     ),
     ChatDialect(
         name="azure_openai",
+        image_types=_OPENAI_IMAGES,
+        id_rule=_OPENAI_IDS,
         endpoint=Endpoint(
             base_url_variable="AZURE_OPENAI_ENDPOINT",
             path="/openai/deployments/{model}/chat/completions?api-version=2024-10-21",
@@ -187,6 +215,7 @@ DIALECTS = (
         name="deepseek",
         endpoint=Endpoint(base_url="https://api.deepseek.com/v1", key_variables=("DEEPSEEK_API_KEY",)),
         strict="deepseek",
+        refuses_as="deepseek",
         reasoning_field="reasoning_content",
         # https://api-docs.deepseek.com/guides/thinking_mode: 400 if it is missing after a tool call (#tool-calls),
         # ignored elsewhere. The earlier API refused it there if the request had no tools (earendil-works/pi#3636).
@@ -221,7 +250,6 @@ DIALECTS = (
         ),
         strict="kimi",
         id_rule=_KIMI_IDS,
-        default_ids="origin",  # its ids mean something to the model
         # https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model: keep it in the context, all of it
         reasoning_field="reasoning_content",
         # "reasoning_content is missing in assistant tool call message" (bytedance/deer-flow#3043, continue#11711)
@@ -270,6 +298,7 @@ DIALECTS = (
         file_addresses=True,
         file_annotations=True,
         image_replay=True,  # mozilla-ai/any-llm#1344 tried it
+        cache_marks=True,  # https://openrouter.ai/docs/features/prompt-caching
         usage_position="again",
         first_chunk="comment",  # https://openrouter.ai/docs/api-reference/streaming, also for the next field
         error_in_band=True,
@@ -284,9 +313,11 @@ DIALECTS = (
     ),
     ChatDialect(
         name="qwen",
+        cache_marks=True,  # DashScope's explicit cache (BerriAI/litellm#25330, agentscope-ai/agentscope-java#1363)
         endpoint=Endpoint(
             base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1", key_variables=("DASHSCOPE_API_KEY",)
         ),
+        refuses_as="qwen",
         reasoning_field="reasoning_content",
     ),
     ChatDialect(

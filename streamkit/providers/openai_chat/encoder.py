@@ -33,7 +33,7 @@ from streamkit.providers.openai_chat.dialects import FINISH_REASONS, ChatDialect
 from streamkit.providers.openai_errors import error_body
 from streamkit.target_ids import TargetIds
 
-__all__ = ["emit", "error_body"]
+__all__ = ["emit", "error_body", "error_event"]
 
 _FINISH_REASON_NAMES = invert_finish_reasons(FINISH_REASONS)
 
@@ -72,6 +72,11 @@ class _ChunkDelta:
 
 
 # ---------------------------------------------------------------- chunks
+
+
+def error_event(status: int, message: str, code: str | None = None) -> bytes:
+    """Return the event that ends a stream with an error, as OpenRouter and other servers send it under status 200."""
+    return b"data: %b\n\n" % encode_json(error_body(status, message, code))
 
 
 class _StreamEncoder:

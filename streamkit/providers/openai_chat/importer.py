@@ -3,10 +3,10 @@
 Wire: https://platform.openai.com/docs/api-reference/chat/create
 
 The meaning of a message follows from its role and its fields. What no dialect's renderer could produce is kept as an
-opaque block. Rendered again for the same dialect with ``ids="origin"``, the messages are the same, with these
+opaque block. Rendered again for the same dialect, the messages are the same, with these
 exceptions: arguments are compact JSON, the texts of a message are one string, ``developer`` is ``system``, the old
-``function_call`` and ``function`` are calls and results of today's form, empty messages are left out, and so is what
-belongs to a single request (``detail``, ``name``).
+``function_call`` and ``function`` are calls and results of today's form, empty messages are left out, and so are
+``detail`` and the ``name`` of a person, which are reported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from streamkit.history import Content, FileBlock, ReasoningBlock, TextBlock
-from streamkit.history.builder import ContentBuilder, as_list
+from streamkit.history.builder import ContentBuilder, as_list, read_cache_mark
+from streamkit.history.content import CacheMark
 from streamkit.history.tool_results import parse_result
 from streamkit.providers.openai_chat.content_reader import reasoning_detail_text
 from streamkit.providers.openai_chat.dialects import ChatDialect
@@ -24,16 +25,41 @@ from streamkit.providers.openai_chat.schema import REASONING_TEXT_FIELDS
 
 __all__ = ["parse_messages"]
 
+_MEDIA_FIELDS = ("url", "data", "format", "file_data", "filename")
+_SYSTEM_FIELDS = frozenset({"role", "content"})
+#: the fields that are read, by the role of the message
+_MESSAGE_FIELDS: dict[str, frozenset[str]] = {
+    "system": _SYSTEM_FIELDS,
+    "developer": _SYSTEM_FIELDS,
+    "user": _SYSTEM_FIELDS,
+    "tool": frozenset({"role", "content", "tool_call_id", "name"}),
+    "function": frozenset({"role", "content", "name"}),
+    "assistant": frozenset(
+        {"role", "content", "refusal", "tool_calls", "function_call", "audio", "annotations", "images", "prefix"}
+        | {"reasoning_details", *REASONING_TEXT_FIELDS}
+    ),
+}
 _KNOWN_CALL_FIELDS = frozenset({"id", "index", "type", "function", "custom"})
 
 
-def parse_messages(messages: Sequence[dict[str, Any]], traits: ChatDialect, *, system: Any = None) -> list[Content]:
-    """Return a dialect's messages as history. No content of a message raises."""
-    builder = ContentBuilder(traits.name)
+def parse_messages(
+    messages: Sequence[dict[str, Any]], traits: ChatDialect, *, system: Any = None, changes: list[str] | None = None
+) -> list[Content]:
+    """Return a dialect's messages as history. No content of a message raises.
+
+    Args:
+        messages: the messages.
+        traits: the dialect.
+        system: text or parts that come first as a system message.
+        changes: receives a sentence for each part that is kept opaque, and for each field that is left out.
+    """
+    builder = ContentBuilder(traits.name, changes)
     if system is not None:
         _read_system(builder, {"role": "system", "content": system})
     for message in messages:
         role = message.get("role")
+        if isinstance(role, str) and role in _MESSAGE_FIELDS:
+            builder.report_unread(message, _MESSAGE_FIELDS[role], f"a message of the role {role!r}")
         if role == "assistant":
             _AssistantMessage(builder, message).read()
         elif role == "user":
@@ -43,11 +69,11 @@ def parse_messages(messages: Sequence[dict[str, Any]], traits: ChatDialect, *, s
         elif role == "tool":
             if builder.speaker != "tool":
                 builder.end()
-            result = parse_result(message.get("content"))
+            result = _read_result(builder, message.get("content"))
             builder.result(message.get("tool_call_id"), result, name=message.get("name"))
             continue  # the results of one round are one content
         elif role == "function":
-            builder.result(None, parse_result(message.get("content")), name=message.get("name"))
+            builder.result(None, _read_result(builder, message.get("content")), name=message.get("name"))
             continue
         else:
             builder.add_unknown_role(message)
@@ -58,19 +84,41 @@ def parse_messages(messages: Sequence[dict[str, Any]], traits: ChatDialect, *, s
 def _read_system(builder: ContentBuilder, message: dict[str, Any]) -> None:
     builder.end()
     for part in as_list(message.get("content")):
-        if not builder.text("system", part.get("text") if isinstance(part, dict) else part):
+        text, cache = _read_text_part(builder, part) if isinstance(part, dict) else (part, None)
+        if not builder.text("system", text, cache):
             builder.opaque("system", part)
+
+
+def _read_text_part(builder: ContentBuilder, part: dict[str, Any]) -> tuple[Any, CacheMark | None]:
+    """Return the text and the cache mark of a part; no text if it is of another type."""
+    if part.get("type", "text") != "text":
+        return None, None
+    if isinstance(part.get("text"), str):
+        builder.report_unread(part, ("type", "text", "cache_control"), "a text part")
+    return part.get("text"), read_cache_mark(part.get("cache_control"))
+
+
+def _read_result(builder: ContentBuilder, content: Any) -> Any:
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, dict) and part.get("type") == "text":
+            builder.report_unread(part, ("type", "text"), "a text part of a result")
+    return parse_result(content)
 
 
 def _read_user(builder: ContentBuilder, message: dict[str, Any]) -> None:
     builder.end()
     for part in as_list(message.get("content")):
-        is_object = isinstance(part, dict)
-        text = part.get("text") if is_object and part.get("type") == "text" else part
-        if builder.text("human", text):
+        text, cache = _read_text_part(builder, part) if isinstance(part, dict) else (part, None)
+        if builder.text("human", text, cache):
             continue
-        blocks = parse_media_part(part) if is_object else []
+        blocks = parse_media_part(part) if isinstance(part, dict) else []
         for block in blocks:
+            kind = part["type"]
+            builder.report_unread(part, ("type", kind, "document_name", "cache_control"), "a media part")
+            if isinstance(part.get(kind), dict):
+                builder.report_unread(part[kind], _MEDIA_FIELDS, "a media part")
+            if (mark := read_cache_mark(part.get("cache_control"))) is not None:
+                block.metadata["cache"] = mark
             builder.add_block("human", block)
         if not blocks:
             builder.opaque("human", part)
@@ -113,7 +161,8 @@ class _AssistantMessage:
         if isinstance(part, str):
             self._builder.text("ai", part)
         elif kind in ("text", "output_text") and isinstance(part.get("text"), str):
-            self._builder.text("ai", part["text"])
+            self._builder.report_unread(part, ("type", "text", "cache_control"), "a text part")
+            self._builder.text("ai", part["text"], read_cache_mark(part.get("cache_control")))
         elif kind == "refusal" and isinstance(part.get("refusal"), str):
             self._add_refusal(part["refusal"])
         elif kind == "thinking":

@@ -5,12 +5,13 @@ Stateless. ``messages`` decides which dialect accepts what.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history import FileBlock, ImageBlock
 from streamkit.history.tool_results import ResultPart, result_parts
-from streamkit.media import is_image_source, is_url, normalize_data_url, parse_data_url, to_data_url
+from streamkit.media import has_type_in, is_image_source, is_url, normalize_data_url, parse_data_url, to_data_url
 
 __all__ = ["file_part", "image_address", "image_part", "parse_media_part"]
 
@@ -19,26 +20,34 @@ _AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3",
 _AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 
 
-def image_part(data: str) -> dict[str, Any]:
+def image_part(data: str, types: Collection[str] | None = None) -> dict[str, Any]:
     """Return the part of an image.
 
+    Args:
+        data: a base64 data URL or an http(s) address.
+        types: the media types that the dialect takes; None if they are not documented.
+
     Raises:
-        UnsupportedContent: the image is neither a base64 data URL nor an http(s) address.
+        UnsupportedContent: the image is neither, or of another media type.
     """
-    if not is_image_source(data):
+    if not is_image_source(data) or not (types is None or has_type_in(data, types)):
+        form = f" of {', '.join(sorted(types))}" if types else ""
         raise UnsupportedContent(
-            f"a chat message takes an image as a base64 data URL or an http(s) address, not {data[:40]!r}"
+            f"a chat message takes an image as a base64 data URL{form} or an http(s) address, not {data[:40]!r}"
         )
     return {"type": "image_url", "image_url": {"url": data}}
 
 
-def file_part(block: FileBlock, *, by_address: bool, document: bool = False) -> dict[str, Any]:
+def file_part(
+    block: FileBlock, *, by_address: bool, document: bool = False, image_types: Collection[str] | None = None
+) -> dict[str, Any]:
     """Return the part of a file.
 
     Args:
         block: the file. If its data is a data URL, the media type of the URL takes precedence.
         by_address: the dialect fetches files from their address itself.
         document: the part is a ``document_url``.
+        image_types: as ``types`` of `image_part`.
 
     Raises:
         UnsupportedContent: the dialect needs the file's data, and the block has none.
@@ -48,7 +57,7 @@ def file_part(block: FileBlock, *, by_address: bool, document: bool = False) -> 
     media_type = (url.media_type if url is not None else "") or block.media_type or "application/octet-stream"
     data_url = normalize_data_url(data) or (to_data_url(data, media_type) if data else "")
     if media_type.startswith("image/"):
-        return image_part(data_url or address)
+        return image_part(data_url or address, image_types)
     has_address = by_address and is_url(address)
     if document and media_type not in _AUDIO_FORMATS and (data or has_address):
         part = {"type": "document_url", "document_url": data_url or address}

@@ -33,7 +33,7 @@ from streamkit.history import (
 from streamkit.history.tool_results import ResultPart
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.encoding import text_or_json
-from streamkit.providers.message_renderer import Json, RoleRenderer
+from streamkit.providers.message_renderer import Json, RoleRenderer, cache_mark
 from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import file_part, image_part
 from streamkit.providers.openai_chat.message_parts import (
@@ -47,7 +47,7 @@ from streamkit.providers.openai_chat.message_parts import (
     reasoning_details,
 )
 from streamkit.providers.openai_chat.strict import strict_profile
-from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice
+from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice
 from streamkit.providers.tool_choice import select_tools
 from streamkit.providers.tool_result_media import Media, caption, convert_parts, result_parts, split_text_and_media
 from streamkit.tools import Tool, strict_parameters
@@ -55,20 +55,18 @@ from streamkit.tools import Tool, strict_parameters
 __all__ = ["build_request", "convert_media", "render_messages"]
 
 
-def render_messages(
-    contents: Sequence[Content], traits: ChatDialect, *, ids: IdPolicy | None = None
-) -> RenderedMessages:
+def render_messages(contents: Sequence[Content], traits: ChatDialect, options: RenderOptions) -> RenderedMessages:
     """Return history as a dialect's messages.
 
     Args:
         contents: the conversation.
         traits: the dialect.
-        ids: see ``IdPolicy``.
+        options: the id policy, and the model and endpoint that are requested.
 
     Raises:
         UnsupportedContent: an image or file of a person has a form that a chat message does not take.
     """
-    return ChatRenderer(traits, ids).render(contents)
+    return ChatRenderer(traits, options).render(contents)
 
 
 def build_request(
@@ -109,8 +107,13 @@ def convert_media(block: Media, traits: ChatDialect) -> Json:
         UnsupportedContent: a chat message does not take it in this form.
     """
     if isinstance(block, ImageBlock):
-        return image_part(block.data)
-    return file_part(block, by_address=traits.file_addresses, document=traits.document_parts)
+        return image_part(block.data, traits.image_types)
+    return file_part(
+        block,
+        by_address=traits.file_addresses,
+        document=traits.document_parts,
+        image_types=traits.image_types,
+    )
 
 
 def _tool(tool: Tool, strict: Json | None) -> Json:
@@ -136,6 +139,10 @@ def _tool_choice(choice: ToolChoice | None, tools: Sequence[Tool], traits: ChatD
     return traits.required_choice if mode == "required" else mode
 
 
+def _has_marks(parts: Sequence[Json]) -> bool:
+    return any("cache_control" in part for part in parts)
+
+
 @dataclass(slots=True)
 class _AssistantParts:
     """The blocks of an assistant message, by the field that they are sent in."""
@@ -150,8 +157,8 @@ class _AssistantParts:
 class ChatRenderer(RoleRenderer[ChatDialect]):
     """A renderer of history to one dialect's messages."""
 
-    def __init__(self, traits: ChatDialect, ids: IdPolicy | None = None) -> None:
-        super().__init__(traits, ids)
+    def __init__(self, traits: ChatDialect, options: RenderOptions) -> None:
+        super().__init__(traits, options)
         self._tool_names: dict[str, str] = {}  # by the call's id in history
         self._call_places: dict[str, int] = {}  # by target id, of the calls of the last assistant message
         self._has_reasoning: list[bool] = []  # for each content, whether its reasoning is sent back
@@ -199,15 +206,30 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             if isinstance(block, TextBlock):
                 if block.text:
                     texts.append(block)
-                    parts.append({"type": "text", "text": block.text})
+                    parts.append(self._marked({"type": "text", "text": block.text}, block))
             elif isinstance(block, (ImageBlock, FileBlock)):
-                parts.append(convert_media(block, self.traits))
+                parts.append(self._marked(convert_media(block, self.traits), block))
             else:
                 self.omit(block, "a user message has no field for it")
-        if len(parts) > len(texts):
+        if len(parts) > len(texts) or _has_marks(parts):
             self.push({"role": "user", "content": parts})
         elif texts:
             self.push({"role": "user", "content": join_text(texts)})
+
+    def add_system(self, blocks: Sequence[Block]) -> None:
+        """Append a system message of one text, or of parts if a text has a cache mark."""
+        texts = [block for block in blocks if isinstance(block, TextBlock) and block.text]
+        parts = [self._marked({"type": "text", "text": block.text}, block) for block in texts]
+        if not _has_marks(parts):
+            super().add_system(blocks)
+            return
+        super().add_system([block for block in blocks if not isinstance(block, TextBlock)])  # reports them
+        self.push({"role": "system", "content": parts})
+
+    def _marked(self, part: Json, block: Block) -> Json:
+        """Return a part with the block's cache mark, in Anthropic's form, where the dialect has it."""
+        mark = cache_mark(block) if self.traits.cache_marks else None
+        return part if mark is None else {**part, "cache_control": {"type": "ephemeral", **mark}}
 
     def add_assistant(self, blocks: Sequence[Block]) -> None:
         """Append an assistant message, unless it would have neither content nor calls."""
@@ -226,7 +248,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         reasoning = "".join([block.text for block in parts.reasoning])
         if self.traits.reasoning_field and reasoning:
             message[self.traits.reasoning_field] = reasoning
-        if details := [detail for block in parts.reasoning for detail in reasoning_details(block)]:
+        if details := [detail for block in parts.reasoning for detail in self._reasoning_details(block)]:
             message["reasoning_details"] = merge_reasoning_details(details)
         self.push(message | parts.fields)
         if parts.calls:
@@ -238,36 +260,50 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         """Return the model's blocks by the field that they are sent in, and report those that are left out."""
         parts = _AssistantParts()
         for block in blocks:
-            is_own = self.is_own(block)
+            is_theirs = self.is_from_target(block)
             if isinstance(block, TextBlock):
-                self._sort_text(block, parts, is_own=is_own)
+                self._sort_text(block, parts, is_theirs=is_theirs)
             elif isinstance(block, ToolCallBlock):
                 parts.calls.append(block)
-            elif isinstance(block, ReasoningBlock) and is_own and self._accepts_reasoning(block):
+            elif isinstance(block, ReasoningBlock) and is_theirs and self._accepts_reasoning(block):
                 if not self._has_reasoning[self.content_number]:
                     self.omit(block, f"{self.traits.name} does not accept it here")
                 elif self.traits.thinking_parts:
-                    parts.content.append(block)
+                    parts.content.append(self._unsigned_unless_own(block))
                 else:
                     parts.reasoning.append(block)
-            elif isinstance(block, OpaqueBlock) and is_own and is_content_part(block.raw):
-                parts.content.append(block)
-            elif isinstance(block, FileBlock) and is_own and self._image_of(block):
+            elif isinstance(block, OpaqueBlock) and is_theirs and is_content_part(block.raw):
+                if self.is_own(block):
+                    parts.content.append(block)
+                else:
+                    self.omit(block, self.reason_not_own(block))
+            elif isinstance(block, FileBlock) and is_theirs and self._image_of(block):
                 parts.fields["images"] = [*parts.fields.get("images", []), self._image_of(block)]
-            elif not (isinstance(block, FileBlock) and is_own and "audio" in parts.fields):  # sent as the audio's id
+            elif not (isinstance(block, FileBlock) and is_theirs and "audio" in parts.fields):  # sent as the audio's id
                 self.omit(block, f"an assistant message to {self.traits.name} has no field for it")
         return parts
 
-    def _sort_text(self, block: TextBlock, parts: _AssistantParts, *, is_own: bool) -> None:
-        audio = audio_id(block) if is_own else None
+    def _sort_text(self, block: TextBlock, parts: _AssistantParts, *, is_theirs: bool) -> None:
+        """Add a text to the field that it is sent in: an audio's id is opaque state, all else is plain content."""
+        audio = audio_id(block) if is_theirs and self.own_state(block, "audio") else None
         if audio is not None:
             parts.fields["audio"] = {"id": audio}
-        elif is_own and block.metadata.get("refusal") is True:
+        elif is_theirs and block.metadata.get("refusal") is True:
             parts.refusals.append(block)
         else:
             parts.content.append(block)
-        if is_own and self.traits.file_annotations and (annotations := file_annotations(block)):
+        if is_theirs and self.traits.file_annotations and (annotations := file_annotations(block)):
             parts.fields["annotations"] = [*parts.fields.get("annotations", []), *annotations]
+
+    def _reasoning_details(self, block: ReasoningBlock) -> list[Any]:
+        """Return typed reasoning, which contains signatures; of another model only the text is sent."""
+        return reasoning_details(block) if self.own_state(block, "reasoning_details") else []
+
+    def _unsigned_unless_own(self, block: ReasoningBlock) -> ReasoningBlock:
+        if block.signature is None or self.is_own(block):
+            return block
+        self.report(f"the signature of reasoning was left out: {self.reason_not_own(block)}")
+        return block.model_copy(update={"signature": None})
 
     def _image_of(self, block: FileBlock) -> Json | None:
         return generated_image(block) if self.traits.image_replay else None
@@ -289,8 +325,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             if block.kind == "custom":
                 arguments = compact_json(self.arguments_object(arguments, block.name))
             call |= {"type": "function", "function": {"name": block.name, "arguments": arguments}}
-        if self.is_own(block) and "extra_content" in block.metadata:  # thought signatures of Gemini's chat endpoint
-            call["extra_content"] = block.metadata["extra_content"]
+        if self.is_from_target(block) and (extra := self.own_state(block, "extra_content")) is not None:
+            call["extra_content"] = extra  # thought signatures of Gemini's chat endpoint
         return call
 
     def add_result(self, block: ToolResponseBlock) -> None:
@@ -319,7 +355,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             if isinstance(part, FileBlock):
                 files.append(part)
             elif isinstance(part, ImageBlock):
-                content.append(image_part(part.data))
+                content.append(image_part(part.data, self.traits.image_types))
             elif part.text:
                 content.append({"type": "text", "text": part.text})
         return content, files

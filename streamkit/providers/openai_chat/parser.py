@@ -18,8 +18,8 @@ import msgspec
 
 from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
+from streamkit.indexes import normalize_index
 from streamkit.providers.decoding import (
-    as_index,
     as_text,
     convert,
     error_message,
@@ -45,7 +45,7 @@ from streamkit.providers.openai_chat.schema import (
     PlainToolCall,
     ToolCall,
 )
-from streamkit.providers.openai_chat.usage import parse_usage
+from streamkit.providers.openai_chat.usage import is_usage, parse_usage
 from streamkit.providers.openai_errors import to_stream_error
 from streamkit.providers.provider import Traits
 from streamkit.providers.sink import ChoiceSink, Sink
@@ -66,7 +66,16 @@ def create_parser(sink: Sink, traits: Traits) -> ChatParser:
 class ChatParser:
     """A parser of one Chat Completions stream."""
 
-    __slots__ = ("_choice_sink", "_extras", "_is_identified", "_metadata", "_sink", "_text", "_tool")
+    __slots__ = (
+        "_choice_sink",
+        "_extras",
+        "_has_legacy_text",
+        "_is_identified",
+        "_metadata",
+        "_sink",
+        "_text",
+        "_tool",
+    )
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -76,6 +85,7 @@ class ChatParser:
         self._is_identified = False  # the sink has the response's id and model
         self._metadata: dict[str, Any] = {}  # the facts about the response that were reported
         self._extras: ExtrasReader | None = None  # created at the first rare field
+        self._has_legacy_text = False
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Parse one SSE event."""
@@ -172,8 +182,7 @@ class ChatParser:
                     self._read_choice_extras(self._choice_sink, choice, chunk)
                 else:
                     self._read_choice(choice, chunk, raw)
-        elif choices is None and chunk.usage is None and not _is_chat(chunk.object):
-            self._sink.unknown(_to_plain(raw))
+        elif not self._read_without_choices(chunk, raw):
             return
         if chunk.usage is not None:
             self._emit_usage(chunk.usage)
@@ -187,13 +196,8 @@ class ChatParser:
         if chunk is None:
             return
         choices = chunk.choices
-        if choices is None and chunk.usage is None and chunk.error is None and chunk.x_groq is None:
-            if chunk.object == "error":  # vLLM and Mistral: {"object": "error", "message": ...}
-                self._sink.fail(to_stream_error(raw))
-                return
-            if not _is_chat(chunk.object):
-                self._sink.unknown(raw)
-                return
+        if not choices and not self._read_without_choices(chunk, raw):
+            return
         if chunk.error is None:
             report_other_fields(self._sink, raw)
         if choices and not self._is_identified:
@@ -209,6 +213,19 @@ class ChatParser:
             self._extras_reader().read_prompt_filters(chunk.prompt_filter_results or chunk.prompt_annotations)
         if chunk.x_groq is not None or chunk.error is not None:
             self._read_chunk_extras(chunk)
+
+    def _read_without_choices(self, chunk: Chunk | PlainChunk, raw: Any) -> bool:
+        """Return True if a chunk without choices is one of this wire; report any other one."""
+        if chunk.choices is not None or (isinstance(chunk.object, str) and chunk.object.startswith("chat.completion")):
+            self._sink.heartbeat()
+            return True
+        if chunk.error is not None or chunk.x_groq is not None or is_usage(chunk.usage):
+            return True
+        if chunk.object == "error":  # vLLM and Mistral: {"object": "error", "message": ...}
+            self._sink.fail(to_stream_error(_to_plain(raw)))
+        else:
+            self._sink.unknown(_to_plain(raw))
+        return False
 
     def _extras_reader(self) -> ExtrasReader:
         if self._extras is None:
@@ -251,8 +268,8 @@ class ChatParser:
 
         A choice without a number has that of its position in the chunk.
         """
-        index = as_index(choice.index)
-        if index is None:
+        index = normalize_index(choice.index)
+        if not isinstance(index, int) or index < 0:
             choices = chunk.choices or []
             index = next((n for n, other in enumerate(choices) if other is choice), 0) if position is None else position
         choice_sink = self._choice_sink if index == 0 else self._sink.choice(index)
@@ -260,9 +277,21 @@ class ChatParser:
         delta = choice.delta if choice.delta is not None else choice.message
         if delta is not None:
             self._read_delta(choice_sink, delta)
+        elif choice.text.__class__ is str:
+            self._read_legacy_text(choice_sink, choice.text)
         elif choice.finish_reason is None and choice.usage is None and choice.logprobs is None:
-            self._sink.unknown(_to_plain(raw))  # Azure's late filter results, a chunk of the old completions wire
+            self._sink.unknown(_to_plain(raw))  # Azure's late filter results
         self._read_choice_extras(choice_sink, choice, chunk, index)
+
+    def _read_legacy_text(self, choice_sink: ChoiceSink, text: str) -> None:
+        """Read a choice of the wire before Chat Completions (https://platform.openai.com/docs/api-reference/completions)."""
+        if not self._has_legacy_text:
+            self._has_legacy_text = True
+            self._sink.warn(
+                "legacy_completion", "the server sent text completions: it was asked by the path /completions"
+            )
+        if text:
+            choice_sink.text(text)
 
     def _read_choice_extras(
         self,
@@ -335,11 +364,6 @@ class ChatParser:
                 )
             else:
                 read_irregular_call(tool, call, position)
-
-
-def _is_chat(kind: Any) -> bool:
-    """Return True for the value of ``object`` in a chunk of this wire."""
-    return isinstance(kind, str) and kind.startswith("chat.completion")
 
 
 def _to_plain(raw: Any) -> Any:

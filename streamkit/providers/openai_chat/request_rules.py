@@ -1,9 +1,9 @@
-"""Requests that servers of Chat Completions refuse, and further ones that OpenAI's or Mistral's refuses.
+"""Requests that servers of Chat Completions refuse, by vendor.
 
 Wire: https://platform.openai.com/docs/api-reference/chat/create
 
-Most rules hold for every server. The maximum length of ids is OpenAI's; Mistral has a pattern for ids and an order of
-roles. The rules for pairing calls and results are shared with Cohere (``call_pairing``).
+A rule is a vendor's if there is evidence for it; of a server without evidence only the form of the wire is required.
+vLLM, for example, pairs no calls and results. The rules for pairing them are shared with Cohere (``call_pairing``).
 """
 
 from __future__ import annotations
@@ -44,6 +44,15 @@ def _call_ids(body: Json) -> Iterator[tuple[str, str]]:
 
 def _form(body: Json, _model: str) -> Iterator[Finding]:
     yield from check_message_form(body, field="messages", content_field="content", roles=_ROLES, may_be_absent=True)
+    yield from _calls_have_form(body)
+
+
+def _wire_form(body: Json, _model: str) -> Iterator[Finding]:
+    yield from check_message_form(body, field="messages", content_field="content", roles=None, may_be_absent=True)
+    yield from _calls_have_form(body)
+
+
+def _calls_have_form(body: Json) -> Iterator[Finding]:
     for place, message in objects(body.get("messages")):
         calls = message.get("tool_calls")
         if calls is not None and (not isinstance(calls, list) or len(objects(calls)) != len(calls)):
@@ -154,8 +163,20 @@ _MISTRAL = (
     Rule("one_result_a_call", _one_result_per_call, "mistralai/client-ts#106"),
 )
 
+_WIRE = (Rule("form", _wire_form, _REFERENCE),)
+_DEEPSEEK = (
+    *_WIRE,
+    Rule("id_present", ids_present, "EKKOLearnAI/hermes-studio#323"),
+    Rule("call_answered_next", calls_have_results, "langgenius/dify#32222, gptme/gptme#3421"),
+)
+_QWEN = (
+    *_WIRE,
+    Rule("call_answered_next", calls_have_results, "QwenLM/qwen-code#869, alibaba/spring-ai-alibaba#914"),
+    Rule("result_has_call", results_have_calls, "QwenLM/qwen-code#2360, labring/FastGPT#4184"),
+)
+
 #: The rules by the name that a dialect's ``refuses_as`` has.
-_RULES = {"chat": _COMMON, "openai": _OPENAI, "mistral": _MISTRAL}
+_RULES = {"wire": _WIRE, "openai": _OPENAI, "mistral": _MISTRAL, "deepseek": _DEEPSEEK, "qwen": _QWEN}
 
 
 def list_rules(traits: ChatDialect) -> tuple[Rule, ...]:

@@ -119,6 +119,7 @@ class Choice(Struct, gc=False):
     stop_reason: Any = None  # vLLM: the stop sequence or token
     matched_stop: Any = None  # the same of SGLang
     seed: Any = None  # Together
+    text: Any = None  # of the wire before Chat Completions; next to a delta it repeats it
 
 
 class Chunk(Struct, gc=False):
@@ -211,7 +212,7 @@ class PlainChoice(Struct, gc=False, forbid_unknown_fields=True):
     matched_stop: Any = None
     seed: Any = None
     # Known and not read.
-    text: Any = None  # Together and Hugging Face: the delta's text again
+    text: Any = None  # of the wire before Chat Completions; Together and Hugging Face: the delta's text again
     token_ids: Any = None  # vLLM
     content_filter_offsets: Any = None  # Azure's asynchronous filter: the part of the text that was checked
     trace_details: None = None  # Writer

@@ -7,7 +7,12 @@ from typing import Any
 from streamkit.calls import Usage
 from streamkit.providers.decoding import as_integer
 
-__all__ = ["parse_usage"]
+__all__ = ["is_usage", "parse_usage"]
+
+
+def is_usage(raw: Any) -> bool:
+    """Return True if a chunk's usage has a count of this wire; the name of the field is that of other wires too."""
+    return isinstance(raw, dict) and ("prompt_tokens" in raw or "completion_tokens" in raw)
 
 
 def parse_usage(raw: Any) -> Usage | None:

@@ -25,13 +25,14 @@ from streamkit.providers.decoding import compact_json
 from streamkit.providers.encoding import encode_sse_event, raw_call_id, split_text, text_or_json
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.openai_errors import error_body
+from streamkit.providers.openai_responses.client_outputs import client_item
 from streamkit.providers.openai_responses.media import reasoning_item
 from streamkit.providers.openai_responses.schema import Json
 from streamkit.providers.openai_responses.traits import FINISH_REASONS
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import TargetIds
 
-__all__ = ["emit", "error_body"]
+__all__ = ["emit", "error_body", "error_event"]
 
 _FINISH_REASON_NAMES = invert_finish_reasons(FINISH_REASONS, default="completed")
 
@@ -62,6 +63,16 @@ def emit(
         delta_size: the characters of a delta, at least 1.
     """
     return _ResponseEncoder(traits, response_id, model, delta_size).encode(content.blocks, finish, usage)
+
+
+def error_event(status: int, message: str, code: str | None = None) -> bytes:
+    """Return the event that ends a stream with an error.
+
+    https://platform.openai.com/docs/api-reference/responses-streaming/error
+    """
+    error = error_body(status, message, code)["error"]
+    fields = {"code": error["code"], "message": message, "param": None, "sequence_number": 0}
+    return encode_sse_event("error", {"type": "error", **fields})
 
 
 class _ResponseEncoder:
@@ -249,6 +260,13 @@ class _ResponseEncoder:
         return item
 
     def _call(self, block: ToolCallBlock) -> Iterator[bytes]:
+        asked = client_item(block) if self._is_own(block) else None
+        if asked is not None:
+            if block.metadata.get("state") == "incomplete":
+                yield self._item_added({**asked, "status": "in_progress"})  # it has no end
+            else:
+                yield from self._complete_item(asked, status="in_progress")
+            return
         is_own, is_custom = self._is_own(block), block.kind == "custom"
         field, name = ("input", "custom_tool_call_input") if is_custom else ("arguments", "function_call_arguments")
         raw_id, item_id = raw_call_id(block), block.metadata.get("item_id")

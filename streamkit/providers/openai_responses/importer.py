@@ -4,9 +4,9 @@ Wire: https://platform.openai.com/docs/api-reference/responses/create (``input``
 
 The messages are a list of items: those sent as ``input`` and those received as ``output``, in order. Consecutive items
 of the model are one content. Reasoning, the items of server tools and unknown items are kept unchanged. Rendered again
-with ``ids="origin"``, the items are the same, with these exceptions: a person's message of one text is that text,
-``developer`` is ``system``, arguments are compact JSON, an item has its own id only if its reasoning is there, and
-results follow directly after the content with their calls.
+the items are the same, with these exceptions: a person's message of one text is that text, ``developer`` is ``system``,
+arguments are compact JSON, an item has its own id only if its reasoning is there, and results follow directly after the
+content with their calls.
 """
 
 from __future__ import annotations
@@ -14,10 +14,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from streamkit.calls import CLIENT_ITEM
 from streamkit.history import Content, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.tool_results import parse_result
 from streamkit.providers.decoding import as_text
+from streamkit.providers.openai_responses.client_items import (
+    client_arguments,
+    client_call_id,
+    client_call_name,
+    is_client_item,
+)
+from streamkit.providers.openai_responses.client_outputs import CLIENT_OUTPUT_ITEMS, output_call_id, parse_output
 from streamkit.providers.openai_responses.media import parse_media_part
 from streamkit.providers.openai_responses.output_items import item_type
 from streamkit.providers.openai_responses.schema import (
@@ -33,16 +41,27 @@ __all__ = ["parse_messages"]
 
 _CALL_OUTPUT_ITEMS = frozenset({"function_call_output", "custom_tool_call_output"})
 _SPEAKERS = {"user": "human", "assistant": "ai", "system": "system", "developer": "system"}
+_INPUT_PART_FIELDS = ("type", "text", "image_url", "file_data", "file_url", "filename")
 _TEXT_PARTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 
 
-def parse_messages(messages: Sequence[Json], traits: Traits, *, system: Any = None) -> list[Content]:
-    """Return items as history, with the instructions first. No content of an item raises."""
-    builder = ContentBuilder(traits.name)
+def parse_messages(
+    messages: Sequence[Json], traits: Traits, *, system: Any = None, changes: list[str] | None = None
+) -> list[Content]:
+    """Return items as history, with the instructions first. No content of an item raises.
+
+    Args:
+        messages: the items.
+        traits: the provider's traits.
+        system: the request's instructions.
+        changes: gets a sentence for each item that is kept opaque, and for each field that is left out.
+    """
+    builder = ContentBuilder(traits.name, changes)
     for text in as_list(system):
         if not builder.text("system", text):
             builder.opaque("system", text)
     builder.end()
+    asked: set[str] = set()  # the ids of the items that ask the client for an action
     for item in messages:
         kind = item_type(item)
         if kind == "message" or (not kind and "role" in item):
@@ -50,7 +69,14 @@ def parse_messages(messages: Sequence[Json], traits: Traits, *, system: Any = No
         elif kind in CALL_ARGUMENT_FIELDS:
             _read_call(builder, item, kind)
         elif kind in _CALL_OUTPUT_ITEMS:
+            builder.report_unread(item, ("type", "id", "call_id", "output", "status", "caller"), "a call's output")
             builder.result(item.get("call_id"), parse_result(item.get("output")))
+        elif kind in CLIENT_OUTPUT_ITEMS and (kind not in SERVER_RESULT_ITEMS or output_call_id(item) in asked):
+            builder.result(output_call_id(item), parse_output(item), extras={CLIENT_ITEM: item})
+        elif is_client_item(item) and (call_id := client_call_id(item)) is not None:
+            asked.add(call_id)
+            extras = {CLIENT_ITEM: item, "item_id": as_text(item.get("id"))}
+            builder.call(client_call_name(kind), client_arguments(item), raw_id=call_id, extras=extras)
         elif kind == "reasoning":
             builder.add_block("ai", _reasoning_block(builder, item))
         elif runs_on_server(item):
@@ -68,7 +94,9 @@ def _read_message(builder: ContentBuilder, item: Json) -> None:
     speaker = _SPEAKERS.get(role) if isinstance(role, str) else None
     if speaker is None:
         builder.add_unknown_role(item)
-    elif speaker == "ai":
+        return
+    builder.report_unread(item, ("type", "role", "content", "id", "status", "phase"), "a message")
+    if speaker == "ai":
         metadata = {"item_id": as_text(item.get("id")), "phase": item.get("phase")}
         for part in as_list(item.get("content")):
             _read_output_part(builder, part, metadata)
@@ -96,6 +124,8 @@ def _read_output_part(builder: ContentBuilder, part: Any, metadata: Json) -> Non
 def _read_input_part(builder: ContentBuilder, speaker: str, part: Any) -> None:
     text = _part_text(part)
     block = parse_media_part(part)
+    if isinstance(part, dict) and (text is not None or block is not None):
+        builder.report_unread(part, _INPUT_PART_FIELDS, "a part of a message")
     if text is not None:
         builder.text(speaker, text)
     elif block is not None:

@@ -3,8 +3,9 @@
 Everything is sent at least twice (deltas, ``*.done``, ``output_item.done``, the final output), and any of it may be
 missing: LM Studio sends arguments only in ``*.done``, others complete items only at the end (earendil-works/pi#9897),
 the ChatGPT backend an empty final output. So each delta is passed on when it first comes, and a snapshot adds what no
-delta contained. The snapshot of a call's arguments is authoritative and replaces what was streamed. Text that was
-emitted cannot be taken back, so a snapshot of text that is no continuation only causes a warning.
+delta contained. The snapshot of a call's arguments is passed to the sink, which decides whether it replaces what was
+streamed. Text that was emitted cannot be taken back, so a snapshot of text that is no continuation only causes a
+warning.
 
 This module must not depend on frames, on the response around the items, on canonical ids, history or I/O.
 """
@@ -16,10 +17,17 @@ from typing import Any
 from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
 from streamkit.providers.decoding import as_text, compact_json
-from streamkit.providers.openai_responses.output_items import OutputItem, OutputItemIndex, item_type
+from streamkit.providers.openai_responses.client_items import ClientItemReader, is_client_item
+from streamkit.providers.openai_responses.output_items import (
+    OutputItem,
+    OutputItemIndex,
+    RepeatedStart,
+    as_position,
+    item_type,
+)
 from streamkit.providers.openai_responses.schema import (
     CALL_ARGUMENT_FIELDS,
-    CLIENT_ITEMS,
+    CLIENT_ITEM_FIELDS,
     SERVER_RESULT_ITEMS,
     SERVER_TOOL_ITEMS,
     Json,
@@ -52,19 +60,31 @@ class ItemReader:
         self._items = OutputItemIndex()
         self.texts = TextReader(sink, self._items)
         self._server_tools = ServerToolReader(self._choice)
+        self._client_items = ClientItemReader(self._choice)
 
     # ------------------------------------------------------------ items
 
     def start_item(self, raw: Json, index: Any) -> None:
         """Read ``response.output_item.added``."""
-        if self._items.is_repeated_start(raw, index):
-            self._sink.warn("item_repeated", f"item {raw.get('id')!r} started twice; the second start was ignored")
+        item = self._items.find_same(raw)
+        if item is None or (as_position(index) != item.index and self._differs(item, raw)):
+            self._start(raw, index)
             return
-        self._start(raw, index)
+        self._sink.warn("item_repeated", f"item {raw.get('id')!r} started twice; the second start was ignored")
+        self._items.add_position(item, index)
+        self._clear_fast_path()
+        if item.is_done and as_position(index) != item.index:
+            item.repeated_start = RepeatedStart(raw, index)
 
     def end_item(self, raw: Json, index: Any) -> None:
         """Read ``response.output_item.done``."""
-        item = self._items.find_ended(raw, index) or self._start(raw, index)
+        item = self._items.find_ended(raw, index)
+        if item is not None and item.is_done and as_position(index) != item.index:
+            if self._differs(item, raw):
+                item = None
+            elif item.repeated_start is None:
+                self._sink.warn("item_repeated", f"item {raw.get('id')!r} ended twice; the second end was ignored")
+        item = item or self._start(raw, index)
         self._read_snapshot(item, raw, is_ended=raw.get("status") not in _UNFINISHED_STATUSES)
 
     def read_final_output(self, output: Any, *, is_completed: bool) -> None:
@@ -78,8 +98,11 @@ class ItemReader:
         for raw, match in zip(items, self._items.match_output(items), strict=True):
             status = raw.get("status")
             is_ended = status == "completed" or (is_completed and status is None)
-            item = match or self._start(raw, None)
-            self._read_snapshot(item, raw, is_ended=is_ended)
+            item = match or self._items.find_same(raw)
+            if match is None and (item is None or self._differs(item, raw)):
+                item = self._start(raw, None)
+            self._read_snapshot(item, raw, is_ended=is_ended)  # type: ignore[arg-type]  # it has started
+        self._client_items.report_shell_calls()
         for item in self._items.items:
             if not item.is_done:
                 self._finalize_unfinished(item)
@@ -87,17 +110,35 @@ class ItemReader:
     def _start(self, raw: Json, index: Any) -> OutputItem:
         self._clear_fast_path()
         kind = item_type(raw)
+        self._client_items.report_shell_calls(kind)
         item = self._items.add(kind, raw.get("id"), raw.get("call_id"), index)
         if kind in CALL_ARGUMENT_FIELDS:
             item.initial_arguments = self._arguments_text(raw.get(CALL_ARGUMENT_FIELDS[kind]))
             self._start_call(item, as_text(raw.get("name")), _call_metadata(raw))
         elif kind in _TEXT_ITEMS:
             self.texts.start(item, raw)
+        elif kind == "tool_search_call" and "execution" not in raw:
+            item.raw = raw  # it is decided at its end who searches
         elif runs_on_server(raw):
             self._server_tools.start(item, raw)
+        elif kind in CLIENT_ITEM_FIELDS and kind != "shell_call":
+            self._client_items.start(item, raw)
         else:
             item.raw = raw
         return item
+
+    def _differs(self, item: OutputItem, raw: Json) -> bool:
+        """Return True if an item with the ids of another one has another content, so that it is not the same."""
+        if item.type in CALL_ARGUMENT_FIELDS:
+            name, text = as_text(raw.get("name")), self._arguments_text(raw.get(CALL_ARGUMENT_FIELDS[item.type]))
+            known = item.arguments or item.initial_arguments
+            return bool((name and item.name and name != item.name) or (text and known and text != known))
+        return item.type in _TEXT_ITEMS and item.is_done and self.texts.differs(item, raw)
+
+    def _start_again(self, item: OutputItem, repeated: RepeatedStart) -> OutputItem:
+        """Start the item of a repeated start, which is another one after all."""
+        item.repeated_start = None
+        return self._start(repeated.raw, repeated.index)
 
     def _read_snapshot(self, item: OutputItem, raw: Json, *, is_ended: bool) -> None:
         """Read a snapshot of a complete item; ``is_ended``: nothing of it follows."""
@@ -116,20 +157,28 @@ class ItemReader:
         elif not is_first:
             return
         elif item.type in SERVER_RESULT_ITEMS:
+            shell_call = self._client_items.take_shell_call(as_text(raw.get("call_id")))
+            if shell_call is not None:
+                self._server_tools.complete(*shell_call)
             self._server_tools.emit_result(item, raw)
         elif item.type in SERVER_TOOL_ITEMS and (item.server_id is not None or runs_on_server(raw)):
             self._server_tools.complete(item, raw)
+        elif item.type == "shell_call":
+            self._client_items.keep_shell_call(item, raw)
+            self._client_items.report_shell_calls(self._items.items[-1].type)
+        elif is_client_item(raw) or item.type in CLIENT_ITEM_FIELDS:
+            self._client_items.complete(item, raw, is_ended=is_ended)
         else:
             self._choice.provider_block(raw)
-            if item.type in CLIENT_ITEMS:
-                self._sink.warn(
-                    "client_item", f"an item of type {item.type!r} waits for an action of the client; it is only kept"
-                )
 
     def _finalize_unfinished(self, item: OutputItem) -> None:
         """Emit the initial content of an item of which no snapshot came before the response ended."""
         self.texts.finalize_unfinished(item)
-        self._replace_arguments(item, item.initial_arguments)
+        if item.type in CALL_ARGUMENT_FIELDS:
+            self._replace_arguments(item, item.initial_arguments)
+        elif item.type == "shell_call" and item.raw is not None:
+            self._client_items.start(item, item.raw)  # the call is incomplete
+            item.raw = None
         if item.raw is not None:
             self._sink.unknown(item.raw)
             item.raw = None
@@ -147,6 +196,13 @@ class ItemReader:
             key = ("item", as_text(event.item_id) or as_text(event.output_index))
             self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=key))
             return
+        repeated = item.repeated_start
+        if repeated is not None:
+            if repeated.matches("arguments", item.arguments, text):
+                self._sink.heartbeat()
+                return
+            text = item.arguments[: repeated.sizes.get("arguments", 0)] + text
+            item = self._start_again(item, repeated)
         item.has_arguments, item.initial_arguments = True, ""
         self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=item.key))
         if event.item_id.__class__ is str and self._items.find_by_id(CALL_ARGUMENT_FIELDS, event.item_id) is item:
@@ -162,6 +218,8 @@ class ItemReader:
                 return
             start = {"type": type, "id": raw.get("item_id"), "name": raw.get("name")}
             item = self._start(start, raw.get("output_index"))
+        elif item.repeated_start is not None and text != item.arguments:
+            item = self._start_again(item, item.repeated_start)
         self._replace_arguments(item, text)
 
     def _start_call(self, item: OutputItem, name: str | None, metadata: Json) -> None:
@@ -195,7 +253,7 @@ class ItemReader:
     def _replace_arguments(self, item: OutputItem, text: str) -> None:
         """Emit a snapshot of a call's arguments. An empty one is ignored: it never removes streamed text."""
         if text:
-            item.has_arguments, item.initial_arguments = True, ""
+            item.has_arguments, item.initial_arguments, item.arguments = True, "", text
             self._choice.replace_arguments(item.key, text)
 
     def _arguments_text(self, value: Any) -> str:
@@ -215,6 +273,32 @@ class ItemReader:
         item = self._items.find(SERVER_TOOL_ITEMS, raw.get("item_id"), raw.get("output_index"))
         if item is not None and item.server_id is not None:
             self._server_tools.emit_arguments(item, raw.get(field))
+
+    def read_server_delta(self, raw: Json, types: tuple[str, ...]) -> None:
+        """Read the next text of a server tool's arguments."""
+        item, delta = self._items.find(types, raw.get("item_id"), raw.get("output_index")), raw.get("delta")
+        if not isinstance(delta, str) or not delta:
+            self._sink.heartbeat() if delta == "" else self._sink.unknown(raw)
+        elif item is not None and item.server_id is not None:
+            self._choice.server_tool_delta(item.server_id, item.name or "", delta)
+        elif item is not None:  # a shell call: its complete item shows who runs it, and repeats this
+            self._sink.heartbeat()
+        else:
+            self._sink.unknown(raw)
+
+    def read_patch_delta(self, raw: Json) -> None:
+        """Read the next text of a patch that the client is asked to apply."""
+        item = self._items.find(("apply_patch_call",), raw.get("item_id"), raw.get("output_index"))
+        delta = raw.get("delta")
+        if item is None or not isinstance(delta, str):
+            self._sink.unknown(raw)
+        elif delta:
+            self._client_items.add_patch(item, delta)
+
+    def read_shell_output(self, raw: Json) -> None:
+        """Read the next output of a shell that the provider runs. It is emitted; the complete item is kept."""
+        item = self._items.find(("shell_call_output",), raw.get("item_id"), raw.get("output_index"))
+        self._server_tools.emit_partial_output(item, raw)
 
     def read_partial_image(self, raw: Json) -> None:
         """Read an unfinished image. It is emitted, but not kept."""

@@ -20,7 +20,7 @@ from streamkit.history.content import (
     TextBlock,
     ToolResponseBlock,
 )
-from streamkit.media import is_image_source, normalize_data, normalize_data_url, to_data_url
+from streamkit.media import has_type_in, is_image_source, normalize_data, normalize_data_url, to_data_url
 from streamkit.providers.decoding import as_text
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.openai_responses.schema import Json
@@ -42,14 +42,21 @@ __all__ = [
 _REJECTED_FILE_TYPES = ("application/octet-stream", "application/zip", "application/gzip", "application/x-tar")
 
 
+# https://platform.openai.com/docs/guides/images-vision#image-input-requirements
+_IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
+
+
 def input_image(data: str) -> Json:
     """Return the part of an image.
 
     Raises:
-        UnsupportedContent: the image is neither a base64 data URL nor an http(s) address.
+        UnsupportedContent: the image is neither a base64 data URL of a type that the API takes nor an http(s) address.
     """
-    if not is_image_source(data):
-        raise UnsupportedContent(f"OpenAI takes images as base64 data URLs or http(s) addresses, not {data[:40]!r}")
+    if not is_image_source(data) or not has_type_in(data, _IMAGES):
+        raise UnsupportedContent(
+            f"OpenAI takes images as base64 data URLs of {', '.join(sorted(_IMAGES))} or as http(s) addresses, "
+            f"not {data[:40]!r}"
+        )
     return {"type": "input_image", "image_url": data, "detail": "auto"}
 
 

@@ -7,7 +7,14 @@ The refusals of the API decide the form (https://platform.openai.com/docs/guides
 - An item has its id only if its reasoning is sent before it: "Item 'fc_...' of type 'function_call' was provided
   without its required 'reasoning' item" (laravel/ai#1052, 0xPlaygrounds/rig#751). Without its id an item needs no
   reasoning.
-- Reasoning, item ids and the items of server tools are sent back unchanged, and only to a compatible provider.
+- Reasoning, item ids and the items of server tools are sent back unchanged, and only to the model and
+  endpoint that made them.
+- An id must begin with the prefix of its type ("Expected an ID that begins with 'fc'"), which those of other servers do
+  not: such an id is left out, and an item that needs one is, too.
+- The provider did not retain the items of a response that was cut off ("Item with id 'rs_...' not found",
+  vercel/ai#8811, vercel/ai#10638). Content that is marked as ``interrupted`` is sent without ids.
+- An item that asks the client for an action is sent as it came, with its result as the API's own item. Other targets
+  get an ordinary call and result.
 
 System text keeps its position, as items with the role ``system``. This module must not depend on streams, and it
 repairs nothing: a call without a result is rendered as it is.
@@ -32,6 +39,8 @@ from streamkit.history.content import (
 )
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.message_renderer import MessageRenderer
+from streamkit.providers.openai_responses.client_outputs import client_item, output_item
+from streamkit.providers.openai_responses.item_ids import has_required_id, without_foreign_id
 from streamkit.providers.openai_responses.media import (
     input_file,
     input_image,
@@ -42,8 +51,9 @@ from streamkit.providers.openai_responses.media import (
     reasoning_item,
     strip_output_only_fields,
 )
+from streamkit.providers.openai_responses.output_items import item_type
 from streamkit.providers.openai_responses.schema import Json
-from streamkit.providers.provider import IdPolicy, RenderedMessages, ToolChoice, Traits
+from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.providers.strict import OPENAI
 from streamkit.tools import Tool, strict_parameters
 
@@ -52,19 +62,19 @@ __all__ = ["build_request", "convert_media", "render_messages"]
 _CHOICES = ("auto", "none", "required")
 
 
-def render_messages(contents: Sequence[Content], traits: Traits, *, ids: IdPolicy | None = None) -> RenderedMessages:
+def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
     """Return history as input items.
 
     Args:
         contents: the conversation.
         traits: the target's traits.
-        ids: ``origin``: a call of a compatible provider keeps its own ``call_id``; else every id is derived from the
-            canonical one.
+        options: the id policy (``origin``: a call of this provider keeps its own ``call_id``), and the model and
+            endpoint that are requested.
 
     Raises:
         UnsupportedContent: an image or file of a person has a form that the API does not accept.
     """
-    return ResponsesRenderer(traits, ids).render(contents)
+    return ResponsesRenderer(traits, options).render(contents)
 
 
 def build_request(
@@ -116,19 +126,30 @@ class ResponsesRenderer(MessageRenderer[Traits]):
 
     illegal_in_name = re.compile(r"[^a-zA-Z0-9_-]")
 
-    def __init__(self, traits: Traits, ids: IdPolicy | None = None) -> None:
-        super().__init__(traits, ids)
+    def __init__(self, traits: Traits, options: RenderOptions) -> None:
+        super().__init__(traits, options)
         # of calls and results
         self._call_kinds: dict[str, str] = {}  # by the call's id in history
         self._call_places: dict[str, int] = {}  # by target id, of the calls since the last results
         self._callers: dict[str, Json] = {}  # by the call's id in history, of calls by a program of the provider
-        self._results: list[tuple[Json, int]] = []  # buffered, each with the number of its content
+        self._results: list[tuple[str, Json, int]] = []  # buffered, each with its target id and content number
+        self._responses: dict[str, ToolResponseBlock] = {}  # by the call's id in history
+        self._client_items: dict[str, tuple[str, Json]] = {}  # by the call's id in history: target id, item
         # of the response that is being rendered
         self._pending_reasoning: list[Json] = []  # until the item that it led to
         self._has_reasoning = False  # reasoning was sent, and after it only items of the same response
         self._in_reasoning = False  # the last block was a reasoning item or a part of it
         self._server_item_ids: set[str] = set()
         self._last_text: tuple[object, Json] | None = None  # the origin and the message of the last text
+        self._is_interrupted = False  # the provider did not retain the response
+
+    def render(self, contents: Sequence[Content]) -> RenderedMessages:
+        """Return the conversation as input items."""
+        for content in contents:
+            for block in content.blocks:
+                if isinstance(block, ToolResponseBlock):
+                    self._responses.setdefault(block.call_id, block)
+        return super().render(contents)
 
     def add(self, content: Content) -> None:
         """Render the next content: a response as its items, all else as one message and the outputs of calls."""
@@ -158,8 +179,7 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         if not self._results:
             return
         last = len(self._call_places)
-        results = sorted(self._results, key=lambda result: self._call_places.get(result[0]["call_id"], last))
-        for item, content in results:
+        for _, item, content in sorted(self._results, key=lambda result: self._call_places.get(result[0], last)):
             self.append(item, [content])
         self._results, self._call_places = [], {}
 
@@ -178,17 +198,24 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         return []
 
     def _buffer_result(self, block: ToolResponseBlock) -> None:
+        if block.call_id in self._client_items:
+            target_id, asked = self._client_items[block.call_id]
+            output = output_item(asked, block)
+            if output is not None:
+                self._results.append((target_id, output, self.content_number))
+                return
         is_custom = self._call_kinds.get(block.call_id) == "custom"
         kind = "custom_tool_call_output" if is_custom else "function_call_output"
         item: Json = {"type": kind, "call_id": self.ids.result_id(block), "output": output_of(block, self.changes)}
         if block.call_id in self._callers:
             item["caller"] = self._callers[block.call_id]
-        self._results.append((item, self.content_number))
+        self._results.append((item["call_id"], item, self.content_number))
 
     # ------------------------------------------------------------ responses of the model
 
     def _add_response(self, content: Content) -> None:
         self._server_item_ids = item_ids(content)
+        self._is_interrupted = bool(content.metadata.get("interrupted"))
         for block in content.blocks:
             self._add_output(block)
         self._end_response()
@@ -197,8 +224,7 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         is_own = self.is_own(block)
         item = reasoning_item(block) if is_own else None
         if item is not None:
-            self._pending_reasoning.append(strip_output_only_fields(item))
-            self._in_reasoning, self._last_text = True, None
+            self._add_reasoning(strip_output_only_fields(item))
             return
         is_later_part = bool({"summary_index", "content_index"} & block.metadata.keys())
         if self._in_reasoning and is_later_part and is_own and isinstance(block, ReasoningBlock):
@@ -216,10 +242,25 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         elif isinstance(block, FileBlock) and is_own and "item_id" in block.metadata:
             pass  # a part of the item of the tool that made it
         elif isinstance(block, ReasoningBlock):
-            reason = "it has no item to send back" if is_own else "it is another provider's"
+            reason = "it has no item to send back" if is_own else self.reason_not_own(block)
             self.report(f"reasoning was left out: {reason}")
         else:
             self._omit(f"a block of type {block.type!r} in an assistant message was left out")
+
+    def _add_reasoning(self, item: Json) -> None:
+        """Keep a reasoning item until the item that it led to.
+
+        Without an id the API reads its encrypted content; with an id that it did not retain, it refuses the request
+        (NousResearch/hermes-agent#10217, router-for-me/CLIProxyAPI#4285).
+        """
+        self._in_reasoning, self._last_text = True, None
+        if self._is_interrupted:
+            item = {name: value for name, value in item.items() if name != "id"}
+        item = without_foreign_id(item)
+        if "id" not in item and not item.get("encrypted_content") and (self._is_interrupted or not item.get("content")):
+            self.report("reasoning was left out: the provider did not retain it, and it has no encrypted content")
+            return
+        self._pending_reasoning.append(item)
 
     def _push(self, item: Json, *, is_own: bool) -> None:
         """Append an item of a response, and before it the reasoning that led to it."""
@@ -250,7 +291,11 @@ class ResponsesRenderer(MessageRenderer[Traits]):
     def _item_id(self, block: Block, prefix: str) -> str | None:
         """Return the block's item id if its reasoning is sent before it; else the API would refuse the id."""
         item_id = block.metadata.get("item_id")
-        is_allowed = self.is_own(block) and (self._has_reasoning or bool(self._pending_reasoning))
+        if self.is_from_target(block):
+            item_id = self.own_state(block, "item_id")
+        is_allowed = (
+            self.is_own(block) and not self._is_interrupted and (self._has_reasoning or bool(self._pending_reasoning))
+        )
         return item_id if is_allowed and isinstance(item_id, str) and item_id.startswith(prefix) else None
 
     def _add_text(self, block: TextBlock) -> None:
@@ -270,12 +315,32 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         else:
             message |= {"id": item_id, "status": "completed", "content": [output_part(block)]}
         phase = block.metadata.get("phase")
-        if is_own and phase in ("commentary", "final_answer"):
+        if self.is_from_target(block) and phase in ("commentary", "final_answer"):
             message["phase"] = phase
         self._push(message, is_own=is_own)
         self._last_text = (origin, message)
 
+    def _add_client_item(self, block: ToolCallBlock) -> bool:
+        """Append the provider's item that a call carries; return False if it has to be an ordinary call."""
+        item = client_item(block) if self.is_own(block) else None
+        response = self._responses.get(block.id)
+        if item is None or (response is not None and output_item(item, response) is None):
+            return False
+        has_legal_id = not self._is_interrupted and "id" in without_foreign_id(item)
+        if has_required_id(item):
+            if not has_legal_id:
+                return False
+        elif not (has_legal_id and (self._has_reasoning or self._pending_reasoning)):
+            item = {name: value for name, value in item.items() if name != "id"}
+        target_id = self.ids.call_id(block)
+        self._client_items[block.id] = (target_id, item)
+        self._push(item, is_own=True)
+        self._call_places.setdefault(target_id, len(self._call_places))
+        return True
+
     def _add_call(self, block: ToolCallBlock) -> None:
+        if self._add_client_item(block):
+            return
         is_custom = block.kind == "custom"
         item: Json = {
             "type": "custom_tool_call" if is_custom else "function_call",
@@ -286,9 +351,12 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         item_id = self._item_id(block, "ctc_" if is_custom else "fc_")
         if item_id is not None:
             item["id"] = item_id
-        if self.is_own(block):
-            caller = block.metadata.get("caller")
-            item |= {name: block.metadata[name] for name in ("namespace", "caller") if block.metadata.get(name)}
+        if self.is_from_target(block):
+            if block.metadata.get("namespace"):
+                item["namespace"] = block.metadata["namespace"]
+            caller = self.own_state(block, "caller")  # it names an item of the program that made the call
+            if caller:
+                item["caller"] = caller
             if isinstance(caller, dict) and caller.get("type") == "program":
                 self._callers[block.id] = caller  # the call's output has the same field
         self._call_kinds[block.id] = block.kind
@@ -300,14 +368,21 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         is_own = self.is_own(block)
         raw = block.raw if isinstance(block, ServerToolBlock) else [block.raw]
         items = [item for item in raw if isinstance(item, dict) and isinstance(item.get("type"), str)]
+        if is_own and self._is_interrupted and not (items and all("id" not in item for item in items)):
+            self._omit("a provider's item was left out: the provider did not retain the response that was cut off")
+            return
         if is_own and items:
             for item in items:
-                self._push(item, is_own=True)
+                legal = without_foreign_id(item)
+                if "id" not in legal and has_required_id(item):
+                    self._omit(f"an item of type {item_type(item)!r} was left out: its id is of another server")
+                else:
+                    self._push(legal, is_own=True)
             return
         if is_own and isinstance(block, ServerToolBlock) and block.id in self._server_item_ids:
             return  # another block of this response has its item, which ended later
         what = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else "a provider's item"
-        reason = "it is incomplete" if is_own else "only the provider that made it accepts it"
+        reason = "it is incomplete" if is_own else self.reason_not_own(block)
         self._omit(f"{what} was left out: {reason}")
 
 

@@ -4,7 +4,9 @@ OpenAI gives every item an id and a position (``output_index``), and names both 
 llama.cpp sends neither and puts the ``call_id`` in the field of the item's id (can1357/oh-my-pi#2016), GitHub Copilot
 gives an item another id in every event and keeps the position, and two items of one response may share a ``call_id``:
 they are two calls, distinguished by order. So an item is found by its id, by its ``call_id``, by its position, in that
-order, and only among items of its type. An event that names nothing belongs to the only item still open.
+order, and only among items of its type. An event that names nothing belongs to the only item still open. A server may
+also state an item again at another position, with the same id: whether that is the same item, its content decides
+(``RepeatedStart``; `transformers serve` gives all calls of a response one id).
 
 The sink's keys are numbers of the index, so the sink does not depend on any of this.
 This module must not depend on the sink or on the content of items.
@@ -12,13 +14,13 @@ This module must not depend on the sink or on the content of items.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import Any
 
 from streamkit.providers.decoding import as_text
 from streamkit.providers.openai_responses.schema import Json, PartKind
 
-__all__ = ["ContentPart", "OutputItem", "OutputItemIndex", "item_type"]
+__all__ = ["ContentPart", "OutputItem", "OutputItemIndex", "RepeatedStart", "as_position", "item_type"]
 
 
 class ContentPart:
@@ -68,6 +70,33 @@ class ContentPart:
         self.citation_count = 0
 
 
+class RepeatedStart:
+    """A second start of a complete item, without content: what follows may repeat the item, or be another one.
+
+    Deltas are compared with the texts of the item, and are passed on once one differs.
+
+    Attributes:
+        raw: the item of the second start.
+        index: its position.
+        sizes: for each text of the item, how many characters were repeated.
+    """
+
+    __slots__ = ("index", "raw", "sizes")
+
+    def __init__(self, raw: Json, index: Any) -> None:
+        self.raw = raw
+        self.index = index
+        self.sizes: dict[Hashable, int] = {}
+
+    def matches(self, key: Hashable, text: str, delta: str) -> bool:
+        """Return True if a delta continues the repetition of a text."""
+        size = self.sizes.get(key, 0)
+        if not text.startswith(delta, size):
+            return False
+        self.sizes[key] = size + len(delta)
+        return True
+
+
 class OutputItem:
     """An item that has started.
 
@@ -82,13 +111,16 @@ class OutputItem:
         raw: of a type that is not read, the item as it started.
         name: of a call, the name of its tool; of a server tool, the tool's name.
         server_id: of a server tool, the id of its call in the sink.
-        initial_arguments: of a call, the arguments in the event that started it.
+        initial_arguments: of a call, the arguments in the event that started it; of a patch, its JSON before the diff.
+        arguments: of a call, the arguments in its last snapshot.
         has_arguments: of a call, that arguments came later; of a server tool, that its arguments were emitted.
         is_done: a snapshot of the complete item came.
+        repeated_start: it started again after that.
         unknown_indexes: the positions of its content that were reported as unknown.
     """
 
     __slots__ = (
+        "arguments",
         "call_id",
         "has_arguments",
         "id",
@@ -99,6 +131,7 @@ class OutputItem:
         "name",
         "parts",
         "raw",
+        "repeated_start",
         "server_id",
         "text_metadata",
         "type",
@@ -117,8 +150,10 @@ class OutputItem:
         self.name: str | None = None
         self.server_id: str | None = None
         self.initial_arguments = ""
+        self.arguments = ""
         self.has_arguments = False
         self.is_done = False
+        self.repeated_start: RepeatedStart | None = None
         self.unknown_indexes: set[int] = set()
 
 
@@ -127,7 +162,7 @@ class OutputItemIndex:
 
     def __init__(self) -> None:
         self.items: list[OutputItem] = []
-        self._by_id: dict[str, OutputItem] = {}
+        self._by_id: dict[str, list[OutputItem]] = {}
         self._by_call_id: dict[str, list[OutputItem]] = {}
         self._by_index: dict[int, OutputItem] = {}
         self._open: dict[str, dict[int, OutputItem]] = {}  # by type, those without a snapshot
@@ -141,11 +176,11 @@ class OutputItemIndex:
 
     def add(self, type: str, id: Any, call_id: Any, index: Any) -> OutputItem:
         """Add an item that starts, and return it."""
-        position = index if index.__class__ is int else None
+        position = as_position(index)
         item = OutputItem(self.new_key(), type, as_text(id), as_text(call_id), position)
         self.items.append(item)
         if item.id is not None:
-            self._by_id[item.id] = item
+            self._by_id.setdefault(item.id, []).append(item)
         self.set_call_id(item, item.call_id)
         if position is not None:
             self._by_index[position] = item
@@ -167,12 +202,17 @@ class OutputItemIndex:
         if item.call_id is not None:
             self._open_calls.get((item.type, item.call_id), {}).pop(item.key, None)
 
-    def is_repeated_start(self, raw: Json, index: Any) -> bool:
-        """Return True if an item that starts has started before: same ids, same position."""
-        item = self._by_id.get(as_text(raw.get("id")) or "")
-        if item is None or index is None:
-            return False
-        return (item.type, item.call_id, item.index) == (item_type(raw), as_text(raw.get("call_id")), index)
+    def add_position(self, item: OutputItem, index: Any) -> None:
+        """Add a further position of an item, unless another item has it."""
+        position = as_position(index)
+        if position is not None:
+            self._by_index.setdefault(position, item)
+
+    def find_same(self, raw: Json) -> OutputItem | None:
+        """Return the last item with the ids and the type of another one; None if there is none."""
+        items = self._by_id.get(as_text(raw.get("id")) or "")
+        same = items is not None and _is_compatible(items[-1], item_type(raw), as_text(raw.get("call_id")))
+        return items[-1] if items is not None and same else None
 
     # ------------------------------------------------------------ the item of an event
 
@@ -181,32 +221,32 @@ class OutputItemIndex:
         text = as_text(item_id)
         if text is None:
             return None
-        item = self._by_id.get(text)
-        if item is None and text in self._by_call_id:
-            item = self._by_call_id[text][-1]
-        return item if item is not None and item.type in types else None
+        items = self._by_id.get(text) or self._by_call_id.get(text)
+        return items[-1] if items and items[-1].type in types else None
 
     def find(self, types: Collection[str], item_id: Any, index: Any) -> OutputItem | None:
         """Return the item of one of these types that an event belongs to, or None."""
         item = self.find_by_id(types, item_id)
         if item is not None:
             return item
-        if index.__class__ is int:
-            item = self._by_index.get(index)
+        position = as_position(index)
+        if position is not None:
+            item = self._by_index.get(position)
             return item if item is not None and item.type in types else None
         return self._only_open(types)
 
     def find_ended(self, raw: Json, index: Any) -> OutputItem | None:
         """Return the item that an ``output_item.done`` belongs to, or None if its start never came."""
         kind, call_id = item_type(raw), as_text(raw.get("call_id"))
-        item = self._by_id.get(as_text(raw.get("id")) or "")
-        if item is not None and _is_compatible(item, kind, call_id):
+        item = self.find_same(raw)
+        if item is not None:
             return item
-        at_index = self._by_index.get(index) if index.__class__ is int else None
+        position = as_position(index)
+        at_index = self._by_index.get(position) if position is not None else None
         open_calls = self._open_calls.get((kind, call_id or ""))
         if open_calls:
             return at_index if at_index is not None and at_index.key in open_calls else next(iter(open_calls.values()))
-        item = at_index if index.__class__ is int else self._only_open((kind,))
+        item = at_index if position is not None else self._only_open((kind,))
         return item if item is not None and not item.is_done and _is_compatible(item, kind, call_id) else None
 
     def _only_open(self, types: Collection[str]) -> OutputItem | None:
@@ -242,11 +282,13 @@ class OutputItemIndex:
         self, raw: Json, position: int, used: set[int], by_call_id: dict[tuple[str, str], Iterator[OutputItem]]
     ) -> OutputItem | None:
         kind, call_id = item_type(raw), as_text(raw.get("call_id"))
-        item = self._by_id.get(as_text(raw.get("id")) or "")
-        if item is not None and item.key not in used and _is_compatible(item, kind, call_id):
+        same = self._by_id.get(as_text(raw.get("id")) or "", ())
+        item = self._by_index.get(position)
+        if len(same) > 1 and item in same and item.key not in used and _is_compatible(item, kind, call_id):
             return item
-        if call_id is None:
-            return None
+        item = next((item for item in same if item.key not in used and _is_compatible(item, kind, call_id)), None)
+        if item is not None or call_id is None:
+            return item
         item = self._by_index.get(position)
         if item is not None and item.key not in used and (item.type, item.call_id) == (kind, call_id):
             return item
@@ -267,6 +309,15 @@ class OutputItemIndex:
 def _is_compatible(item: OutputItem, kind: str, call_id: str | None) -> bool:
     """Return True if an item has this type and no other ``call_id``."""
     return item.type == kind and (call_id is None or item.call_id is None or item.call_id == call_id)
+
+
+def as_position(value: Any) -> int | None:
+    """Return a position as an integer; None if it is none. Servers may write it as text or as a float."""
+    if value.__class__ is int:
+        return int(value)
+    if value.__class__ is float and value.is_integer():
+        return int(value)
+    return int(value) if value.__class__ is str and value.isascii() and value.isdigit() and len(value) < 10 else None
 
 
 def item_type(raw: Json) -> str:

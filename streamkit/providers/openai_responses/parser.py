@@ -22,7 +22,11 @@ from streamkit.providers.openai_responses.item_reader import ItemReader
 from streamkit.providers.openai_responses.schema import (
     DECODER,
     END_STATUSES,
+    KNOWN_DELTA_FIELDS,
+    KNOWN_RESPONSE_FIELDS,
+    LENIENT_DECODER,
     PROGRESS_EVENTS,
+    SERVER_DELTA_EVENTS,
     TEXT_DELTA_EVENTS,
     TEXT_DONE_EVENTS,
     Json,
@@ -31,12 +35,14 @@ from streamkit.providers.openai_responses.schema import (
 from streamkit.providers.openai_responses.traits import FINISH_REASONS
 from streamkit.providers.provider import Traits
 from streamkit.providers.sink import Sink
+from streamkit.providers.unknown_fields import report_unknown_fields
 
 __all__ = ["ResponsesParser", "create_parser"]
 
 _decode = DECODER.decode
 _CALL_DELTA_EVENTS = frozenset({"response.function_call_arguments.delta", "response.custom_tool_call_input.delta"})
 _DELTA_EVENTS = _CALL_DELTA_EVENTS | TEXT_DELTA_EVENTS.keys()
+_PATCH_DELTA_EVENT = "response.apply_patch_call_operation_diff.delta"
 _CALL_DONE_EVENTS = {
     "response.function_call_arguments.done": "function_call",
     "response.custom_tool_call_input.done": "custom_tool_call",
@@ -46,7 +52,9 @@ _SERVER_ARGUMENT_EVENTS = {
     "response.code_interpreter_call_code.done": "code",
 }
 _ANNOTATION_EVENTS = ("response.output_text.annotation.added", "response.output_text_annotation.added")
-_HEARTBEAT_EVENTS = PROGRESS_EVENTS | {"keepalive", "ping", "response.keepalive"}
+_LOGPROB_FIELDS = ("type", "item_id", "output_index", "content_index", "logprobs")
+_HEARTBEAT_EVENTS = PROGRESS_EVENTS | {"response.keepalive"}
+_PINGS = ("keepalive", "ping")  # other wires have them too, so they show nothing
 
 
 def create_parser(sink: Sink, traits: Traits) -> ResponsesParser:
@@ -121,6 +129,9 @@ class ResponsesParser:
         """Parse one event given as a dict, or a complete response."""
         kind = data.get("type")
         if isinstance(kind, str) and kind in _DELTA_EVENTS:
+            report_unknown_fields(self._sink, data, KNOWN_DELTA_FIELDS)
+            if data.get("logprobs"):
+                self._sink.unknown({name: data[name] for name in _LOGPROB_FIELDS if name in data})
             self._read_delta(convert(data, ResponseStreamEvent, self._sink) or ResponseStreamEvent(), data)
         else:
             self._read_event(data)
@@ -146,12 +157,15 @@ class ResponsesParser:
         try:
             raw = read_json(data)
         except (ValueError, RecursionError) as error:
-            if name == b"error":  # text of a relay
+            event = _decode_delta(data)
+            if event is not None:
+                self._read_delta(event, data)
+            elif name == b"error":  # text of a relay
                 self._fail(excerpt(data))
             elif data.strip() == b"[DONE]":  # servers that implement Chat Completions as well end every stream so
                 self._items.read_final_output(None, is_completed=True)
                 self._sink.terminate()
-            else:
+            elif data.strip():  # not "data:" alone, which some gateways send to keep the connection
                 self._sink.fail(frame_error(error, data))
             return
         if not isinstance(raw, dict):
@@ -183,6 +197,7 @@ class ResponsesParser:
         elif kind in ("response.content_part.done", "response.reasoning_summary_part.done"):
             self._texts.end_part(raw)
         elif kind in ("response.created", "response.in_progress", "response.queued"):
+            self._sink.heartbeat()
             self._identify(raw.get("response"))
         elif kind in END_STATUSES:
             response = raw.get("response")
@@ -193,14 +208,25 @@ class ResponsesParser:
     def _read_rare_event(self, kind: str, raw: Json) -> None:
         if kind in _ANNOTATION_EVENTS:
             self._texts.read_annotation(raw)
+        elif kind in SERVER_DELTA_EVENTS:
+            report_unknown_fields(self._sink, raw, KNOWN_DELTA_FIELDS)
+            self._items.read_server_delta(raw, SERVER_DELTA_EVENTS[kind])
+        elif kind == _PATCH_DELTA_EVENT:
+            report_unknown_fields(self._sink, raw, KNOWN_DELTA_FIELDS)
+            self._items.read_patch_delta(raw)
+        elif kind == "response.shell_call_output_content.delta":
+            self._items.read_shell_output(raw)
         elif kind in _SERVER_ARGUMENT_EVENTS:
             self._items.read_server_arguments(raw, _SERVER_ARGUMENT_EVENTS[kind])
         elif kind == "response.image_generation_call.partial_image":
             self._items.read_partial_image(raw)
         elif kind in _HEARTBEAT_EVENTS:
             self._sink.heartbeat()
+        elif kind in _PINGS:
+            pass
         elif kind == "error":
-            self._fail(raw.get("error") or {name: value for name, value in raw.items() if name != "type"})
+            error = raw.get("error") or {name: value for name, value in raw.items() if name != "type"}
+            self._fail(error, as_integer(raw.get("status")))
         else:
             self._read_untyped(raw)
 
@@ -218,6 +244,10 @@ class ResponsesParser:
     def _identify(self, response: Any) -> None:
         if isinstance(response, dict):
             self._sink.identify(as_text(response.get("id")), as_text(response.get("model")))
+            facts = {name: response[name] for name in response.keys() - KNOWN_RESPONSE_FIELDS}
+            facts = {name: value for name, value in sorted(facts.items()) if value is not None}
+            if facts:
+                self._sink.add_response_metadata(facts)
 
     def _end_response(self, response: Json, event_status: str | None) -> None:
         """Read the final state of a response; ``event_status`` is the status that its event implies."""
@@ -246,9 +276,16 @@ class ResponsesParser:
             self._sink.warn("incomplete_reason", f"the response is incomplete for the unknown reason {reason!r}")
         self._choice.finish(status, meaning or "length")
 
-    def _fail(self, error: Any) -> None:
-        """Report an error of the provider. OpenAI sends the same one in ``error`` and in ``response.failed``."""
+    def _fail(self, error: Any, status: int | None = None) -> None:
+        """Report an error of the provider. OpenAI sends the same one in ``error`` and in ``response.failed``.
+
+        Args:
+            error: the error object, or its text.
+            status: the HTTP status next to it, which WebSocket relays send.
+        """
         reported = to_stream_error(error)
+        if reported.status is None and status is not None and 400 <= status < 600:
+            reported = msgspec.structs.replace(reported, status=status)
         if reported.message != self._error_message:
             self._error_message = reported.message
             self._sink.fail(reported)
@@ -269,6 +306,15 @@ class ResponsesParser:
                 usage,
             )
         )
+
+
+def _decode_delta(data: bytes) -> ResponseStreamEvent | None:
+    """Return a delta in a frame of which only a field that is not read is invalid (an integer of 5,000 digits)."""
+    try:
+        event = LENIENT_DECODER.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return event if event.type in _DELTA_EVENTS else None
 
 
 def _to_plain(source: bytes | Json) -> Json:

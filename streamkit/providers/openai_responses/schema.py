@@ -23,23 +23,28 @@ This module must not depend on sinks, history or requests.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 __all__ = [
     "CALL_ARGUMENT_FIELDS",
-    "CLIENT_ITEMS",
+    "CLIENT_ITEM_FIELDS",
     "DECODER",
     "END_STATUSES",
+    "KNOWN_DELTA_FIELDS",
+    "KNOWN_RESPONSE_FIELDS",
+    "LENIENT_DECODER",
     "PROGRESS_EVENTS",
+    "SERVER_DELTA_EVENTS",
     "SERVER_RESULT_ITEMS",
     "SERVER_TOOL_ITEMS",
     "TEXT_DELTA_EVENTS",
     "TEXT_DONE_EVENTS",
     "Json",
     "PartKind",
+    "PlainDeltaEvent",
     "ResponseStreamEvent",
 ]
 
@@ -93,29 +98,24 @@ SERVER_RESULT_ITEMS: dict[str, tuple[str, str]] = {
     "program_output": ("program", "result"),
 }
 
-#: The items that ask the client for an action that this library does not support. They are kept, with a warning.
-CLIENT_ITEMS = frozenset(
-    {
-        "apply_patch_call",
-        "computer_call",
-        "local_shell_call",
-        "mcp_approval_request",
-        "shell_call",  # unless it runs in the provider's own container
-        "tool_search_call",  # if its ``execution`` is the client's
-    }
-)
+#: The items that ask the client itself for an action, and the field of each with what is to be done. They are calls.
+CLIENT_ITEM_FIELDS = {
+    "apply_patch_call": "operation",
+    "computer_call": "action",
+    "local_shell_call": "action",
+    "mcp_approval_request": "arguments",
+    "shell_call": "action",  # unless it runs in the provider's own container
+    "tool_search_call": "arguments",  # if its ``execution`` is the client's
+}
 
-#: The events that report the progress of a server tool. The item's end repeats all of their data.
+#: The events that report the progress of a server tool, or repeat what its deltas contained.
 PROGRESS_EVENTS = frozenset(
     f"response.{name}"
     for name in (
-        "apply_patch_call_operation_diff.delta",
         "apply_patch_call_operation_diff.done",
         "code_interpreter_call.completed",
         "code_interpreter_call.in_progress",
         "code_interpreter_call.interpreting",
-        "code_interpreter_call_code.delta",
-        "code_interpreter_call_code.done",
         "compaction.compacting",
         "file_search_call.completed",
         "file_search_call.in_progress",
@@ -126,21 +126,24 @@ PROGRESS_EVENTS = frozenset(
         "mcp_call.completed",
         "mcp_call.failed",
         "mcp_call.in_progress",
-        "mcp_call_arguments.delta",
-        "mcp_call_arguments.done",
         "mcp_list_tools.completed",
         "mcp_list_tools.failed",
         "mcp_list_tools.in_progress",
         "shell_call_command.added",
-        "shell_call_command.delta",
         "shell_call_command.done",
-        "shell_call_output_content.delta",
         "shell_call_output_content.done",
         "web_search_call.completed",
         "web_search_call.in_progress",
         "web_search_call.searching",
     )
 )
+
+#: The events with a text delta of a server tool's arguments, and the types of the items that they belong to.
+SERVER_DELTA_EVENTS = {
+    "response.code_interpreter_call_code.delta": ("code_interpreter_call",),
+    "response.mcp_call_arguments.delta": ("mcp_call",),
+    "response.shell_call_command.delta": ("shell_call",),
+}
 
 #: The events that end a response, and the status that each implies if the response has none.
 END_STATUSES = {
@@ -150,6 +153,68 @@ END_STATUSES = {
     "response.cancelled": "cancelled",
     "response.done": "completed",  # the name of the first previews and of the Realtime API
 }
+
+
+#: The fields of delta events that are read, or that mean nothing to a reader.
+KNOWN_DELTA_FIELDS = frozenset(
+    {
+        "command_index",
+        "content_index",
+        "delta",
+        "event_id",
+        "item_id",
+        "logprobs",
+        "obfuscation",
+        "output_index",
+        "response_id",
+        "sequence_number",
+        "summary_index",
+        "type",
+    }
+)
+
+#: The fields of a response that are read, repeat the request, or mean nothing to a reader. All others are facts about
+#: the response (``service_tier``, Azure's ``content_filters``), which a turn keeps.
+KNOWN_RESPONSE_FIELDS = frozenset(
+    {
+        "background",
+        "completed_at",
+        "created_at",
+        "error",
+        "frequency_penalty",
+        "id",
+        "incomplete_details",
+        "instructions",
+        "max_output_tokens",
+        "max_tool_calls",
+        "metadata",
+        "model",
+        "object",
+        "output",
+        "output_text",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "previous_response_id",
+        "prompt",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "reasoning",
+        "safety_identifier",
+        "status",
+        "store",
+        "temperature",
+        "text",
+        "tool_choice",
+        "tool_usage",
+        "tools",
+        "top_logprobs",
+        "top_p",
+        "truncation",
+        "type",
+        "usage",
+        "user",
+    }
+)
 
 
 class ResponseStreamEvent(Struct, gc=False):
@@ -163,4 +228,16 @@ class ResponseStreamEvent(Struct, gc=False):
     summary_index: Any = None
 
 
-DECODER = msgspec.json.Decoder(ResponseStreamEvent)
+class PlainDeltaEvent(ResponseStreamEvent, gc=False, forbid_unknown_fields=True):
+    """A delta without log probabilities and without unknown fields; decoding any other event fails early.
+
+    So the fast path needs no check for what is rare: such an event is read as plain data.
+    """
+
+    sequence_number: Any = None
+    obfuscation: Any = None
+    logprobs: Annotated[list[Any], Meta(max_length=0)] | None = None
+
+
+DECODER = msgspec.json.Decoder(PlainDeltaEvent)
+LENIENT_DECODER = msgspec.json.Decoder(ResponseStreamEvent)

@@ -1,6 +1,6 @@
 """Reader of the items of server tools: their arguments and results, and the complete item for replay.
 
-Their deltas are not collected: the event that ends an item repeats all of their data.
+Deltas are passed on as they come, and are not collected: the event that ends an item repeats all of their data.
 This module must not depend on how items are found or on the client's calls.
 """
 
@@ -84,6 +84,12 @@ class ServerToolReader:
         name, field = SERVER_RESULT_ITEMS[item.type]
         call_id = as_text(raw.get("call_id")) or self._latest_ids.get(name) or item.id
         self._choice.server_tool(call_id, name, "result", raw.get(field), raw=raw)
+
+    def emit_partial_output(self, item: OutputItem | None, raw: Json) -> None:
+        """Report the next output of a command. The complete output replaces it."""
+        fields = {name: raw[name] for name in ("delta", "command_index") if name in raw}
+        call_id = item.call_id if item is not None else None
+        self._choice.server_tool(call_id or self._latest_ids.get("shell"), "shell", "result", fields)
 
     def emit_partial_image(self, item: OutputItem | None, raw: Json) -> None:
         """Report an unfinished image. The complete one replaces it."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamkit.providers.decoding import as_text
-from streamkit.providers.openai_responses.output_items import ContentPart, OutputItem, OutputItemIndex
+from streamkit.providers.openai_responses.output_items import ContentPart, OutputItem, OutputItemIndex, as_position
 from streamkit.providers.openai_responses.schema import Json, PartKind, ResponseStreamEvent
 from streamkit.providers.sink import Sink
 
@@ -81,6 +81,17 @@ class TextReader:
                 part.add(part.initial_text)
                 self._emit_text(part, part.initial_text)
 
+    def differs(self, item: OutputItem, raw: Json) -> bool:
+        """Return True if an item with the id of a complete one has a text that the complete one has not."""
+        default: PartKind = "text" if item.type == "message" else "summary"
+        for index, entry in enumerate(_to_entries(raw.get("content" if default == "text" else "summary"))):
+            kind = _part_kind(entry, default)
+            part = item.parts.get((kind, index)) if kind is not None else None
+            text = entry.get(_TEXT_FIELDS[kind]) if kind is not None else None
+            if isinstance(text, str) and text and (part is None or not text.startswith("".join(part.streamed))):
+                return True
+        return False
+
     def clear_fast_path(self) -> None:
         """Forget the current parts, which may be outdated; the next delta finds its part again."""
         for parts in self.current_parts.values():
@@ -93,6 +104,11 @@ class TextReader:
         item = self._find_or_start_item(kind, event.item_id, event.output_index)
         index = event.summary_index if kind == "summary" else event.content_index
         part = self._get_part(item, kind, index)
+        if item.repeated_start is not None:
+            if item.repeated_start.matches(part.key, "".join(part.streamed), text):
+                self._sink.heartbeat()
+                return
+            part = self._get_part(self._start_again(item), kind, index)
         part.add(text)
         self._emit_text(part, text)
         if event.item_id.__class__ is str and event.item_id == item.id:
@@ -102,7 +118,10 @@ class TextReader:
     def read_done(self, kind: PartKind, raw: Json, text: Any) -> None:
         """Read an event with the complete text of a part."""
         item = self._find_or_start_item(kind, raw.get("item_id"), raw.get("output_index"))
-        self._complete_text(self._get_part(item, kind, _part_index(kind, raw)), text)
+        part = self._get_part(item, kind, _part_index(kind, raw))
+        if item.repeated_start is not None and isinstance(text, str) and text != "".join(part.streamed):
+            part = self._get_part(self._start_again(item), kind, _part_index(kind, raw))
+        self._complete_text(part, text)
 
     def start_part(self, raw: Json) -> None:
         """Read ``response.content_part.added`` or ``response.reasoning_summary_part.added``."""
@@ -118,8 +137,9 @@ class TextReader:
             return
         item = self._items.find(("message", "reasoning"), raw.get("item_id"), raw.get("output_index"))
         index = raw.get("content_index")
-        if item is not None and index.__class__ is int:
-            item.unknown_indexes.add(index)
+        position = as_position(index)
+        if item is not None and position is not None:
+            item.unknown_indexes.add(position)
         self._sink.unknown(raw)
 
     def read_annotation(self, raw: Json) -> None:
@@ -144,8 +164,24 @@ class TextReader:
             self.start(item, {"id": item_id})
         return item
 
+    def _start_again(self, item: OutputItem) -> OutputItem:
+        """Start the item of a repeated start, which is another one after all, with the text that was repeated."""
+        repeated, item.repeated_start = item.repeated_start, None
+        assert repeated is not None  # noqa: S101 - the caller has checked
+        another = self._items.add(item.type, repeated.raw.get("id"), None, repeated.index)
+        self.start(another, repeated.raw)
+        for part in list(item.parts.values()):
+            text = "".join(part.streamed)[: repeated.sizes.get(part.key, 0)]
+            if text:
+                again = self._get_part(another, part.kind, part.index)
+                again.add(text)
+                self._emit_text(again, text)
+        return another
+
     def _get_part(self, item: OutputItem, kind: PartKind, index: Any) -> ContentPart:
-        if index.__class__ is not int:
+        position = as_position(index)
+        index = position
+        if position is None:
             index = next((part.index for part in reversed(item.parts.values()) if part.kind == kind), 0)
         part = item.parts.get((kind, index))
         if part is None:

@@ -5,11 +5,12 @@ This module must not depend on sinks or history: a parser loads it without pydan
 
 from __future__ import annotations
 
-import re
-
 from streamkit.calls import FinishReason
 from streamkit.ids import normalize_to_openai_tool_id
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.openai_errors import ERRORS
+from streamkit.providers.openai_responses.message_format import rate_message
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
@@ -28,18 +29,18 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "cancelled": "error",
 }
 
-# A text that quotes such a stream has its quotes escaped, so these occur only in the wire itself.
-_STREAM = re.compile(rb'"type"\s*:\s*"response\.[a-z_]+[."]|(?:^|\n|\r)event: ?response\.[a-z_]')
-_BODY = re.compile(rb'"object"\s*:\s*"response"')
 
-
-def _matches_head(head: bytes) -> bool:
-    return (_BODY if head[:1] == b"{" else _STREAM).search(head) is not None
+def _is_own(chunk: HeadChunk) -> bool:
+    kind = chunk.data.get("type", chunk.name)
+    return chunk.data.get("object") == "response" or (isinstance(kind, str) and kind.startswith("response."))
 
 
 TRAITS = Traits(
     name="openai_responses",
-    matches_head=_matches_head,
+    # https://platform.openai.com/docs/guides/reasoning#reasoning-summaries: the reasoning itself is never sent
+    reasoning_kind="summary",
+    matches_head=HeadMatcher(_is_own),
+    rate_message=rate_message,
     compatible=frozenset({"openai_responses"}),
     id_rule=IdRule(
         "openai_responses",
@@ -48,7 +49,9 @@ TRAITS = Traits(
         "400 string_above_max_length for call_id, at most 64 (openclaw/openclaw#31934, orchidfiles/ungate#26)",
     ),
     messages_field="input",
+    call_id_path=("call_id",),
     event_name_field="type",
+    classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="https://api.openai.com/v1",
         path="/responses",

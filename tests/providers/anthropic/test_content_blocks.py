@@ -229,6 +229,8 @@ def test_server_tool_is_reported_in_three_phases_with_the_blocks_to_send_back() 
     }
     assert sink.reported == [
         ("server_tool", "srvtoolu_1", "web_search", "started"),
+        ("server_tool_delta", "srvtoolu_1", "web_search", '{"query":'),
+        ("server_tool_delta", "srvtoolu_1", "web_search", '"x"}'),
         ("server_tool", "srvtoolu_1", "web_search", "arguments", {"query": "x"}, use),
         ("server_tool", "srvtoolu_1", "web_search", "result", sources, result),
     ]
@@ -271,7 +273,6 @@ def test_server_tool_without_an_id_is_reported() -> None:
 def test_deltas_that_do_not_fit_a_server_tool_are_unknown() -> None:
     odd = [
         delta(0, "text_delta", text="x"),
-        delta(0, "input_json_delta", partial_json={"a": 1}),
         delta(1, "text_delta", text="y"),
     ]
     sink = read(start(0, "server_tool_use", id="s", name="n", input={}), start(1, "n_tool_result", content=1), *odd)
@@ -290,6 +291,7 @@ def test_truncated_input_of_a_server_tool_is_reported_and_its_block_stays_legal(
     )
     block = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
     assert sink.reported[1:] == [
+        ("server_tool_delta", "s", "web_search", '{"query":"x'),
         ("server_tool", "s", "web_search", "arguments", '{"query":"x', block),
         ("finish", "max_tokens", "length"),
     ]
@@ -368,8 +370,53 @@ def test_fallback_block_names_the_model_that_continues() -> None:
         {"type": "message_start", "message": "x"},
         {"type": "message_delta", "delta": "x"},
         delta(0, "text_delta", text=["x"]),
-        delta(0, "input_json_delta", partial_json={"a": 1}),
     ],
 )
 def test_events_of_unexpected_shape_are_unknown(event: dict[str, Any]) -> None:
     assert read(event).reported == [("unknown", event)]
+
+
+def test_arguments_that_are_an_object_in_a_delta_are_the_arguments() -> None:
+    sink = read(CALL, delta(0, "input_json_delta", partial_json={"a": 1}), stop(0))
+    assert sink.reported[1:] == [call_delta('{"a":1}', 0), ("end_block", 0)]
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_an_unknown_field_of_a_delta_is_reported_wherever_it_first_appears(before: int) -> None:
+    plain = delta(0, "text_delta", text="x")
+    odd = delta(0, "text_delta", text="y", probability=0.5)
+    sink = read(start(0, "text", text=""), *[plain] * before, {**odd, "seq": 7}, plain)
+    assert sink.reported == [
+        *[("text", "x", 0)] * before,
+        ("unknown_field", "delta.probability", 0.5),
+        ("unknown_field", "seq", 7),
+        ("text", "y", 0),
+        ("text", "x", 0),
+    ]
+
+
+def test_a_field_of_another_type_of_delta_is_reported() -> None:
+    sink = read(start(0, "text", text=""), delta(0, "text_delta", text="x", thinking="hm"))
+    assert sink.reported == [("text", "x", 0), ("unknown_field", "delta.thinking", "hm")]
+
+
+def test_fields_of_a_block_of_an_unknown_type_are_kept_and_not_reported() -> None:
+    odd = delta(0, "new_delta", detail="a", more=1)
+    sink = read(start(0, "new_block"), odd, stop(0))
+    assert sink.reported == [("unknown", odd), ("provider_block", {"type": "new_block", "detail": "a", "more": 1})]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [start(0, "text", text="x"), stop(0), {"type": "ping"}, {"type": "message_stop"}, {"type": "message_start"}],
+)
+def test_an_unknown_field_of_an_event_is_reported(event: dict[str, Any]) -> None:
+    sink = read(start(0, "text", text=""), {**event, "sequence": 3, "absent": None})
+    assert ("unknown_field", "sequence", 3) in sink.reported
+    assert [entry[1] for entry in sink.select("unknown_field")] == ["sequence"]
+
+
+@pytest.mark.parametrize("index", ["0", 0.0])
+def test_an_index_of_another_type_is_the_same_index(index: Any) -> None:
+    sink = read(CALL, delta(index, "input_json_delta", partial_json='{"a":1}'), stop(index))
+    assert sink.reported[1:] == [call_delta('{"a":1}', 0), ("end_block", 0)]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rendering import request_of
 
-from streamkit import providers
+from streamkit import Turn, providers
 from streamkit.errors import UnsupportedContent
 from streamkit.history import (
     Content,
@@ -42,8 +42,8 @@ def result(call_id: str, value: Any = "ok", **fields: Any) -> Content:
     return Content(speaker="tool", blocks=[ToolResponseBlock(call_id=call_id, name="w", result=value, **fields)])
 
 
-def render(*contents: Content, ids: Any = None, name: str = "anthropic") -> RenderedMessages:
-    rendered = providers.dialect(name, PROVIDER).render(contents, ids=ids)
+def render(*contents: Content, ids: Any = "origin", name: str = "anthropic") -> RenderedMessages:
+    rendered = providers.get(name).render(contents, ids=ids)
     request_validators.anthropic_messages(rendered.messages)
     return rendered
 
@@ -184,7 +184,7 @@ def test_origin_restores_the_id_of_a_call_of_the_family() -> None:
     history = [Content.human("?"), Content.ai("", own, foreign), result(own.id), result(foreign.id)]
     used = [part["id"] for part in parts(render(*history, ids="origin"), "assistant")]
     assert used == ["toolu_01", "toolu_" + "b" * 24]
-    assert [part["id"] for part in parts(render(*history), "assistant")] == [
+    assert [part["id"] for part in parts(render(*history, ids="canonical"), "assistant")] == [
         "toolu_" + "a" * 24,
         "toolu_" + "b" * 24,
     ]
@@ -334,7 +334,7 @@ def test_thinking_that_would_be_refused_is_omitted_and_reported(block: Reasoning
 
 
 @pytest.mark.parametrize("source", ["anthropic", "bedrock_invoke"])
-@pytest.mark.parametrize("target", ["anthropic", "bedrock_invoke", "my_relay"])
+@pytest.mark.parametrize("target", ["anthropic", "bedrock_invoke"])
 def test_opaque_state_is_sent_back_unchanged_within_the_family(source: str, target: str) -> None:
     own = {"provider": source}
     redacted = {"type": "redacted_thinking", "data": "OPAQUE"}
@@ -518,17 +518,56 @@ def test_tool_choice_without_tools_is_omitted() -> None:
     assert "tool_choice" not in request(Content.human("Hi"), tool_choice="none")
 
 
-def test_request_names_the_container_of_waiting_code() -> None:
-    waiting = {
-        **OWN,
-        "caller": {"type": "code_execution_20250825", "tool_id": "srvtoolu_1"},
-        "container": {"id": "container_1"},
-    }
-    asked = [Content.human("?"), Content.ai("", call("t1", metadata=waiting)), result("t1")]
-    assert request(*asked)["container"] == "container_1"
-    assert "container" not in request(*asked, Content.ai("done"), Content.human("thanks"))
-    direct = {**waiting, "caller": {"type": "direct"}}
-    assert "container" not in request(Content.human("?"), Content.ai("", call("t1", metadata=direct)), result("t1"))
+def test_citations_without_text_are_left_out_and_reported() -> None:
+    cited = TextBlock(text="", metadata={**OWN, "citations": [{"type": "char_location"}]})
+    rendered = render(Content.human("?"), Content(speaker="ai", blocks=[cited, TextBlock(text="x", metadata=OWN)]))
+    assert rendered.messages[-1]["content"] == [{"type": "text", "text": "x"}]
+    assert rendered.changes == ["citations without text were left out: Anthropic refuses a blank text"]
+
+
+def answer(container: Any, text: str = "done", **metadata: Any) -> Content:
+    content = Content.ai(text)
+    return content.model_copy(update={"metadata": {**OWN, **metadata, "container": container}})
+
+
+def test_request_names_the_last_container_of_the_conversation() -> None:
+    asked, other = Content.human("?"), Content.ai("none")
+    first, second = answer({"id": "container_1", "expires_at": "2026-01-01T00:00:00Z"}), answer({"id": "container_2"})
+    assert request(asked, first, asked)["container"] == "container_1"
+    assert request(asked, first, asked, second, asked, other, asked)["container"] == "container_2"
+
+
+def test_a_container_with_skills_is_named_with_them() -> None:
+    skills = [{"type": "anthropic", "skill_id": "xlsx", "version": "latest"}]
+    body = request_of(PROVIDER, [Content.human("?"), answer({"id": "c", "skills": skills}), Content.human("!")])
+    assert body["container"] == {"id": "c", "skills": skills}
+
+
+@pytest.mark.parametrize("container", [None, "container_1", {}, {"id": ""}, {"id": 3}, {"id": None, "skills": []}, []])
+def test_anything_else_is_no_container(container: Any) -> None:
+    assert "container" not in request(Content.human("?"), answer(container), Content.human("!"))
+
+
+@pytest.mark.parametrize("provider", ["bedrock_invoke", "openai_responses", None])
+def test_a_container_of_another_provider_is_left_out(provider: Any) -> None:
+    foreign = answer({"id": "container_1"}, provider=provider)
+    assert "container" not in request(Content.human("?"), foreign, Content.human("!"))
+
+
+def test_the_container_of_a_turn_is_in_the_next_request() -> None:
+    turn = Turn("anthropic", turn_key="k")
+    for event in (
+        {"type": "message_start", "message": {"id": "msg_1", "content": [], "container": None}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "done"}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn", "container": {"id": "container_1"}}},
+        {"type": "message_stop"},
+    ):
+        turn.feed(event)
+    turn.close()
+    assert turn.metadata == {"container": {"id": "container_1"}}
+    assert turn.content.metadata["container"] == {"id": "container_1"}
+    stored = Content.model_validate_json(turn.content.model_dump_json())
+    assert request(Content.human("?"), stored, Content.human("!"))["container"] == "container_1"
 
 
 # ---------------------------------------------------------------- any history

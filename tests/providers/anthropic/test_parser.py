@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from anthropic_events import CALL, STOP, begin, delta, end, frames, read, start, stop
+from anthropic_events import STOP, begin, delta, end, frames, read, start
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recording_sink import RecordingSink, call_delta, call_start
@@ -18,7 +18,7 @@ from streamkit.calls import StreamError
 
 def test_null_message_is_ignored() -> None:
     sink = read({"type": "message_start", "message": None}, start(0, "text", text="x"), end("end_turn"))
-    assert sink.reported == [("text", "x", 0), ("finish", "end_turn", "stop")]
+    assert sink.reported == [("heartbeat",), ("text", "x", 0), ("finish", "end_turn", "stop")]
 
 
 def test_complete_message_in_message_start_is_read_like_streamed_blocks() -> None:
@@ -106,34 +106,84 @@ def test_empty_stop_reason_is_not_reported(name: Any) -> None:
 def test_explanation_of_a_refusal_is_reported() -> None:
     details = {"type": "refusal", "category": "cyber", "explanation": "No."}
     sink = read({"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_details": details}})
-    assert sink.reported == [("refusal", "No."), ("warn", "stop_details"), ("finish", "refusal", "refusal")]
+    assert sink.reported == [
+        ("add_response_metadata", {"stop_details": details}),
+        ("refusal", "No."),
+        ("warn", "stop_details"),
+        ("finish", "refusal", "refusal"),
+    ]
 
 
 def test_stop_details_of_unexpected_shape_are_a_warning() -> None:
     sink = read({"type": "message_delta", "delta": {"stop_details": "odd"}})
-    assert sink.reported == [("warn", "stop_details")]
+    assert sink.reported == [("add_response_metadata", {"stop_details": "odd"}), ("warn", "stop_details")]
 
 
-def test_matched_stop_sequence_is_unknown() -> None:
-    event = {"type": "message_delta", "delta": {"stop_reason": "stop_sequence", "stop_sequence": "END"}}
-    assert read(event).reported == [("finish", "stop_sequence", "stop"), ("unknown", event)]
+@pytest.mark.parametrize(
+    ("fields", "kept"),
+    [
+        ({"delta": {"stop_sequence": "END"}}, {"stop_sequence": "END"}),
+        ({"delta": {"container": {"id": "container_1"}}}, {"container": {"id": "container_1"}}),
+        (
+            {"delta": {"container": {"id": "c", "expires_at": "2026-01-01T00:00:00Z"}}},
+            {"container": {"id": "c", "expires_at": "2026-01-01T00:00:00Z"}},
+        ),
+        (
+            {"delta": {}, "context_management": {"applied_edits": []}},
+            {"context_management": {"applied_edits": []}},
+        ),
+    ],
+)
+def test_fields_without_an_event_are_metadata_of_the_response(fields: Any, kept: Any) -> None:
+    assert read({"type": "message_delta", **fields}).reported == [("add_response_metadata", kept)]
+    assert read({"type": "message_start", "message": {**fields["delta"], **fields}}).reported[1:] == [
+        ("add_response_metadata", kept)
+    ]
 
 
-def test_container_is_kept_with_the_last_call() -> None:
-    container = {"id": "container_1", "expires_at": "2026-01-01T00:00:00Z"}
-    event = {"type": "message_delta", "delta": {"stop_reason": "tool_use", "container": container}}
-    sink = read(CALL, delta(0, "input_json_delta", partial_json="{}"), stop(0), event)
-    assert ("add_metadata", {"container": {"id": "container_1"}}, 0) in sink.reported
-    assert ("unknown", event) not in sink.reported
+def test_undocumented_fields_of_a_message_are_kept_and_reported() -> None:
+    sink = read(begin(region="eu"), {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "cost": 0})
+    assert sink.reported == [
+        ("identify", "msg_1", "m"),
+        ("unknown_field", "region", "eu"),
+        ("add_response_metadata", {"region": "eu"}),
+        ("unknown_field", "cost", 0),
+        ("add_response_metadata", {"cost": 0}),
+        ("finish", "end_turn", "stop"),
+    ]
 
 
-def test_container_without_a_call_is_unknown() -> None:
-    event = {"type": "message_delta", "delta": {"stop_reason": "end_turn", "container": {"id": "container_1"}}}
-    assert read(event).reported == [("finish", "end_turn", "stop"), ("unknown", event)]
+def test_the_service_tier_is_metadata_of_the_response() -> None:
+    sink = read(begin(usage={"input_tokens": 1, "service_tier": "standard"}))
+    assert ("add_response_metadata", {"service_tier": "standard"}) in sink.reported
 
 
-def test_ping_is_a_heartbeat() -> None:
-    assert read({"type": "ping"}).reported == [("heartbeat",)]
+def test_a_stop_reason_outside_of_the_delta_is_read() -> None:
+    assert read({"type": "message_delta", "stop_reason": "end_turn"}).reported == [("finish", "end_turn", "stop")]
+
+
+@pytest.mark.parametrize("pair", [(b"ping", b"ping"), (b"ping", b"2026"), (b"", b"ping")])
+def test_a_ping_that_is_no_json_is_a_heartbeat(pair: tuple[bytes, bytes]) -> None:
+    assert frames(pair).reported == [("heartbeat",)]
+
+
+def test_a_message_after_its_own_stream_is_not_read_twice() -> None:
+    block = {"type": "text", "text": "x"}
+    message = {"type": "message", "id": "msg_1", "content": [block], "stop_reason": "end_turn"}
+    sink = read(begin(), start(0, "text", text=""), delta(0, "text_delta", text="x"), message)
+    assert sink.select("text") == [("text", "x", 0)]
+    assert sink.reported[-2:] == [("finish", "end_turn", "stop"), ("terminate",)]
+
+
+def test_another_message_after_a_stream_is_kept_too() -> None:
+    message = {"type": "message", "id": "msg_2", "content": "y", "stop_reason": "end_turn"}
+    sink = read(begin(), start(0, "text", text="x"), message)
+    assert sink.select("text") == [("text", "x", 0), ("text", "y", 1)]
+    assert ("warn", "message_restarted") in sink.reported
+
+
+def test_a_ping_shows_nothing() -> None:
+    assert read({"type": "ping"}).reported == []
 
 
 def test_message_stop_terminates() -> None:

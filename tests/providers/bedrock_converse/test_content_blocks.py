@@ -65,6 +65,8 @@ def test_server_tool_is_reported_complete_with_the_blocks_to_send_back() -> None
     content = [{"text": "ab"}, {"text": "c"}, {"json": {"n": 1}}, {"text": "d"}]
     assert sink.reported == [
         ("server_tool", "s1", "nova_grounding", "started"),
+        ("server_tool_delta", "s1", "nova_grounding", '{"query":'),
+        ("server_tool_delta", "s1", "nova_grounding", '"x"}'),
         ("server_tool", "s1", "nova_grounding", "arguments", {"query": "x"}, sent_back),
         ("server_tool", "s1", "nova_grounding", "result", content, {"toolResult": {**result, "content": content}}),
     ]
@@ -73,7 +75,10 @@ def test_server_tool_is_reported_complete_with_the_blocks_to_send_back() -> None
 def test_truncated_arguments_of_a_server_tool_are_reported_and_not_sent_back() -> None:
     sink = read(start(0, toolUse=use("s1", "n", type="server_tool_use")), delta(0, toolUse={"input": '{"q'}), END)
     sent_back = {"toolUse": use("s1", "n", type="server_tool_use", input={})}
-    assert sink.reported[1] == ("server_tool", "s1", "n", "arguments", '{"q', sent_back)
+    assert sink.reported[1:3] == [
+        ("server_tool_delta", "s1", "n", '{"q'),
+        ("server_tool", "s1", "n", "arguments", '{"q', sent_back),
+    ]
 
 
 def test_result_without_its_call_is_named_by_its_type() -> None:
@@ -125,6 +130,33 @@ def test_chunks_of_unexpected_shape_are_unknown() -> None:
     assert read(*unexpected).reported == [("unknown", chunk) for chunk in unexpected]
     assert read(start(0, hologram={"size": 3})).reported == [("provider_block", {"hologram": {"size": 3}})]
     assert read(start(0), {"contentBlockStart": {"contentBlockIndex": 1}}, delta(0), delta(0, text=None)).reported == []
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_unknown_fields_of_deltas_are_reported_wherever_they_first_appear(before: int) -> None:
+    sink = read(
+        *[delta(0, text="x")] * before,
+        {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "y"}, "p": "ab", "sequence": 1}},
+        delta(1, reasoningContent={"text": "hm", "mood": "calm", "absent": None}),
+        start(2, toolUse=use("t1", "w", priority=2)),
+        delta(2, toolUse={"input": "{}", "format": "json"}),
+        {"contentBlockStop": {"contentBlockIndex": 2, "p": "ab", "usage": 3}},
+    )
+    assert sink.select("unknown_field") == [
+        ("unknown_field", "sequence", 1),
+        ("unknown_field", "reasoningContent.mood", "calm"),
+        ("unknown_field", "toolUse.priority", 2),
+        ("unknown_field", "toolUse.format", "json"),
+        ("unknown_field", "usage", 3),
+    ]
+    assert sink.select("text") == [*[("text", "x", 0)] * before, ("text", "y", 0)]
+    assert sink.select("unknown") == []
+
+
+@pytest.mark.parametrize("index", ["0", 0.0])
+def test_an_index_of_another_type_is_the_same_index(index: Any) -> None:
+    sink = read(start(0, toolUse=use("t1", "w")), delta(index, toolUse={"input": '{"a":1}'}), stop(index))
+    assert sink.reported == [call_start("t1", "w", 0), call_delta('{"a":1}', 0), ("end_block", 0)]
 
 
 def test_an_index_of_any_type_identifies_a_block() -> None:

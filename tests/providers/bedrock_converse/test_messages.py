@@ -242,7 +242,7 @@ def test_call_and_result_share_an_id_that_is_unique() -> None:
 def test_origin_restores_the_id_of_a_call_of_this_wire() -> None:
     own = call("hist_tool_" + "a" * 24, raw_id="tooluse_x", **OWN)
     foreign = call("hist_tool_" + "b" * 24, raw_id="call_x", provider="openai")
-    for policy, first in (("origin", "tooluse_x"), (None, "tooluse_" + "a" * 24)):
+    for policy, first in (("origin", "tooluse_x"), ("canonical", "tooluse_" + "a" * 24)):
         messages, _ = render(HUMAN, Content.ai("", own, foreign), ids=policy)
         ids = [part["toolUse"]["toolUseId"] for part in messages[1]["content"]]
         assert ids == [first, "tooluse_" + "b" * 24]

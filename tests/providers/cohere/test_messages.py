@@ -78,7 +78,7 @@ def result(call_id: str, value: Any = "ok", **fields: Any) -> Content:
     return Content(speaker="tool", blocks=[ToolResponseBlock(call_id=call_id, name="w", result=value, **fields)])
 
 
-def render(*contents: Content, ids: Any = None) -> RenderedMessages:
+def render(*contents: Content, ids: Any = "origin") -> RenderedMessages:
     rendered = COHERE.render(contents, ids=ids)
     validate(rendered.messages)
     return rendered
@@ -275,7 +275,7 @@ def test_an_own_id_is_sent_back_only_with_the_origin_policy() -> None:
     own = call("hist_tool_" + "a" * 24, metadata={**OWN, "raw_id": "w_2fnrphbsnr66"})
     other = call("hist_tool_" + "b" * 24, metadata={"provider": "x", "raw_id": "w_1"})
     contents = [Content.ai("", own, other), result(own.id), result(other.id)]
-    plain = [call_data["id"] for call_data in render(*contents).messages[0]["tool_calls"]]
+    plain = [call_data["id"] for call_data in render(*contents, ids="canonical").messages[0]["tool_calls"]]
     assert plain == ["call_" + "a" * 24, "call_" + "b" * 24]
     origin = render(*contents, ids="origin").messages
     assert [call_data["id"] for call_data in origin[0]["tool_calls"]] == ["w_2fnrphbsnr66", plain[1]]

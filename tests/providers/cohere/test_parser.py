@@ -183,13 +183,14 @@ def test_arguments_nested_too_deeply_to_be_encoded_exceed_a_limit() -> None:
     ],
 )
 def test_finish_reasons(name: Any, reason: str) -> None:
-    assert read(end(name))[1:] == [("finish", name, reason), ("terminate",)]
+    assert read(end(name)) == [("finish", name, reason), ("terminate",)]
 
 
 @pytest.mark.parametrize("nothing", [None, ""])
 def test_an_end_without_a_finish_reason_only_terminates(nothing: Any) -> None:
-    assert read(end(nothing))[1:] == [("terminate",)]
-    assert read({"type": "message-end"})[1:] == [("terminate",)]
+    assert read(end(nothing)) == [("terminate",)]
+    assert read({"type": "message-end"}) == [("terminate",)]
+    assert read({"type": "message-end", "id": "i"}) == [("identify", "i", None), ("terminate",)]
 
 
 def test_a_finish_reason_of_another_type_is_reported_as_json() -> None:
@@ -199,7 +200,7 @@ def test_a_finish_reason_of_another_type_is_reported_as_json() -> None:
 def test_an_error_keeps_its_type() -> None:
     recorded = read(end("ERROR", error="bad", error_type="INVALID_TOOL_GENERATION"))
     error = StreamError("provider_error", "bad", raw={"error": "bad", "error_type": "INVALID_TOOL_GENERATION"})
-    assert recorded[1:] == [("finish", "ERROR", "error"), ("fail", error), ("terminate",)]
+    assert recorded == [("finish", "ERROR", "error"), ("fail", error), ("terminate",)]
 
 
 def test_usage_is_the_tokens_and_the_billed_units_for_missing_ones() -> None:
@@ -352,11 +353,11 @@ def test_no_delta_waits_for_a_later_feed() -> None:
         {"type": "tool-call-end", "index": 0},
     ]
     assert [[event.type for event in turn.feed(chunk)] for chunk in chunks] == [
-        ["reasoning"],
-        ["text"],
-        ["tool_call_start"],
+        ["response_started", "reasoning"],
+        ["block_ended", "text"],
+        ["block_ended", "tool_call_start"],
         ["tool_call_delta"],
-        ["tool_call_end"],
+        ["tool_call_end", "tool_call_ready"],
     ]
 
 

@@ -263,13 +263,56 @@ def test_geminis_own_parts_are_sent_back_unchanged_and_in_order() -> None:
     (model,) = messages(Content(speaker="ai", blocks=list(blocks)))
     assert model["parts"] == [call_part, response_part, code, image]
     odd = render(Content(speaker="ai", blocks=[OpaqueBlock(raw="no part", metadata=OWN)]))
-    assert (odd.messages, len(odd.changes)) == ([], 1)
+    assert (odd.messages, odd.changes) == ([], ["a block of type 'opaque' was left out: it is malformed"])
     (empty,) = messages(Content(speaker="ai", blocks=[ImageBlock(data="gs://b/o", metadata=OWN)]))
     assert empty["parts"] == [{"fileData": {"fileUri": "gs://b/o"}}]
     foreign = [block.model_copy(update={"metadata": FOREIGN}) for block in blocks]
     rendered = render(Content(speaker="ai", blocks=foreign))
     assert rendered.messages[0]["parts"] == [{"inlineData": {"mimeType": "image/png", "data": "aGk="}}]
     assert len(rendered.changes) == 2
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        None,
+        "text",
+        3,
+        [],
+        [{"text": "x"}],
+        {},
+        {"text": 5},
+        {"text": "x", "thoughtSignature": 5},
+        {"functionCall": "f"},
+        {"functionCall": {}},
+        {"functionCall": {"name": None, "args": {}}},
+        {"functionResponse": {"response": {}}},
+        {"inlineData": {}},
+        {"inlineData": {"mimeType": "image/png", "data": None}},
+        {"inlineData": [1]},
+        {"fileData": {"mimeType": "image/png"}},
+        {"executableCode": {"language": "PYTHON"}},
+        {"codeExecutionResult": "OUTCOME_OK"},
+        {"toolCall": 1},
+    ],
+)
+def test_a_malformed_part_of_the_providers_own_is_left_out_and_reported(raw: Any) -> None:
+    human = Content.human("Hi")
+    rendered = render(human, Content(speaker="ai", blocks=[OpaqueBlock(raw=raw, metadata=OWN)]), human)
+    assert [message["role"] for message in rendered.messages] == ["user"]
+    assert rendered.changes == ["a block of type 'opaque' was left out: it is malformed"]
+    good = {"executableCode": {"language": "PYTHON", "code": "1"}}
+    mixed = ServerToolBlock(name="code_execution", raw=[raw, good], metadata=OWN)
+    rendered = render(human, Content(speaker="ai", blocks=[mixed]))
+    assert rendered.messages[1]["parts"] == [good]
+    assert rendered.changes == ["a malformed part of a tool of the provider's was left out"]
+
+
+@pytest.mark.parametrize("raw", [None, 5, [], {"inlineData": 3}, {"fileData": {}}, {"text": []}])
+def test_a_file_with_a_malformed_part_is_sent_as_what_it_is(raw: Any) -> None:
+    file = FileBlock(media_type="image/png", data="aGk=", metadata={**OWN, "raw": raw})
+    (model,) = messages(Content(speaker="ai", blocks=[file]))
+    assert model["parts"] == [{"inlineData": {"mimeType": "image/png", "data": "aGk="}}]
 
 
 # ---------------------------------------------------------------- images and files
@@ -284,8 +327,8 @@ def test_geminis_own_parts_are_sent_back_unchanged_and_in_order() -> None:
             {"fileData": {"fileUri": "https://x.org/a.JPG?x=1.png", "mimeType": "image/jpeg"}},
         ),
         (
-            ImageBlock(data="data:image/svg+xml,%3Csvg%3E"),
-            {"inlineData": {"mimeType": "image/svg+xml", "data": "PHN2Zz4="}},
+            ImageBlock(data="data:image/webp,%3Csvg%3E"),
+            {"inlineData": {"mimeType": "image/webp", "data": "PHN2Zz4="}},
         ),
         (ImageBlock(data="gs://b/o"), {"fileData": {"fileUri": "gs://b/o"}}),
         (

@@ -307,19 +307,111 @@ def test_the_finish_message_is_a_warning_unless_the_reason_is_stop() -> None:
     def recorded(reason: str) -> list[Any]:
         return read({"candidates": [{"finishReason": reason, "finishMessage": "Because."}]}).recorded
 
+    kept = ("add_response_metadata", {"finishMessage": "Because."})
     assert recorded("MALFORMED_FUNCTION_CALL") == [
+        kept,
         ("warn", "finish_message", "Because."),
         ("finish", "MALFORMED_FUNCTION_CALL", "error"),
     ]
-    assert recorded("STOP") == [("finish", "STOP", "stop")]
+    assert recorded("STOP") == [kept, ("finish", "STOP", "stop")]
 
 
 def test_a_blocked_prompt_is_a_finish() -> None:
     sink = read({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "modelVersion": "m", "responseId": "r"})
-    assert sink.recorded == [("identify", "r", "m"), ("finish", "PROHIBITED_CONTENT", "content_filter")]
-    assert read({"promptFeedback": {"blockReason": "OTHER", "blockReasonMessage": "No."}}).recorded[0][2] == "No."
-    assert read({"promptFeedback": {"safetyRatings": []}}).recorded == []
-    assert read({"promptFeedback": "?"}).recorded == []
+    assert sink.recorded == [
+        ("identify", "r", "m"),
+        ("add_response_metadata", {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}),
+        ("finish", "PROHIBITED_CONTENT", "content_filter"),
+    ]
+    assert read({"promptFeedback": {"blockReason": "OTHER", "blockReasonMessage": "No."}}).recorded[1][2] == "No."
+    for feedback in ({"safetyRatings": []}, "?"):
+        assert read({"promptFeedback": feedback}).recorded == [("add_response_metadata", {"promptFeedback": feedback})]
+
+
+@pytest.mark.parametrize("as_dicts", [True, False])
+def test_fields_that_describe_the_response_are_its_metadata(as_dicts: bool) -> None:
+    ratings = [{"category": "HARM_CATEGORY_HARASSMENT", "probability": "HIGH", "blocked": True}]
+    tokens = [{"token": "a"}, {"token": "b"}, {"token": "c"}]
+    first, last = chunk({"text": "a"}), chunk({"text": "b"}, finish="SAFETY", modelStatus={"modelStage": "GA"})
+    first["candidates"][0]["logprobsResult"] = {"chosenCandidates": tokens[:1], "topCandidates": []}
+    last["candidates"][0] |= {
+        "logprobsResult": {"chosenCandidates": tokens[1:]},
+        "safetyRatings": ratings,
+        "avgLogprobs": -0.5,
+        "tokenCount": 2,
+    }
+    sink = RecordingSink()
+    parser = GeminiParser(sink)
+    for data in (first, last):
+        if as_dicts:
+            parser.chunk(data)
+        else:
+            parser.frame(b"", json.dumps(data).encode())
+    parser.end()
+    merged: dict[str, Any] = {}
+    for _, metadata in sink.select("add_response_metadata"):
+        merged |= metadata
+    assert merged == {
+        "safetyRatings": ratings,
+        "avgLogprobs": -0.5,
+        "tokenCount": 2,
+        "modelStatus": {"modelStage": "GA"},
+        "logprobsResult": {"chosenCandidates": tokens, "topCandidates": []},
+    }
+    assert sink.select("text", "finish") == [("text", "a"), ("text", "b"), ("finish", "SAFETY", "content_filter")]
+    assert sink.select("unknown_field") == []
+    assert first["candidates"][0]["logprobsResult"] == {"chosenCandidates": tokens[:1], "topCandidates": []}
+
+
+def test_metadata_of_a_further_candidate_has_its_number() -> None:
+    sink = read({"candidates": [{"index": 0}, {"index": 1, "avgLogprobs": -1.5}]})
+    assert sink.select("add_response_metadata") == [("add_response_metadata", {"candidates.1.avgLogprobs": -1.5})]
+
+
+@pytest.mark.parametrize("before", [0, 2])
+@pytest.mark.parametrize("as_dicts", [True, False])
+def test_unknown_fields_are_reported_wherever_they_first_appear(before: int, as_dicts: bool) -> None:
+    odd = chunk({"text": "y", "mood": 1}, trace="t")
+    odd["candidates"][0]["rank"] = 2
+    odd["candidates"][0]["content"]["author"] = "a"
+    sink = read(*[chunk({"text": "x"})] * before, odd, as_dicts=as_dicts)
+    assert sorted(sink.select("unknown_field")) == [
+        ("unknown_field", "candidates.content.author", "a"),
+        ("unknown_field", "candidates.content.parts.mood", 1),
+        ("unknown_field", "candidates.rank", 2),
+        ("unknown_field", "trace", "t"),
+    ]
+    assert sink.select("text") == [*[("text", "x")] * before, ("text", "y")]
+
+
+@pytest.mark.parametrize("as_dicts", [True, False])
+def test_data_beside_a_text_in_one_part_is_read_too(as_dicts: bool) -> None:
+    image = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
+    sink = read(chunk({"text": "x", **image, "partMetadata": {"a": 1}}), as_dicts=as_dicts)
+    assert sink.recorded == [
+        ("text", "x"),
+        ("file", "image/png", "aGk=", None, image),
+        ("add_metadata", {"partMetadata": {"a": 1}}),
+    ]
+
+
+@pytest.mark.parametrize(("index", "suffix"), [("0", ""), (0.0, ""), ("1", "#1"), (1.0, "#1")])
+def test_the_number_of_a_candidate_may_be_text_or_a_float(index: Any, suffix: str) -> None:
+    sink = read({"candidates": [{"index": index, "content": {"parts": [{"text": "x"}]}}]})
+    assert sink.recorded == [(f"text{suffix}", "x")]
+
+
+def test_halves_of_a_surrogate_pair_in_fragments_out_of_order_are_joined() -> None:
+    def fragment(path: str, text: str, continues: bool) -> dict[str, Any]:
+        return {"jsonPath": path, "stringValue": text, "willContinue": continues}
+
+    turn = Turn("gemini", turn_key="k")
+    parts = [fragment("$.a", "1", False), fragment("$.b", "\ud83d", True), fragment("$.a", "2", False)]
+    turn.feed(chunk(call(name="f", willContinue=True, partialArgs=parts)))
+    turn.feed(chunk(call(partialArgs=[fragment("$.b", "\ude00", False)])))
+    turn.feed(chunk(finish="STOP"))
+    turn.close()
+    assert turn.calls[0].arguments == {"a": "12", "b": "\U0001f600"}
 
 
 def test_an_error_body_fails_the_turn() -> None:
@@ -635,7 +727,7 @@ def test_the_same_dict_may_be_fed_again_after_a_change() -> None:
     parser.chunk(data)
     data["candidates"][0]["content"]["parts"][0] = {"newer": 2}
     parser.chunk(data)
-    assert sink.recorded == [("provider_block", {"new": 1}), ("provider_block", {"newer": 2})]
+    assert sink.select("provider_block") == [("provider_block", {"new": 1}), ("provider_block", {"newer": 2})]
 
 
 def test_streamed_arguments_of_a_dump_of_all_fields() -> None:

@@ -60,9 +60,11 @@ def test_calls_of_one_name_without_ids_are_separate() -> None:
     assert (turn.finish.reason, turn.finish.raw) == ("tool_calls", "STOP")
 
 
-def test_a_call_sent_again_under_its_id_replaces_itself() -> None:
+def test_a_call_sent_again_under_its_id_does_not_change_the_call_that_is_ready() -> None:
     first, again = call(name="w", args={"n": 1}, id="x"), call(name="w", args={"n": 2}, id="x")
-    assert states(read_turn(sse(chunk(first), chunk(again, finish="STOP")))) == [("w", "complete", {"n": 2})]
+    turn = read_turn(sse(chunk(first), chunk(again, finish="STOP")))
+    assert states(turn) == [("w", "complete", {"n": 1})]
+    assert [warning.code for warning in turn.warnings] == ["late_arguments"]
 
 
 def stream_call(*endings: dict[str, Any]) -> bytes:

@@ -58,7 +58,7 @@ def result(call_id: str, value: Any = "ok", **fields: Any) -> Content:
     return Content(speaker="tool", blocks=[ToolResponseBlock(call_id=call_id, result=value, **fields)])
 
 
-def render(*contents: Content, ids: Any = None) -> RenderedMessages:
+def render(*contents: Content, ids: Any = "origin") -> RenderedMessages:
     rendered = OLLAMA.render(contents, ids=ids)
     validate(rendered.messages)
     return rendered

@@ -287,9 +287,9 @@ def test_no_delta_waits_for_a_later_feed() -> None:
     chunks = [line("", thinking="t"), line("x"), line(tool_calls=[call({})]), last(eval_count=1)]
     events = [[event.type for event in turn.feed(json.dumps(chunk).encode() + b"\n")] for chunk in chunks]
     assert events == [
-        ["reasoning"],
-        ["text"],
-        ["tool_call_start", "tool_call_delta", "tool_call_end"],
+        ["response_started", "reasoning"],
+        ["block_ended", "text"],
+        ["block_ended", "tool_call_start", "tool_call_delta", "tool_call_end", "tool_call_ready"],
         ["usage_report"],
     ]
     assert turn.done

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -25,8 +26,8 @@ from streamkit.history import (
     UnknownBlock,
 )
 from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
-from streamkit.providers.openai_chat.messages import render_messages as render
-from streamkit.providers.provider import Provider, RenderedMessages
+from streamkit.providers.openai_chat.messages import render_messages
+from streamkit.providers.provider import Provider, RenderedMessages, RenderOptions
 from streamkit.tools import Tool, tool
 
 BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
@@ -36,6 +37,10 @@ PROVIDER = Provider(OPENAI, "streamkit.providers.openai_chat")
 
 CALL = ToolCallBlock(id="hist_tool_" + "a" * 24, name="weather", parameters={"city": "Zürich"})
 OTHER = ToolCallBlock(id="hist_tool_" + "b" * 24, name="time")
+
+
+def render(contents: Sequence[Content], dialect: ChatDialect, **options: Any) -> RenderedMessages:
+    return render_messages(contents, dialect, RenderOptions(**options))
 
 
 def _result(call: ToolCallBlock, result: Any = "21", **fields: Any) -> ToolResponseBlock:
@@ -282,20 +287,19 @@ def test_own_parts_and_signatures_are_replayed_unchanged() -> None:
     assert "extra_content" not in foreign.messages[0]["tool_calls"][0]
 
 
-def test_ids_are_canonical_unless_origin_is_requested() -> None:
+def test_a_call_keeps_its_raw_id_at_its_provider_unless_canonical_ids_are_requested() -> None:
     call = ToolCallBlock(id=CALL.id, name="f", metadata={"provider": "openai_chat", "raw_id": "call_own"})
     contents = [Content.ai("", call), _tool(_result(call))]
     for dialect, policy, expected in [
-        (OPENAI, None, "call_" + "a" * 24),
         (OPENAI, "canonical", "call_" + "a" * 24),
         (OPENAI, "origin", "call_own"),
         (DEEPSEEK, "origin", "call_" + "a" * 24),
     ]:
-        assistant, result = render(contents, dialect, ids=policy).messages  # type: ignore[arg-type]
+        assistant, result = render(contents, dialect, ids=policy).messages
         assert assistant["tool_calls"][0]["id"] == result["tool_call_id"] == expected
 
 
-def test_kimi_gets_its_raw_ids_by_default() -> None:
+def test_kimi_gets_its_raw_ids() -> None:
     kimi = BY_NAME["kimi"]
     own = ToolCallBlock(id=CALL.id, name="f", metadata={"provider": "kimi", "raw_id": "functions.f:7"})
     foreign = ToolCallBlock(id=OTHER.id, name="g", metadata={"provider": "openai_chat", "raw_id": "call_x"})

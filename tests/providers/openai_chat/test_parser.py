@@ -13,8 +13,6 @@ from wire_streams import Chunk, chat, chat_call, run
 from streamkit import Turn, providers
 from streamkit.events import Citation, Event, File, ServerTool, Text, Unknown
 from streamkit.history import FileBlock, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
-from streamkit.providers.openai_chat.dialects import DIALECTS
-from streamkit.providers.openai_chat.messages import render_messages as render
 from streamkit.providers.openai_chat.schema import (
     REASONING_TEXT_FIELDS,
     Choice,
@@ -126,11 +124,10 @@ def test_an_audio_response_is_its_transcript_and_one_file() -> None:
 
 def test_an_audio_response_is_replayed_as_its_id_and_to_others_as_text() -> None:
     turn, _ = _read(_audio(id="audio_1", transcript="Hi"), _audio(data="QUJD"), chat({}, "stop"))
-    by_name = {dialect.name: dialect for dialect in DIALECTS}
-    same_provider = render([turn.content], by_name["openai_chat"])
+    same_provider = providers.get("openai_chat").render([turn.content])
     assert same_provider.messages == [{"role": "assistant", "content": None, "audio": {"id": "audio_1"}}]
     assert same_provider.changes == []
-    assert render([turn.content], by_name["groq"]).messages == [{"role": "assistant", "content": "Hi"}]
+    assert providers.get("groq").render([turn.content]).messages == [{"role": "assistant", "content": "Hi"}]
 
 
 def test_audio_data_that_is_not_base64_is_joined_and_invalid_audio_is_unknown() -> None:
@@ -343,10 +340,11 @@ def test_a_choice_without_known_fields_is_unknown() -> None:
 
 
 def test_chunks_of_another_wire_are_unknown() -> None:
-    completion = {"id": "cmpl-1", "object": "text_completion", "choices": [{"index": 0, "text": "Hi"}]}
-    turn, seen = run("openai_chat", [completion, {"type": "ping"}], complete=True)
-    assert [event.raw for event in _only(seen, Unknown)] == [completion, {"type": "ping"}]
-    assert turn.text == ""
+    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}}
+    usage = {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 2}}
+    turn, seen = run("openai_chat", [delta, usage, {"type": "ping"}], complete=True)
+    assert [event.raw for event in _only(seen, Unknown)] == [delta, usage, {"type": "ping"}]
+    assert (turn.text, turn.usage) == ("", None)
 
 
 def test_an_error_object_is_an_error() -> None:
@@ -514,7 +512,9 @@ def test_citations_without_text_are_kept(deltas: list[dict[str, Any]]) -> None:
     first["citations"] = ["https://a.example", "https://b.example"]
     turn, seen = _read(first, chat({}, "stop"), provider="perplexity")
     assert len(_only(seen, Citation)) == 2
-    assert turn.content.metadata["citations"] == ["https://a.example", "https://b.example"]
+    (block,) = [block for block in turn.content.blocks if "citations" in block.metadata]
+    assert isinstance(block, TextBlock)
+    assert (block.text, block.metadata["citations"]) == ("", ["https://a.example", "https://b.example"])
     assert type(turn.content).model_validate_json(turn.content.model_dump_json()) == turn.content
 
 
@@ -522,5 +522,5 @@ def test_citations_of_a_text_are_in_its_block_alone() -> None:
     first = chat({"content": ""})
     first["citations"] = ["https://a.example"]
     turn, _ = _read(first, chat({"content": "Hi"}), chat({}, "stop"), provider="perplexity")
-    assert "citations" not in turn.content.metadata
+    assert len(turn.content.blocks) == 1
     assert turn.content.blocks[0].metadata["citations"] == ["https://a.example"]

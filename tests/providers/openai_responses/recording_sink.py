@@ -50,6 +50,9 @@ class RecordingSink:
     def server_tool(self, id: str | None, name: str, phase: str, data: Any = None, *, raw: Any = None) -> None:
         self.records.append(("server_tool", id, name, phase, data, raw))
 
+    def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
+        self.records.append(("server_tool_delta", id, name, arguments_delta))
+
     def citation(self, data: Any) -> None:
         self.records.append(("citation", data))
 

@@ -42,7 +42,9 @@ def tool(*blocks: Block) -> Content:
 def render_valid(*contents: Content, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the items, which the SDK's types accept, and the changes."""
     result = PROVIDER.render(contents, **options)
-    request_validators.openai_responses_input(json.loads(json.dumps(result.messages)))
+    # The type of a reasoning item requires an id; the API does not (NousResearch/hermes-agent#10217).
+    typed = [{"id": "rs_0", **item} if item.get("type") == "reasoning" else item for item in result.messages]
+    request_validators.openai_responses_input(json.loads(json.dumps(typed)))
     return result.messages, result.changes
 
 
@@ -129,7 +131,7 @@ def test_a_call_and_its_result_share_a_legal_id() -> None:
 def test_origin_restores_the_raw_id_of_a_call_and_canonical_does_not() -> None:
     contents = (ai(call(raw_id="call_own")), tool(result()))
     assert [item["call_id"] for item in render_valid(*contents, ids="origin")[0]] == ["call_own"] * 2
-    assert [item["call_id"] for item in render_valid(*contents)[0]] == ["call_" + "a" * 24] * 2
+    assert [item["call_id"] for item in render_valid(*contents, ids="canonical")[0]] == ["call_" + "a" * 24] * 2
     foreign = ToolCallBlock(id=CANONICAL, name="look", metadata={"provider": "kimi", "raw_id": "look:0"})
     assert render_valid(ai(foreign), ids="origin")[0][0]["call_id"] == "call_" + "a" * 24
 
@@ -448,3 +450,54 @@ def test_any_history_is_legal_and_reasoning_is_never_alone(contents: list[Conten
     for item in items:
         led = item.get("type") == "reasoning" or (led and item.get("role") not in ("user", "system"))
         assert led or not str(item.get("id", "")).startswith(("fc_", "msg_"))
+
+
+# ---------------------------------------------------------------- ids of other servers, and interrupted responses
+
+
+def test_ids_of_another_server_are_left_out() -> None:
+    foreign = reasoning("capture-1")
+    items, _ = render_valid(ai(foreign, call(item_id="tool_1")), tool(result()))
+    assert [item.get("id") for item in items] == [None, None, None]
+    items, _ = render_valid(ai(reasoning(), TextBlock(text="Hi", metadata={**OWN, "item_id": "abc"})))
+    assert [item.get("id") for item in items] == ["rs_1", None]
+
+
+def test_reasoning_of_another_server_is_left_out_if_nothing_is_left_of_it() -> None:
+    text = TextBlock(text="Hi", metadata=OWN)
+    items, changes = render_valid(ai(reasoning("x", encrypted_content=None), text))
+    assert [item["type"] for item in items] == ["message"]
+    assert "did not retain" in changes[0]
+    items = PROVIDER.render([ai(reasoning("x", encrypted_content=None, content=[{"text": "a"}]), text)]).messages
+    assert [item["type"] for item in items] == ["reasoning", "message"]
+
+
+def test_a_search_with_the_id_of_another_server_is_left_out() -> None:
+    items, changes = render_valid(ai(ServerToolBlock(raw=[{**SEARCH, "id": "abc"}], metadata=OWN)))
+    assert items == []
+    assert "its id is of another server" in changes[0]
+
+
+def test_an_interrupted_response_is_sent_without_references() -> None:
+    interrupted = Content(
+        speaker="ai",
+        blocks=[
+            reasoning("rs_0", encrypted_content=None),
+            ServerToolBlock(id="ws_1", raw=[SEARCH], metadata=OWN),
+            reasoning(),
+            TextBlock(text="Half", metadata={**OWN, "item_id": "msg_1"}),
+            call(item_id="fc_1", raw_id="call_1"),
+        ],
+        metadata={"interrupted": True},
+    )
+    items, changes = render_valid(interrupted, tool(result()))
+    assert [item["type"] for item in items] == ["reasoning", "message", "function_call", "function_call_output"]
+    assert not [item for item in items if "id" in item]
+    assert items[1] == {"type": "message", "role": "assistant", "content": "Half"}
+    assert len(changes) == 2
+
+
+def test_a_response_after_an_interrupted_one_keeps_its_ids() -> None:
+    half = Content(speaker="ai", blocks=[TextBlock(text="Half", metadata=OWN)], metadata={"interrupted": True})
+    items, _ = render_valid(half, ai(reasoning(), call(item_id="fc_1")), tool(result()))
+    assert [item.get("id") for item in items] == [None, "rs_1", "fc_1", None]

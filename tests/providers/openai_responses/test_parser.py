@@ -116,8 +116,50 @@ def test_a_delta_in_a_frame_that_cannot_be_parsed_is_unknown() -> None:
     assert record_frames((b"", broken)) == [("unknown", {"text": broken[:1024].decode()})]
 
 
-def test_a_response_event_without_a_response_is_ignored() -> None:
-    assert record({"type": "response.created"}, {"type": "response.queued", "response": None}) == []
+def test_a_response_event_without_a_response_is_a_heartbeat() -> None:
+    assert record({"type": "response.created"}, {"type": "response.queued", "response": None}) == [("heartbeat",)] * 2
+
+
+def test_facts_about_the_response_are_kept_and_the_repeated_request_is_not() -> None:
+    facts = {"service_tier": "flex", "content_filters": [{"blocked": False}], "moderation": None}
+    request = {"temperature": 1.0, "tools": [], "instructions": "Be kind."}
+    records = record({"type": "response.created", "response": {"id": "r", "model": "m", **facts, **request}})
+    assert records[2:] == [("add_response_metadata", {"service_tier": "flex", "content_filters": [{"blocked": False}]})]
+
+
+@pytest.mark.parametrize(
+    "kind", ["response.output_text.delta", "response.reasoning_text.delta", "response.function_call_arguments.delta"]
+)
+def test_an_unknown_field_of_a_delta_is_reported(kind: str) -> None:
+    delta = {"type": kind, "item_id": "x_1", "output_index": 0, "delta": "a", "obfuscation": "b", "sequence_number": 1}
+    records = record(delta, {**delta, "provider": "Acme", "absent": None})
+    assert [event for event in records if event[0] == "unknown_field"] == [("unknown_field", "provider", "Acme")]
+
+
+def test_an_unknown_field_warns_once_however_many_deltas_have_it() -> None:
+    turn = Turn("openai_responses")
+    for text in "abc":
+        turn.feed({**text_delta(text), "provider": "Acme"})
+    turn.feed(response_end())
+    turn.close()
+    assert (turn.text, [warning.code for warning in turn.warnings]) == ("abc", ["unknown_field"])
+
+
+def test_log_probabilities_are_emitted_and_the_text_is_read() -> None:
+    logprobs = [{"token": "a", "logprob": -0.1, "top_logprobs": []}]
+    records = record(text_delta("b"), {**text_delta("a"), "logprobs": logprobs}, {**text_delta("c"), "logprobs": []})
+    [(_, unknown)] = [event for event in records if event[0] == "unknown"]
+    assert (unknown["type"], unknown["logprobs"]) == ("response.output_text.delta", logprobs)
+    assert [event[1] for event in records if event[0] == "text"] == ["b", "a", "c"]
+
+
+def test_an_error_event_keeps_the_status_beside_the_error() -> None:
+    error = {"type": "invalid_request_error", "message": "no"}
+    assert record({"type": "error", "status": 429, "error": error}) == [("fail", "provider_error", "no", 429)]
+    assert record({"type": "error", "message": "no"}) == [("fail", "provider_error", "no", None)]
+    assert record({"type": "error", "code": "server_error", "message": "no", "param": None}) == [
+        ("fail", "provider_error", "no", None)
+    ]
 
 
 @pytest.mark.parametrize("item", [None, 7, [], "x"])

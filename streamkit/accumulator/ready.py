@@ -1,0 +1,209 @@
+"""The final state of the calls of a choice: when it is decided, and the event that reports it.
+
+A call is decided once, at the first of these moments, and never changes afterwards (docs/rules.md, "Ready calls"):
+
+- the wire reports its end;
+- on wires that reuse slots (Chat Completions), another call begins after its object was closed;
+- the provider sends the finish reason, and the call is complete;
+- the turn is closed.
+
+The module must not depend on how deltas are assigned to calls, nor on the choice that contains the calls.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from streamkit.accumulator.tool_call import ToolCallBuilder
+from streamkit.accumulator.turn_state import TurnState
+from streamkit.calls import CallState, StreamWarning, ToolCall, TurnWarningCode
+from streamkit.events import ArgumentsRestated, ToolCallDelta, ToolCallReady
+from streamkit.json_text import ParsedArguments, deepest_nesting
+
+__all__ = ["ReadyCalls"]
+
+
+class ReadyCalls:
+    """The decisions about the calls of one choice.
+
+    Args:
+        state: what all choices of the turn share.
+        choice: the choice's number.
+    """
+
+    __slots__ = ("_choice", "_emit", "_first_calls", "_followable", "_state", "_unfinished")
+
+    def __init__(self, state: TurnState, choice: int) -> None:
+        self._state = state
+        self._choice = choice
+        self._emit = state.events.append
+        # To be decided if another call begins. Only the last few are looked at each time, which keeps the cost linear.
+        self._followable: deque[ToolCallBuilder] = deque(maxlen=8)
+        self._unfinished: list[ToolCallBuilder] = []  # opened since the last finish reason
+        self._first_calls: dict[tuple[str, str], ToolCallBuilder] = {}  # without ids, by name and arguments
+
+    def add(self, call: ToolCallBuilder) -> None:
+        """Add a call that was opened."""
+        self._unfinished.append(call)
+        if self._state.traits.reuses_slots and call.kind == "function":
+            self._followable.append(call)
+
+    # ---------------------------------------------------------------- the moments of a decision
+
+    def follow(self) -> None:
+        """Decide the calls whose object is closed, because another call begins.
+
+        An empty object is not decided: it may be a placeholder, which the arguments replace (vercel/ai#13137). A call
+        whose text is not one object is not decided either, and is not looked at again before the finish.
+        """
+        for _ in range(len(self._followable)):
+            call = self._followable.popleft()
+            if call.is_final:
+                continue
+            if (
+                call.ref is None
+                or call.possible_repeat is not None
+                or not call.is_object_closed()
+                or call.is_placeholder()
+            ):
+                self._followable.append(call)
+            elif self._parse(call).state == "complete":
+                self.decide(call, "complete")
+
+    def end(self, call: ToolCallBuilder) -> None:
+        """Decide a call whose end the wire reported, unless it is empty: then the turn's finish decides."""
+        if call.kind == "custom":
+            self.decide(call, "complete")
+        elif call.size or self._state.traits.whole_calls:
+            self.decide(call, self._parse(call).state)
+
+    def finish(self, *, reached_length: bool, last_call: ToolCallBuilder | None) -> None:
+        """Decide the calls that are complete at the finish reason. Others may continue after it, so they wait.
+
+        Args:
+            reached_length: the reason is the length limit.
+            last_call: the call after which nothing began.
+        """
+        for call in self._unfinished:
+            if call.is_final or call.ref is None or call.possible_repeat is not None:
+                continue
+            if call.kind == "custom":
+                if not reached_length:
+                    self.decide(call, "complete")
+            elif not call.size:
+                if call.ended and not (reached_length and call is last_call):
+                    self.decide(call, "complete")
+            elif call.is_object_closed() and self._parse(call).state == "complete":
+                self.decide(call, "complete")
+        self._unfinished.clear()
+
+    def close(
+        self,
+        calls: Iterable[ToolCallBuilder],
+        *,
+        confirmed: bool,
+        reached_length: bool,
+        last_call: ToolCallBuilder | None,
+    ) -> None:
+        """Decide all other calls, because the turn is over (docs/rules.md, "State").
+
+        Args:
+            calls: the calls of the choice.
+            confirmed: the provider reported the end of the choice.
+            reached_length: the finish reason is the length limit.
+            last_call: the call after which nothing began.
+        """
+        for call in calls:
+            final = call.final
+            if final is None:
+                may_be_truncated = call is last_call and (reached_length or not confirmed)
+                final = self.decide(call, self._state_at_end(call, confirmed and not reached_length, may_be_truncated))
+            call.state = final.state
+
+    def _state_at_end(self, call: ToolCallBuilder, is_finished: bool, may_be_truncated: bool) -> CallState:
+        if not call.name:
+            return "invalid"
+        if call.kind == "custom":
+            return "complete" if is_finished else "incomplete"
+        if not call.size and may_be_truncated and not self._state.traits.whole_calls:
+            return "incomplete"  # its arguments may have been lost
+        return self._parse(call).state
+
+    def completed_call(
+        self, calls: Sequence[ToolCallBuilder], index: int, last_call: ToolCallBuilder | None
+    ) -> ToolCall | None:
+        """Return a call in its final form if it may start before the turn has ended, else None.
+
+        Args:
+            calls: the calls of the choice.
+            index: the call's index.
+            last_call: the call after which nothing began.
+        """
+        call, traits = calls[index], self._state.traits
+        is_followed = traits.calls_end_in_order and index < len(calls) - 1 and call.is_object_closed()
+        if not (call.ended or is_followed) or call.ref is None or not call.name:
+            return None
+        final = call.final
+        if final is not None:
+            return final if final.state == "complete" else None
+        if not call.size and call is last_call and not traits.whole_calls:
+            return None  # if the turn ends here by its length limit, the arguments are missing
+        return call.snapshot(state="complete") if self._parse(call).state == "complete" else None
+
+    # ---------------------------------------------------------------- the decision
+
+    def _parse(self, call: ToolCallBuilder) -> ParsedArguments:
+        return call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
+
+    def decide(self, call: ToolCallBuilder, state: CallState) -> ToolCall:
+        """Set a call's final state and emit it; return its value."""
+        limit = self._state.limits.nesting
+        if call.kind == "function" and deepest_nesting(call.text) > limit:
+            state = "invalid"
+            self._state.report_limit(f"the arguments of {call.name!r} are nested more than {limit} levels deep")
+        self.emit_final_arguments(call)
+        if not call.name:
+            self.warn_call(call, "nameless_call", "the wire sent no name for the call")
+        if call.kind == "function":
+            self._warn_of_arguments(call, state)
+        final = call.set_final(state)
+        self._emit(ToolCallReady(final, self._choice))
+        return final
+
+    def _warn_of_arguments(self, call: ToolCallBuilder, state: CallState) -> None:
+        parsed = self._parse(call)
+        if parsed.problem is not None:
+            self.warn_call(call, "invalid_arguments", parsed.problem)
+        if call.raw_id is None and state == "complete":
+            if self._first_calls.setdefault((call.name, call.text), call) is not call:
+                self.warn_call(call, "repeated_call", f"{call.name!r} was called twice with the same arguments")
+
+    def emit_final_arguments(self, call: ToolCallBuilder) -> None:
+        """Decide a call's argument text, warn if it is irregular, and restate it if the deltas do not add up to it."""
+        if call.half and call.ref is not None:
+            call.half = ""
+            self._emit(ToolCallDelta(call.ref, "\ufffd", self._choice))
+        if call.kind == "function" and call.size:
+            parsed = self._parse(call)
+            if parsed.warning is not None:
+                code, message = parsed.warning
+                self.warn_call(call, cast("TurnWarningCode", code), message)
+            if parsed.duplicate_key is not None:
+                message = f"the arguments have the key {parsed.duplicate_key[:80]!r} twice; the last value counts"
+                self.warn_call(call, "duplicate_keys", message)
+            if parsed.text != call.valid_text:
+                call.deltas_match_text = False
+        if not call.deltas_match_text and call.ref is not None:
+            call.deltas_match_text = True
+            text = self._parse(call).text if call.kind == "function" else call.valid_text
+            self._emit(ArgumentsRestated(call.ref, text, self._choice))
+
+    def warn_call(self, call: ToolCallBuilder, code: TurnWarningCode, message: str) -> None:
+        """Record a warning about a call, once a code."""
+        if any(warning.code == code for warning in call.warnings):
+            return
+        warning = StreamWarning(code, message, call.ref.id if call.ref is not None else None)
+        call.warnings.append(warning)
+        self._state.record_warning(warning, self._choice)

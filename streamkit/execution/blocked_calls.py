@@ -1,0 +1,57 @@
+"""Why a call may not run, as sentences for the model. Pure.
+
+This module must not depend on rounds, tools or an event loop.
+"""
+
+from __future__ import annotations
+
+from streamkit.calls import ToolCall, ToolResult
+from streamkit.turn import Turn
+
+__all__ = ["blocked_result", "reason_to_block", "to_stopped_error"]
+
+_EXCERPT = 60  # characters of an argument text that are quoted to the model
+
+
+def blocked_result(call: ToolCall, turn: Turn | None = None) -> ToolResult | None:
+    """Return the ``error`` of an incomplete or invalid call, with the cause and place; None for a complete one."""
+    if call.state == "incomplete":
+        is_length = turn is not None and turn.finish is not None and turn.finish.reason == "length"
+        cause = "the response reached its length limit" if is_length else "the response ended there"
+        excerpt = f" They end in: {call.arguments_text[-_EXCERPT:]!r}." if call.arguments_text else ""
+        return ToolResult(
+            call,
+            "error",
+            error=f"Not run: the arguments are incomplete, because {cause}.{excerpt}"
+            " Make the call again with complete arguments; make them shorter if they were truncated.",
+        )
+    if call.state == "invalid":
+        codes = ("invalid_arguments", "nameless_call")
+        problems = [warning.message for warning in call.warnings if warning.code in codes]
+        problem = "; ".join(problems) or f"the arguments cannot be read: {call.arguments_text[:_EXCERPT]!r}"
+        return ToolResult(
+            call,
+            "error",
+            error=f"Not run: the call is not valid: {problem}. Make it again, with its arguments as one JSON object.",
+        )
+    return None
+
+
+def reason_to_block(turn: Turn) -> str:
+    """Return why the complete calls of a turn may not run, as a part of a sentence."""
+    if turn.error is not None:
+        return f"the response that made the call ended in an error ({turn.error.kind})"
+    return {
+        "content_filter": "the provider's content filter stopped the response that made the call",
+        "refusal": "the response that made the call was a refusal",
+        "pause": "the provider paused the response that made the call",
+    }.get(
+        turn.finish.reason if turn.finish is not None else "",
+        "the provider ended the response that made the call in an error",
+    )
+
+
+def to_stopped_error(error: str | None) -> str:
+    """Return the error of a call that had started, from the error of one that had not."""
+    reason = (error or "").removeprefix("Not run: ")
+    return f"Stopped, and its effects, if any, do not count: {reason}"

@@ -1,0 +1,43 @@
+"""JSON data as history stores it: any value, without halves of surrogate pairs.
+
+It must not depend on blocks, messages or providers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from streamkit import json_data
+from streamkit.json_data import Convert, bytes_as_text, safe_text
+from streamkit.json_text import join_surrogates
+
+__all__ = ["to_json_data"]
+
+#: The deepest nesting of stored data. Pydantic reads JSON of 200 levels, of which a content, a list of them and a run's
+#: state take some.
+_DEEPEST = 180
+
+
+def to_json_data(value: Any, convert: Convert | None = None) -> Any:
+    """Return a value as JSON data that can be stored and sent; the same object if it is that already.
+
+    The rules are those of ``streamkit.json_data``. Halves of surrogate pairs become one character or U+FFFD: neither
+    the bytes of JSON nor a request can contain them.
+
+    Args:
+        value: any value.
+        convert: returns data for an object that is neither text, number, dict nor list; default: as pydantic converts
+            it, else its text.
+    """
+    return json_data.to_json_data(value, convert or _convert, deepest=_DEEPEST, read_text=join_surrogates)
+
+
+def _convert(value: Any) -> Any:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes_as_text(bytes(value))
+    try:
+        return to_jsonable_python(value, fallback=safe_text, inf_nan_mode="constants", bytes_mode="base64")
+    except Exception:  # whatever an object's own serializer raises
+        return safe_text(value)

@@ -1,0 +1,224 @@
+"""The importer of the Vercel AI SDK's UI messages, which ``useChat`` sends to the server.
+
+Shapes: https://github.com/vercel/ai/blob/main/packages/ai/src/ui/ui-messages.ts (versions 5 and 6; version 4 has
+``content`` and ``toolInvocations`` instead of, or next to, ``parts``). A tool part has the call and, once there is one,
+its result. One message of the assistant contains all steps of its answer: ``step-start`` begins a new content, as in
+the SDK's ``convertToModelMessages``.
+
+Parts for the user interface alone (sources, ``data-...``) are no part of what a model gets: they are kept as opaque
+blocks. An unfinished call (``input-streaming``) is one, too. It must not depend on any provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from streamkit.history.builder import ContentBuilder, as_list, check_messages
+from streamkit.history.content import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
+from streamkit.media import is_url, parse_data_url
+from streamkit.message_format import FOREIGN, OWN, POSSIBLE, Rating
+
+__all__ = ["parse_vercel_ui_messages", "rate_vercel_ui_message"]
+
+_SPEAKERS = {"user": "human", "assistant": "ai", "system": "system"}
+_MESSAGE_FIELDS = ("id", "role", "parts", "content", "toolInvocations", "experimental_attachments", "reasoning")
+_CALL_FIELDS = ("type", "toolCallId", "toolName", "state", "input", "args", "rawInput", "output", "result", "errorText")
+_DENIED = "Tool execution denied."
+
+
+def rate_vercel_ui_message(message: Mapping[str, Any]) -> Rating:
+    """Return whether a message is one of the SDK's ``UIMessage``: it has parts with a type."""
+    if message.get("role") not in _SPEAKERS and message.get("role") != "data":
+        return FOREIGN
+    parts = message.get("parts")
+    if isinstance(parts, list):
+        has_types = all(isinstance(part, dict) and isinstance(part.get("type"), str) for part in parts)
+        return OWN if has_types else FOREIGN
+    if isinstance(message.get("toolInvocations"), list):
+        return OWN
+    is_text = isinstance(message.get("content"), str) and "tool_calls" not in message
+    return POSSIBLE if is_text else FOREIGN
+
+
+def parse_vercel_ui_messages(
+    messages: Sequence[dict[str, Any]], *, system: Any = None, changes: list[str] | None = None
+) -> list[Content]:
+    """Parse UI messages as history; an unknown part is kept as an opaque block.
+
+    Args:
+        messages: the ``UIMessage`` objects of version 4, 5 or 6, as dicts.
+        system: the system text, if it is separate from the messages.
+        changes: receives a sentence for each part that is kept opaque, and for each field that is left out.
+
+    Raises:
+        UsageError: they are not a list of dicts. Nothing else is raised, whatever they contain.
+    """
+    builder = ContentBuilder("vercel", changes, prefixed=True)
+    for text in as_list(system):
+        if not builder.text("system", text):
+            builder.opaque("system", text)
+    for message in check_messages(messages):
+        role = message.get("role")
+        speaker = _SPEAKERS.get(role) if isinstance(role, str) else None
+        builder.end()
+        if speaker is None:
+            builder.add_unknown_role(message)
+            continue
+        builder.report_unread(message, _MESSAGE_FIELDS, "a message")
+        _MessageReader(builder, speaker).read(message)
+    return builder.build()
+
+
+class _MessageReader:
+    """A reader of one message. The results of a step follow its calls."""
+
+    def __init__(self, builder: ContentBuilder, speaker: str) -> None:
+        self._builder = builder
+        self._speaker = speaker
+        self._results: list[Mapping[str, Any]] = []  # the tool parts of the current step that have a result
+
+    def read(self, message: Mapping[str, Any]) -> None:
+        """Add the message's parts to the builder."""
+        parts = as_list(message.get("parts"))
+        if not parts:  # version 4, which repeats these in its parts if it has any
+            for attachment in as_list(message.get("experimental_attachments")):
+                self._read_attachment(attachment)
+            if message.get("reasoning"):
+                self._read_part({"type": "reasoning", "text": message["reasoning"]})
+            for invocation in as_list(message.get("toolInvocations")):
+                self._read_part({"type": "tool-invocation", "toolInvocation": invocation})
+            self._flush_results()
+            for text in as_list(message.get("content")):
+                self._read_part({"type": "text", "text": text} if isinstance(text, str) else text)
+        for part in parts:
+            self._read_part(part)
+        self._flush_results()
+        self._builder.end()
+
+    def _read_part(self, part: Any) -> None:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if not isinstance(kind, str):
+            self._builder.opaque(self._speaker, part)
+        elif kind == "step-start":
+            self._flush_results()
+        elif kind == "text" and isinstance(part.get("text"), str):
+            self._read_text(part)
+        elif kind == "reasoning" and isinstance(part.get("text", part.get("reasoning")), str):
+            self._read_reasoning(part)
+        elif kind == "file" and isinstance(part.get("url", part.get("data")), str):
+            self._read_file(part)
+        elif kind == "tool-invocation" and isinstance(part.get("toolInvocation"), dict):
+            self._read_invocation(part["toolInvocation"])
+        elif kind == "dynamic-tool" and self._speaker == "ai":
+            self._read_tool(part, part.get("toolName"))
+        elif kind.startswith("tool-") and "toolCallId" in part and self._speaker == "ai":
+            self._read_tool(part, kind.removeprefix("tool-"))
+        else:
+            self._builder.opaque(self._speaker, part)
+
+    def _read_text(self, part: Mapping[str, Any]) -> None:
+        self._builder.report_unread(part, ("type", "text", "state", "providerMetadata"), "a text part")
+        if not part["text"]:
+            return
+        options = part.get("providerMetadata")
+        metadata = self._builder.provider_metadata({"providerMetadata": options}) if self._speaker == "ai" else {}
+        if self._speaker != "ai":
+            self._builder.report_unread(part, ("type", "text", "state"), "a text part")
+        self._builder.add_block(self._speaker, TextBlock(text=part["text"], metadata=metadata))
+
+    def _read_reasoning(self, part: Mapping[str, Any]) -> None:
+        known = ("type", "id", "text", "reasoning", "details", "state", "providerMetadata")
+        self._builder.report_unread(part, known, "a reasoning part")
+        extras = {"providerMetadata": part.get("providerMetadata"), "details": part.get("details")}
+        text = part.get("text", part.get("reasoning"))
+        self._builder.add_block("ai", ReasoningBlock(text=text, metadata=self._builder.provider_metadata(extras)))
+
+    def _read_file(self, part: Mapping[str, Any]) -> None:
+        known = ("type", "mediaType", "mimeType", "filename", "url", "data")
+        self._builder.report_unread(part, known, "a file part")
+        address = part.get("url", part.get("data"))
+        media_type = part.get("mediaType", part.get("mimeType"))
+        self._add_file(address, media_type, part.get("filename"))
+
+    def _read_attachment(self, attachment: Any) -> None:
+        if not isinstance(attachment, dict) or not isinstance(attachment.get("url"), str):
+            self._builder.opaque(self._speaker, attachment)
+            return
+        self._builder.report_unread(attachment, ("url", "contentType", "name"), "an attachment")
+        self._add_file(attachment["url"], attachment.get("contentType"), attachment.get("name"))
+
+    def _add_file(self, address: str, media_type: Any, name: Any) -> None:
+        kind = media_type if isinstance(media_type, str) else None
+        name = name if isinstance(name, str) else None
+        is_address = is_url(address, ("http", "https", "gs", "s3"))
+        is_image = (kind or "").startswith("image/") and (is_address or parse_data_url(address) is not None)
+        if is_image and self._speaker != "ai":
+            self._builder.add_block(self._speaker, ImageBlock(data=address, metadata={"name": name} if name else {}))
+            return
+        file = FileBlock(
+            media_type=kind, name=name, url=address if is_address else None, data=None if is_address else address
+        )
+        if self._speaker == "ai":
+            file.metadata.update(self._builder.provider_metadata())
+        self._builder.add_block(self._speaker, file)
+
+    # ------------------------------------------------------------ tools
+
+    def _read_invocation(self, invocation: Mapping[str, Any]) -> None:
+        """Read a tool invocation of version 4: its states are ``partial-call``, ``call`` and ``result``."""
+        states = {"partial-call": "input-streaming", "call": "input-available", "result": "output-available"}
+        state = invocation.get("state")
+        part = {**invocation, "state": states.get(state, state) if isinstance(state, str) else state}
+        part["input"], part["output"] = invocation.get("args"), invocation.get("result")
+        if self._speaker == "ai":
+            self._read_tool(part, invocation.get("toolName"))
+        else:
+            self._builder.opaque(self._speaker, invocation)
+
+    def _read_tool(self, part: Mapping[str, Any], name: Any) -> None:
+        state = part.get("state")
+        if state == "input-streaming":  # the arguments are incomplete, and the SDK leaves the call out, too
+            self._builder.opaque("ai", dict(part))
+            return
+        arguments = part.get("input")
+        if arguments is None and state == "output-error":
+            arguments = part.get("rawInput")
+        if part.get("providerExecuted") is True:
+            call_id = part.get("toolCallId")
+            block = ServerToolBlock(
+                id=call_id if isinstance(call_id, str) else None,
+                name=name if isinstance(name, str) else "",
+                arguments=arguments,
+                result=part.get("output") if state == "output-available" else part.get("errorText"),
+                raw=[dict(part)],
+                metadata=self._builder.provider_metadata(),
+            )
+            self._builder.add_block("ai", block)
+            return
+        extras = {key: value for key, value in part.items() if key not in _CALL_FIELDS and isinstance(key, str)}
+        self._builder.call(name, arguments, raw_id=part.get("toolCallId"), extras=extras)
+        approval = part.get("approval")
+        is_denied = isinstance(approval, dict) and approval.get("approved") is False
+        if state in ("output-available", "output-error", "output-denied") or is_denied:
+            self._results.append({**part, "toolName": name})
+
+    def _flush_results(self) -> None:
+        """Add the results of the step, after all its calls."""
+        results, self._results = self._results, []
+        if self._speaker == "ai":
+            self._builder.end()
+        for part in results:
+            call_id, name, state = part.get("toolCallId"), part.get("toolName"), part.get("state")
+            approval = part.get("approval")
+            if state == "output-available":
+                self._builder.result(call_id, part.get("output"), name=name)
+            elif state == "output-error":
+                error = part.get("errorText")
+                self._builder.result(call_id, name=name, error=error if isinstance(error, str) else "")
+            else:
+                reason = approval.get("reason") if isinstance(approval, dict) else None
+                error = reason if isinstance(reason, str) and reason else _DENIED
+                self._builder.result(call_id, name=name, error=error, status="denied")
+        if results:
+            self._builder.end()

@@ -1,0 +1,170 @@
+"""JSON data from any value.
+
+A store, a provider's request and a JSON parser accept less than Python does: no NaN, no integer of more than 4300
+digits (Python's own limit for text), no bytes or sets, no object that contains itself, and no nesting that a reader
+refuses. ``to_json_data`` converts such values and returns all other data unchanged.
+
+It must not depend on anything that has values to convert: history and events pass their own rules for objects.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from decimal import Decimal
+from operator import is_
+from typing import Any
+
+import msgspec
+
+__all__ = ["Convert", "bytes_as_text", "describe_object", "object_fields", "safe_text", "to_json_data"]
+
+#: Returns data for an object that is neither text, number, dict nor list.
+Convert = Callable[[Any], Any]
+
+_TOO_DEEP = "[nested too deeply]"
+_CYCLE = "[the object that contains this]"
+#: ``sys.set_int_max_str_digits`` limits texts to 4300 digits by default; readers of JSON have the same limit.
+_BITS_OF_LONGEST_INTEGER = 14_280
+#: An integer with more bits (50,000 digits) is described: the time for its text grows with the square of its length.
+_BITS_OF_LONGEST_TEXT = 166_097
+
+
+def to_json_data(value: Any, convert: Convert, *, deepest: int, read_text: Callable[[str], str] | None = None) -> Any:
+    """Return a value as JSON data; the same object if it is that already.
+
+    NaN and the infinities become their names, integers of more than 4300 digits their digits as text, keys text,
+    tuples lists. What is nested too deeply becomes its JSON text. An object inside itself is replaced by a text that
+    states this.
+
+    Args:
+        value: any value.
+        convert: for all other objects. What it raises is raised; an object that it returns unchanged becomes its text.
+        deepest: the number of levels of lists and dicts.
+        read_text: applied to every text; default: texts stay unchanged.
+    """
+    return _Conversion(convert, deepest, read_text).data(value)
+
+
+class _Conversion:
+    """The conversion of one value."""
+
+    __slots__ = ("_convert", "_deepest", "_parents", "_read_text")
+
+    def __init__(self, convert: Convert, deepest: int, read_text: Callable[[str], str] | None) -> None:
+        self._convert = convert
+        self._deepest = deepest
+        self._read_text = read_text
+        self._parents: list[int] = []  # the identities of the objects around the current value
+
+    def data(self, value: Any) -> Any:
+        """Return a value as JSON data."""
+        kind = value.__class__
+        if kind is str:
+            return value if self._read_text is None else self._read_text(value)
+        if value is None or kind is bool:
+            return value
+        if kind is int:
+            return value if value.bit_length() < _BITS_OF_LONGEST_INTEGER else _integer_text(value)
+        if kind is float:
+            return value if math.isfinite(value) else _float_name(value)
+        if id(value) in self._parents:
+            return _CYCLE
+        if len(self._parents) >= self._deepest:
+            return self._deep_text(value)
+        self._parents.append(id(value))
+        try:
+            if kind is list:
+                items = [self.data(item) for item in value]
+                return value if all(map(is_, items, value)) else items
+            if kind is dict:
+                data = {self._key(key): self.data(item) for key, item in value.items()}
+                is_same = len(data) == len(value) and all(map(is_, data, value))
+                return value if is_same and all(map(is_, data.values(), value.values())) else data
+            return self._data_of_object(value)
+        finally:
+            self._parents.pop()
+
+    def _data_of_object(self, value: Any) -> Any:
+        """Return data for a value of another type than JSON's own, such as a subclass of one of these."""
+        if isinstance(value, Mapping):
+            return {self._key(key): self.data(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.data(item) for item in value]
+        data = self._convert(value)
+        return self.data(safe_text(value) if data is value else data)
+
+    def _key(self, key: Any) -> str:
+        data = self.data(key)
+        if isinstance(data, str):
+            return data
+        if data is None or isinstance(data, bool):
+            return {None: "None", True: "true", False: "false"}[data]  # as pydantic writes them
+        return safe_text(data)
+
+    def _deep_text(self, value: Any) -> Any:
+        if not value:
+            return value if isinstance(value, (list, dict)) else safe_text(value)
+        try:
+            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        except (RecursionError, TypeError, ValueError):
+            return _TOO_DEEP
+        return self.data(text)
+
+
+def _integer_text(value: int) -> str:
+    bits = value.bit_length()
+    if bits > _BITS_OF_LONGEST_TEXT:
+        return f"[an integer of about {int(bits * math.log10(2))} digits]"
+    return str(Decimal(value))  # without the limit of int, and faster
+
+
+def _float_name(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def object_fields(value: Any) -> Any:
+    """Return the fields of a struct, a dataclass or a model, with a struct's tag; bytes as base64, other data as text.
+
+    An object that has none of these is returned unchanged. Nothing is raised.
+    """
+    if isinstance(value, msgspec.Struct):
+        tag, tag_field = value.__struct_config__.tag, value.__struct_config__.tag_field
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        return fields if tag is None else {tag_field: tag, **fields}
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return b64encode(bytes(value)).decode()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name, None) for each in dataclass_fields(value)}
+    if isinstance(value, Iterator):  # reading it would take its values away
+        return value
+    try:
+        dump = getattr(value, "model_dump", None)  # pydantic, which the core does not load
+        return dump() if dump is not None else msgspec.to_builtins(value)
+    except Exception:  # whatever an object's own method raises
+        return value
+
+
+def bytes_as_text(value: bytes) -> str:
+    """Return bytes as text if they are UTF-8, else as base64."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return b64encode(value).decode()
+
+
+def safe_text(value: Any) -> str:
+    """Return the text of any object; its type if it has none. Nothing is raised."""
+    try:
+        return str(value)
+    except Exception:  # a broken __str__; an integer of more than 4300 digits
+        return describe_object(value)
+
+
+def describe_object(value: Any) -> str:
+    """Return a name for an object in a sentence, such as ``an object of the type Socket``."""
+    return f"an object of the type {type(value).__name__}"

@@ -1,0 +1,64 @@
+"""The fields of Gemini's candidates that describe the response and have no event.
+
+Wire      https://ai.google.dev/api/generate-content#candidate
+
+They are kept as metadata of the response, by the provider's names; those of further candidates under
+``candidates.1.avgLogprobs``. Log probabilities arrive in every chunk for its tokens: their lists are joined and
+reported at the end. This module does not depend on parts, usage or finish reasons.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamkit.providers.buffer_limit import exceeds_buffer_limit
+from streamkit.providers.gemini.schema import Candidate, WideCandidate, to_camel_case
+from streamkit.providers.lenient_json import json_or_placeholder
+from streamkit.providers.provider import Sink
+
+__all__ = ["ResponseMetadataReader"]
+
+_FIELDS = ("safetyRatings", "avgLogprobs", "tokenCount", "groundingAttributions")
+
+
+class ResponseMetadataReader:
+    """A reader that reports metadata to a sink."""
+
+    __slots__ = ("_log_probabilities", "_sink", "_size")
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._log_probabilities: dict[str, Any] = {}  # by the name of the metadata, those not reported yet
+        self._size = 0
+
+    def read_candidate(self, number: int, candidate: Candidate) -> None:
+        """Read the rare fields of a candidate."""
+        if not isinstance(candidate, WideCandidate):
+            return
+        prefix = f"candidates.{number}." if number else ""
+        kept = {name: value for name in _FIELDS if (value := getattr(candidate, name)) is not None}
+        if kept:
+            plain = to_camel_case(kept, rename=False)
+            self._sink.add_response_metadata({f"{prefix}{name}": value for name, value in plain.items()})
+        if candidate.logprobsResult is not None:
+            self._add_log_probabilities(f"{prefix}logprobsResult", candidate.logprobsResult)
+
+    def _add_log_probabilities(self, name: str, result: Any) -> None:
+        self._size += len(json_or_placeholder(result))
+        if exceeds_buffer_limit(self._size, self._sink):
+            self._log_probabilities.clear()
+            return
+        known = self._log_probabilities.get(name)
+        if not isinstance(result, dict) or not isinstance(known, dict):
+            known = self._log_probabilities[name] = {} if isinstance(result, dict) else result
+        for field, value in result.items() if isinstance(result, dict) else ():
+            before = known.get(field)
+            if isinstance(before, list) and isinstance(value, list):
+                before.extend(value)
+            else:
+                known[field] = list(value) if isinstance(value, list) else value
+
+    def end(self) -> None:
+        """Report the joined log probabilities."""
+        if self._log_probabilities:
+            self._sink.add_response_metadata(to_camel_case(self._log_probabilities, rename=False))

@@ -1,0 +1,78 @@
+"""The history that a renderer gets: JSON data only, and only media that some provider could read.
+
+A block is checked when it is created, but it can be changed afterwards, or be created without checks
+(``model_construct``). A request with such a value would fail in the JSON encoder or at the provider, so this module
+corrects it, for all targets at once. It must not depend on a provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from streamkit.errors import UnsupportedContent
+from streamkit.media import is_base64, normalize_data, parse_data_url
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from streamkit.history import Content, FileBlock, ImageBlock
+
+    AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+__all__ = ["check_media_data", "prepare_contents"]
+
+
+def prepare_contents(contents: Sequence[Content], changes: list[str]) -> list[Content]:
+    """Return contents with JSON data only; those that need no change are the same objects.
+
+    Args:
+        contents: the conversation.
+        changes: receives a sentence if a value was replaced.
+
+    Raises:
+        UnsupportedContent: a person's image or file has data that is no base64.
+    """
+    prepared: list[Content] = []
+    for content in contents:
+        blocks = [_with_json_data(block) for block in content.blocks]
+        for block in blocks if content.speaker == "human" else ():
+            if block.type in ("image", "file"):
+                check_media_data(block)  # type: ignore[arg-type]  # an unknown block has neither type
+        if all(a is b for a, b in zip(blocks, content.blocks, strict=True)):
+            prepared.append(content)
+        else:
+            prepared.append(content.model_copy(update={"blocks": blocks}))
+    if any(a is not b for a, b in zip(prepared, contents, strict=True)):
+        changes.append("replaced values that JSON cannot represent, such as NaN or half of a surrogate pair")
+    return prepared
+
+
+def _with_json_data(block: AnyModel) -> AnyModel:
+    from streamkit.history.json_data import to_json_data
+
+    updates = {}
+    for name, value in block.__dict__.items():
+        data = to_json_data(value)
+        if data is not value:
+            updates[name] = data
+    return block.model_copy(update=updates) if updates else block
+
+
+def check_media_data(block: ImageBlock | FileBlock) -> None:
+    """Check that the data of an image or file is base64. An address is the target's to check.
+
+    Raises:
+        UnsupportedContent: it is not, or it is empty.
+    """
+    if block.type == "image":
+        url = parse_data_url(block.data)
+        data, name = (None if url is None else url.data), "an image"
+    else:
+        data = normalize_data(block.data).data if block.data is not None else None
+        name = f"the file {block.name!r}" if block.name else "a file"
+    if data == "" and block.type == "file" and block.url:
+        return
+    if data is not None and not (data and is_base64(data)):
+        what = "is empty" if not data else f"is not base64, it begins with {data[:20]!r}"
+        raise UnsupportedContent(f"the data of {name} {what}: give the bytes encoded by base64.b64encode")

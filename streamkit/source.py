@@ -1,0 +1,206 @@
+"""A source of input: opened, read by ``stream_reader``, and closed in order.
+
+A source is what people pass to ``read``: an iterable, a response, an SDK's stream, a single input. This module must not
+depend on events, pydantic, providers or tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from functools import partial
+from inspect import isawaitable, iscoroutinefunction
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from streamkit.calls import StreamError
+from streamkit.errors import UsageError
+from streamkit.source_failure import find_failed_response, is_programming_error
+from streamkit.turn import Turn
+
+__all__ = ["BYTES", "TIMED_OUT", "Source", "is_readable", "report_rejection"]
+
+#: Seconds that a source may take to close, canceled or not; a peer that does not respond must not block the program.
+CLOSING_TIME = 5.0
+
+#: The error of a turn whose time limit has passed.
+TIMED_OUT = StreamError("timed_out", "the time limit passed before the response had ended")
+
+#: Seconds to wait for the end of a body after its terminator.
+LINGERING = 0.1
+
+# The most parts of a body that can be buffered after one read of the network: httpcore reads 64 KiB, and an HTTP chunk
+# has 6 bytes or more.
+_BUFFERED = 64 * 1024 // 6
+
+BYTES = (bytes, bytearray, memoryview)
+
+
+def is_readable(source: Any) -> bool:
+    """Return True if ``read`` accepts this object as a source."""
+    return _is_single_input(source) or any(
+        hasattr(source, name) for name in ("aiter_bytes", "iter_bytes", "__aiter__", "__iter__")
+    )
+
+
+def report_rejection(turn: Turn, exception: Exception) -> bool:
+    """Give a turn without input the response that rejected its request; return False if the exception has none."""
+    response = find_failed_response(exception) if turn.input_kind is None else None
+    if response is None:
+        return False
+    turn.response(response.status, response.headers)
+    turn.feed(response.body)
+    return True
+
+
+class Source:
+    """A source of input, opened and closed.
+
+    Args:
+        turn: the turn that gets the status of a response.
+        source: an object that ``read`` accepts.
+        deadline: see below.
+
+    Attributes:
+        deadline: a time of anyio's clock; waiting for input beyond it ends the turn with ``TIMED_OUT``. None for no
+            limit.
+        exception: the exception that the source raised, if it did.
+        error: what ended the input too early: the exception, or the time limit.
+    """
+
+    __slots__ = ("_closed", "_iterator", "_source", "_turn", "deadline", "error", "exception")
+
+    def __init__(self, turn: Turn, source: Any, *, deadline: float | None = None) -> None:
+        self._turn = turn
+        self._source = source
+        self._iterator: Any = None
+        self._closed = False
+        self.deadline = deadline
+        self.exception: Exception | None = None
+        self.error: Exception | StreamError | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the source was closed, after its end or before."""
+        return self._closed
+
+    def report(self, exception: Exception) -> None:
+        """Record what the source raised.
+
+        Raises:
+            Exception: the exception itself, if it reports a defect of the program: no failed connection.
+        """
+        self.exception = self.error = exception
+        if is_programming_error(exception):
+            raise exception
+        if report_rejection(self._turn, exception):
+            self.error = None  # the turn's error is the response
+
+    def open(self, *, sync: bool = False) -> Any:
+        """Return an iterator over the input; an async one only if ``sync`` is False.
+
+        Raises:
+            UsageError: the object is not a source, or is asynchronous and ``sync`` is True.
+        """
+        source = self._source
+        if _is_single_input(source):
+            return iter((source,))
+        if hasattr(source, "aiter_bytes") and not sync and not _is_sync_response(source):
+            self._report_status(source)
+            self._iterator = aiter(source.aiter_bytes())
+        elif hasattr(source, "iter_bytes"):
+            self._report_status(source)
+            self._iterator = source.iter_bytes()  # openai's async raw response has an async one under this name
+            if hasattr(self._iterator, "__aiter__") and sync:
+                raise UsageError(f"{type(source).__name__} is asynchronous: read it with 'async for'")
+            self._iterator = aiter(self._iterator) if hasattr(self._iterator, "__aiter__") else iter(self._iterator)
+        elif hasattr(source, "__aiter__") and not sync:
+            self._iterator = aiter(source)
+        elif hasattr(source, "__iter__"):
+            self._iterator = iter(source)
+        elif is_readable(source):
+            raise UsageError(f"{type(source).__name__} is asynchronous: read it with 'async for'")
+        else:
+            raise UsageError(f"read() takes an iterable of input or a response, not {type(source).__name__}")
+        return self._iterator
+
+    def _report_status(self, response: Any) -> None:
+        status = getattr(response, "status_code", None)
+        if isinstance(status, int):
+            self._turn.response(status, getattr(response, "headers", None))
+
+    async def aclose(self) -> None:
+        """Close the source. A second call does nothing."""
+        if not (targets := self._to_close()):
+            return
+        interrupted: BaseException | None = None
+        # Shielded, because a canceled reader must still close its connection in order. Nothing is yielded here.
+        with anyio.move_on_after(CLOSING_TIME, shield=True) as scope:
+            steps = [partial(self._close, target) for target in targets]
+            if isinstance(self._iterator, AsyncGenerator) and self._iterator is not self._source:
+                steps.insert(0, partial(self._exhaust, self._iterator))
+            while steps:
+                try:
+                    await steps[0]()
+                except anyio.get_cancelled_exc_class() as error:
+                    if scope.cancel_called:
+                        raise
+                    interrupted = error  # asyncio's own cancel() ignores the shield: repeat the step
+                else:
+                    del steps[0]
+        if interrupted is not None:
+            raise interrupted
+
+    async def _close(self, target: Any) -> None:
+        with suppress(Exception):  # the turn has its result; an error at closing the source cannot change it
+            asynchronous = hasattr(target, "aclose") and not _is_sync_response(target)
+            closing = target.aclose() if asynchronous else target.close()
+            if isawaitable(closing):
+                await closing
+
+    async def _exhaust(self, iterator: AsyncGenerator[Any, None]) -> None:
+        """Read the iterator of a response, or of an SDK's stream, to its end.
+
+        After a body was read to its end its connection can serve the next request, and with httpx a body ends right
+        after the terminator. If it does not end at once, or the reader left early, a cancellation unwinds the nested
+        generators of httpx and the SDKs; closing the outermost would leave the inner ones to the garbage collector
+        (trio warns of that). A generator that is the source itself belongs to the caller, and is only closed.
+        """
+        with suppress(Exception):
+            if self._turn.done:
+                with anyio.move_on_after(LINGERING):
+                    while True:
+                        await anext(iterator)
+                        await anyio.lowlevel.checkpoint()
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                for _ in range(_BUFFERED):  # no checkpoint: the cancellation must reach the innermost generator
+                    await anext(iterator)
+
+    def close(self) -> None:
+        """Close a sync source. A second call does nothing."""
+        for target in self._to_close():
+            if hasattr(target, "close") and not iscoroutinefunction(target.close):
+                with suppress(Exception):  # as in _close
+                    target.close()
+
+    def _to_close(self) -> list[Any]:
+        """Return the objects to close, the innermost first; none the second time."""
+        if self._closed:
+            return []
+        self._closed = True
+        targets = [self._source] if self._iterator is self._source else [self._iterator, self._source]
+        return [target for target in targets if hasattr(target, "aclose") or hasattr(target, "close")]
+
+
+def _is_single_input(source: Any) -> bool:
+    """Return True for bytes, a dict, or an object of a pydantic-based SDK, which iterates over its fields."""
+    return isinstance(source, (*BYTES, str, dict)) or hasattr(source, "model_dump")
+
+
+def _is_sync_response(response: Any) -> bool:
+    """Return True if a response can only be read sync. httpx has one class for both kinds; its stream differs."""
+    stream = getattr(response, "stream", None)
+    return stream is not None and hasattr(stream, "__iter__") and not hasattr(stream, "__aiter__")

@@ -1,0 +1,5 @@
+"""Run the fuzz test by hand."""
+
+from fuzz.runner import main
+
+main()

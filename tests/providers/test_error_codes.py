@@ -1,0 +1,114 @@
+"""`StreamError.code`: what a provider's error means, in band and by HTTP status, of bytes and dicts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import wire_streams
+
+from streamkit import StreamError, StreamInterrupted, Turn, providers
+from streamkit.providers.error_rules import ErrorRules, MessageRule
+
+#: One error a line: the provider, the HTTP status (None: within a stream), the body, and what it means.
+ERRORS = [json.loads(line) for line in Path(__file__).with_name("error_bodies.jsonl").read_text("utf-8").splitlines()]
+STATUSES = {
+    400: "invalid_request",
+    401: "unauthorized",
+    402: "quota_exceeded",
+    403: "unauthorized",
+    404: "not_found",
+    413: "context_overflow",
+    422: "invalid_request",
+    429: "rate_limited",
+    500: None,
+    502: None,
+    503: "overloaded",
+    529: "overloaded",
+}
+
+
+def _turns(provider: str, status: int | None, body: dict[str, Any]) -> list[Turn]:
+    """Return the turns of an error: of an HTTP response, or within a stream as bytes and as a dict."""
+    data = json.dumps(body).encode()
+    if status is not None:
+        return [
+            wire_streams.run(provider, pieces, response=(status, {}))[0] for pieces in ([data], [data[:9], data[9:]])
+        ]
+    wire = providers.get(provider).package.rpartition(".")[2]
+    inputs: tuple[list[Any], ...] = ([wire_streams.framed(wire, [body], done=False)], [body])
+    return [wire_streams.run(provider, pieces)[0] for pieces in inputs]
+
+
+@pytest.mark.parametrize("case", ERRORS, ids=lambda case: f"{case['provider']}-{case['status']}-{case['code']}")
+def test_errors_are_classified(case: dict[str, Any]) -> None:
+    for turn in _turns(case["provider"], case["status"], case["body"]):
+        assert turn.error is not None
+        assert turn.error.kind == "provider_error"
+        assert (turn.error.code, turn.error.limit, turn.error.requested) == (
+            case["code"],
+            case["limit"],
+            case["requested"],
+        )
+
+
+@pytest.mark.parametrize("provider", providers.names())
+@pytest.mark.parametrize(("status", "code"), STATUSES.items())
+def test_the_status_alone_classifies_an_error(provider: str, status: int, code: str | None) -> None:
+    for body in (b"", b"{}", b"<html>nginx</html>", b"upstream error"):
+        turn, _ = wire_streams.run(provider, [body] if body else [], response=(status, {}))
+        assert turn.error is not None
+        assert (turn.error.kind, turn.error.status, turn.error.code) == ("provider_error", status, code)
+
+
+def test_other_kinds_of_errors_have_no_code() -> None:
+    for data in (b"<html>429</html>", b'data: {"choices": [', b""):
+        turn, _ = wire_streams.run("openai_chat", [data])
+        assert turn.error is not None
+        assert turn.error.code is None
+
+
+def test_a_raised_error_has_the_status_and_the_code_in_its_text() -> None:
+    turn, _ = wire_streams.run(
+        "openai_chat", [json.dumps({"error": {"message": "Slow down."}}).encode()], response=(429, {})
+    )
+    with pytest.raises(StreamInterrupted) as raised:
+        turn.raise_for_error()
+    assert str(raised.value) == "provider_error: Slow down. (HTTP status 429, rate_limited)"
+    without_body, _ = wire_streams.run("openai_chat", [], response=(500, {}))
+    assert without_body.error is not None
+    assert str(StreamInterrupted(without_body.error)) == "provider_error: HTTP status 500"
+    assert str(StreamInterrupted(StreamError("transport_error", "reset"))) == "transport_error: reset"
+
+
+def test_a_plugins_own_code_is_kept() -> None:
+    error = StreamError("provider_error", "No.", code="content_policy", status=429)
+    assert ErrorRules().classify(error) is error
+
+
+def test_hostile_error_objects_do_not_raise() -> None:
+    deep: Any = "prompt is too long"
+    for _ in range(2000):
+        deep = {"error": deep}
+    wide = {"error": [{"code": "x" * 10000, "message": "y" * 100000, "type": number} for number in range(5000)]}
+    for raw in (
+        deep,
+        wide,
+        {"error": {1: 2, "code": {"code": True}, "n_ctx": "x" * 5000}},
+        {"n_ctx": -1},
+        [[[]]],
+        None,
+        7,
+    ):
+        for provider in ("openai_chat", "anthropic", "gemini", "cohere", "ollama", "bedrock_invoke"):
+            classified = providers.get(provider).traits.classify_error(StreamError("provider_error", "x", raw=raw))
+            assert classified.limit is None
+
+
+def test_rules_are_added_with_the_later_ones_first() -> None:
+    base = ErrorRules(codes={"a": "rate_limited", "b": "not_found"}, messages=(MessageRule("invalid_request", "x"),))
+    rules = base + ErrorRules(codes={"A": "overloaded"}, messages=(MessageRule("quota_exceeded", "x"),))
+    assert rules.classify(StreamError("provider_error", "x")).code == "quota_exceeded"
+    assert rules.classify(StreamError("provider_error", "y", raw={"code": "b"})).code == "not_found"
