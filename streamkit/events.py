@@ -138,7 +138,8 @@ class Refusal(_Event, frozen=True, gc=False, tag="refusal"):
 class BlockEnded(_Event, frozen=True, gc=False, tag="block_ended"):
     """The end of a block of text, reasoning or refusal; calls have ``ToolCallEnd``.
 
-    Emitted once for each block that has text or metadata. ``signature`` is the provider's signature of the block, ``metadata`` its other opaque state, both for replay.
+    Emitted once for each block that has text or metadata. ``signature`` is the provider's signature of the block,
+    ``metadata`` its other opaque state, both for replay.
     """
 
     type: ClassVar[Literal["block_ended"]] = "block_ended"
