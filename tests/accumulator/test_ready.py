@@ -52,6 +52,13 @@ def test_an_earlier_call_that_closed_in_between_is_ready_too() -> None:
     assert ready(turn, chat_call("{", index=2, id="c", name="f")) == [("a", "complete", {"x": 1})]
 
 
+def test_a_closed_call_that_is_not_one_object_waits_for_the_close() -> None:
+    turn = Turn("openai_chat", "t")
+    assert ready(turn, chat_call('{"x":1}{"x":2}', id="a", name="f")) == []
+    assert ready(turn, chat_call("{}", index=1, id="b", name="f"), chat({}, "tool_calls")) == [("b", "complete", {})]
+    assert close(turn) == [("a", "invalid", None)]
+
+
 @pytest.mark.parametrize(("reason", "expected"), [("tool_calls", {}), ("length", {})])
 def test_an_empty_object_waits_for_the_finish(reason: str, expected: Any) -> None:
     turn = Turn("openai_chat", "t")
