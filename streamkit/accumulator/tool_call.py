@@ -54,6 +54,7 @@ class ToolCallBuilder:
         "repeated_size",
         "repeated_text",
         "restart_offset",
+        "restated_text",
         "size",
         "state",
         "unkeyed",
@@ -71,6 +72,7 @@ class ToolCallBuilder:
         self.ended = False  # the wire reported its end
         self.is_final = False  # it is ready: from then on only metadata is added
         self.deltas_match_text = True  # the emitted deltas add up to the text in force
+        self.restated_text: str | None = None  # the text that was emitted in place of the deltas
         self.metadata: dict[str, Any] = {}
         self.warnings: list[StreamWarning] = []
         self.state: CallState = "incomplete"
