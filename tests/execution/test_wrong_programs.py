@@ -585,9 +585,9 @@ async def test_wrong_arguments_of_a_run_are_rejected_at_the_call(wrong: dict[str
         loop(FakeModel(answer("Hi.")), **wrong)
 
 
-@pytest.mark.parametrize("wrong", ["calls", 5, {"id": 1}, [{"id": 1}], calls("f") * 2])
+@pytest.mark.parametrize("wrong", ["calls", 5, {"id": 1}, [{"id": 1}]])
 async def test_wrong_calls_are_rejected(wrong: Any) -> None:
-    with pytest.raises(UsageError, match=r"turn\.calls|same id"):
+    with pytest.raises(UsageError, match=r"turn\.calls"):
         execute_tool_calls_batched(wrong, tools=[], provider="gemini")
 
 
