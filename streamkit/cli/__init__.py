@@ -8,6 +8,7 @@ when it runs, so that ``--help`` and ``normalize`` work without the extra.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import shutil
 import sys
@@ -28,6 +29,8 @@ _COMMANDS: dict[str, ModuleType] = {"demo": demo, "normalize": normalize, "conve
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     options = _parser().parse_args(argv)
+    # The commands print what fails themselves; without a handler Python writes the log to the terminal too.
+    logging.getLogger("streamkit").addHandler(logging.NullHandler())
     try:
         code: int = _COMMANDS[options.command].run(options)
     except KeyboardInterrupt:

@@ -9,7 +9,7 @@ import logging
 import threading
 import warnings
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -414,17 +414,15 @@ async def cancels_its_task_and_returns() -> str:
 
 async def swallows_its_own_cancellation() -> str:
     asyncio.current_task().cancel()  # type: ignore[union-attr]
-    try:
+    with suppress(asyncio.CancelledError):
         await anyio.sleep_forever()
-    except asyncio.CancelledError:
-        return "done"
+    return "done"
 
 
 async def swallows_the_cancellation_of_its_time_limit() -> str:
-    try:
+    with suppress(anyio.get_cancelled_exc_class()):
         await anyio.sleep_forever()
-    except anyio.get_cancelled_exc_class():
-        return "done"
+    return "done"
 
 
 @pytest.mark.parametrize(
