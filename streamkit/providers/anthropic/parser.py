@@ -85,12 +85,12 @@ class AnthropicParser:
         if block is None:
             return False
         delta, kind = event.delta, block.kind
-        if delta.__class__ is TextDelta:
+        if isinstance(delta, TextDelta):
             text = delta.text
             if kind is _TEXT and text:
                 self._text(text, block.key)
                 return True
-        elif delta.__class__ is InputJsonDelta:
+        elif isinstance(delta, InputJsonDelta):
             text = delta.partial_json
             if kind is _CALL and text:
                 block.is_finalized = True  # the input of the block's start does not count once arguments come
