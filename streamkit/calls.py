@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec import Struct, field
+from msgspec.structs import force_setattr
+
+from streamkit.redaction import redact, redact_value
 
 __all__ = [
     "CallKind",
@@ -127,11 +130,14 @@ class CallRef(Struct, frozen=True, gc=False):
 
 
 class StreamWarning(Struct, frozen=True):
-    """An irregularity that did not end the turn."""
+    """An irregularity that did not end the turn. Secrets in the message are masked (``streamkit.redaction``)."""
 
     code: str  #: one of ``WarningCode``, or a third party's own
     message: str  #: a sentence for people, with the values
     call_id: str | None = None  #: canonical id of the call that it concerns, if it concerns one
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "message", redact(self.message))
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
@@ -250,7 +256,11 @@ class Finish(Struct, frozen=True):
 
 
 class StreamError(Struct, frozen=True):
-    """The error that ended a turn."""
+    """The error that ended a turn.
+
+    Secrets in the message and in ``raw`` are masked (``streamkit.redaction``): transports name URLs with keys in them,
+    and servers repeat the key of a request.
+    """
 
     kind: ErrorKind
     message: str
@@ -258,3 +268,8 @@ class StreamError(Struct, frozen=True):
     raw: Any = None  #: the provider's error object, or the beginning of input that was not recognized
     status: int | None = None  #: the HTTP status, if known
     retry_after: float | None = None  #: seconds, if the provider sent them
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "message", redact(self.message))
+        if self.raw is not None:
+            force_setattr(self, "raw", redact_value(self.raw))

@@ -20,7 +20,7 @@ from streamkit.history.content import (
     TextBlock,
     ToolResponseBlock,
 )
-from streamkit.media import is_image_source, normalize_data, normalize_data_url, to_data_url
+from streamkit.media import is_image_source, normalize_data, normalize_data_url, quote_source, to_data_url
 from streamkit.providers.decoding import as_text
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.openai_responses.schema import Json
@@ -49,7 +49,9 @@ def input_image(data: str) -> Json:
         UnsupportedContent: the image is neither a base64 data URL nor an http(s) address.
     """
     if not is_image_source(data):
-        raise UnsupportedContent(f"OpenAI takes images as base64 data URLs or http(s) addresses, not {data[:40]!r}")
+        raise UnsupportedContent(
+            f"OpenAI takes images as base64 data URLs or http(s) addresses, not {quote_source(data)}"
+        )
     return {"type": "input_image", "image_url": data, "detail": "auto"}
 
 
