@@ -10,7 +10,6 @@ import threading
 import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
@@ -34,7 +33,9 @@ from streamkit.execution.background import current_asyncio_task
 from streamkit.execution.options import Approve
 from streamkit.execution.round import blocked_result
 from streamkit.execution.worker_thread import WorkerThread
+from streamkit.redaction import redact
 from streamkit.tools import Approval, Tool, ToolContext, to_tools
+from streamkit.tools.nearest import quote_name, sort_by_similarity
 from streamkit.turn import Turn
 
 __all__ = [
@@ -150,9 +151,9 @@ def _validate(call: ToolCall, tool: Tool, arguments: Any) -> PreparedCall | Tool
 
 def _describe_unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:
     if not tools:
-        return f"Not run: there is no tool {name!r}, and there are no other tools. Continue without tools."
-    nearest = sorted(tools, key=lambda known: SequenceMatcher(None, name.lower(), known.lower()).ratio(), reverse=True)
-    return f"Not run: there is no tool {name!r}. There are: {', '.join(nearest)}. Call one of these instead."
+        return f"Not run: there is no tool {quote_name(name)}, and there are no other tools. Continue without tools."
+    names = ", ".join(sort_by_similarity(name, tools))
+    return f"Not run: there is no tool {quote_name(name)}. There are: {names}. Call one of these instead."
 
 
 async def request_approval(
@@ -358,5 +359,5 @@ def _describe_exception(error: BaseException) -> str:
     """Return the type and message of an exception; of a group, those of its members."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(_describe_exception(each) for each in error.exceptions)
-    text = str(error)
+    text = redact(str(error))  # of an HTTP client: with the URL, and a key in it
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
