@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
@@ -16,6 +16,7 @@ from msgspec.structs import force_setattr
 from streamkit.redaction import redact, redact_value
 
 __all__ = [
+    "ALL_MARKUP_FAMILIES",
     "CallKind",
     "CallRef",
     "CallState",
@@ -23,6 +24,7 @@ __all__ = [
     "ErrorKind",
     "Finish",
     "FinishReason",
+    "MarkupFamily",
     "ResultStatus",
     "RunWarningCode",
     "ServerCall",
@@ -39,6 +41,11 @@ __all__ = [
 CallKind = Literal["function", "custom"]
 CallState = Literal["complete", "incomplete", "invalid"]
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "pause", "error", "other"]
+#: The markup in which models write calls as text: ``dsml`` (DeepSeek V3.2 and later), ``deepseek`` (the tokens of V3,
+#: R1 and V3.1), ``kimi`` (K2's tokens, K3's elements), ``hermes`` (JSON in ``<tool_call>``), ``qwen`` (that, and
+#: ``<function=...>`` of Qwen3-Coder), ``harmony`` (gpt-oss: its control tokens in names).
+MarkupFamily = Literal["dsml", "deepseek", "kimi", "hermes", "qwen", "harmony"]
+ALL_MARKUP_FAMILIES: frozenset[MarkupFamily] = frozenset(get_args(MarkupFamily))
 ErrorKind = Literal[
     "provider_error", "protocol_error", "stream_truncated", "transport_error", "timed_out", "limit_exceeded"
 ]

@@ -232,6 +232,7 @@ class LoopState:
                 turn_key=turn_key,
                 limits=self._options.turn_limits,
                 leaked_markup=self._options.leaked_markup,
+                tools=[tool.name for tool in context.tools],
             )
             return self.turn
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
-from streamkit.calls import FinishReason, Usage, WireTraits
+from streamkit.calls import ALL_MARKUP_FAMILIES, FinishReason, MarkupFamily, Usage, WireTraits
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.rewriting import Rewrite, RewritingParser
@@ -90,6 +90,8 @@ class Traits(WireTraits):
             only member.
         line_end: the line end of its SSE streams.
         endpoint: its HTTP endpoint.
+        markup_families: the tool-call markup that its models may leave in the text, which ``leaked_markup`` of ``Turn``
+            removes or recovers; by default every family, as for a server of any model.
         end_marker: the payload that follows the chunks and ends a stream, such as ``[DONE]``; None if there is none.
     """
 
@@ -111,6 +113,7 @@ class Traits(WireTraits):
     wrapper_event: str | None = None
     line_end: str = "\n"
     end_marker: str | None = None
+    markup_families: frozenset[MarkupFamily] = ALL_MARKUP_FAMILIES
     endpoint: Endpoint = field(default_factory=Endpoint)
 
     def accepts_state(self, metadata: Mapping[str, Any]) -> bool:

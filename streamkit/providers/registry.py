@@ -14,6 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from streamkit.calls import ALL_MARKUP_FAMILIES
 from streamkit.errors import UnknownProvider, UsageError
 from streamkit.providers.provider import Provider, Traits
 
@@ -106,6 +107,7 @@ def dialect(
     # The order in which calls end depends on the vendor, not on the wire format, so it is not taken from the base.
     traits.setdefault("calls_end_in_order", False)
     if name != origin.name:
+        traits.setdefault("markup_families", ALL_MARKUP_FAMILIES)  # another server may have any model
         traits.setdefault("matches_head", Traits.matches_head)
         key = f"{name.upper()}_API_KEY"
         endpoint = replace(

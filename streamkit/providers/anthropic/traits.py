@@ -36,6 +36,7 @@ def _matches_head(head: bytes) -> bool:
 
 TRAITS = Traits(
     name="anthropic",
+    markup_families=frozenset(),
     matches_head=_matches_head,
     # Signatures are "compatible across platforms (Claude APIs, Amazon Bedrock, and Vertex AI)",
     # https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking

@@ -35,6 +35,7 @@ def _matches_head(head: bytes) -> bool:
 
 TRAITS = Traits(
     name="cohere",
+    markup_families=frozenset(),
     matches_head=_matches_head,
     event_name_field="type",
     end_marker="[DONE]",

@@ -56,6 +56,7 @@ def _sign_call(model: str, seed: str) -> dict[str, Any]:
 
 TRAITS = Traits(
     name="gemini",
+    markup_families=frozenset(),
     matches_head=_matches_head,
     whole_calls=True,
     compatible=frozenset({"gemini"}),

@@ -144,6 +144,7 @@ class ChatDialect(Traits):
 DIALECTS = (
     ChatDialect(
         name="openai_chat",
+        markup_families=frozenset({"harmony"}),
         endpoint=Endpoint(
             base_url="https://api.openai.com/v1",
             key_variables=("OPENAI_API_KEY",),
@@ -159,6 +160,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="azure_openai",
+        markup_families=frozenset({"harmony"}),
         endpoint=Endpoint(
             base_url_variable="AZURE_OPENAI_ENDPOINT",
             path="/openai/deployments/{model}/chat/completions?api-version=2024-10-21",
@@ -184,6 +186,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="deepseek",
+        markup_families=frozenset({"dsml", "deepseek"}),
         endpoint=Endpoint(base_url="https://api.deepseek.com/v1", key_variables=("DEEPSEEK_API_KEY",)),
         strict="deepseek",
         reasoning_field="reasoning_content",
@@ -213,6 +216,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="kimi",
+        markup_families=frozenset({"kimi"}),
         endpoint=Endpoint(
             base_url="https://api.moonshot.ai/v1",
             key_variables=("MOONSHOT_API_KEY",),
@@ -230,6 +234,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="mistral",
+        markup_families=frozenset(),
         endpoint=Endpoint(
             base_url="https://api.mistral.ai/v1",
             key_variables=("MISTRAL_API_KEY",),
@@ -275,6 +280,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="perplexity",
+        markup_families=frozenset(),
         endpoint=Endpoint(base_url="https://api.perplexity.ai", key_variables=("PERPLEXITY_API_KEY",)),
         usage_position="finish",
         source_lists=True,  # https://docs.perplexity.ai/api-reference/chat-completions-post
@@ -283,6 +289,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="qwen",
+        markup_families=frozenset({"hermes", "qwen"}),
         endpoint=Endpoint(
             base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1", key_variables=("DASHSCOPE_API_KEY",)
         ),
@@ -302,6 +309,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="xai",
+        markup_families=frozenset(),
         endpoint=Endpoint(base_url="https://api.x.ai/v1", key_variables=("XAI_API_KEY",)),
         reasoning_field="reasoning_content",
         result_images=True,  # tried, by lm15-dev/lm15-contract research/tool-result-content (September 2026)

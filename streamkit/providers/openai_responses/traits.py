@@ -39,6 +39,7 @@ def _matches_head(head: bytes) -> bool:
 
 TRAITS = Traits(
     name="openai_responses",
+    markup_families=frozenset({"harmony"}),
     matches_head=_matches_head,
     compatible=frozenset({"openai_responses"}),
     id_rule=IdRule(
