@@ -206,7 +206,7 @@ class QuotationScanner:
         fits = (
             (character.isdecimal() and is_number)
             or (character in ".)" and self._marker != "" and is_number)
-            or (character in "-*+" and not self._marker)
+            or (character in "+-*" and not self._marker)
         )
         if fits:
             self._marker = (self._marker + character)[-_LONGEST_MARKER:]
