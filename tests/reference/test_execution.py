@@ -48,6 +48,7 @@ from streamkit import (
     run_loop,
     tool,
 )
+from streamkit.errors import UsageError
 from streamkit.events import Event, RoundStarted, ToolDenied, ToolEvent, ToolRunning
 from streamkit.history import ImageBlock
 from streamkit.testing import validate_request
