@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from msgspec import Struct, field
+from msgspec.structs import force_setattr
+
+from streamkit.redaction import redact, redact_value
 
 __all__ = [
+    "ALL_MARKUP_FAMILIES",
     "CLIENT_ITEM",
     "CallKind",
     "CallRef",
@@ -22,6 +26,7 @@ __all__ = [
     "ErrorKind",
     "Finish",
     "FinishReason",
+    "MarkupFamily",
     "ResultStatus",
     "RunWarningCode",
     "ServerCall",
@@ -38,6 +43,11 @@ __all__ = [
 CallKind = Literal["function", "custom"]
 CallState = Literal["complete", "incomplete", "invalid"]
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "pause", "error", "other"]
+#: The markup in which models write calls as text: ``dsml`` (DeepSeek V3.2 and later), ``deepseek`` (the tokens of V3,
+#: R1 and V3.1), ``kimi`` (K2's tokens, K3's elements), ``hermes`` (JSON in ``<tool_call>``), ``qwen`` (that, and
+#: ``<function=...>`` of Qwen3-Coder), ``harmony`` (gpt-oss: its control tokens in names).
+MarkupFamily = Literal["dsml", "deepseek", "kimi", "hermes", "qwen", "harmony"]
+ALL_MARKUP_FAMILIES: frozenset[MarkupFamily] = frozenset(get_args(MarkupFamily))
 ErrorKind = Literal[
     "provider_error", "protocol_error", "stream_truncated", "transport_error", "timed_out", "limit_exceeded"
 ]
@@ -147,11 +157,14 @@ class CallRef(Struct, frozen=True, gc=False):
 
 
 class StreamWarning(Struct, frozen=True):
-    """An irregularity that did not end the turn."""
+    """An irregularity that did not end the turn. Secrets in the message are masked (``streamkit.redaction``)."""
 
     code: str  #: one of ``WarningCode``, or a third party's own
     message: str  #: a sentence for people, with the values
     call_id: str | None = None  #: canonical id of the call that it concerns, if it concerns one
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "message", redact(self.message))
 
 
 #: The field of a call's metadata with a provider's own item that asks the client itself for an action (a patch, a shell
@@ -281,7 +294,11 @@ class Finish(Struct, frozen=True):
 
 
 class StreamError(Struct, frozen=True):
-    """The error that ended a turn."""
+    """The error that ended a turn.
+
+    Secrets in the message and in ``raw`` are masked (``streamkit.redaction``): transports name URLs with keys in them,
+    and servers repeat the key of a request.
+    """
 
     kind: ErrorKind
     message: str
@@ -291,3 +308,8 @@ class StreamError(Struct, frozen=True):
     retry_after: float | None = None  #: seconds, if the provider sent them
     limit: int | None = None  #: with ``context_overflow``: the tokens that the provider accepts, if it sent them
     requested: int | None = None  #: with ``context_overflow``: the tokens of the request, if it sent them
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "message", redact(self.message))
+        if self.raw is not None:
+            force_setattr(self, "raw", redact_value(self.raw))

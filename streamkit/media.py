@@ -15,6 +15,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Collection
 from typing import NamedTuple
 
+from streamkit.redaction import redact
+
 __all__ = [
     "DataUrl",
     "decode_base64",
@@ -28,12 +30,14 @@ __all__ = [
     "normalize_data",
     "normalize_data_url",
     "parse_data_url",
+    "quote_source",
     "sniff_base64_type",
     "sniff_media_type",
     "to_data_url",
 ]
 
 _LONGEST_HEADER = 1024  # characters before the comma of a data URL; a text without a comma is not searched further
+_QUOTED = 60  # characters of a source in a message
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", re.ASCII)
 _PARAMETER = re.compile(r"\s*[\w!#$&^.+-]+\s*=.*", re.ASCII)
 _PERCENT = re.compile(rb"%([0-9a-fA-F]{2})")
@@ -96,6 +100,17 @@ class DataUrl(NamedTuple):
     media_type: str
     data: str
     was_base64: bool = True
+
+    def __repr__(self) -> str:
+        return f"<DataUrl {self.media_type or 'without type'}, {len(self.data)} characters of base64>"
+
+
+def quote_source(source: str | None) -> str:
+    """Return the beginning of an address, a data URL or a name in quotes, for a message.
+
+    Credentials in an address are masked. It is cut after that, since half a credential cannot be recognized.
+    """
+    return repr(redact((source or "")[:_LONGEST_HEADER])[:_QUOTED])
 
 
 def parse_data_url(text: str) -> DataUrl | None:

@@ -56,7 +56,8 @@ def to_plain(chunk: Any) -> dict[str, Any] | None:
     Raises:
         UsageError: the object is of an unsupported kind.
     """
-    if _is_accumulating(chunk.__class__):
+    is_accumulating = _is_accumulating(chunk.__class__)
+    if is_accumulating:
         chunk = getattr(chunk, "chunk", chunk)  # openai's ChunkEvent
         if getattr(chunk, "type", None) in _REPEATS:
             return None
@@ -73,6 +74,8 @@ def to_plain(chunk: Any) -> dict[str, Any] | None:
         raise UsageError(f"{type(chunk).__name__} does not dump to a dict")
     if dumped.keys() == {"data"} and isinstance(dumped["data"], dict):  # mistralai's CompletionEvent
         dumped = dumped["data"]
+    if is_accumulating:  # openai/lib/streaming/responses/_events.py: the text so far, at each delta
+        dumped.pop("snapshot", None)
     _make_plain(dumped)
     return dumped
 

@@ -10,7 +10,7 @@ is. Then bytes take the fast path of ``feed``: frames from the framer straight t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -18,7 +18,7 @@ import msgspec
 from streamkit import providers, sdk_objects
 from streamkit.accumulator import Accumulator, Limits
 from streamkit.accumulator.choice import Choice
-from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
+from streamkit.calls import MarkupFamily, StreamError, StreamWarning, ToolCall, Usage
 from streamkit.choice_view import ChoiceView
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Event, Failed
@@ -55,7 +55,11 @@ class Turn(ChoiceView):
             and Kimi's tokens, Hermes, Qwen). ``keep``: it is text. ``strip``: it is removed. ``recover``: it becomes
             calls, in its position in the content; what does not parse stays text. The last two also remove the control
             tokens of gpt-oss from the names of calls, delay text that may be the beginning of markup, and warn of what
-            they changed. See ``streamkit.leaked_markup``.
+            they changed. Only markup of the families of the provider's models counts (``Traits.markup_families``), and
+            none in code or a quotation. See ``streamkit.leaked_markup``.
+        tools: the names of the tools that the model was offered. With ``leaked_markup``, markup of a call of any other
+            tool stays text. None: the names are not known, and a call of any name is recovered. ``run_loop`` passes
+            the names of each round's tools.
         endpoint: the address of the server. Opaque state (signatures, encrypted reasoning, item ids) is valid only for
             the endpoint and model that made it; the metadata of ``turn.content`` names them, and ``render`` compares
             them with those of the next request. Pass the same form each time. Credentials, query and fragment of the
@@ -66,7 +70,7 @@ class Turn(ChoiceView):
 
     Raises:
         UnknownProvider: no provider has that name; the message lists the registered ones.
-        UsageError: ``leaked_markup`` has another value.
+        UsageError: ``leaked_markup`` has another value, or ``tools`` is not a list of names.
 
     Attributes:
         provider: the provider object.
@@ -100,6 +104,7 @@ class Turn(ChoiceView):
         limits: Limits | None = None,
         recover_trailing_junk: bool = True,
         leaked_markup: LeakedMarkup = "keep",
+        tools: Collection[str] | None = None,
         endpoint: str | None = None,
         model: str | None = None,
         used_ids: Iterable[str] = (),
@@ -117,7 +122,13 @@ class Turn(ChoiceView):
         self._state.requested_model = model or None
         self._state.reserve_ids(used_ids)
         self._events = self._state.events
-        self._markup = None if leaked_markup == "keep" else _markup_sink(self._accumulator, leaked_markup)
+        if tools is not None and (isinstance(tools, str) or not all(isinstance(name, str) for name in tools)):
+            raise UsageError(
+                f"tools must be the names of the offered tools, such as ['get_weather'], not {str(tools)[:100]!r}"
+            )
+        self._markup = None
+        if leaked_markup != "keep":
+            self._markup = _markup_sink(self._accumulator, leaked_markup, self.provider.traits.markup_families, tools)
         self._parser = self.provider.parser(self._accumulator if self._markup is None else self._markup)
         self._frame = self._parser.frame
         self._framer: Framer | None = None
@@ -448,10 +459,12 @@ class Turn(ChoiceView):
         return plain
 
 
-def _markup_sink(accumulator: Accumulator, mode: LeakedMarkup) -> MarkupSink:
+def _markup_sink(
+    accumulator: Accumulator, mode: LeakedMarkup, families: frozenset[MarkupFamily], tools: Collection[str] | None
+) -> MarkupSink:
     from streamkit.leaked_markup import MarkupSink  # few turns need it
 
-    return MarkupSink(accumulator, mode)
+    return MarkupSink(accumulator, mode, families, tools)
 
 
 def _transport_error(error: BaseException) -> StreamError:

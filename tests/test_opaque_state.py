@@ -237,7 +237,7 @@ def own(provider: str, **metadata: Any) -> dict[str, Any]:
 
 CALL_ID = "hist_tool_" + "a" * 24
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "SECRET"}
-SEARCH = {"type": "web_search_call", "id": "SECRET_ws", "status": "completed"}
+SEARCH = {"type": "web_search_call", "id": "ws_SECRET", "status": "completed"}
 
 
 def call(provider: str, **metadata: Any) -> ToolCallBlock:

@@ -15,7 +15,8 @@ tools or I/O.
 
 Modules: ``turn_state`` (what all choices of a turn share), ``accumulator`` (the sink of one turn), ``choice`` and
 ``block`` (one alternative of the turn and its blocks), ``call_index`` (to which call a delta belongs), ``tracker`` (the
-changes and events that follow), ``tool_call`` (one call under construction), ``to_content`` (a choice as history).
+changes and events that follow), ``ready`` (when a call is final), ``tool_call`` (one call under construction),
+``to_content`` (a choice as history).
 """
 
 from streamkit.accumulator.accumulator import Accumulator, process_tool_call_chunk

@@ -193,11 +193,12 @@ class ReadyCalls:
             if parsed.duplicate_key is not None:
                 message = f"the arguments have the key {parsed.duplicate_key[:80]!r} twice; the last value counts"
                 self.warn_call(call, "duplicate_keys", message)
-            if parsed.text != call.valid_text:
+            if parsed.text not in (call.valid_text, call.restated_text):
                 call.deltas_match_text = False
         if not call.deltas_match_text and call.ref is not None:
             call.deltas_match_text = True
             text = self._parse(call).text if call.kind == "function" else call.valid_text
+            call.restated_text = text
             self._emit(ArgumentsRestated(call.ref, text, self._choice))
 
     def warn_call(self, call: ToolCallBuilder, code: TurnWarningCode, message: str) -> None:

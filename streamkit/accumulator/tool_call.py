@@ -31,6 +31,7 @@ class ToolCallBuilder:
         "_joined",
         "_joined_parts",
         "_joined_size",
+        "_object_text",
         "_parsed",
         "_parsed_size",
         "_partial_parser",
@@ -54,6 +55,7 @@ class ToolCallBuilder:
         "repeated_size",
         "repeated_text",
         "restart_offset",
+        "restated_text",
         "size",
         "state",
         "unkeyed",
@@ -71,6 +73,7 @@ class ToolCallBuilder:
         self.ended = False  # the wire reported its end
         self.is_final = False  # it is ready: from then on only metadata is added
         self.deltas_match_text = True  # the emitted deltas add up to the text in force
+        self.restated_text: str | None = None  # the text that was emitted in place of the deltas
         self.metadata: dict[str, Any] = {}
         self.warnings: list[StreamWarning] = []
         self.state: CallState = "incomplete"
@@ -86,6 +89,7 @@ class ToolCallBuilder:
         self._has_lone_surrogates = False
         self._final: ToolCall | None = None
         self._scanner: JsonObjectScanner | None = None
+        self._object_text = ""  # of the closed object; it does not change while text is appended
         self._scanned = 0  # parts that the scanner has read
         self._parsed: ParsedArguments | None = None
         self._parsed_size = -1  # characters of the text that it was made from
@@ -109,7 +113,7 @@ class ToolCallBuilder:
         self.restart_offset = self._restart_part = 0
         self.half = ""
         self.deltas_match_text = False
-        self._scanner, self._scanned = None, 0
+        self._scanner, self._scanned, self._object_text = None, 0, ""
         self._joined, self._joined_size, self._joined_parts = "", 0, 0
         self._parsed_size = -1
         self._partial_parser, self._partial_parts = None, 0
@@ -156,7 +160,9 @@ class ToolCallBuilder:
     @property
     def object_text(self) -> str:
         """The text of the closed object; valid after ``is_object_closed`` has returned True."""
-        return self.text[: self._scanner.closed_at if self._scanner is not None else 0].lstrip()
+        if not self._object_text:
+            self._object_text = self.text[: self._scanner.closed_at if self._scanner is not None else 0].lstrip()
+        return self._object_text
 
     def is_placeholder(self) -> bool:
         """Return True if the closed object is ``{}``."""

@@ -350,12 +350,14 @@ class ToolCallTracker:
             if text != final.arguments_text:
                 self._report_late(call, text)
             return
-        if call.size and call.kind == "function" and (text.strip("{} \t\r\n") == "" or not is_one_object(text)):
+        is_more = text.startswith(call.text)
+        is_placeholder = not text.strip("{} \t\r\n") and not is_more
+        if call.size and call.kind == "function" and (is_placeholder or not is_one_object(text)):
             if call.valid_text != text:
                 message = f"the wire's final snapshot is no object; the streamed arguments are kept: {text[:80]!r}"
                 self.warn_call(call, "arguments_restated", message)
             return
-        if not call.ended and text.startswith(call.text):
+        if not call.ended and is_more:
             self._append(call, text[call.size :])
             return
         if call.size:

@@ -30,6 +30,7 @@ from pydantic import ValidationError
 
 from streamkit.errors import StreamkitError, ToolFailed, UsageError
 from streamkit.history import FileBlock, ImageBlock, TextBlock
+from streamkit.redaction import redact
 from streamkit.tools import ApprovalPolicy, Describe, Tool, ToolContext, ToolOptions
 
 try:
@@ -46,6 +47,7 @@ _Block: TypeAlias = "TextBlock | ImageBlock | FileBlock"
 
 # A longer listing is considered endless. The mcp package itself stops after 100 pages when it looks for one tool.
 _MAX_PAGES = 1000
+_MOST_NAMES = 50  # in a message
 
 
 async def mcp_tools(
@@ -109,7 +111,7 @@ async def mcp_tools(
     if isinstance(options, Mapping):
         unknown = [name for name in options if name not in listed]
         if unknown:  # with a misspelt name, a tool would run without its approval
-            raise UsageError(f"options for unknown tools {unknown!r}; the server has {list(listed)!r}")
+            raise UsageError(f"options for unknown tools {unknown!r}; the server has {list(listed)[:_MOST_NAMES]!r}")
     names = _legal_names(prefix, listed)
     tools: list[Tool] = []
     for name, listing in listed.items():
@@ -257,7 +259,7 @@ def _describe_error(name: str, error: MCPError) -> str:
             f"{name} failed: the connection to its MCP server is closed. Whether the call had an effect is not known. "
             f"Continue without {name}."
         )
-    return f"{name} failed: {error.message or f'its MCP server reported error {error.code}'}"
+    return f"{name} failed: {redact(error.message) or f'its MCP server reported error {error.code}'}"
 
 
 def _error_text(result: types.CallToolResult) -> str:
@@ -275,7 +277,7 @@ def _first(error: ValidationError) -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__
+    return redact(str(error).partition("\n")[0]) or type(error).__name__
 
 
 # ---------------------------------------------------------------- results

@@ -8,16 +8,21 @@ when it runs, so that ``--help`` and ``normalize`` work without the extra.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import shutil
 import sys
 import textwrap
+import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
 from streamkit.cli import chat, convert, demo, normalize
+from streamkit.cli.terminal import OutputError, escape_line, protected
 from streamkit.errors import UsageError
+from streamkit.redaction import redact
 
 __all__ = ["main"]
 
@@ -27,29 +32,52 @@ _COMMANDS: dict[str, ModuleType] = {"demo": demo, "normalize": normalize, "conve
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
+    with protected():
+        return _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     options = _parser().parse_args(argv)
+    # The commands print what fails themselves; without a handler Python writes the log to the terminal too.
+    logging.getLogger("streamkit").addHandler(logging.NullHandler())
     try:
         code: int = _COMMANDS[options.command].run(options)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        # The reader of the output has closed it (`| head`). What is still in the buffer must not raise at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except OutputError as error:
+        _discard_output()
+        if isinstance(error.error, BrokenPipeError):
+            return 0  # the reader of the output has closed it (`| head`)
+        with suppress(OutputError):  # it may be standard error
+            _report(options.command, str(error))
+        return 1
     except UsageError as error:
-        print(f"streamkit {options.command}: {error}", file=sys.stderr)
+        _report(options.command, str(error))
         return 2
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in ("rich", "httpx", "starlette", "uvicorn"):
             raise
-        print(
-            f"streamkit {options.command} needs {missing}, which is not installed: pip install 'streamkit[cli]'",
-            file=sys.stderr,
-        )
+        _report(options.command, f"needs {missing}, which is not installed: pip install 'streamkit[cli]'", between=" ")
         return 2
+    except Exception:
+        # Printed here and not by the interpreter, which would not escape what the exception quotes.
+        print(redact(traceback.format_exc()), file=sys.stderr, end="")
+        return 1
     return code
+
+
+def _report(command: str, message: str, between: str = ": ") -> None:
+    """Print an error as one line."""
+    print(f"streamkit {command}{between}{escape_line(redact(message))}", file=sys.stderr)
+
+
+def _discard_output() -> None:
+    """Discard what is still in the buffer of standard output, so that writing it does not fail again at exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:

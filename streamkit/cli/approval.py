@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from contextlib import suppress
 
@@ -21,6 +22,10 @@ __all__ = ["QUESTION", "ask", "format_question"]
 QUESTION = "run it? [y/N, or say why not] "
 
 _TERMINAL = "/dev/tty"
+_MOST_SHOWN = 4000  # characters of the arguments
+_END = 500  # of them, those at the end
+_LONGEST_NAME = 128
+_SPACES = re.compile(" {8,}")
 _YES = ("y", "yes")
 _NO = ("", "n", "no")
 _NO_TERMINAL = "there is no terminal at which to ask for approval"
@@ -42,14 +47,26 @@ async def ask(call: ToolCall) -> Approval:
 
 
 def format_question(call: ToolCall) -> str:
-    """Return the question, with all arguments, since a user must see what they approve.
+    """Return the question, with the arguments, since a user must see what they approve.
 
     Characters that a terminal does not show as such (escape sequences, line ends, direction marks) are escaped as in
-    JSON: the model must not be able to draw another question than the real one.
+    JSON, and so are long runs of spaces, which would move what follows to another line: the model must not be able to
+    draw another question than the real one. Of long arguments the beginning and the end are shown, with the number of
+    characters between them.
     """
     text = json.dumps(call.arguments, ensure_ascii=False, default=str)
-    escaped = "".join([letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text])
-    return f"? {call.name} {escaped}\n  {QUESTION}"
+    if len(text) > _MOST_SHOWN:
+        hidden = len(text) - _MOST_SHOWN
+        begin, end = text[: _MOST_SHOWN - _END], text[-_END:]
+        shown = f"{_escape(begin)} [... {hidden} characters are not shown ...] {_escape(end)}"
+    else:
+        shown = _escape(text)
+    return f"? {_escape(call.name[:_LONGEST_NAME])} {shown}\n  {QUESTION}"
+
+
+def _escape(text: str) -> str:
+    text = _SPACES.sub(lambda run: r"\u0020" * len(run[0]), text)
+    return "".join([letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text])
 
 
 def _read_reply(question: str) -> str | None:

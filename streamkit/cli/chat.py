@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from streamkit import providers
 from streamkit.calls import CallRef, ToolCall
 from streamkit.cli.connection import find_key, request_headers, request_settings, request_url
+from streamkit.cli.terminal import escape_text
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import (
     ArgumentsRestated,
@@ -33,8 +34,7 @@ from streamkit.events import (
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from streamkit.cli.terminal import Notes
     from streamkit.execution import Run
     from streamkit.execution.notifications import ToolNotification
     from streamkit.tools import Approval, Tool
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["configure", "run"]
 
 _MAX_SHOWN = 300  # characters of a tool's arguments or result that are printed
+_MAX_KEPT = 4 * _MAX_SHOWN  # of the arguments' text, before white space is removed
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +66,8 @@ def run(options: argparse.Namespace) -> int:
     """Run the conversation; return 1 if it did not end with a response."""
     import anyio
     import httpx
-    from rich.console import Console
+
+    from streamkit.cli.terminal import Notes
 
     name = providers.get(options.provider).name
     endpoint = providers.get(name).traits.endpoint
@@ -78,17 +80,15 @@ def run(options: argparse.Namespace) -> int:
     if not prompt.strip():
         raise UsageError("the prompt is empty: pass a text, or - and a text on standard input")
     body = request_settings(endpoint, options.model, options.max_tokens)
-    notes = Console(stderr=True, highlight=False)
+    notes = Notes(secrets=[key or ""])
     try:
         return anyio.run(
             lambda: _converse(name, url, request_headers(endpoint, key), body, tools, prompt, options.system, notes)
         )
     except StreamInterrupted as error:
-        notes.print(f"streamkit chat: {_describe_error(error, url)}", style="red", markup=False, soft_wrap=True)
+        notes.print(f"streamkit chat: {_describe_error(error, url)}", "red")
     except httpx.HTTPError as error:
-        notes.print(
-            f"streamkit chat: {url}: {error or type(error).__name__}", style="red", markup=False, soft_wrap=True
-        )
+        notes.print(f"streamkit chat: {url}: {error or type(error).__name__}", "red")
     return 1
 
 
@@ -100,7 +100,7 @@ async def _converse(
     tools: list[Tool],
     prompt: str,
     system: str | None,
-    notes: Console,
+    notes: Notes,
 ) -> int:
     """Run the conversation and print it; return the exit code."""
     import anyio
@@ -143,7 +143,7 @@ async def _converse(
             "awaiting_results": "the model asked for what this client cannot do: "
             + ", ".join(call.name for call in chat_run.pending),
         }.get(str(chat_run.ended), str(chat_run.ended))
-        notes.print(f"streamkit chat: {reason}", style="red", markup=False, soft_wrap=True)
+        notes.print(f"streamkit chat: {reason}", "red")
         return 1
     return 0
 
@@ -151,7 +151,7 @@ async def _converse(
 class _Printer:
     """Prints text to standard output, all else to standard error, each message on its own line."""
 
-    def __init__(self, notes: Console, tools: list[Tool]) -> None:
+    def __init__(self, notes: Notes, tools: list[Tool]) -> None:
         from streamkit.execution.notifications import Notifier
 
         self._notes = notes
@@ -166,20 +166,22 @@ class _Printer:
         match event:
             case Text(text) | Refusal(text):
                 self._end_reasoning()
-                sys.stdout.write(text)
+                sys.stdout.write(escape_text(text))
                 sys.stdout.flush()
                 self._is_line_open = not text.endswith("\n") if text else self._is_line_open
             case Reasoning(text):
                 self.end_line(keep_reasoning=True)
-                self._notes.print(text, end="", style="dim italic", markup=False, soft_wrap=True)
+                self._notes.write(text, "dim italic")
                 self._is_reasoning = True
             case ToolCallStart(call):
                 self.end_line()
                 self._call_texts[call.id] = call.name + " "
             case ToolCallDelta(call, arguments_delta):
-                self._call_texts[call.id] = self._call_text(call) + arguments_delta
+                shown = self._call_text(call)
+                if len(shown) < _MAX_KEPT:  # more is not printed, and joining it again at each delta would be quadratic
+                    self._call_texts[call.id] = shown + arguments_delta[:_MAX_KEPT]
             case ArgumentsRestated(call, arguments_text):
-                self._call_texts[call.id] = f"{call.name} {arguments_text}"
+                self._call_texts[call.id] = f"{call.name} {arguments_text[:_MAX_KEPT]}"
             case Warned(code, message):
                 self._note(f"warning: {code}: {message}", "yellow")
             case _:
@@ -203,7 +205,7 @@ class _Printer:
                 lines.append((f"! {label}: {result.error}", "yellow"))
             elif notification.id in self._running:  # started early, in a response that is not in the history
                 lines.append((f"! {label}: Canceled before it finished; its effects are not known.", "yellow"))
-        if lines and self._notes.is_terminal:
+        if lines and self._notes.console.is_terminal:
             self._notes.print()  # the terminal has written ^C on the line
         for line, style in lines:
             self._note(line, style)
@@ -249,7 +251,7 @@ class _Printer:
     def _note(self, line: str, style: str) -> None:
         """Print a line to standard error."""
         self.end_line()
-        self._notes.print(line, style=style, markup=False, soft_wrap=True)
+        self._notes.print(line, style)
 
 
 def _load(spec: str) -> Tool:

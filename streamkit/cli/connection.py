@@ -7,6 +7,7 @@ from typing import Any
 
 from streamkit.errors import UsageError
 from streamkit.providers.endpoint import Endpoint
+from streamkit.redaction import redact
 
 __all__ = ["find_key", "request_headers", "request_settings", "request_url"]
 
@@ -24,7 +25,7 @@ def request_url(endpoint: Endpoint, model: str, base_url: str | None = None) -> 
             "the provider has no usual address: give --base-url" + (f" or set {variable}" if variable else "")
         )
     if not base.startswith(("http://", "https://")):
-        raise UsageError(f"the base URL must begin with http:// or https://, not {base!r}")
+        raise UsageError(f"the base URL must begin with http:// or https://, not {redact(base)!r}")
     return base.rstrip("/") + endpoint.path.format(model=model)
 
 

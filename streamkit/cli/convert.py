@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from streamkit import providers
+from streamkit.cli.terminal import escape_json, escape_line
 from streamkit.errors import UsageError
+from streamkit.redaction import redact
 
 __all__ = ["configure", "run"]
 
@@ -57,9 +59,9 @@ def run(options: argparse.Namespace) -> int:
         providers.render(contents, options.target, unsupported=options.unsupported, changes=changes)
         body = providers.render_request(contents, options.target, unsupported=options.unsupported)
         converted = {name: value for name, value in body.items() if name not in _NOT_THE_CONVERSATION}
-    print(json.dumps(converted, ensure_ascii=False, indent=2))
+    print(escape_json(json.dumps(converted, ensure_ascii=False, indent=2)))
     for change in changes:
-        print(change, file=sys.stderr)
+        print(escape_line(redact(change)), file=sys.stderr)
     return 0
 
 
@@ -69,7 +71,9 @@ def _read_messages(name: str) -> tuple[list[dict[str, Any]], Any]:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
         document = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{name}: the file cannot be read as JSON: {error}") from None
+        source = "standard input" if name == "-" else "the file"
+        reason = (error.strerror or error) if isinstance(error, OSError) else error
+        raise UsageError(f"{name}: {source} cannot be read as JSON: {reason}") from None
     system = None
     if isinstance(document, dict):
         system = next((document[field] for field in _SYSTEM if field in document), None)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from streamkit import providers
 from streamkit.cli.connection import request_settings, request_url
+from streamkit.cli.terminal import escape_line, escape_text, raw_stream
 from streamkit.framing import framer_for
 from streamkit.providers.provider import Provider
+from streamkit.redaction import redact
 from streamkit.turn import Turn
 
 if TYPE_CHECKING:
@@ -101,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     names = [providers.get(options.provider).name] if options.provider else list_wires()
-    console = Console(highlight=False)
+    console = Console(file=raw_stream(sys.stdout), highlight=False, emoji=False)
     # FORCE_COLOR, which CI sets, makes rich report a terminal for a file too.
     is_live = console.is_terminal and not console.is_dumb_terminal and console.file.isatty()
     differences = anyio.run(_compare_wires, names, console, is_live)
@@ -178,6 +181,7 @@ def _split_frames(provider: str, data: bytes) -> list[bytes]:
 async def _compare_wires(names: Sequence[str], console: Console, is_live: bool) -> list[str]:
     """Run the scripted conversation with each provider; return every difference from the script."""
     import anyio
+    from rich.text import Text
 
     from streamkit.testing import Call, Reply, serve
 
@@ -207,7 +211,9 @@ async def _compare_wires(names: Sequence[str], console: Console, is_live: bool) 
                 server.base_url(result.provider, result.provider),
             ).partition("?")[0]
             path = url.removeprefix(server.url).replace(f"@{result.provider}", "")
-            console.print(f"\n[bold]{result.provider}[/bold]  [dim]POST {path}[/dim]")
+            console.print(
+                Text.assemble("\n", (escape_line(result.provider), "bold"), "  ", (f"POST {escape_line(path)}", "dim"))
+            )
             view = ConversationView(console)
             view.print_line("you", _QUESTION)
             cities.clear()
@@ -236,7 +242,7 @@ class ConversationView:
                 if not self._is_line_open:
                     self._console.print("  model ", style="dim", end="")
                 self._is_line_open = True
-                self._console.print(text, end="", markup=False, soft_wrap=True)
+                self._console.print(escape_text(text), end="", markup=False, soft_wrap=True)
             case events.ToolCompleted(call, result) | events.ToolError(call, result):
                 outcome = f"= {result.value}" if result.error is None else f"! {result.error}"
                 outcome = outcome.replace(f"{call.name} failed with ", "")  # the line names the tool already
@@ -253,7 +259,7 @@ class ConversationView:
         """Print a complete line."""
         self.end_line()
         self._console.print(f"{speaker:>7} ", style="dim", end="")
-        self._console.print(text, style=style, markup=False, soft_wrap=True)
+        self._console.print(escape_line(redact(text)), style=style, markup=False, soft_wrap=True)
 
     def end_line(self) -> None:
         """End a line of text that is still open."""
@@ -265,6 +271,7 @@ class ConversationView:
 def _print_table(results: Sequence[DemoResult], console: Console) -> None:
     """Print the figures, ids and messages of each wire."""
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for title in ("wire", "chunks", "events", "us/chunk", "canonical ids", "messages"):
@@ -275,7 +282,8 @@ def _print_table(results: Sequence[DemoResult], console: Console) -> None:
         roles = [str(message.get("role") or message.get("type")) for message in result.messages]
         ids = [f"{call_id[:14]}.." for call_id in result.ids]
         figures = (str(chunks), str(result.events), f"{microseconds:.1f}")
-        table.add_row(result.provider, *figures, "\n".join(ids), " ".join(roles))
+        cells = (escape_line(result.provider), *figures, escape_text("\n".join(ids)), escape_line(" ".join(roles)))
+        table.add_row(*map(Text, cells))
     console.print()
     console.print(table)
     console.print(
@@ -307,9 +315,9 @@ def _measure(result: DemoResult, repeats: int = 30) -> tuple[int, float]:
 def _print_verdict(differences: Sequence[str], success: str, console: Console) -> None:
     """Print the differences, or the sentence that there are none."""
     for line in differences:
-        console.print(line, style="red", markup=False)
+        console.print(escape_line(redact(line)), style="red", markup=False)
     if not differences:
-        console.print(success, style="green")
+        console.print(escape_line(success), style="green", markup=False)
 
 
 # ---------------------------------------------------------------- eager start
@@ -330,7 +338,7 @@ async def _compare_eager(names: Sequence[str], console: Console, is_live: bool) 
     delay = _DELAY if is_live else 0.0
     differences: list[str] = []
     for name in names:
-        console.print(f"\n[bold]{name}[/bold]")
+        console.print(f"\n{escape_line(name)}", style="bold", markup=False)
         without, eager = DemoResult(name), DemoResult(name)
         async with (
             # Two servers, so that both runs get the same ids. They run at the same time, under the same load.
@@ -342,13 +350,16 @@ async def _compare_eager(names: Sequence[str], console: Console, is_live: bool) 
             tasks.start_soon(_run_eagerly, eager, other, True, is_live)
         for result, title in ((without, "eager=False"), (eager, "eager=True")):
             moments = [f"{label} {seconds:.2f} s" if is_live else label for label, seconds in result.moments.items()]
-            console.print(f"  {title:<11}  {', '.join(moments)}", soft_wrap=True)
+            console.print(f"  {title:<11}  {escape_line(', '.join(moments))}", markup=False, soft_wrap=True)
             if result.problem:
                 differences.append(f"{name}, {title}: {result.problem}")
         if not differences:
             differences += _eager_differences(without, eager)
         if not differences and not _early_calls(eager):
-            console.print(f"{name} does not report the end of a call before the finish, so no call can start early.")
+            console.print(
+                f"{escape_line(name)} does not report the end of a call before the finish, so no call can start early.",
+                markup=False,
+            )
     console.print()
     _print_verdict(differences, "With eager=True and without, calls, results and messages are equal.", console)
     return differences

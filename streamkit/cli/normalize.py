@@ -18,7 +18,10 @@ from typing import Any, BinaryIO
 import msgspec
 
 from streamkit import providers
+from streamkit.cli.terminal import ProtectedStream, escape_line
 from streamkit.events import Event, to_json
+from streamkit.json_text import replace_lone_surrogates
+from streamkit.redaction import redact
 from streamkit.turn import Turn
 
 __all__ = ["configure", "run"]
@@ -58,20 +61,24 @@ def run(options: argparse.Namespace) -> int:
                 if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts)
             ]
             if not files:
-                print(f"{name}: the folder contains no file", file=sys.stderr)
+                _report(name, "the folder contains no file")
                 code = 2
         for file in files:
             try:
                 _normalize(str(file), options.provider, events=options.events)
-            except BrokenPipeError:
-                raise
-            except OSError as error:
-                print(f"{file}: the file cannot be read: {error.strerror or error}", file=sys.stderr)
+            except OSError as error:  # of the file: an error of the output is an OutputError
+                source = "standard input" if name == "-" else "the file"
+                _report(str(file), f"{source} cannot be read: {error.strerror or error}")
                 code = 2
             except _NotAStreamError as error:
-                print(f"{file}: {error}", file=sys.stderr)
+                _report(str(file), str(error))
                 code = 2
     return code
+
+
+def _report(name: str, message: str) -> None:
+    """Print the error of a file as one line."""
+    print(escape_line(f"{name}: {redact(message)}"), file=sys.stderr)
 
 
 def _normalize(name: str, provider: str, *, events: bool) -> None:
@@ -120,15 +127,17 @@ def _print_events(name: str, events: list[Event], is_wanted: bool) -> None:
     """Print the events, if they are wanted."""
     if is_wanted:
         for event in events:
-            _write(to_json(event)[:-1] + b',"file":' + msgspec.json.encode(name) + b"}")
+            _output().write_json(
+                to_json(event)[:-1] + b',"file":' + msgspec.json.encode(replace_lone_surrogates(name)) + b"}"
+            )
 
 
 def _print_line(data: dict[str, Any]) -> None:
     """Print an object as one line of JSON."""
-    _write(msgspec.json.encode(data, enc_hook=str))
+    data["file"] = replace_lone_surrogates(data["file"])
+    _output().write_json(msgspec.json.encode(data, enc_hook=str))
 
 
-def _write(line: bytes) -> None:
-    """Write a line to standard output at once."""
-    sys.stdout.buffer.write(line + b"\n")
-    sys.stdout.buffer.flush()
+def _output() -> ProtectedStream:
+    """Return standard output."""
+    return sys.stdout if isinstance(sys.stdout, ProtectedStream) else ProtectedStream(sys.stdout, "standard output")

@@ -278,6 +278,7 @@ class LoopState:
                 endpoint=context.endpoint,
                 model=context.model,
                 used_ids=context.call_ids,
+                tools=[tool.name for tool in context.tools],
             )
             return self.turn
 

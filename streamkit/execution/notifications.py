@@ -69,6 +69,10 @@ class ToolNotification(Struct, frozen=True, kw_only=True):
     progress: Any = None
 
 
+_LONG = 16384  # characters of argument text
+_GROWTH = 1.125  # by which longer text grows between two notifications of its deltas
+
+
 class Notifier:
     """Notifications from the events of a run (or of runs one after the other); not of two runs at once.
 
@@ -76,7 +80,8 @@ class Notifier:
 
     Args:
         tools: functions and tools; those with ``describe`` describe their calls. It is called at the start of a call,
-            at each delta of its arguments, when it runs and when it has ended. If it raises there is no description.
+            at each delta of its arguments (of long ones whenever they have grown by an eighth), when it runs and when
+            it has ended. If it raises there is no description.
 
     Raises:
         UsageError: two tools have the same name, or one is neither a function nor a tool.
@@ -122,6 +127,7 @@ class Notifier:
         if call.partial is None:
             return []
         call.partial = IncrementalJsonObject()
+        call.size = call.notified_size = 0
         return call.feed(call.partial, event.arguments_text)
 
     def _call_ended(self, event: ToolCallEnd) -> list[ToolNotification]:
@@ -186,8 +192,10 @@ class _OpenCall:
         "final_arguments",
         "is_running",
         "notified_arguments",
+        "notified_size",
         "partial",
         "ref",
+        "size",
     )
 
     def __init__(self, ref: CallRef, describe: Describe | None) -> None:
@@ -198,6 +206,8 @@ class _OpenCall:
         self.notified_arguments: dict[str, Any] = {}  # of the last state
         self.deltas: list[str] = []  # the argument text; parsed when the call runs, or at once if it is described
         self.partial = IncrementalJsonObject() if describe is not None else None
+        self.size = 0  # characters of the argument text
+        self.notified_size = 0  # of the text when it was last described
         self.final_arguments: dict[str, Any] | None = None  # once the text was parsed as complete
 
     @property
@@ -212,6 +222,12 @@ class _OpenCall:
     def feed(self, partial: IncrementalJsonObject, text: str) -> list[ToolNotification]:
         """Parse more of the arguments and notify if the description changes."""
         partial.feed(text)
+        # A notification has a copy of all arguments. Of long ones not every delta is notified: copying them each time
+        # would cost the square of their length.
+        self.size += len(text)
+        if self.size > _LONG and self.size < self.notified_size * _GROWTH:
+            return []
+        self.notified_size = self.size
         return self.notify_if_changed(partial.value)
 
     def notify_if_changed(self, arguments: dict[str, Any]) -> list[ToolNotification]:

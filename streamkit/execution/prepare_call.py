@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from inspect import isawaitable
 from typing import Any
 
@@ -17,9 +16,11 @@ from streamkit.calls import ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.execution.options import Approve
 from streamkit.history.tool_results import exception_text
+from streamkit.redaction import redact
 from streamkit.source_failure import is_io_failure
 from streamkit.tools import Approval, Tool
 from streamkit.tools.context import copy_call, copy_json
+from streamkit.tools.nearest import quote_name, sort_by_similarity
 
 __all__ = [
     "PreparedCall",
@@ -87,9 +88,9 @@ def _validate(call: ToolCall, tool: Tool, arguments: Any) -> PreparedCall | Tool
 
 def _describe_unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:
     if not tools:
-        return f"Not run: there is no tool {name!r}, and there are no other tools. Continue without tools."
-    nearest = sorted(tools, key=lambda known: SequenceMatcher(None, name.lower(), known.lower()).ratio(), reverse=True)
-    return f"Not run: there is no tool {name!r}. There are: {', '.join(nearest)}. Call one of these instead."
+        return f"Not run: there is no tool {quote_name(name)}, and there are no other tools. Continue without tools."
+    names = ", ".join(sort_by_similarity(name, tools))
+    return f"Not run: there is no tool {quote_name(name)}. There are: {names}. Call one of these instead."
 
 
 async def request_approval(
@@ -159,5 +160,5 @@ def describe_exception(error: BaseException) -> str:
     """Return the type and message of an exception; of a group, those of its members."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(describe_exception(each) for each in error.exceptions)
-    text = exception_text(error)
+    text = redact(exception_text(error))  # of an HTTP client: with the URL, and a key in it
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -11,13 +11,13 @@ and the Vercel AI SDK do that (vercel/ai#17113, langchain-ai/langchainjs#11148, 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from streamkit.json_text.numbers import has_infinity, is_infinite, parse_number
 from streamkit.json_text.surrogates import join_surrogates
 
 __all__ = ["IncrementalJsonObject", "parse_partial_object"]
@@ -36,7 +36,6 @@ _BODY = re.compile(
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _TRUNCATED_NUMBER = re.compile(r"-|-?(?:0|[1-9][0-9]*)(?:\.|(?:\.[0-9]+)?[eE][+-]?)")
-_LARGE_NUMBER = re.compile("[0-9][eE]|[0-9]{300}")
 _HEX = b"0123456789abcdefABCDEF"
 _LITERALS: dict[str, tuple[str, Any]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 _MISSING: Final = object()
@@ -50,7 +49,7 @@ def parse_partial_object(text: str) -> dict[str, Any]:
         value = from_json(join_surrogates(text), allow_partial="trailing-strings", allow_inf_nan=False)
     except ValueError:
         return {}
-    return value if isinstance(value, dict) and not (_LARGE_NUMBER.search(text) and _has_infinity(value)) else {}
+    return value if isinstance(value, dict) and not has_infinity(text, value) else {}
 
 
 class IncrementalJsonObject:
@@ -126,8 +125,8 @@ class IncrementalJsonObject:
                 self._put(self._string + "\ufffd")  # until its other half is received
         elif self._buffer[-1:].isdigit() and self._buffer[0] != "\\" and not self._number_shown:
             container = self._open[-1]
-            number = _number(self._buffer)
-            if _is_infinite(number):
+            number = parse_number(self._buffer)
+            if is_infinite(number):
                 return {}  # what follows can still make it finite: 1000...0e-300
             self._replaced = container.get(self._key, _MISSING) if container.__class__ is dict else _MISSING
             self._put(number)
@@ -258,8 +257,8 @@ class IncrementalJsonObject:
             return self._set_invalid()
         if match is not None and stop < len(text):
             if match[2] is not None or text[stop] not in ("eE" if match[1] else ".eE0123456789"):
-                number = _number(match[0])
-                if _is_infinite(number):
+                number = parse_number(match[0])
+                if is_infinite(number):
                     return self._set_invalid()
                 self._put(number)
                 self._step = IncrementalJsonObject._after_value
@@ -333,30 +332,6 @@ class IncrementalJsonObject:
 
 _Step: TypeAlias = Callable[[IncrementalJsonObject, str, int], int]
 _END: Final = 1 << 62  # an offset beyond every text
-
-
-def _number(text: str) -> int | float:
-    if "." not in text and "e" not in text and "E" not in text:
-        try:
-            return int(text)
-        except ValueError:  # longer than sys.set_int_max_str_digits() allows
-            pass
-    return float(text)
-
-
-def _is_infinite(number: int | float) -> bool:
-    """Return True for a number that is too large: JSON has no infinity, and no provider accepts it again."""
-    return number.__class__ is float and math.isinf(number)
-
-
-def _has_infinity(value: Any) -> bool:
-    level = [value]
-    while level:
-        if any(_is_infinite(item) for item in level):
-            return True
-        containers = [item for item in level if item.__class__ is dict or item.__class__ is list]
-        level = [inner for item in containers for inner in (item.values() if item.__class__ is dict else item)]
-    return False
 
 
 def _can_be_escape(text: str) -> bool:

@@ -18,6 +18,7 @@ from streamkit.leaked_markup.grammars.hermes import parse_hermes
 from streamkit.leaked_markup.grammars.token_style import parse_token_style
 from streamkit.leaked_markup.grammars.xml_style import parse_xml_style
 from streamkit.leaked_markup.lexer import Lexer, Tag, Token, is_unfinished_section
+from streamkit.leaked_markup.quotation import QuotationScanner
 from streamkit.leaked_markup.reporter import MarkupReporter
 from streamkit.leaked_markup.tool_names import NameCleaner
 
@@ -36,11 +37,13 @@ class MarkupChoice:
         self._choice = choice
         self._reporter = reporter
         self._recovers = reporter.recovers
-        self._names = NameCleaner(reporter.warn_name_cleaned)
-        self._lexer = Lexer()
+        self._names = NameCleaner(reporter.warn_name_cleaned) if reporter.cleans_names else None
+        self._lexer = Lexer(reporter.families)
+        self._quotation = QuotationScanner()  # of all text that is emitted
         self._grammar: GrammarCoroutine[None] | None = None  # inside of markup
         self._buffered: list[Token] = []  # becomes text again if the markup turns out to be invalid
         self._buffered_size = 0
+        self._is_offered = True  # the last reported call is one of an offered tool; one of another stays text
         self._after_markup = False  # markup has just ended: space may separate two calls
         self._output: list[str] = []  # text that was not yet emitted
         self._key: Hashable = None  # the text's block
@@ -56,6 +59,7 @@ class MarkupChoice:
             self._key = key
         if self._grammar is None and not self._buffered and not self._lexer.rest:
             if not text or ("<" not in text and not self._after_markup):
+                self._quotation.add(text)
                 self._choice.text(text, key)
                 return
         for token in self._lexer.feed(text):
@@ -80,7 +84,7 @@ class MarkupChoice:
     def tool(self, chunk: NormalizedToolChunk) -> None:
         """Implement ``ChoiceSink.tool``."""
         self._finalize(call_follows=True)
-        self._choice.tool(self._names.clean(chunk))
+        self._choice.tool(chunk if self._names is None else self._names.clean(chunk))
 
     def end_block(self, key: Hashable) -> None:
         """Implement ``ChoiceSink.end_block``."""
@@ -144,10 +148,15 @@ class MarkupChoice:
                 self._buffer(token)  # it may separate two calls
                 return
             self._flush()
-            self._output.append(token)
+            self._write(token)
+            return
+        if self._quotation.is_quoted():
+            self._flush()
+            self._write(token.raw)
             return
         grammar = _start_grammar(token, self)
         if grammar is not None:
+            self._is_offered = True
             next(grammar)
             self._grammar = grammar
             self._buffer(token)
@@ -163,7 +172,7 @@ class MarkupChoice:
         except StopIteration:
             self._grammar = None
             self._discard()
-            self._after_markup = True
+            self._after_markup = self._is_offered
         except InvalidMarkup as error:
             self._grammar = None
             if not error.is_nested:
@@ -179,6 +188,9 @@ class MarkupChoice:
 
     def _discard(self) -> None:
         """Discard the buffer, which was markup, and report a section without calls."""
+        if not self._is_offered:
+            self._release()
+            return
         for tag in self._buffered:
             if isinstance(tag, Tag) and not tag.closing and tag.kind in ("section", "calls"):
                 self._reporter.warn_leaked(tag.family)
@@ -195,14 +207,31 @@ class MarkupChoice:
             return
         for token in self._buffered:
             if isinstance(token, str):
-                self._output.append(token)
+                self._write(token)
             elif token.is_control_token and not self._recovers:
                 self._reporter.warn_leaked(token.family)
             else:
-                self._output.append(token.raw)
+                self._write(token.raw)
                 if token.is_control_token or is_markup:
                     self._reporter.warn_invalid(token.family)
         self._clear()
+
+    def _release(self) -> None:
+        """Move the buffer to the output unchanged: the markup of a call that is none."""
+        for token in self._buffered:
+            self._write(token if isinstance(token, str) else token.raw)
+        self._clear()
+
+    def _consume(self) -> None:
+        """Remove the buffer, which belongs to the reported call, from the text if that is a call."""
+        if self._is_offered:
+            self._clear()
+        else:
+            self._release()
+
+    def _write(self, text: str) -> None:
+        self._output.append(text)
+        self._quotation.add(text)
 
     def _emit_text(self) -> None:
         if self._output:
@@ -215,7 +244,12 @@ class MarkupChoice:
         rest = self._lexer.close()
         if self._grammar is not None:
             self._end_grammar(self._grammar, rest)
-        elif rest and is_unfinished_section(rest) and (call_follows or not self._recovers):
+        elif (
+            rest
+            and is_unfinished_section(rest)
+            and (call_follows or not self._recovers)
+            and not self._quotation.is_quoted()
+        ):
             self._reporter.warn_leaked("DSML")
         elif rest:
             self._buffered.append(rest)
@@ -256,8 +290,12 @@ class MarkupChoice:
 
     def start_call(self, family: str, name: str, id: str | None) -> None:
         """Implement ``CallSink.start_call``."""
+        self._is_offered = self._reporter.is_offered(name)
+        self._consume()
+        if not self._is_offered:
+            self._reporter.warn_not_offered(family, name)
+            return
         self._reporter.warn_leaked(family)
-        self._clear()
         self._emit_text()
         if self._recovers:
             self._call_count += 1
@@ -266,22 +304,23 @@ class MarkupChoice:
 
     def append_arguments(self, arguments: str) -> None:
         """Implement ``CallSink.append_arguments``."""
-        self._clear()
-        if self._recovers:
+        self._consume()
+        if self._recovers and self._is_offered:
             self._choice.append_arguments(self._open_call, arguments)
 
     def end_call(self) -> None:
         """Implement ``CallSink.end_call``."""
-        self._clear()
-        if self._recovers:
+        self._consume()
+        if self._recovers and self._is_offered:
             self._choice.end_block(self._open_call)
             self._open_call = None
 
     def add_text(self, family: str, text: str) -> None:
         """Implement ``CallSink.add_text``."""
-        self._reporter.warn_invalid(family)
-        self._output.append(text)
-        self._emit_text()
+        if self._is_offered:  # else it was released with the rest of the markup
+            self._reporter.warn_invalid(family)
+            self._write(text)
+            self._emit_text()
 
 
 def _start_grammar(tag: Tag, calls: CallSink) -> GrammarCoroutine[None] | None:

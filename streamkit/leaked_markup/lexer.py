@@ -17,7 +17,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
+
+from streamkit.calls import ALL_MARKUP_FAMILIES, MarkupFamily
 
 __all__ = ["LONGEST", "Kind", "Lexer", "Tag", "Token", "is_unfinished_section"]
 
@@ -56,6 +59,7 @@ class _Shape(NamedTuple):
     family: str
     style: str
     is_text: bool = False
+    families: tuple[MarkupFamily, ...] = ()  #: the families that use it
 
     @property
     def closing(self) -> bool:
@@ -63,6 +67,11 @@ class _Shape(NamedTuple):
 
 
 def _all_shapes() -> Iterator[_Shape]:
+    for shape in _basic_shapes():
+        yield shape._replace(families=_USERS[shape.family])
+
+
+def _basic_shapes() -> Iterator[_Shape]:
     for bars in ("", "|DSML|", "|DSML| ", "||DSML||", "||DSML|| "):
         family, style = ("DSML", "dsml") if bars else ("DSML without its bars", "xml")
         for section in ("function_calls", "tool_calls", "calls") if bars else ("function_calls", "tool_calls"):
@@ -74,9 +83,10 @@ def _all_shapes() -> Iterator[_Shape]:
         yield _Shape(f'<{bars}parameter name="*" string="false">', "parameter", family, style)
         yield _Shape(f"</{bars}parameter>", "parameter", family, style)
     for side in ("begin", "end"):
-        for section in ("tool_calls", "tool_calls_section", "tool_call_section"):
+        yield _Shape(f"<|tool_calls_{side}|>", "calls", "DeepSeek", "token")
+        for section in ("tool_calls_section", "tool_call_section"):
             yield _Shape(f"<|{section}_{side}|>", "calls", "Kimi", "token")
-        yield _Shape(f"<|tool_call_{side}|>", "call", "Kimi", "token")
+        yield _Shape(f"<|tool_call_{side}|>", "call", "Kimi or DeepSeek", "token")
     yield _Shape("<|tool_call_argument_begin|>", "argument", "Kimi", "token")
     yield _Shape("<|tool_sep|>", "sep", "DeepSeek", "token")
     for side in ("open", "close"):
@@ -95,6 +105,16 @@ def _all_shapes() -> Iterator[_Shape]:
     yield _Shape("<parameter=*>", "parameter", "Qwen", "xml", is_text=True)
 
 
+#: The families that use the tags of a label (``Tag.family``).
+_USERS: dict[str, tuple[MarkupFamily, ...]] = {
+    "DSML": ("dsml",),
+    "DSML without its bars": ("dsml",),
+    "Kimi": ("kimi",),
+    "Kimi or DeepSeek": ("kimi", "deepseek"),
+    "DeepSeek": ("deepseek",),
+    "Hermes": ("hermes", "qwen"),
+    "Qwen": ("qwen",),
+}
 _VALUE = r'[^"<>\n]'
 _TO_ASCII = {0xFF5C: "|", 0x2016: "|", 0x2581: "_"}  # bars and lines that are equivalent
 
@@ -108,48 +128,73 @@ def _prefix_pattern(shape: str) -> str:
 
 
 _SHAPES = tuple(_all_shapes())
-_TAG = re.compile(
-    "|".join(
-        f"(?P<_{n}>{re.escape(shape.text).replace(re.escape('*'), _VALUE + '+')})" for n, shape in enumerate(_SHAPES)
+
+
+class _Patterns(NamedTuple):
+    """The tags of some families."""
+
+    tag: re.Pattern[str]
+    first: frozenset[str]  #: beginnings, enough to skip other XML
+    prefixes: frozenset[str]
+    prefix: re.Pattern[str]  #: of tags with names
+    has_wide_tokens: bool  #: tokens may have full-width bars, which are DeepSeek's
+
+
+@cache
+def _compile(families: frozenset[MarkupFamily]) -> _Patterns | None:
+    """Return the patterns of the tags of these families; None if they have none."""
+    shapes = [(n, shape) for n, shape in enumerate(_SHAPES) if not families.isdisjoint(shape.families)]
+    if not shapes:
+        return None
+    tags = (f"(?P<_{n}>{re.escape(shape.text).replace(re.escape('*'), _VALUE + '+')})" for n, shape in shapes)
+    texts = [shape.text for _, shape in shapes]
+    named = [text for text in texts if "*" in text]
+    return _Patterns(
+        re.compile("|".join(tags)),
+        frozenset(text[:5] for text in texts),
+        frozenset(text[:size] for text in texts for size in range(1, len(text)) if "*" not in text[:size]),
+        re.compile("|".join(map(_prefix_pattern, named)) or r"(?!)"),
+        "deepseek" in families,
     )
-)
-_FIRST = frozenset(shape.text[:5] for shape in _SHAPES)  # enough to skip other XML
-_PREFIXES = frozenset(
-    shape.text[:size] for shape in _SHAPES for size in range(1, len(shape.text)) if "*" not in shape.text[:size]
-)
-_PREFIX = re.compile("|".join(_prefix_pattern(shape.text) for shape in _SHAPES if "*" in shape.text))
 
 
 class Lexer:
     """Splits a text that arrives in deltas into runs of text and tags.
 
     Only text that may be the prefix of a tag is kept from one delta to the next. A run may be split, a tag never is.
+
+    Args:
+        families: the families whose tags are tags; those of others are text.
     """
 
-    __slots__ = ("rest",)
+    __slots__ = ("_patterns", "rest")
 
-    def __init__(self) -> None:
+    def __init__(self, families: frozenset[MarkupFamily] = ALL_MARKUP_FAMILIES) -> None:
+        self._patterns = _compile(families)
         self.rest = ""  #: what may be the prefix of a tag; shorter than ``LONGEST``
 
     def feed(self, text: str) -> list[Token]:
         """Return the tokens that a delta of text completes."""
+        patterns = self._patterns
+        if patterns is None:
+            return [text] if text else []
         text = self.rest + text
         self.rest = ""
         tokens: list[Token] = []
         begin, at = 0, text.find("<")
         while at >= 0:
             here = text[at : at + LONGEST]
-            if len(here) < 5 or here[:5].translate(_TO_ASCII) in _FIRST:
+            if len(here) < 5 or here[:5].translate(_TO_ASCII) in patterns.first:
                 normalized = here.translate(_TO_ASCII)
-                match = _TAG.match(normalized) if len(here) >= 5 else None
-                if match is not None:
+                match = patterns.tag.match(normalized) if len(here) >= 5 else None
+                if match is not None and (patterns.has_wide_tokens or _is_of_any(match, here)):
                     if at > begin:
                         tokens.append(text[begin:at])
                     tokens.append(_tag(match, here[: match.end()]))
                     begin = at + match.end()
                     at = text.find("<", begin)
                     continue
-                if len(here) < LONGEST and (normalized in _PREFIXES or _PREFIX.fullmatch(normalized)):
+                if len(here) < LONGEST and (normalized in patterns.prefixes or patterns.prefix.fullmatch(normalized)):
                     self.rest = here
                     break
             at = text.find("<", at + 1)
@@ -164,11 +209,16 @@ class Lexer:
         return rest
 
 
+def _is_of_any(match: re.Match[str], here: str) -> bool:
+    """Return True if a match is a tag of another family than DeepSeek too: not a token with full-width bars."""
+    return _SHAPES[int((match.lastgroup or "_0")[1:])].style != "token" or here[: match.end()].isascii()
+
+
 def _tag(match: re.Match[str], raw: str) -> Tag:
     shape = _SHAPES[int((match.lastgroup or "_0")[1:])]
     family, name = shape.family, ""
-    if shape.style == "token" and not raw.isascii():
-        family = "DeepSeek"
+    if family == "Kimi or DeepSeek":
+        family = "Kimi" if raw.isascii() else "DeepSeek"
     at = shape.text.find("*")
     if at >= 0:
         name = raw[at : raw.index(shape.text[at + 1], at)]
@@ -182,8 +232,9 @@ def is_unfinished_section(rest: str) -> bool:
 
     Bedrock leaves exactly that in the text of nearly every turn with a call (stdapi-ai/stdapi.ai#182).
     """
-    match = _TAG.fullmatch(rest.translate(_TO_ASCII) + ">")
-    if match is None:
+    patterns = _compile(ALL_MARKUP_FAMILIES)
+    match = patterns and patterns.tag.fullmatch(rest.translate(_TO_ASCII) + ">")
+    if not match:
         return False
     tag = _tag(match, rest + ">")
     return tag.kind == "section" and not tag.closing and tag.is_control_token

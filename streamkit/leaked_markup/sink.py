@@ -5,11 +5,11 @@ It is used only if the option is on, between the parser and the accumulator.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 from streamkit.accumulator import Accumulator
-from streamkit.calls import StreamError, Usage
+from streamkit.calls import ALL_MARKUP_FAMILIES, MarkupFamily, StreamError, Usage
 from streamkit.errors import UsageError
 from streamkit.leaked_markup.choice import MarkupChoice
 from streamkit.leaked_markup.reporter import MarkupReporter
@@ -25,16 +25,24 @@ class MarkupSink:
     Args:
         accumulator: the accumulator of the turn.
         mode: ``strip`` or ``recover``; for ``keep`` the accumulator itself is the parser's sink.
+        families: the markup that the provider's models use (``Traits.markup_families``).
+        tools: the names of the offered tools; None if they are not known.
 
     Raises:
         UsageError: the mode is none of those.
     """
 
-    def __init__(self, accumulator: Accumulator, mode: LeakedMarkup) -> None:
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        mode: LeakedMarkup,
+        families: frozenset[MarkupFamily] = ALL_MARKUP_FAMILIES,
+        tools: Collection[str] | None = None,
+    ) -> None:
         if mode not in ("strip", "recover"):
             raise UsageError(f"leaked_markup is one of {', '.join(map(repr, get_args(LeakedMarkup)))}, not {mode!r}")
         self._accumulator = accumulator
-        self._reporter = MarkupReporter(accumulator, recovers=mode == "recover")
+        self._reporter = MarkupReporter(accumulator, recovers=mode == "recover", families=families, tools=tools)
         self._choices: dict[int, MarkupChoice] = {}
 
     def choice(self, index: int) -> MarkupChoice:

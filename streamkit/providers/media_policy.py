@@ -36,10 +36,13 @@ def apply_media_policy(
 
     if policy not in ("raise", "text", "drop"):
         raise UsageError(f"unsupported must be 'raise', 'text' or 'drop', not {policy!r}")
-    if policy == "raise":
-        return contents
     converted = []
     for content in contents:
+        if policy == "raise":
+            # Only a person's image is refused: what a model made must not end the conversation that it is a part of,
+            # and what a tool returned becomes text in its result.
+            converted.append(_without_unsupported_files(content, provider, changes))
+            continue
         blocks: list[Block] = []
         for block in content.blocks:
             if isinstance(block, ToolResponseBlock):
@@ -56,6 +59,21 @@ def apply_media_policy(
             content if is_unchanged else Content(speaker=content.speaker, blocks=blocks, metadata=content.metadata)
         )
     return converted
+
+
+def _without_unsupported_files(content: Content, provider: Provider, changes: list[str]) -> Content:
+    """Return a response of a model without the images and files that the target cannot carry; else it unchanged."""
+    from streamkit.history import FileBlock, ImageBlock
+
+    if content.speaker != "ai" or not any(isinstance(block, (ImageBlock, FileBlock)) for block in content.blocks):
+        return content
+    blocks: list[Block] = []
+    for block in content.blocks:
+        if isinstance(block, (ImageBlock, FileBlock)) and not provider.carries(block, content.speaker):
+            _replacement_text(block, "", provider, "drop", changes)
+        else:
+            blocks.append(block)
+    return content if len(blocks) == len(content.blocks) else content.model_copy(update={"blocks": blocks})
 
 
 def _apply_to_result(

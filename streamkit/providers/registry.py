@@ -18,6 +18,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from streamkit.calls import ALL_MARKUP_FAMILIES
 from streamkit.errors import UnknownProvider, UsageError
 from streamkit.message_format import RateMessage
 from streamkit.providers.detection import HEAD_SIZE, HeadMatcher, read_head
@@ -129,6 +130,7 @@ def dialect(
     # The order in which calls end depends on the vendor, not on the wire format, so it is not taken from the base.
     traits.setdefault("calls_end_in_order", False)
     if name != origin.name:
+        traits.setdefault("markup_families", ALL_MARKUP_FAMILIES)  # another server may have any model
         traits.setdefault("matches_head", Traits.matches_head)
         # Another server refuses other requests: a rule without evidence would be invented.
         traits.setdefault("has_request_rules", False)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from streamkit.calls import StreamError, WireTraits
+from streamkit.calls import ALL_MARKUP_FAMILIES, MarkupFamily, StreamError, WireTraits
 from streamkit.events import ReasoningKind
 from streamkit.ids import tool_id_strategy
 from streamkit.message_format import POSSIBLE, RateMessage, Rating
@@ -74,6 +74,8 @@ class Traits(WireTraits):
         endpoint: its HTTP endpoint.
         classify_error: returns an error that the provider reported with its ``code``: the ``classify`` of the
             ``ErrorRules`` in ``errors.py`` of its package. By default the HTTP status alone decides.
+        markup_families: the tool-call markup that its models may leave in the text, which ``leaked_markup`` of ``Turn``
+            removes or recovers; by default every family, as for a server of any model.
         end_marker: the payload that follows the chunks and ends a stream, such as ``[DONE]``; None if there is none.
     """
 
@@ -100,6 +102,7 @@ class Traits(WireTraits):
     wrapper_event: str | None = None
     line_end: str = "\n"
     end_marker: str | None = None
+    markup_families: frozenset[MarkupFamily] = ALL_MARKUP_FAMILIES
     endpoint: Endpoint = field(default_factory=Endpoint)
     classify_error: Callable[[StreamError], StreamError] = field(
         default=ErrorRules().classify, repr=False, compare=False

@@ -6,11 +6,11 @@ It is a sequence of tools and is accepted wherever a list of tools is. It must n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
 from typing import Any, Unpack, overload
 
 from streamkit.errors import UsageError
+from streamkit.tools.nearest import quote_name, sort_by_similarity
 from streamkit.tools.tool import Tool, ToolOptions, to_tools
 
 __all__ = ["ToolSet"]
@@ -152,7 +152,7 @@ class ToolSet(Sequence[Tool]):
         return matching
 
     def _unknown(self, name: str) -> UsageError:
-        nearest = sorted(self._tools, key=lambda known: -SequenceMatcher(None, str(name), known).ratio())
+        nearest = sort_by_similarity(str(name), self._tools)
         more = f" and {len(nearest) - _MOST_NAMES} more" if len(nearest) > _MOST_NAMES else ""
         available = f"the tools are: {', '.join(nearest[:_MOST_NAMES])}{more}" if nearest else "the set is empty"
-        return UsageError(f"no tool has the name {name!r}; {available}")
+        return UsageError(f"no tool has the name {quote_name(str(name))}; {available}")

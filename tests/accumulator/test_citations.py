@@ -15,7 +15,7 @@ from streamkit.history import Content
 
 def content_of(accumulator: Accumulator) -> Content:
     return choice_to_content(
-        accumulator.choice(0), provider="p", model=None, response_id=None, turn_key="k", response_metadata={}
+        accumulator.choice(0), origin={"provider": "p"}, response_id=None, turn_key="k", response_metadata={}
     )
 
 

@@ -10,6 +10,8 @@ from streamkit.events import ServerTool
 def test_argument_deltas_are_events_until_the_parsed_arguments_replace_them() -> None:
     accumulator = Accumulator("openai_chat", WireTraits(), turn_key="k")
     choice = accumulator.choice(0)
+    choice.text("I search.")
+    accumulator.events.clear()
     choice.server_tool("s1", "web_search", "started")
     choice.server_tool_delta("s1", "web_search", '{"query"')
     choice.server_tool_delta("s1", "web_search", "")

@@ -49,10 +49,11 @@ def test_an_anthropic_request_from_given_messages_names_the_container_of_the_las
             "provider": "anthropic",
             "raw_id": "toolu_1",
             "caller": {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"},
-            "container": {"id": "container_1"},
         },
     )
-    added = [Content.ai("", call), Content(speaker="tool", blocks=[ToolResponseBlock(call_id="c", result="sea")])]
+    origin = {"provider": "anthropic", "container": {"id": "container_1"}}
+    response = Content(speaker="ai", blocks=[call], metadata=origin)
+    added = [response, Content(speaker="tool", blocks=[ToolResponseBlock(call_id="c", result="sea")])]
     request = context("anthropic", [{"role": "user", "content": "Look."}], *added).request
     assert request["container"] == "container_1"
     assert request["messages"] == [{"role": "user", "content": "Look."}]

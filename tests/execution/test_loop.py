@@ -593,9 +593,15 @@ async def test_a_custom_loop() -> None:
 async def test_a_runs_turns_recover_leaked_markup() -> None:
     leaked = '<tool_call>{"name": "get_weather", "arguments": {"city": "Oslo"}}</tool_call>'
     model = Model(answer(leaked), answer("It rains."))
-    run = await loop(model, leaked_markup="recover")
+    run = await loop(model, provider="openai_compatible", leaked_markup="recover")
     assert run.text == "It rains."
     assert [block.result for block in run.contents[1].blocks] == ["Oslo: rain"]
+
+
+async def test_a_runs_turns_recover_only_calls_of_the_offered_tools() -> None:
+    leaked = '<tool_call>{"name": "drop_table", "arguments": {"city": "Oslo"}}</tool_call>'
+    run = await loop(Model(answer(leaked)), provider="openai_compatible", leaked_markup="recover")
+    assert (run.text, run.ended, run.turn.calls) == (leaked, "answered", [])
 
 
 async def test_a_runs_turns_have_its_limits() -> None:

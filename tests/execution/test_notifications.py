@@ -589,3 +589,17 @@ def test_the_last_notification_of_a_call_is_always_its_end(given: list[Event]) -
     assert {each.id for each in notes} == set(last)
     assert all(each.done == (each.state in ("completed", "canceled", "error")) for each in notes)
     assert notifier.close() == []
+
+
+def test_long_arguments_are_copied_a_bounded_number_of_times() -> None:
+    """Whatever the number of deltas: each notification has a copy of all arguments."""
+
+    def describe(state: ToolState, arguments: dict[str, Any]) -> str:
+        return f"{len(arguments.get('city', ''))} characters"
+
+    notifier = Notifier([tool(lambda city: city, name="get_weather", description="d", describe=describe)])
+    deltas = ['{"city": "', *["x" * 64] * 5000, '"}']
+    sizes = [len(n.arguments.get("city", "")) for n in notify(notifier, preparing_events(*deltas))]
+    assert sum(sizes) < 20 * 64 * 5000
+    assert sizes == sorted(sizes)
+    assert sizes[-1] > 0.8 * 64 * 5000

@@ -9,7 +9,7 @@ import logging
 import threading
 import warnings
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -414,17 +414,15 @@ async def cancels_its_task_and_returns() -> str:
 
 async def swallows_its_own_cancellation() -> str:
     asyncio.current_task().cancel()  # type: ignore[union-attr]
-    try:
+    with suppress(asyncio.CancelledError):
         await anyio.sleep_forever()
-    except asyncio.CancelledError:
-        return "done"
+    return "done"
 
 
 async def swallows_the_cancellation_of_its_time_limit() -> str:
-    try:
+    with suppress(anyio.get_cancelled_exc_class()):
         await anyio.sleep_forever()
-    except anyio.get_cancelled_exc_class():
-        return "done"
+    return "done"
 
 
 @pytest.mark.parametrize(
@@ -585,9 +583,9 @@ async def test_wrong_arguments_of_a_run_are_rejected_at_the_call(wrong: dict[str
         loop(FakeModel(answer("Hi.")), **wrong)
 
 
-@pytest.mark.parametrize("wrong", ["calls", 5, {"id": 1}, [{"id": 1}], calls("f") * 2])
+@pytest.mark.parametrize("wrong", ["calls", 5, {"id": 1}, [{"id": 1}]])
 async def test_wrong_calls_are_rejected(wrong: Any) -> None:
-    with pytest.raises(UsageError, match=r"turn\.calls|same id"):
+    with pytest.raises(UsageError, match=r"turn\.calls"):
         execute_tool_calls_batched(wrong, tools=[], provider="gemini")
 
 

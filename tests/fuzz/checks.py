@@ -100,7 +100,8 @@ def check_events(turn: Turn, seen: list[Event]) -> None:
     texts: dict[tuple[int, type], str] = {}
     for number, event in enumerate(seen):
         line = events.to_json(event)
-        assert events.to_json(events.from_json(line)) == line, "an event's JSON is not stable"
+        again = events.to_json(events.from_json(line))
+        assert json.loads(again) == json.loads(line), "an event's JSON is not stable"
         match event:
             case ResponseStarted():
                 assert not any(isinstance(each, (ResponseStarted, Text, ToolCallStart)) for each in seen[:number])

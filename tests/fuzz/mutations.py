@@ -31,7 +31,7 @@ for _ in range(300):
 #: Values that a field may have on a broken or hostile server, whatever its type should be.
 HOSTILE: tuple[Any, ...] = (
     None, "", " ", "{", "}", '{"a":1}', '{"a":1}{"b":2}', '{"a":1e999}', "null", "[]", "[DONE]", "\ud83d",
-    "\ude00", "\ud83d\ude00", "\x00", "\x1b]52;c;eA==\x07", "0", "1", "-1", 0, 1, -1, 1.0, 1.5, 2**63, -(2**70), 1e308,
+    "\ude00", "\U0001f600", "\x00", "\x1b]52;c;eA==\x07", "0", "1", "-1", 0, 1, -1, 1.0, 1.5, 2**63, -(2**70), 1e308,
     True, False, [], {}, [None], [[]], {"": None}, {"a": {"b": []}}, "hist_tool_" + "a" * 24, "tool_calls",
     "stop", "x" * 2000, _DEEP,
 )  # fmt: skip

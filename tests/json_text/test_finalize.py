@@ -17,6 +17,7 @@ from streamkit.json_text import (
     join_surrogates,
     parse_partial_object,
 )
+from streamkit.json_text.finalize import _find_refused_number
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", "null", " null\n"])
@@ -172,6 +173,27 @@ def test_two_objects_are_invalid_and_never_the_first_alone(text: str, at: int) -
         assert (settled.state, settled.arguments, settled.text) == ("invalid", None, text)
         assert settled.problem is not None
         assert f"at character {at}, near " in settled.problem
+
+
+def test_the_search_for_a_refused_number_ends_where_there_is_none() -> None:
+    assert _find_refused_number('{"a":[1,"1e999"]}') == 0
+
+
+def test_half_of_a_pair_in_an_object_of_many_levels_is_invalid() -> None:
+    for depth in (100, 900):
+        settled = finalize_arguments('{"a":' * depth + '"\\ud83d"' + "}" * depth)
+        assert settled.state == ("complete" if depth == 100 else "invalid")
+
+
+def test_a_number_that_overflows_is_not_shown_while_it_grows() -> None:
+    view = IncrementalJsonObject()
+    shown = []
+    for text in ('{"a":1', "e99", "9", ',"b":1}'):
+        view.feed(text)
+        shown.append(dict(view.value))
+    assert shown == [{"a": 1}, {"a": 1e99}, {}, {}]
+    assert parse_partial_object('{"a":[1,{"b":-1e999}]}') == {}
+    assert parse_partial_object('{"a":[1,{"b":-1e99}]}') == {"a": [1, {"b": -1e99}]}
 
 
 @pytest.mark.parametrize("text", ['{"a":1}{"a":1}', '{"a":1} {"a": 1}\n', '{"a":1}{"a":1}{"a":1}'])

@@ -21,7 +21,7 @@ def split_text(text: str, size: int) -> list[str]:
 def chat_turn(
     texts: Iterable[str], mode: Mode = "recover", *after: dict[str, Any], finish: str | None = "stop"
 ) -> Turn:
-    turn = Turn("openai_chat", turn_key="turn-1", leaked_markup=mode)
+    turn = Turn("openai_compatible", turn_key="turn-1", leaked_markup=mode)
     for text in texts:
         turn.feed(chat({"content": text}))
     for chunk in after:

@@ -40,13 +40,13 @@ def test_a_tag_with_a_too_long_name_is_text() -> None:
 
 @given(st.text(alphabet=st.characters(exclude_characters="<", exclude_categories=["Cs"])), st.integers(1, 9))
 def test_text_without_an_angle_bracket_is_emitted_at_once(text: str, size: int) -> None:
-    turn = Turn("openai_chat", leaked_markup="recover")
+    turn = Turn("openai_compatible", leaked_markup="recover")
     for delta in split_text(text, size):
         assert turn.feed(chat({"content": delta}))[-1] == Text(delta)
 
 
 def test_text_waits_only_while_it_may_be_the_prefix_of_a_tag() -> None:
-    turn = Turn("openai_chat", leaked_markup="recover")
+    turn = Turn("openai_compatible", leaked_markup="recover")
     for delta, text in [
         ("a <", "a "),
         (" b", "< b"),

@@ -23,6 +23,7 @@ from streamkit.accumulator import Accumulator
 from streamkit.calls import StreamError, Usage, WireTraits
 from streamkit.events import NormalizedToolChunk, Text, ToolCallStart
 from streamkit.leaked_markup import MarkupSink
+from streamkit.providers import dialect
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 10_000])
@@ -131,11 +132,6 @@ def test_markup_after_invalid_markup_is_recovered() -> None:
     assert [call.name for call in turn.calls] == ["look_up"]
 
 
-def test_markup_in_a_code_fence_is_recovered() -> None:
-    turn = chat_turn([f"```\n{FAMILIES['hermes']}\n```"])
-    assert (turn.text, len(turn.calls)) == ("```\n\n```", 1)
-
-
 def test_reasoning_and_refusals_are_not_searched() -> None:
     turn = chat_turn([], "recover", chat({"reasoning_content": FAMILIES["hermes"]}), chat({"refusal": "<tool_call>"}))
     assert (turn.reasoning, turn.refusal, turn.calls) == (FAMILIES["hermes"], "<tool_call>", [])
@@ -196,7 +192,7 @@ def test_buffered_text_is_emitted_before_other_content() -> None:
 
 
 def test_too_much_buffered_markup_exceeds_the_limit_of_arguments() -> None:
-    turn = Turn("openai_chat", leaked_markup="recover", limits=Limits(arguments=1000))
+    turn = Turn("openai_compatible", leaked_markup="recover", limits=Limits(arguments=1000))
     turn.feed(chat({"content": "<function=f><parameter=a>"}))
     for _ in range(20):
         turn.feed(chat({"content": "x" * 100}))
@@ -208,7 +204,7 @@ def test_too_much_buffered_markup_exceeds_the_limit_of_arguments() -> None:
 
 
 def test_recovered_calls_keep_the_order_of_anthropic_blocks() -> None:
-    turn = Turn("anthropic", turn_key="turn-1", leaked_markup="recover")
+    turn = Turn(dialect("any", base="anthropic"), turn_key="turn-1", leaked_markup="recover")
     texts = [{"type": "text_delta", "text": delta} for delta in split_text(f"One.{FAMILIES['hermes']}Two.", 9)]
     wire = [
         message_start(),
@@ -231,7 +227,7 @@ def test_recovered_calls_keep_the_order_of_anthropic_blocks() -> None:
 
 
 def test_text_buffered_at_the_end_of_a_block_is_emitted_before_the_next_block() -> None:
-    turn = Turn("anthropic", leaked_markup="strip")
+    turn = Turn(dialect("any", base="anthropic"), leaked_markup="strip")
     for chunk in [
         message_start(),
         *block(0, {"type": "text", "text": "a"}, {"type": "text_delta", "text": " <"}),
@@ -244,7 +240,7 @@ def test_text_buffered_at_the_end_of_a_block_is_emitted_before_the_next_block() 
 
 
 def test_markup_in_a_gemini_part_is_recovered() -> None:
-    turn = Turn("gemini", turn_key="turn-1", leaked_markup="recover")
+    turn = Turn(dialect("any", base="gemini"), turn_key="turn-1", leaked_markup="recover")
     for chunk in [gemini({"text": p}) for p in split_text(FAMILIES["kimi k2"], 30)] + [gemini(finish="STOP")]:
         turn.feed(chunk)
     turn.close()
@@ -252,7 +248,7 @@ def test_markup_in_a_gemini_part_is_recovered() -> None:
 
 
 def test_each_choice_is_searched_separately() -> None:
-    turn = Turn("openai_chat", turn_key="turn-1", leaked_markup="recover")
+    turn = Turn("openai_compatible", turn_key="turn-1", leaked_markup="recover")
     for markup, plain in zip(split_text(FAMILIES["hermes"], 5), split_text("b" * 200, 5), strict=False):
         turn.feed(chat({"content": markup}))
         turn.feed(chat({"content": plain}, index=1))
@@ -264,7 +260,7 @@ def test_each_choice_is_searched_separately() -> None:
 
 
 def test_the_start_event_has_the_canonical_id() -> None:
-    turn = Turn("openai_chat", turn_key="turn-1", leaked_markup="recover")
+    turn = Turn("openai_compatible", turn_key="turn-1", leaked_markup="recover")
     events = turn.feed(chat({"content": FAMILIES["hermes"]})) + turn.close(complete=True)
     (start,) = [event for event in events if isinstance(event, ToolCallStart)]
     assert turn.call(start.call.id).arguments == ARGUMENTS

@@ -30,7 +30,7 @@ def test_two_calls_with_the_same_leaked_id_are_two_calls() -> None:
 
 
 def test_json_arguments_are_streamed() -> None:
-    turn = Turn("openai_chat", turn_key="turn-1", leaked_markup="recover")
+    turn = Turn("openai_compatible", turn_key="turn-1", leaked_markup="recover")
     turn.feed(chat({"content": "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"}))
     streamed = []
     for delta in ('{"a": "x', "y<", 'z", "b": {', "}}", "<|tool_call", "_end|>"):

@@ -48,6 +48,7 @@ from streamkit import (
     run_loop,
     tool,
 )
+from streamkit.errors import UsageError
 from streamkit.events import Event, RoundStarted, ToolDenied, ToolEvent, ToolRunning
 from streamkit.history import ImageBlock
 from streamkit.testing import validate_request
@@ -282,7 +283,7 @@ async def test_a_denied_call_is_a_result_in_every_executor_and_the_others_run(ho
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("answered", ["allow", 1, {"allow": True}, "deny", 0, object()])
-async def test_a_decision_that_is_neither_true_nor_an_approval_is_a_denial(answered: Any) -> None:
+async def test_a_decision_that_is_neither_a_bool_nor_an_approval_is_an_error(answered: Any) -> None:
     """There whatever was not the word ``deny`` ended as ``completed``, with the error of a denial."""
     tools = Tools()
     danger = [tool(each, approval="ask") for each in tools]
@@ -290,9 +291,9 @@ async def test_a_decision_that_is_neither_true_nor_an_approval_is_a_denial(answe
     async def approve(call: ToolCall, deps: Any) -> Any:
         return answered
 
-    update = await execute_tool_calls_batched(closed_turn("", ("f", {"x": 1})), tools=danger, approve=approve)
+    with pytest.raises(UsageError, match="approve must return"):
+        await execute_tool_calls_batched(closed_turn("", ("f", {"x": 1})), tools=danger, approve=approve)
     assert tools.ran == []
-    assert result_values(update) == [("f", "denied", None)]
 
 
 # ---------------------------------------------------------------- left

@@ -409,7 +409,9 @@ async def test_no_call_of_a_truncated_response_runs(provider: str, chunks: list[
     with pytest.raises(StreamInterrupted):
         await run
     assert tools.ran == []
-    assert run.contents == []
+    assistant, results = run.contents
+    assert assistant.metadata["interrupted"] is True
+    assert {block.status for block in results.blocks} <= {"error", "canceled"}
 
 
 # ---------------------------------------------------------------- ids

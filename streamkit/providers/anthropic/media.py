@@ -12,7 +12,7 @@ from typing import Any
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
 from streamkit.history.tool_results import decode_text_file, result_parts
-from streamkit.media import is_base64, is_url, normalize_data, parse_data_url, to_data_url
+from streamkit.media import is_base64, is_url, normalize_data, parse_data_url, quote_source, to_data_url
 from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.tool_result_media import convert_or_describe
 
@@ -92,7 +92,7 @@ def image_source(data: str) -> Json:
     if url is None or media_type not in _IMAGES:
         raise UnsupportedContent(
             f"Anthropic takes images as base64 data URLs of {', '.join(sorted(_IMAGES))} or as web addresses, "
-            f"not {data[:40]!r}"
+            f"not {quote_source(data)}"
         )
     return {"type": "base64", "media_type": media_type, "data": url.data}
 

@@ -76,6 +76,7 @@ TRAITS = Traits(
     name="anthropic",
     matches_head=HeadMatcher(_is_own),
     rate_message=rate_message,
+    markup_families=frozenset(),
     # Signatures are "compatible across platforms (Claude APIs, Amazon Bedrock, and Vertex AI)",
     # https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking
     compatible=frozenset({"anthropic", "bedrock_invoke"}),

@@ -14,7 +14,7 @@ from typing import Any
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
 from streamkit.history.tool_results import result_parts
-from streamkit.media import is_url, normalize_data, parse_data_url
+from streamkit.media import is_url, normalize_data, parse_data_url, quote_source
 from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.tool_result_media import convert_or_describe
@@ -95,7 +95,7 @@ def image_part(data: str) -> Json:
     if url is None or image_format is None:
         raise UnsupportedContent(
             "Bedrock takes images as base64 data URLs of image/gif, image/jpeg, image/png, image/webp or as s3 "
-            f"addresses, not {data[:40]!r}"
+            f"addresses, not {quote_source(data)}"
         )
     return {"image": {"format": image_format, "source": {"bytes": url.data}}}
 
@@ -114,7 +114,7 @@ def file_part(block: FileBlock) -> Json:
         source = {"s3Location": {"uri": block.url}}
     else:
         raise UnsupportedContent(
-            f"Bedrock takes files as data or as s3 addresses; {block.name or block.url!r} is neither"
+            f"Bedrock takes files as data or as s3 addresses; {quote_source(block.name or block.url)} is neither"
         )
     if media_type in _IMAGES:
         return {"image": {"format": _IMAGES[media_type], "source": source}}

@@ -30,7 +30,7 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import ResultPart
-from streamkit.media import is_url, to_data_url
+from streamkit.media import is_url, quote_source, to_data_url
 from streamkit.providers.cohere.schema import Json
 from streamkit.providers.cohere.strict import STRICT
 from streamkit.providers.decoding import compact_json
@@ -108,7 +108,9 @@ def _tool(tool: Tool, parameters: Json) -> Json:
 
 def _image_part(data: str) -> Json:
     if not is_url(data) and not (data.startswith("data:image/") and ";base64," in data):
-        raise UnsupportedContent(f"Cohere accepts an image as a base64 data URL or an http(s) URL, not {data[:40]!r}")
+        raise UnsupportedContent(
+            f"Cohere accepts an image as a base64 data URL or an http(s) URL, not {quote_source(data)}"
+        )
     return {"type": "image_url", "image_url": {"url": data}}
 
 
@@ -120,7 +122,7 @@ def _image_of_file(block: FileBlock) -> str:
     if media_type.startswith("image/") and (data or block.url):
         return to_data_url(data, media_type) if data else block.url or ""
     kind = media_type or block.name or "a file of unknown type"
-    raise UnsupportedContent(f"Cohere accepts only images as files, not {kind!r}")
+    raise UnsupportedContent(f"Cohere accepts only images as files, not {quote_source(kind)}")
 
 
 class CohereRenderer(RoleRenderer[Traits]):

@@ -58,6 +58,7 @@ TRAITS = Traits(
     name="cohere",
     matches_head=HeadMatcher(_is_own),
     rate_message=rate_message,
+    markup_families=frozenset(),
     event_name_field="type",
     end_marker="[DONE]",
     classify_error=ERRORS.classify,

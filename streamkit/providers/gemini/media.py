@@ -12,7 +12,7 @@ from typing import Any
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import FileBlock, ImageBlock
-from streamkit.media import is_url, media_type_of_name, normalize_data, parse_data_url
+from streamkit.media import is_url, media_type_of_name, normalize_data, parse_data_url, quote_source
 
 __all__ = ["file_part", "image_part", "is_allowed_in_result", "media_part"]
 
@@ -39,7 +39,7 @@ def image_part(data: str) -> dict[str, Any]:
     url = parse_data_url(data)
     if url is None:
         raise UnsupportedContent(
-            f"Gemini accepts an image as a data URL or as an http, https or gs URI, not {data[:40]!r}"
+            f"Gemini accepts an image as a data URL or as an http, https or gs URI, not {quote_source(data)}"
         )
     return _inline_image(url.media_type or "image/png", url.data)
 
@@ -57,7 +57,7 @@ def file_part(block: FileBlock) -> dict[str, Any]:
         data, uri = uri, None
     if uri:
         if not is_url(uri, _SCHEMES):
-            raise UnsupportedContent(f"Gemini accepts a file as an http, https or gs URI, not {uri[:40]!r}")
+            raise UnsupportedContent(f"Gemini accepts a file as an http, https or gs URI, not {quote_source(uri)}")
         return _file_data(uri, media_type)
     if not data:
         raise UnsupportedContent(f"the file {block.name!r} has neither data nor a URI")

@@ -278,7 +278,11 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             return parts
         if isinstance(block, (ImageBlock, FileBlock)):
             return [_Part(convert_media(block, self.traits))]
-        label = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else f"a {block.type} block"
+        label = (
+            f"the provider's tool {block.name!r}"
+            if isinstance(block, ServerToolBlock)
+            else f"a block of type {block.type!r}"
+        )
         reason = "it is malformed" if self.is_own(block) else self.reason_not_own(block)
         self.report(f"{label} was left out: {reason}")
         return []

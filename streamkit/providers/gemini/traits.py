@@ -63,6 +63,7 @@ TRAITS = Traits(
     name="gemini",
     matches_head=HeadMatcher(_is_own),
     rate_message=rate_message,
+    markup_families=frozenset(),
     whole_calls=True,
     compatible=frozenset({"gemini"}),
     id_rule=IdRule(

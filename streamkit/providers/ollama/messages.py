@@ -30,7 +30,7 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import ResultPart
-from streamkit.media import normalize_data, parse_data_url
+from streamkit.media import normalize_data, parse_data_url, quote_source
 from streamkit.providers.message_renderer import RoleRenderer
 from streamkit.providers.ollama.schema import Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
@@ -100,7 +100,7 @@ def _image_data(data: str) -> str:
     url = parse_data_url(data)
     if url is None or not url.media_type.startswith("image/"):
         raise UnsupportedContent(
-            f"Ollama accepts an image as a base64 data URL, not {data[:40]!r}: it downloads no images"
+            f"Ollama accepts an image as a base64 data URL, not {quote_source(data)}: it downloads no images"
         )
     return url.data
 
@@ -112,7 +112,7 @@ def _file_data(block: FileBlock) -> str:
     if data and media_type.startswith("image/"):
         return data
     kind = block.url or media_type or block.name or "an empty file"
-    raise UnsupportedContent(f"Ollama accepts only the data of images as files, not {kind!r}")
+    raise UnsupportedContent(f"Ollama accepts only the data of images as files, not {quote_source(kind)}")
 
 
 class OllamaRenderer(RoleRenderer[Traits]):

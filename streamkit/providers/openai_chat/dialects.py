@@ -171,6 +171,7 @@ DIALECTS = (
         name="openai_chat",
         image_types=_OPENAI_IMAGES,
         id_rule=_OPENAI_IDS,
+        markup_families=frozenset({"harmony"}),
         endpoint=Endpoint(
             base_url="https://api.openai.com/v1",
             key_variables=("OPENAI_API_KEY",),
@@ -188,6 +189,7 @@ DIALECTS = (
         name="azure_openai",
         image_types=_OPENAI_IMAGES,
         id_rule=_OPENAI_IDS,
+        markup_families=frozenset({"harmony"}),
         endpoint=Endpoint(
             base_url_variable="AZURE_OPENAI_ENDPOINT",
             path="/openai/deployments/{model}/chat/completions?api-version=2024-10-21",
@@ -213,6 +215,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="deepseek",
+        markup_families=frozenset({"dsml", "deepseek"}),
         endpoint=Endpoint(base_url="https://api.deepseek.com/v1", key_variables=("DEEPSEEK_API_KEY",)),
         strict="deepseek",
         refuses_as="deepseek",
@@ -243,6 +246,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="kimi",
+        markup_families=frozenset({"kimi"}),
         endpoint=Endpoint(
             base_url="https://api.moonshot.ai/v1",
             key_variables=("MOONSHOT_API_KEY",),
@@ -259,6 +263,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="mistral",
+        markup_families=frozenset(),
         endpoint=Endpoint(
             base_url="https://api.mistral.ai/v1",
             key_variables=("MISTRAL_API_KEY",),
@@ -305,6 +310,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="perplexity",
+        markup_families=frozenset(),
         endpoint=Endpoint(base_url="https://api.perplexity.ai", key_variables=("PERPLEXITY_API_KEY",)),
         usage_position="finish",
         source_lists=True,  # https://docs.perplexity.ai/api-reference/chat-completions-post
@@ -314,6 +320,7 @@ DIALECTS = (
     ChatDialect(
         name="qwen",
         cache_marks=True,  # DashScope's explicit cache (BerriAI/litellm#25330, agentscope-ai/agentscope-java#1363)
+        markup_families=frozenset({"hermes", "qwen"}),
         endpoint=Endpoint(
             base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1", key_variables=("DASHSCOPE_API_KEY",)
         ),
@@ -334,6 +341,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="xai",
+        markup_families=frozenset(),
         endpoint=Endpoint(base_url="https://api.x.ai/v1", key_variables=("XAI_API_KEY",)),
         reasoning_field="reasoning_content",
         result_images=True,  # tried, by lm15-dev/lm15-contract research/tool-result-content (September 2026)

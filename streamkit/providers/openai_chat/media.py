@@ -11,7 +11,15 @@ from typing import Any
 from streamkit.errors import UnsupportedContent
 from streamkit.history import FileBlock, ImageBlock
 from streamkit.history.tool_results import ResultPart, result_parts
-from streamkit.media import has_type_in, is_image_source, is_url, normalize_data_url, parse_data_url, to_data_url
+from streamkit.media import (
+    has_type_in,
+    is_image_source,
+    is_url,
+    normalize_data_url,
+    parse_data_url,
+    quote_source,
+    to_data_url,
+)
 
 __all__ = ["file_part", "image_address", "image_part", "parse_media_part"]
 
@@ -33,7 +41,7 @@ def image_part(data: str, types: Collection[str] | None = None) -> dict[str, Any
     if not is_image_source(data) or not (types is None or has_type_in(data, types)):
         form = f" of {', '.join(sorted(types))}" if types else ""
         raise UnsupportedContent(
-            f"a chat message takes an image as a base64 data URL{form} or an http(s) address, not {data[:40]!r}"
+            f"a chat message takes an image as a base64 data URL{form} or an http(s) address, not {quote_source(data)}"
         )
     return {"type": "image_url", "image_url": {"url": data}}
 
@@ -63,7 +71,9 @@ def file_part(
         part = {"type": "document_url", "document_url": data_url or address}
         return part | ({"document_name": block.name} if block.name else {})
     if not data and not has_address:
-        raise UnsupportedContent(f"a chat message takes a file's data, not its address: {block.url or block.name!r}")
+        raise UnsupportedContent(
+            f"a chat message takes a file's data, not its address: {quote_source(block.url or block.name)}"
+        )
     if data and media_type in _AUDIO_FORMATS:
         audio = {"data": data if url is None else url.data, "format": _AUDIO_FORMATS[media_type]}
         return {"type": "input_audio", "input_audio": audio}

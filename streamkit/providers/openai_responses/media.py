@@ -20,7 +20,7 @@ from streamkit.history.content import (
     TextBlock,
     ToolResponseBlock,
 )
-from streamkit.media import has_type_in, is_image_source, normalize_data, normalize_data_url, to_data_url
+from streamkit.media import has_type_in, is_image_source, normalize_data, normalize_data_url, quote_source, to_data_url
 from streamkit.providers.decoding import as_text
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.openai_responses.schema import Json
@@ -55,7 +55,7 @@ def input_image(data: str) -> Json:
     if not is_image_source(data) or not has_type_in(data, _IMAGES):
         raise UnsupportedContent(
             f"OpenAI takes images as base64 data URLs of {', '.join(sorted(_IMAGES))} or as http(s) addresses, "
-            f"not {data[:40]!r}"
+            f"not {quote_source(data)}"
         )
     return {"type": "input_image", "image_url": data, "detail": "auto"}
 

@@ -41,6 +41,7 @@ TRAITS = Traits(
     reasoning_kind="summary",
     matches_head=HeadMatcher(_is_own),
     rate_message=rate_message,
+    markup_families=frozenset({"harmony"}),
     compatible=frozenset({"openai_responses"}),
     id_rule=IdRule(
         "openai_responses",

@@ -1,0 +1,223 @@
+"""What the commands write: nothing that a model, a server, a file or a tool sends reaches a terminal unescaped.
+
+A terminal obeys control characters in what it shows: they set the clipboard (OSC 52), change the title, move the cursor
+over other lines and hide text; direction marks reorder it (https://trojansource.codes). ``escape_text`` makes all of
+them visible as escapes, whether the output is a terminal or not, since a file may be shown later.
+
+Every channel goes through it. ``protected`` replaces ``sys.stdout`` and ``sys.stderr`` while a command runs, so that
+also tracebacks, warnings, log messages and what argparse prints are escaped; ``Notes`` is the one way to print in
+colour. An error of an output is reported as ``OutputError``, so that it is not mistaken for one of a file that is read.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from streamkit.redaction import MASK, redact
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = [
+    "Notes",
+    "OutputError",
+    "ProtectedStream",
+    "escape_json",
+    "escape_line",
+    "escape_text",
+    "protected",
+    "raw_stream",
+]
+
+#: Categories of characters that a terminal does not show as they are: controls, formats (direction marks), surrogates,
+#: private and unassigned ones, separators of lines and paragraphs.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_JOINERS = "\u200c\u200d"  # within words of several scripts and within emoji; they change nothing else
+
+
+class OutputError(Exception):
+    """An output cannot be written: the disk is full, or the reader of a pipe has closed it.
+
+    It is no ``OSError``, so that it is neither mistaken for an error of a file that is read, nor handled by rich, which
+    exits with 1 at a closed pipe.
+
+    Attributes:
+        name: the name of the output, such as "standard output".
+        error: the operating system's error.
+    """
+
+    def __init__(self, name: str, error: OSError) -> None:
+        self.name = name
+        self.error = error
+        super().__init__(f"{name} cannot be written: {error.strerror or error}")
+
+
+def escape_text(text: str) -> str:
+    """Return a text with every character escaped that a terminal does not show, except line ends and tabs."""
+    if text.isprintable():
+        return text
+    return "".join([c if c.isprintable() or c in "\n\t" else _escape(c) for c in text.replace("\r\n", "\n")])
+
+
+def escape_line(text: str) -> str:
+    """Return a text as one line: like ``escape_text``, and line ends and tabs are escaped too."""
+    return text if text.isprintable() else "".join([c if c.isprintable() else _escape(c) for c in text])
+
+
+def escape_json(text: str) -> str:
+    r"""Return JSON with the same characters escaped as JSON does it, ``\u001b``. Line ends between values stay."""
+    if text.isprintable():
+        return text
+    return "".join([c if c.isprintable() or c == "\n" or not _is_invisible(c) else _escape_in_json(c) for c in text])
+
+
+def _is_invisible(character: str) -> bool:
+    return unicodedata.category(character) in _INVISIBLE and character not in _JOINERS
+
+
+def _escape(character: str) -> str:
+    """Return the escape of an invisible character; spaces of other widths and joiners stay."""
+    if not _is_invisible(character):
+        return character
+    number = ord(character)
+    special = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}.get(character)
+    if special is not None:
+        return special
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 65536 else f"\\U{number:08x}"
+
+
+def _escape_in_json(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+class ProtectedStream(io.TextIOBase):
+    """An output that escapes what is written to it.
+
+    Args:
+        raw: the output.
+        name: its name in errors.
+        is_escaping: False if the writer escapes (rich, whose colours are control characters too).
+    """
+
+    def __init__(self, raw: Any, name: str, *, is_escaping: bool = True) -> None:
+        self.raw = raw
+        self.output_name = name
+        self._is_escaping = is_escaping
+
+    def write(self, text: str, /) -> int:
+        """Write a text, escaped."""
+        with self._errors():
+            self.raw.write(escape_text(text) if self._is_escaping else text)
+        return len(text)
+
+    def write_json(self, line: bytes) -> None:
+        """Write one line of JSON at once, escaped as JSON."""
+        data = escape_json(line.decode("utf-8", "surrogatepass")) + "\n"
+        with self._errors():
+            self.raw.flush()
+            self.raw.buffer.write(data.encode())
+            self.raw.buffer.flush()
+
+    def flush(self) -> None:
+        """Flush the output."""
+        with self._errors():
+            self.raw.flush()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OutputError(self.output_name, error) from None
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def isatty(self) -> bool:
+        """Return whether the output is a terminal."""
+        return bool(self.raw.isatty())
+
+    def fileno(self) -> int:
+        """Return the output's file descriptor."""
+        return int(self.raw.fileno())
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # of TextIOBase: an attribute
+        """The output's encoding."""
+        return str(self.raw.encoding)
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        """How the output encodes what its encoding has not."""
+        return getattr(self.raw, "errors", None)
+
+    @property
+    def buffer(self) -> Any:
+        """The output for bytes. Only ``write_json`` may use it, which escapes."""
+        raise AttributeError("this output takes text: bytes would not be escaped")
+
+
+@contextmanager
+def protected() -> Iterator[None]:
+    """Escape all that is written to standard output and standard error, by whichever code."""
+    outputs = sys.stdout, sys.stderr
+    sys.stdout = _protect(sys.stdout, "standard output")
+    sys.stderr = _protect(sys.stderr, "standard error")
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = outputs
+
+
+def _protect(stream: Any, name: str) -> Any:
+    return stream if stream is None or isinstance(stream, ProtectedStream) else ProtectedStream(stream, name)
+
+
+def raw_stream(stream: Any) -> Any:
+    """Return an output without escaping, for a writer that escapes itself."""
+    if isinstance(stream, ProtectedStream):
+        return ProtectedStream(stream.raw, stream.output_name, is_escaping=False)
+    return stream
+
+
+class Notes:
+    """Lines in colour, for people. Secrets in them are masked, and nothing in them is markup of rich.
+
+    Args:
+        stream: the output; None for standard error.
+        secrets: texts that are masked, such as the key of the requests.
+    """
+
+    def __init__(self, stream: Any = None, *, secrets: Iterable[str] = ()) -> None:
+        from rich.console import Console
+
+        self.console: Console = Console(
+            file=raw_stream(sys.stderr if stream is None else stream), highlight=False, emoji=False, markup=False
+        )
+        self._secrets = [secret for secret in secrets if secret]
+
+    def clean(self, text: str) -> str:
+        """Return a text without secrets."""
+        for secret in self._secrets:
+            text = text.replace(secret, MASK)
+        return redact(text)
+
+    def print(self, text: str = "", style: str = "", *, end: str = "\n") -> None:
+        """Print a text as one line."""
+        self._write(escape_line(self.clean(text)), style, end)
+
+    def write(self, text: str, style: str = "") -> None:
+        """Write a part of a text with its own line ends, without ending the line."""
+        self._write(escape_text(text), style, "")
+
+    def _write(self, text: str, style: str, end: str) -> None:
+        from rich.text import Text
+
+        self.console.print(Text(text, style=style), end=end, soft_wrap=True)

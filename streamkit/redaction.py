@@ -1,0 +1,118 @@
+"""Masking of keys and other secrets in texts that people read: errors, warnings and lines of the command line.
+
+A message may contain a secret that nobody put there on purpose: httpx names the URL with ``?key=`` (Gemini) or
+``user:password@``, and servers repeat the key or the headers of a request in their error. ``redact`` masks what has a
+known form; a secret of another form cannot be recognized. It never changes content: text, arguments and results of a
+conversation are passed on as they are.
+
+Every pattern has bounded repetitions wherever a match may fail later, so the cost is linear in the text. The module
+depends on nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+__all__ = ["MASK", "redact", "redact_value"]
+
+MASK = "***"
+
+_DEEPEST = 64  # levels of an error object; what is nested more deeply is left out
+
+#: Parameters of URLs that are credentials. Amazon's and Google's signed URLs have several (``X-Amz-Signature``,
+#: ``X-Goog-Credential``), Azure's ``sig``, CloudFront's ``Key-Pair-Id`` and ``Policy``.
+_PARAMETERS = (
+    r"(?:api|access|secret|subscription|account|private|shared|master|auth|sas)?[-_]?key(?:[-_]?(?:id|pair[-_]id))?"
+    r"|key-pair-id|(?:[a-z]{1,16}[-_])?token|auth|authorization|credentials?|sig|signature"
+    r"|(?:client[-_])?secret|pass(?:word|wd)?|pwd|policy|jwt|session(?:id)?|awsaccesskeyid|googleaccessid"
+    r"|x-(?:amz|goog)-[a-z-]{1,40}"
+)
+_SEPARATOR = r"(?:[?&;#]|%3f|%26|\\u0026|&amp;)"
+
+#: Headers and fields whose value is a secret in any form.
+_HEADERS = (
+    r"(?:proxy-)?authorization|x-(?:[a-z]{1,20}-)?(?:api-)?key|x-(?:amz-security|auth|access)-token|x-(?:amz|goog)-signature"
+    r"|(?:set-)?cookie|ocp-apim-subscription-key"
+)
+#: Names that are also words of ordinary sentences ("the api_key: field required"): only a value with a digit or a mark.
+_FIELDS = (
+    r"api[ _-]?key|access[_-]?key(?:[_-]?id)?|secret(?:[_-]?(?:access[_-]?)?key)?|client[_-]secret|password"
+    r"|(?:access|refresh|id|auth|session|bearer)[_-]?token|aws_secret_access_key|aws_session_token|private[_-]key"
+)
+_VALUE = r"[^\s\"',;&<>{}()\[\]\\]"
+
+_URL_PARAMETER = re.compile(rf"({_SEPARATOR}(?:{_PARAMETERS})(?:=|%3d))(?:(?!%26)[^&\s\"'<>#\\])+", re.IGNORECASE)
+_USER_INFO = re.compile(r"(://)[^\s/?#\"'<>]{1,512}@")
+_HEADER = re.compile(
+    rf"(?<![\w-])((?:{_HEADERS})[\"']?\s{{0,4}}(?::|=>?|,)\s{{0,4}}(?:b?[\"'])?)(?:(?:bearer|basic|token|negotiate)\s{{1,4}})?{_VALUE}+",
+    re.IGNORECASE,
+)
+_FIELD = re.compile(
+    rf"(?<![\w-])((?:{_FIELDS})(?:\s{{1,4}}(?:provided|given|used|is|was|sent)){{0,2}}[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"'`]?)"
+    rf"(?!{_VALUE}{{0,64}}\*\*)(?={_VALUE}{{0,64}}[0-9_+/-])({_VALUE}{{6,}})",
+    re.IGNORECASE,
+)
+_SCHEME = re.compile(
+    r"\b((?:bearer|basic)\s{1,4})(?=[A-Za-z]{0,19}[0-9._~+/=-]|[A-Za-z]{20})[\w.~+/=-]{6,}", re.IGNORECASE
+)
+#: Keys with a prefix of their own: OpenAI, Anthropic, OpenRouter, DeepSeek (sk-), Groq, Hugging Face, xAI, Perplexity,
+#: Cerebras, NVIDIA, Replicate, Together, GitHub, GitLab, Slack, Google (key and OAuth token), Amazon, a JSON Web Token.
+_KEY = re.compile(
+    r"(?<![A-Za-z0-9_])(?:"
+    r"(?:sk|rk|pk|csk|xai|pplx|nvapi|glpat|xox[abprs])-[A-Za-z0-9_-]{8,}"
+    r"|(?:gsk|hf|r8|fw|tgp_v1|gh[pousr]|github_pat)_[A-Za-z0-9_-]{16,}"
+    r"|AIza[A-Za-z0-9_-]{20,}|ya29\.[A-Za-z0-9_-]{10,}"
+    r"|(?:AKIA|ASIA|ABSK)[A-Za-z0-9+/=]{16,}"
+    r")|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+)?"
+)
+
+_SECRET_NAME = re.compile(rf"(?:{_HEADERS}|{_FIELDS}|token|{_PARAMETERS})", re.IGNORECASE)
+_NAMES_OF_FACTS = frozenset({"key", "policy", "session", "pass", "auth"})  # also names of harmless fields
+
+
+def redact(text: str) -> str:
+    """Return a text with the secrets in it replaced by ``***``.
+
+    Masked are the credentials of URLs (``user:password@`` and parameters such as ``key``, ``api_key``, ``token``,
+    ``sig``, ``X-Amz-...``), the values of headers and fields that hold keys, ``Bearer`` and ``Basic`` credentials, and
+    keys with a known prefix (``sk-``, ``AIza``, ``hf_``, ...).
+    """
+    if "=" in text or "%3" in text:
+        text = _URL_PARAMETER.sub(rf"\1{MASK}", text)
+    if "@" in text:
+        text = _USER_INFO.sub(rf"\1{MASK}@", text)
+    text = _HEADER.sub(rf"\1{MASK}", text)
+    text = _FIELD.sub(rf"\1{MASK}", text)
+    text = _SCHEME.sub(rf"\1{MASK}", text)
+    return _KEY.sub(MASK, text)
+
+
+def redact_value(value: Any) -> Any:
+    """Return plain data (an error object) with the secrets in its texts, names and secret fields masked."""
+    return _redact_value(value, _DEEPEST)
+
+
+def _redact_value(value: Any, levels: int) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, (dict, list, tuple)) and value and not levels:
+        return "[nested too deeply]"
+    if isinstance(value, dict):
+        return {
+            (redact(name) if isinstance(name, str) else name): (
+                MASK
+                if isinstance(item, str) and item and isinstance(name, str) and _is_secret_name(name)
+                else _redact_value(item, levels - 1)
+            )
+            for name, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        if len(value) == 2 and all(isinstance(item, str) for item in value) and _is_secret_name(value[0]):
+            return [value[0], MASK]  # a header
+        return [_redact_value(item, levels - 1) for item in value]
+    return value
+
+
+def _is_secret_name(name: str) -> bool:
+    return len(name) <= 64 and name.lower() not in _NAMES_OF_FACTS and _SECRET_NAME.fullmatch(name) is not None
