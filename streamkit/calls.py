@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, get_args
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
-from streamkit.redaction import redact, redact_value
+from streamkit.redaction import redact_message, redact_value
 
 __all__ = [
     "ALL_MARKUP_FAMILIES",
@@ -164,7 +164,7 @@ class StreamWarning(Struct, frozen=True):
     call_id: str | None = None  #: canonical id of the call that it concerns, if it concerns one
 
     def __post_init__(self) -> None:
-        force_setattr(self, "message", redact(self.message))
+        force_setattr(self, "message", redact_message(self.message))
 
 
 #: The field of a call's metadata with a provider's own item that asks the client itself for an action (a patch, a shell
@@ -310,6 +310,6 @@ class StreamError(Struct, frozen=True):
     requested: int | None = None  #: with ``context_overflow``: the tokens of the request, if it sent them
 
     def __post_init__(self) -> None:
-        force_setattr(self, "message", redact(self.message))
+        force_setattr(self, "message", redact_message(self.message))
         if self.raw is not None:
             force_setattr(self, "raw", redact_value(self.raw))

@@ -14,11 +14,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["MASK", "redact", "redact_value"]
+__all__ = ["MASK", "redact", "redact_message", "redact_value"]
 
 MASK = "***"
 
 _DEEPEST = 64  # levels of an error object; what is nested more deeply is left out
+_LONGEST = 16_384  # characters of a message; errors of servers have a few hundred, and a page of HTML is cut anyway
+_MOST = 65_536  # characters of an error object
 
 #: Parameters of URLs that are credentials. Amazon's and Google's signed URLs have several (``X-Amz-Signature``,
 #: ``X-Goog-Credential``), Azure's ``sig``, CloudFront's ``Key-Pair-Id`` and ``Policy``.
@@ -88,30 +90,54 @@ def redact(text: str) -> str:
     return _KEY.sub(MASK, text)
 
 
+def redact_message(text: str) -> str:
+    """Return a message with its secrets masked, and cut if it has more than 16,384 characters."""
+    return redact(text) if len(text) <= _LONGEST else redact(text[:_LONGEST]) + " [cut]"
+
+
 def redact_value(value: Any) -> Any:
-    """Return plain data (an error object) with the secrets in its texts, names and secret fields masked."""
-    return _redact_value(value, _DEEPEST)
+    """Return plain data (an error object) with the secrets in its texts, names and secret fields masked.
+
+    Texts after the first 65,536 characters are cut: an error that a server sends is not a way to hold up its reader.
+    """
+    return _Redaction().redact(value, _DEEPEST)
 
 
-def _redact_value(value: Any, levels: int) -> Any:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, (dict, list, tuple)) and value and not levels:
-        return "[nested too deeply]"
-    if isinstance(value, dict):
-        return {
-            (redact(name) if isinstance(name, str) else name): (
-                MASK
-                if isinstance(item, str) and item and isinstance(name, str) and _is_secret_name(name)
-                else _redact_value(item, levels - 1)
-            )
-            for name, item in value.items()
-        }
-    if isinstance(value, (list, tuple)):
-        if len(value) == 2 and all(isinstance(item, str) for item in value) and _is_secret_name(value[0]):
-            return [value[0], MASK]  # a header
-        return [_redact_value(item, levels - 1) for item in value]
-    return value
+class _Redaction:
+    """The masking of one value, with the number of characters that are still kept."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = _MOST
+
+    def _text(self, text: str) -> str:
+        left, self._left = self._left, self._left - len(text)
+        if len(text) <= left:
+            return redact(text)
+        return redact(text[: max(left, 0)]) + "[cut]"
+
+    def redact(self, value: Any, levels: int) -> Any:
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, (dict, list, tuple)):
+            if value and (not levels or self._left <= 0):
+                return "[nested too deeply]" if self._left > 0 else "[cut]"
+            self._left -= len(value)
+        if isinstance(value, dict):
+            return {
+                (self._text(name) if isinstance(name, str) else name): (
+                    MASK
+                    if isinstance(item, str) and item and isinstance(name, str) and _is_secret_name(name)
+                    else self.redact(item, levels - 1)
+                )
+                for name, item in value.items()
+            }
+        if isinstance(value, (list, tuple)):
+            if len(value) == 2 and all(isinstance(item, str) for item in value) and _is_secret_name(value[0]):
+                return [value[0], MASK]  # a header
+            return [self.redact(item, levels - 1) for item in value]
+        return value
 
 
 def _is_secret_name(name: str) -> bool:

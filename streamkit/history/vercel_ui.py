@@ -29,7 +29,8 @@ _DENIED = "Tool execution denied."
 
 def rate_vercel_ui_message(message: Mapping[str, Any]) -> Rating:
     """Return whether a message is one of the SDK's ``UIMessage``: it has parts with a type."""
-    if message.get("role") not in _SPEAKERS and message.get("role") != "data":
+    role = message.get("role")
+    if not isinstance(role, str) or (role not in _SPEAKERS and role != "data"):
         return FOREIGN
     parts = message.get("parts")
     if isinstance(parts, list):

@@ -8,7 +8,9 @@ import pytest
 from wire_streams import block, chat, chat_call, message_end, message_start
 
 from streamkit import Turn
-from streamkit.events import ArgumentsRestated, ToolCallDelta, ToolCallReady
+from streamkit.accumulator import Accumulator
+from streamkit.calls import WireTraits
+from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallReady
 
 
 def ready(turn: Turn, *chunks: dict[str, Any]) -> list[tuple[str, str, Any]]:
@@ -155,14 +157,16 @@ def test_a_restatement_precedes_the_ready_event() -> None:
 
 
 def test_metadata_may_come_after_the_ready_event() -> None:
-    turn = Turn("anthropic", "t")
-    seen = [event for chunk in [message_start(), *tool_use(0, '{"x":1}')] for event in turn.feed(chunk)]
-    turn.feed({"type": "message_delta", "delta": {"stop_reason": "tool_use", "container": {"id": "c"}}})
-    turn.feed({"type": "message_stop"})
-    turn.close()
-    (call,) = [event.call for event in seen if isinstance(event, ToolCallReady)]
+    accumulator = Accumulator("anthropic", WireTraits(), turn_key="t")
+    choice = accumulator.choice(0)
+    choice.tool(NormalizedToolChunk("start", "a", "f", '{"x":1}', key=0))
+    choice.end_block(0)
+    choice.add_metadata({"caller": {"type": "direct"}}, 0)
+    choice.finish("tool_use", "tool_calls")
+    accumulator.close()
+    (call,) = [event.call for event in accumulator.events if isinstance(event, ToolCallReady)]
     assert call.metadata == {}
-    assert turn.calls[0].metadata == {"container": {"id": "c"}}
+    assert accumulator.calls[0].metadata == {"caller": {"type": "direct"}}
 
 
 def test_an_error_does_not_change_the_state_of_a_ready_call() -> None:

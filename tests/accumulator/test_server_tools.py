@@ -16,7 +16,7 @@ def test_argument_deltas_are_events_until_the_parsed_arguments_replace_them() ->
     choice.server_tool_delta("s1", "web_search", '{"query"')
     choice.server_tool_delta("s1", "web_search", "")
     choice.server_tool_delta("s1", "web_search", ':"x"}')
-    assert accumulator.events == [
+    assert [event for event in accumulator.events if isinstance(event, ServerTool)] == [
         ServerTool("s1", "web_search", "started"),
         ServerTool("s1", "web_search", "arguments", '{"query"'),
         ServerTool("s1", "web_search", "arguments", ':"x"}'),

@@ -92,7 +92,7 @@ def test_hostile_error_objects_do_not_raise() -> None:
     deep: Any = "prompt is too long"
     for _ in range(2000):
         deep = {"error": deep}
-    wide = {"error": [{"code": "x" * 10000, "message": "y" * 100000, "type": number} for number in range(5000)]}
+    wide = {"error": [{"code": "x" * 10000, "message": "y" * 100000, "type": number} for number in range(50)]}
     for raw in (
         deep,
         wide,

@@ -242,7 +242,7 @@ def test_boto3_raises_an_exception_within_the_stream() -> None:
         bedrock(server.base_url("bedrock_converse")) as client,
     ):
         stream = client.converse_stream(modelId="m", messages=[{"role": "user", "content": [{"text": "?"}]}])["stream"]
-        with pytest.raises(EventStreamError, match="throttlingException"):
+        with contextlib.closing(stream), pytest.raises(EventStreamError, match="throttlingException"):
             list(stream)
 
 

@@ -63,17 +63,19 @@ class AnthropicParser:
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one event as plain data, or a complete message."""
-        if data.get("type") != "content_block_delta":
-            self._event(data)
-            return
-        try:
-            event = msgspec.convert(data, PlainDelta)
-        except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
-            pass
+        # A delta without a type is read like one as bytes, where only the event's name or its form shows what it is.
+        if data.get("type", "content_block_delta") == "content_block_delta":
+            try:
+                event = msgspec.convert(data, PlainDelta)
+            except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+                pass
+            else:
+                if self._read_plain(event):
+                    return
+        if data.get("type") == "content_block_delta":
+            self._blocks.delta(data)
         else:
-            if self._read_plain(event):
-                return
-        self._blocks.delta(data)
+            self._event(data)
 
     def end(self) -> None:
         """Finalize the blocks that have no stop event when the stream ends."""
@@ -125,9 +127,7 @@ class AnthropicParser:
             if name and raw.get("type") is None:
                 raw["type"] = name.decode("utf-8", "replace")  # of a relay that has the event's name in SSE alone
             self.chunk(raw)
-        elif name == b"ping":
-            self._sink.heartbeat()
-        else:
+        elif name != b"ping":
             self._sink.unknown(raw)
 
     def _event(self, raw: Json) -> None:
