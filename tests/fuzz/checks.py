@@ -155,7 +155,7 @@ def check_content(turn: Turn) -> None:
     stored = content.model_dump_json()
     assert Content.model_validate_json(stored) == content, "a stored content differs"
     if content.blocks:
-        judge(conversation(turn), "a damaged stream")
+        judge(conversation(turn), "a damaged stream", is_damaged=True)
 
 
 def check_memory(provider: str, chunks: Iterable[Chunk]) -> str | None:

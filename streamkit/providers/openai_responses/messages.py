@@ -142,6 +142,7 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         self._server_item_ids: set[str] = set()
         self._last_text: tuple[object, Json] | None = None  # the origin and the message of the last text
         self._is_interrupted = False  # the provider did not retain the response
+        self._sent_item_ids: set[str] = set()  # "Duplicate item found with id ..." (vercel/ai#7883)
 
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
         """Return the conversation as input items."""
@@ -269,10 +270,20 @@ class ResponsesRenderer(MessageRenderer[Traits]):
             self._drop_reasoning()
         elif self._pending_reasoning:
             for reasoning in self._pending_reasoning:
-                self.append(reasoning)
+                self.append(self._with_unique_id(reasoning))
             self._pending_reasoning, self._has_reasoning = [], True
         self._last_text = None
-        self.append(item)
+        self.append(self._with_unique_id(item))
+
+    def _with_unique_id(self, item: Json) -> Json:
+        """Return an item, without its id if an item before it has the same one."""
+        item_id = item.get("id")
+        if not isinstance(item_id, str) or item.get("type") == "item_reference":
+            return item
+        if item_id in self._sent_item_ids:
+            return {name: value for name, value in item.items() if name != "id"}
+        self._sent_item_ids.add(item_id)
+        return item
 
     def _omit(self, sentence: str) -> None:
         """Report an item that is left out; its reasoning is left out, too."""
@@ -376,6 +387,8 @@ class ResponsesRenderer(MessageRenderer[Traits]):
                 legal = without_foreign_id(item)
                 if "id" not in legal and has_required_id(item):
                     self._omit(f"an item of type {item_type(item)!r} was left out: its id is of another server")
+                elif legal.get("id") in self._sent_item_ids:
+                    self.report(f"an item of type {item_type(item)!r} was left out: it was sent already")
                 else:
                     self._push(legal, is_own=True)
             return
