@@ -82,7 +82,7 @@ class Acme(Provider):
             yield json.dumps({"say": block.text}).encode() + b"\n"
         yield b'{"bye": "done"}\n'
 
-    def error_body(self, status: int, message: str) -> dict[str, Any]:
+    def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]:
         return {"oops": message}
 
 

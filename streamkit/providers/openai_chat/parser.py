@@ -125,9 +125,7 @@ class ChatParser:
             elif name == b"error" and not text.startswith(b"{"):
                 message = data.decode("utf-8", "replace")
                 self._sink.fail(StreamError("provider_error", message or "the provider reported an error", raw=message))
-            elif not text:  # "data:" alone, which some gateways send to keep the connection
-                self._sink.heartbeat()
-            else:
+            elif text:  # not "data:" alone, which some gateways send to keep the connection
                 self._sink.fail(frame_error(error, data))
             return
         if not isinstance(value, dict):
