@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from streamkit.calls import FinishReason, StreamError, Usage
@@ -92,9 +92,12 @@ class RecordingSink(RecordingChoice):
     Attributes:
         recorded: Every call in order, as a tuple of the method's name and its arguments in declared order, without
             optional ones that are None at the end.
+        kept: What the parser counted as kept.
+        most_kept: The limit of that.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, most_kept: int = 1 << 60) -> None:
+        self.kept, self.most_kept = 0, most_kept
         self.recorded: list[Record] = []
         super().__init__(self.recorded)
         self._choices: dict[int, RecordingChoice] = {0: self}
@@ -135,6 +138,13 @@ class RecordingSink(RecordingChoice):
 
     def unknown_field(self, name: str, value: Any) -> None:
         self._record("unknown_field", name, value)
+
+    def keep(self, size: int) -> bool:
+        self.kept += size
+        return self.kept <= self.most_kept
+
+    def join_with(self, join: Callable[[], None]) -> None:
+        pass
 
     def usage(self, usage: Usage) -> None:
         self._record("usage", usage)

@@ -6,15 +6,15 @@ in ``choice``; what all choices share is in ``turn_state``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from streamkit.accumulator.choice import Choice
-from streamkit.accumulator.turn_state import Limits, TurnState
+from streamkit.accumulator.turn_state import OBJECT_SIZE, Limits, TurnState
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage, WireTraits
 from streamkit.events import Event, NormalizedToolChunk, TurnEvent, Unknown, UsageReport
 from streamkit.indexes import normalize_index
-from streamkit.json_text import join_surrogates
+from streamkit.json_text import join_surrogates, json_size
 
 __all__ = ["Accumulator", "process_tool_call_chunk"]
 
@@ -57,6 +57,7 @@ class Accumulator:
         self.choices: dict[int, Choice] = {}
         self.total_usage: Usage | None = None
         self.terminated = False
+        self._usage_size = 0
         self._unknown_chunks = 0
         self._is_recognized = False  # a chunk had this wire's format, whether or not it had content
         self._first_choice = self.choice(0)
@@ -75,26 +76,35 @@ class Accumulator:
                 self.state.report_limit(f"more than {MAX_CHOICES} choices")
             else:
                 self.choices[index] = choice
+                self.state.join_hooks.append(choice.join_parts)
+                self.state.keep(OBJECT_SIZE if index else 0)  # choice 0 is there from the start
         return choice
 
     def identify(self, response_id: str | None, model: str | None) -> None:
         """Implement ``Sink.identify``."""
         self._is_recognized = True
         state = self.state
-        if response_id and state.response_id is None:
+        if response_id and state.response_id is None and state.keep(len(response_id)):
             state.response_id = join_surrogates(response_id)
-        if model:
+        if model and model != state.model and state.keep(len(model)):
             state.model = join_surrogates(model)
         if response_id or model:
             state.start_response()
 
     def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Implement ``Sink.add_response_metadata``."""
-        if not self.state.check_nesting(list(metadata.values())):
-            self.state.metadata.update(metadata)
+        known = self.state.metadata
+        new = {name: value for name, value in metadata.items() if name not in known or known[name] != value}
+        if new and not self.state.refuses(new):
+            known.update(new)
 
     def usage(self, usage: Usage) -> None:
         """Implement ``Sink.usage``."""
+        size = json_size(usage.raw)
+        if size > self._usage_size:  # of several reports only the last one is kept
+            if not self.state.keep(size - self._usage_size):
+                return
+            self._usage_size = size
         self.total_usage = usage if self.total_usage is None else self.total_usage.updated_with(usage)
         self.state.events.append(UsageReport(self.total_usage))
 
@@ -125,6 +135,14 @@ class Accumulator:
     def unknown_field(self, name: str, value: object) -> None:
         """Implement ``Sink.unknown_field``."""
         self.state.report_unknown_field(name, value)
+
+    def keep(self, size: int) -> bool:
+        """Implement ``Sink.keep``."""
+        return self.state.keep(size)
+
+    def join_with(self, join: Callable[[], None]) -> None:
+        """Implement ``Sink.join_with``."""
+        self.state.join_hooks.append(join)
 
     def unknown(self, raw: object) -> None:
         """Implement ``Sink.unknown``."""

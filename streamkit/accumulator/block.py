@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import structs
 
-from streamkit.accumulator.tool_call import ToolCallBuilder
+from streamkit.accumulator.tool_call import MANY_PARTS, ToolCallBuilder
 from streamkit.calls import ServerCall
 
 __all__ = ["Block", "BlockKind", "TextKind"]
@@ -19,13 +19,14 @@ BlockKind = Literal[TextKind, "call", "server_tool", "file", "opaque"]
 class Block:
     """A block under construction. Its parts are joined when its text is read."""
 
-    __slots__ = ("call", "citations", "detail", "half", "is_ended", "key", "kind", "metadata", "parts", "raw")
+    __slots__ = ("call", "citations", "detail", "half", "is_ended", "joined", "key", "kind", "metadata", "parts", "raw")
 
     def __init__(self, kind: BlockKind, key: Hashable, detail: Any = None) -> None:
         self.kind: BlockKind = kind
         self.key = key
         self.detail = detail  # the kind of reasoning, the ServerCall, or a file's (media_type, data, url)
         self.parts: list[str] = []
+        self.joined = 0  # the first parts, each of which was joined from many
         self.metadata: dict[str, Any] = {}
         self.citations: list[Any] = []
         self.raw: list[Any] = []  # the provider's own blocks, sent back to it on replay
@@ -41,12 +42,21 @@ class Block:
         call: ServerCall = self.detail
         return structs.replace(call, arguments=self.text) if call.arguments is None and self.parts else call
 
+    def join_parts(self) -> None:
+        """Join the parts that came since the last call, if they are many: a short text costs many times its size."""
+        parts, joined = self.parts, self.joined
+        if len(parts) - joined >= MANY_PARTS:
+            parts[joined:] = ["".join(parts[joined:])]
+            self.joined = joined + 1
+
     @property
     def text(self) -> str:
         """The block's text so far."""
-        if len(self.parts) > 1:
-            self.parts = ["".join(self.parts)]
-        return self.parts[0] if self.parts else ""
+        parts = self.parts
+        if len(parts) > 1:
+            parts[:] = ["".join(parts)]
+        self.joined = len(parts)
+        return parts[0] if parts else ""
 
     def signature_and_metadata(self) -> tuple[str | None, dict[str, Any]]:
         """Return the provider's signature of the block, if it is a text, and its other opaque state."""

@@ -89,18 +89,21 @@ class CallIndex:
         elif call.unkeyed and chunk.position is not None:
             self.by_position[chunk.position] = call
 
-    def add_identifiers(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> None:
-        """Add a late id, or a further key, of a call that a delta was assigned to."""
+    def add_identifiers(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> bool:
+        """Add a late id, or a further key, of a call that a delta was assigned to; return True if there was one."""
         raw_id = chunk.id
         if not raw_id:
-            return
+            return False
         key = normalize_index(chunk.key)
-        if key is not None:
-            self.by_key.setdefault(key, call)
+        is_new = key is not None and key not in self.by_key
+        if is_new:
+            self.by_key[key] = call
         if raw_id not in self.by_id:
+            is_new = True
             self.by_id[raw_id] = call
             if call.raw_id is None and not call.is_final:
                 call.raw_id = raw_id  # the first id stays, also if it arrives late; the canonical id does not change
+        return is_new
 
     def resolve(self, chunk: NormalizedToolChunk, text: str) -> Resolution:
         """Return to which call a delta belongs.

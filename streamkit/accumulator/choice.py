@@ -14,7 +14,7 @@ from streamkit.accumulator.block import Block, BlockKind, TextKind
 from streamkit.accumulator.ready import ReadyCalls
 from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.accumulator.tracker import ToolCallTracker
-from streamkit.accumulator.turn_state import TurnState
+from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import Finish, FinishReason, ServerCall, StreamWarning, ToolCall
 from streamkit.events import (
     BlockEnded,
@@ -29,7 +29,7 @@ from streamkit.events import (
     Text,
     Unknown,
 )
-from streamkit.json_text import join_half, join_surrogates
+from streamkit.json_text import join_half, join_surrogates, json_size
 
 __all__ = ["Choice"]
 
@@ -101,7 +101,10 @@ class Choice:
         elif text:
             block.parts.append(text)
             self._emit(Text(text, self.index))
-            self._state.add_text_size(len(text))
+            state = self._state
+            state.size = size = state.size + len(text)
+            if size > state.check_at:
+                state.check_size()
 
     def reasoning(self, text: str, kind: ReasoningKind = "text", key: Hashable = None) -> None:
         """Implement ``ChoiceSink.reasoning``."""
@@ -111,7 +114,10 @@ class Choice:
         elif text:
             block.parts.append(text)
             self._emit(Reasoning(text, kind, self.index))
-            self._state.add_text_size(len(text))
+            state = self._state
+            state.size = size = state.size + len(text)
+            if size > state.check_at:
+                state.check_size()
 
     def refusal(self, text: str) -> None:
         """Implement ``ChoiceSink.refusal``."""
@@ -141,7 +147,7 @@ class Choice:
                 self._emit(Reasoning(text, block.detail, self.index))
             else:
                 self._emit(Refusal(text, self.index))
-            self._state.add_text_size(len(text))
+            self._state.keep(len(text))
 
     def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
         """Implement ``ChoiceSink.add_metadata``."""
@@ -149,10 +155,15 @@ class Choice:
         if block is None:
             self._state.warn("orphan_annotation", f"the metadata {', '.join(metadata)} belongs to no block")
             return
-        if self._state.check_nesting(list(metadata.values())):
-            return
         target = block.call.metadata if block.call is not None else block.metadata
-        for name, value in metadata.items():
+        new = {
+            name: value
+            for name, value in metadata.items()
+            if name == "signature" or isinstance(value, list) or name not in target or target[name] != value
+        }
+        if not new or self._state.refuses(new):
+            return
+        for name, value in new.items():
             before = target.get(name)
             if name == "signature" and isinstance(before, str) and isinstance(value, str):
                 target[name] = before + value
@@ -186,7 +197,7 @@ class Choice:
         self, id: str | None, name: str, phase: ServerToolPhase, data: Any = None, *, raw: Any = None
     ) -> None:
         """Implement ``ChoiceSink.server_tool``."""
-        if self._state.check_nesting([data, raw]):
+        if self._state.refuses_name(name) or self._state.refuses([data, raw]):
             return
         block = self._by_key.get(("server_tool", id)) if id else None
         if block is None and not id and self._last is not None and self._last.kind == "server_tool":
@@ -217,12 +228,13 @@ class Choice:
             block = self._by_key.get(("server_tool", id)) if id else None
             if block is not None and block.detail.arguments is None:
                 block.parts.append(arguments_delta)
-                self._state.add_text_size(len(arguments_delta))
+                block.join_parts()
+                self._state.keep(len(arguments_delta))
             self._emit(ServerTool(id, name, "arguments", arguments_delta, self.index))
 
     def citation(self, data: Any) -> None:
         """Implement ``ChoiceSink.citation``."""
-        if self._state.check_nesting(data):
+        if self._state.refuses(data):
             return
         self._state.start_response()
         (self._early_citations if self._last_text is None else self._last_text.citations).append(data)
@@ -238,7 +250,9 @@ class Choice:
         key: Hashable = None,
     ) -> None:
         """Implement ``ChoiceSink.file``."""
-        if self._state.check_nesting(raw):
+        # What came from the wire contains the data, often as the same object, so only the larger one counts.
+        own_size = sum(len(value) for value in (media_type, data, url) if value)
+        if self._state.refuses(raw) or not self._state.keep(max(own_size - json_size(raw), 0)):
             return
         media_type, data, url = (value and join_surrogates(value) for value in (media_type, data, url))
         block = None if key is None else self._by_key.get(("file", key))
@@ -249,14 +263,14 @@ class Choice:
                 self._last = last  # a file in several deltas arrives between those of a text, and must not split it
         if key is not None and data:
             block.parts.append(data)
+            block.join_parts()
         if raw is not None:
             block.raw.append(raw)
         self._emit(File(media_type, data, url, self.index))
-        self._state.add_text_size(len(data or ""))
 
     def provider_block(self, raw: Any) -> None:
         """Implement ``ChoiceSink.provider_block``."""
-        if self._state.check_nesting(raw):
+        if self._state.refuses(raw):
             return
         self._open("opaque", None).raw.append(raw)
         self._emit(Unknown(raw, self.index))
@@ -266,6 +280,9 @@ class Choice:
         self.tracker.prepare_decisions()
         if not self.blocks:
             self._state.begin_choice(self.index)
+        previous = self.provider_finish
+        if isinstance(raw, str) and (previous is None or previous.raw != raw) and not self._state.keep(len(raw)):
+            return
         self.provider_finish = Finish(reason, join_surrogates(raw) if isinstance(raw, str) else raw)
         self._ready.finish(reached_length=reason == "length", last_call=self._last_call)
 
@@ -280,6 +297,7 @@ class Choice:
             self._state.begin_choice(self.index)
         if kind != "file" or key is None:  # a file in several deltas arrives between those of a text
             self._end_last()
+        self._state.keep(OBJECT_SIZE + (len(key) if isinstance(key, str) else 0))
         block = self._last = Block(kind, key, detail)
         self.blocks.append(block)
         if key is not None:
@@ -292,6 +310,12 @@ class Choice:
         if self._last is not None:
             self._emit_end(self._last)
 
+    def join_parts(self) -> None:
+        """Join the short parts of the texts that still grow."""
+        if self._last is not None:
+            self._last.join_parts()
+        self.tracker.join_parts()
+
     def _emit_end(self, block: Block) -> None:
         """Emit the end of a block, if it is one of text that will be kept."""
         if block.is_ended or not (block.kind == "text" or block.kind == "reasoning" or block.kind == "refusal"):
@@ -301,6 +325,7 @@ class Choice:
             self._emit_text(block, "\ufffd")
         if block.parts or block.metadata:
             block.is_ended = True
+            _ = block.text  # joins its parts, as no more will come
             signature, metadata = block.signature_and_metadata()
             self._emit(BlockEnded(block.kind, signature, metadata, self.index))
 

@@ -206,5 +206,6 @@ class ReadyCalls:
         if any(warning.code == code for warning in call.warnings):
             return
         warning = StreamWarning(code, message, call.ref.id if call.ref is not None else None)
+        warning = self._state.record_warning(warning, self._choice)
         call.warnings.append(warning)
-        self._state.record_warning(warning, self._choice)
+        self._state.keep(len(warning.message))

@@ -19,24 +19,24 @@ from streamkit.json_text import (
     parse_partial_object,
 )
 
-__all__ = ["ToolCallBuilder"]
+__all__ = ["MANY_PARTS", "ToolCallBuilder"]
+
+MANY_PARTS = 32  # so many parts of a text are joined; fewer may wait
 
 
 class ToolCallBuilder:
     """A call as far as the stream has sent it."""
 
     __slots__ = (
+        "_checked_size",
         "_final",
         "_has_lone_surrogates",
-        "_joined",
         "_joined_parts",
-        "_joined_size",
         "_object_text",
         "_parsed",
         "_parsed_size",
         "_partial_parser",
         "_partial_parts",
-        "_restart_part",
         "_scanned",
         "_scanner",
         "deltas_match_text",
@@ -53,7 +53,6 @@ class ToolCallBuilder:
         "raw_id",
         "ref",
         "repeated_size",
-        "repeated_text",
         "restart_offset",
         "restated_text",
         "size",
@@ -81,12 +80,11 @@ class ToolCallBuilder:
         self.parts: list[str] = []  # of the argument text in force
         self.size = 0  # its characters
         self.restart_offset = 0  # the last offset in it at which the arguments may have begun again
-        self.possible_repeat: list[str] | None = None  # text after the closed object that may turn out to repeat it
-        self.repeated_text = ""  # the text of that object
+        self.possible_repeat: str | None = None  # the closed object, if later text may turn out to repeat it
         self.repeated_size = 0  # its characters that were repeated so far
-        self._restart_part = 0  # the index of the part at restart_offset
-        self._joined, self._joined_size, self._joined_parts = "", 0, 0  # the text, its characters, its parts
+        self._joined_parts = 0  # the first parts, each of which was joined from many
         self._has_lone_surrogates = False
+        self._checked_size = 0  # the characters that were searched for them
         self._final: ToolCall | None = None
         self._scanner: JsonObjectScanner | None = None
         self._object_text = ""  # of the closed object; it does not change while text is appended
@@ -101,31 +99,56 @@ class ToolCallBuilder:
         if text[0] == "{" and self.size > self.restart_offset and len(text) >= self.size - self.restart_offset:
             # A delta that begins with all of the text in force may be the arguments sent again, as vLLM's last flush
             # does (vllm-project/vllm#42167). A shorter one cannot be, so comparing costs no more than the delta itself.
-            if text.startswith("".join(self.parts[self._restart_part :])):
-                self.restart_offset, self._restart_part = self.size, len(self.parts)
+            if text.startswith(self._last_text(self.size - self.restart_offset)):
+                self.restart_offset = self.size
         self.parts.append(text)
         self.size += len(text)
+
+    def _last_text(self, size: int) -> str:
+        """Return the last *size* characters, at the cost of as many."""
+        found: list[str] = []
+        for part in reversed(self.parts):
+            if size <= 0:
+                break
+            found.append(part[-size:] if size < len(part) else part)
+            size -= len(part)
+        return "".join(reversed(found))
+
+    def join_parts(self) -> None:
+        """Join the parts that came since the last call, if they are many: a short text costs many times its size."""
+        if len(self.parts) - self._joined_parts >= MANY_PARTS:
+            self._join_from(self._joined_parts)
+            self._joined_parts += 1
+
+    def _join_from(self, first: int) -> None:
+        """Join the parts from this one on, after the scanner and the parser have read what they had begun to read."""
+        if self._scanned > first:
+            self.is_object_closed()
+        if self._partial_parts > first:
+            self._partial()
+        parts = self.parts
+        parts[first:] = ["".join(parts[first:])]
+        self._scanned, self._partial_parts = min(self._scanned, len(parts)), min(self._partial_parts, len(parts))
 
     def replace(self, text: str = "") -> None:
         """Replace the argument text received so far."""
         self.parts = [text] if text else []
         self.size = len(text)
-        self.restart_offset = self._restart_part = 0
+        self.restart_offset = 0
         self.half = ""
         self.deltas_match_text = False
-        self._scanner, self._scanned, self._object_text = None, 0, ""
-        self._joined, self._joined_size, self._joined_parts = "", 0, 0
+        "restated_text",
         self._parsed_size = -1
         self._partial_parser, self._partial_parts = None, 0
 
     def begin_repeat(self) -> None:
         """Begin to compare later text with the closed object."""
-        self.possible_repeat, self.repeated_text, self.repeated_size = [], self.object_text, 0
+        self.possible_repeat, self.repeated_size = self.object_text, 0
         self.fast_path = False
 
     def end_repeat(self) -> str:
         """End the comparison; return the text that was compared and is not part of the call."""
-        text = "".join(self.possible_repeat or [])
+        text = (self.possible_repeat or "")[: self.repeated_size]
         self.possible_repeat, self.repeated_size = None, 0
         self.fast_path = self.ref is not None
         return text
@@ -133,12 +156,13 @@ class ToolCallBuilder:
     @property
     def text(self) -> str:
         """The argument text in force, as sent."""
-        if self._joined_size != self.size:
-            more = "".join(self.parts[self._joined_parts :])
+        if self._checked_size != self.size:
+            self._join_from(0)
+            self._joined_parts = 1
+            more = self.parts[0][self._checked_size :]
             self._has_lone_surrogates = self._has_lone_surrogates or join_surrogates(more) is not more
-            self._joined += more
-            self._joined_size, self._joined_parts = self.size, len(self.parts)
-        return self._joined
+            self._checked_size = self.size
+        return self.parts[0] if self.parts else ""
 
     @property
     def valid_text(self) -> str:

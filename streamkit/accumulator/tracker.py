@@ -16,7 +16,7 @@ from streamkit.accumulator.call_copies import CallCopies
 from streamkit.accumulator.call_index import CallIndex, Existing, New, Repeat, Resolution
 from streamkit.accumulator.ready import ReadyCalls
 from streamkit.accumulator.tool_call import ToolCallBuilder
-from streamkit.accumulator.turn_state import TurnState
+from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import CallRef
 from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallEnd, ToolCallStart
 from streamkit.indexes import normalize_index
@@ -44,8 +44,8 @@ class ToolCallTracker:
         "_choice",
         "_copies",
         "_emit",
+        "_growing",
         "_index",
-        "_limit",
         "_ready",
         "_state",
         "_unstarted",
@@ -65,12 +65,12 @@ class ToolCallTracker:
         self._choice = choice
         self._add_block = add_block
         self._emit = state.events.append
-        self._limit = state.limits.arguments
         self._ready = ready
         self.warn_call = ready.warn_call
         self._index = CallIndex(reuses_slots=state.traits.reuses_slots)
         self._by_key = self._index.by_key
         self._unstarted: list[ToolCallBuilder] = []
+        self._growing: list[ToolCallBuilder] = []  # whose arguments are in short parts
         self.calls: list[ToolCallBuilder] = []
         second_key = state.traits.second_key
         self._copies = CallCopies(second_key, self._limit, self._open) if second_key is not None else None
@@ -83,10 +83,13 @@ class ToolCallTracker:
             # Halves of surrogate pairs are not printable. For the few other characters the slow path is right as well.
             if call is not None and call.fast_path and text[0] != "{" and (text.isascii() or text.isprintable()):
                 call.parts.append(text)
-                call.size += len(text)
+                size = len(text)
+                call.size += size
                 self._emit(ToolCallDelta(call.ref, text, self._choice))  # type: ignore[arg-type]  # it has started
-                if call.size > self._limit:
-                    self._report_size(call)
+                state = self._state
+                state.size = size = state.size + size
+                if size > state.check_at:
+                    state.check_arguments(call.size, call.name)
                 return
         text = chunk.args or text or ""
         copies = self._copies
@@ -99,7 +102,7 @@ class ToolCallTracker:
     def _apply(self, resolution: Resolution, chunk: NormalizedToolChunk, text: str) -> None:
         if isinstance(resolution, Existing):
             call = resolution.call
-            self._index.add_identifiers(call, chunk)
+            self._add_identifiers(call, chunk)
             if resolution.has_unknown_key:
                 self.warn_call(call, "index_mismatch", f"a delta came on the key {chunk.key!r}, which no call uses")
             self._add_metadata(call, chunk)
@@ -110,19 +113,29 @@ class ToolCallTracker:
         elif isinstance(resolution, New):
             self._open_new(chunk, text, resolution.reused_from)
         elif isinstance(resolution, Repeat):
-            self._index.add_identifiers(resolution.call, chunk)
+            self._add_identifiers(resolution.call, chunk)
             self._continue_repeat(resolution.call, chunk, text)
         elif resolution.ended_call is not None:
-            self._index.add_identifiers(resolution.ended_call, chunk)
+            self._add_identifiers(resolution.ended_call, chunk)
             if text:
                 self._state.warn("orphan_delta", f"a delta came after its call had ended: {text[:80]!r}")
         elif text:
             message = f"a delta belongs to no open call: {text[:80]!r} on the key {chunk.key!r}"
             self._state.warn("orphan_delta", message)
 
+    def _add_identifiers(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> None:
+        if chunk.id and self._index.add_identifiers(call, chunk):
+            self._state.keep(OBJECT_SIZE // 2 + len(chunk.id))
+
     def _add_metadata(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> None:
-        if chunk.metadata and not self._state.check_nesting(list(chunk.metadata.values())):
-            call.metadata.update(chunk.metadata)
+        known = call.metadata
+        new = {
+            name: value
+            for name, value in (chunk.metadata or {}).items()
+            if name not in known or known[name] != value
+        }
+        if new and not self._state.refuses(new):
+            known.update(new)
 
     def _continue_call(self, call: ToolCallBuilder, name: str, text: str) -> None:
         if call.is_final:
@@ -131,6 +144,8 @@ class ToolCallTracker:
             return
         if name and name != call.name:
             if call.ref is None and (not call.name or not call.size):
+                if self._state.refuses_name(call.name + name):
+                    return
                 call.name += name  # names do arrive in fragments (continuedev/continue#5849), or late
                 if call.size or self._state.traits.whole_names:
                     self._start(call)
@@ -146,6 +161,7 @@ class ToolCallTracker:
         elif call.is_final:
             self._report_late(call, text)
         else:
+            self._state.keep(-call.size)
             call.replace()
             self._append(call, text)
 
@@ -167,8 +183,8 @@ class ToolCallTracker:
             self._emit_delta(call, call.ref, text)
         elif call.name:
             self._start(call)
-        if call.size > self._limit:
-            self._report_size(call)
+        self._state.size += len(text)
+        self._state.check_arguments(call.size, call.name)
 
     def _emit_delta(self, call: ToolCallBuilder, ref: CallRef, text: str) -> None:
         if not (text.isascii() and not call.half):
@@ -181,8 +197,12 @@ class ToolCallTracker:
         """Warn of text that would change a call that is ready, and leave the call as it is."""
         self.warn_call(call, "late_arguments", f"arguments came after the call was ready: {text[:80]!r}")
 
-    def _report_size(self, call: ToolCallBuilder) -> None:
-        self._state.report_limit(f"the arguments of {call.name!r} exceed {self._limit} characters")
+    def join_parts(self) -> None:
+        """Join the short parts of the argument texts that still grow."""
+        for call in self._growing:
+            call.join_parts()
+            self._state.longest_arguments = max(self._state.longest_arguments, call.size)
+        self._growing = [call for call in self._growing if not (call.is_final or call.ended)]
 
     # ---------------------------------------------------------------- repeats of a closed object
 
@@ -196,13 +216,12 @@ class ToolCallTracker:
             call.begin_repeat()
             if call.is_final and text != call.object_text:
                 self._report_late(call, text)
-        parts, size, repeated = call.possible_repeat or [], call.repeated_size, call.repeated_text
+        size, repeated = call.repeated_size, call.possible_repeat or ""
         is_plain = not chunk.name and not chunk.id
         missing = len(repeated) - size
         if is_plain and repeated.startswith(text, size):
             if len(text) < missing:
-                parts.append(text)
-                call.possible_repeat, call.repeated_size = parts, size + len(text)
+                call.repeated_size = size + len(text)
                 if text and call.ref is not None:
                     call.deltas_match_text = False
                     self._emit_delta(call, call.ref, text)
@@ -236,15 +255,19 @@ class ToolCallTracker:
 
     def _open(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None = None) -> None:
         """Open a call. Without a name of its own it has that of ``reused_from``, the previous call on its key."""
-        if not self._state.add_call():
+        state = self._state
+        if not state.add_call() or not state.keep(OBJECT_SIZE):
             return
         self.prepare_decisions()
         self._ready.follow()
         raw_id = chunk.id or None
         name = chunk.name or (reused_from.name if reused_from is not None else "")
+        if state.refuses_name(name) or not state.keep(len(raw_id or "") + len(name)):
+            return
         is_unkeyed = raw_id is None and normalize_index(chunk.key) is None
         call = ToolCallBuilder(len(self.calls), raw_id, name, chunk.kind, unkeyed=is_unkeyed)
         self.calls.append(call)
+        self._growing.append(call)
         self._unstarted.append(call)
         self._ready.add(call)
         self._add_block(call, chunk.key)
@@ -252,7 +275,7 @@ class ToolCallTracker:
             self._copies.add_call(call, chunk.key)
         self._index.add(call, chunk)
         self._add_metadata(call, chunk)
-        if name and self._state.traits.whole_names:
+        if name and state.traits.whole_names:
             self._start(call)
         if text:
             self._append(call, text)
@@ -362,7 +385,10 @@ class ToolCallTracker:
             return
         if call.size:
             self.warn_call(call, "arguments_restated", "the wire's final snapshot differs from the deltas it streamed")
+        self._state.keep(-call.size)
         call.replace(text)
+        self._state.size += call.size
+        self._state.check_arguments(call.size, call.name)
         if call.ref is None and call.name:
             self._start(call)
             call.deltas_match_text = True

@@ -6,7 +6,7 @@ It must not depend on choices or calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -14,11 +14,15 @@ from msgspec import Struct
 
 from streamkit.calls import StreamError, StreamWarning, TurnWarningCode, WireTraits
 from streamkit.events import Event, Failed, ResponseStarted, Warned
-from streamkit.json_text import join_surrogates, nests_deeper
+from streamkit.json_text import join_surrogates, json_size, nests_deeper
 
-__all__ = ["Limits", "TurnState"]
+__all__ = ["OBJECT_SIZE", "Limits", "TurnState"]
 
 MAX_WARNINGS = 256  # a stream that is irregular in every chunk must not grow memory; people read the first few
+MAX_MESSAGE = 2000  # characters of a warning's message, which may contain what a server sent
+OBJECT_SIZE = 512  # what a block, a call or a choice counts against Limits.text beside its content
+WARNING_SIZE = 64  # what a warning counts beside its message
+UNJOINED = 1024  # characters of all texts together, after which their short parts are joined
 STORED_NESTING = 190  # pydantic reads JSON of at most 200 levels, of which a Content takes a few
 
 
@@ -26,8 +30,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Upper bounds of a turn. Exceeding one ends the turn with ``limit_exceeded`` before memory grows."""
 
     arguments: int = 8 * 1024 * 1024  #: characters of one call's arguments
-    text: int = 64 * 1024 * 1024  #: characters of text, reasoning and files together
+    text: int = 64 * 1024 * 1024  #: characters of all that is kept of the turn (docs/rules.md, "Limits")
     calls: int = 1024  #: calls of a turn
+    name: int = 1024  #: characters of a tool's name
     frame: int = 16 * 1024 * 1024  #: bytes of one frame
     nesting: int = 256  #: nested brackets in a call's arguments (in a block of the provider's own at most 190)
 
@@ -46,22 +51,26 @@ class TurnState:
     __slots__ = (
         "_call_count",
         "_has_content",
+        "_limit_reported",
         "_reserved_ids",
-        "_text_size",
         "_unknown_fields",
+        "check_at",
         "done",
         "endpoint",
         "error",
         "events",
         "has_started",
         "input_ended",
+        "join_hooks",
         "limits",
+        "longest_arguments",
         "metadata",
         "model",
         "provider_name",
         "recover_trailing_junk",
         "requested_model",
         "response_id",
+        "size",
         "status",
         "traits",
         "turn_choice",
@@ -98,7 +107,11 @@ class TurnState:
         self.turn_choice = 0  # the number of the choice that is the turn's
         self._has_content = False  # a choice sent something
         self._call_count = 0
-        self._text_size = 0
+        self._limit_reported = False
+        self.size = 0  # what counts against Limits.text
+        self.check_at = min(limits.text, UNJOINED)  # the size beyond which the limit is checked and texts are joined
+        self.join_hooks: list[Callable[[], None]] = []  # join the short parts of texts that still grow
+        self.longest_arguments = 0  # the characters of the longest arguments that still grow
         self._reserved_ids: set[str] = set()
         self._unknown_fields: set[str] = set()  # bounded by MAX_WARNINGS
 
@@ -121,13 +134,23 @@ class TurnState:
         error = self.traits.classify_error(error)
         if self.input_ended and error.kind == "protocol_error":
             error = StreamError("stream_truncated", "the stream ended inside a frame", raw=error.raw)
-        error = msgspec.structs.replace(error, message=join_surrogates(error.message))
+        error = self._within_limit(error)
         self.done = self.done or error.kind != "provider_error"
         if self.error is not None:
             self.warn("another_error", f"{error.kind}: {error.message}")
             return
         self.error = error
         self.events.append(Failed(error))
+
+    def _within_limit(self, error: StreamError) -> StreamError:
+        """Return an error of which no more is kept than the limit still allows, but always the beginning."""
+        left = max(self.limits.text - self.size, MAX_MESSAGE)
+        message = join_surrogates(error.message[:left])
+        raw, size = error.raw, json_size(error.raw)
+        if size > left and not (isinstance(raw, str) and len(raw) <= left):
+            raw = (raw if isinstance(raw, str) else _repr(raw))[:MAX_MESSAGE]
+        self.size += len(message) + min(size, left)
+        return msgspec.structs.replace(error, message=message, raw=raw)
 
     def warn(self, code: TurnWarningCode, message: str) -> None:
         """Record a warning that concerns no particular call."""
@@ -138,41 +161,86 @@ class TurnState:
         name = name[:80]
         if name not in self._unknown_fields and len(self._unknown_fields) <= MAX_WARNINGS:
             self._unknown_fields.add(name)
-            try:
-                shown = repr(value)[:200]
-            except (RecursionError, ValueError):  # nested too deeply, or an integer of thousands of digits
-                shown = f"a value of type {type(value).__name__}"
-            self.warn("unknown_field", f"the field {name!r} has no event: {shown}")
+            self.warn("unknown_field", f"the field {name!r} has no event: {_repr(value)[:200]}")
 
-    def record_warning(self, warning: StreamWarning, choice: int = 0) -> None:
-        """Keep a warning and emit its event; beyond ``MAX_WARNINGS``, record once that there are more."""
-        if len(self.warnings) > MAX_WARNINGS:
-            return
-        if len(self.warnings) == MAX_WARNINGS:
-            more: TurnWarningCode = "more_warnings"
-            warning = StreamWarning(more, f"more than {MAX_WARNINGS} warnings; the rest is not kept")
-        warning = msgspec.structs.replace(warning, message=join_surrogates(warning.message))
-        self.warnings.append(warning)
-        self.events.append(Warned(warning.code, warning.message, choice))
+    def record_warning(self, warning: StreamWarning, choice: int = 0) -> StreamWarning:
+        """Keep a warning and emit its event; beyond ``MAX_WARNINGS``, record once that there are more.
+
+        Returns:
+            The warning with its message in valid characters, and not too long.
+        """
+        message = join_surrogates(warning.message)
+        if len(message) > MAX_MESSAGE:
+            message = f"{message[:MAX_MESSAGE]} ..."
+        kept = warning = msgspec.structs.replace(warning, message=message)
+        if len(self.warnings) <= MAX_WARNINGS:
+            if len(self.warnings) == MAX_WARNINGS:
+                more: TurnWarningCode = "more_warnings"
+                kept = StreamWarning(more, f"more than {MAX_WARNINGS} warnings; the rest is not kept")
+            self.warnings.append(kept)
+            self.events.append(Warned(kept.code, kept.message, choice))
+            self.keep(WARNING_SIZE + len(kept.message))
+        return warning
 
     def report_limit(self, message: str) -> None:
-        """End the turn with ``limit_exceeded``, unless it has ended that way already."""
-        if self.error is None or self.error.kind != "limit_exceeded":
+        """End the turn with ``limit_exceeded``, once."""
+        if not self._limit_reported:
+            self._limit_reported = True
             self.fail(StreamError("limit_exceeded", message))
 
-    def check_nesting(self, value: object) -> bool:
-        """Return True, and end the turn, if a provider's own block is nested more deeply than history can be stored."""
+    def refuses(self, value: object) -> bool:
+        """Return True, and end the turn, if a value must not be kept; else count it against ``Limits.text``.
+
+        The reason is its size, or that it is nested more deeply than history can be stored.
+        """
         limit = min(self.limits.nesting, STORED_NESTING)
-        if not nests_deeper(value, limit):
+        if nests_deeper(value, limit):
+            self.report_limit(f"a block of the provider's own is nested more than {limit} levels deep")
+            return True
+        return not self.keep(json_size(value))
+
+    def refuses_name(self, name: str) -> bool:
+        """Return True, and end the turn, if the name of a tool is too long."""
+        limit = self.limits.name
+        if len(name) <= limit:
             return False
-        self.report_limit(f"a block of the provider's own is nested more than {limit} levels deep")
+        self.report_limit(f"the name of a tool exceeds {limit} characters")
         return True
 
-    def add_text_size(self, size: int) -> None:
-        """Count characters that are kept, against ``Limits.text``."""
-        self._text_size += size
-        if self._text_size > self.limits.text:
-            self.report_limit(f"text and reasoning exceed {self.limits.text} characters")
+    def keep(self, size: int) -> bool:
+        """Count characters that are kept, against ``Limits.text``; return False if they are too many.
+
+        The fast paths of text and arguments do the same without this call. A negative size is of what was dropped.
+        """
+        self.size += size
+        if size < 0:
+            self.check_at += size
+        elif self.size > self.check_at:
+            self.check_size()
+            return self.size <= self.limits.text
+        return True
+
+    def check_size(self) -> None:
+        """Check the size of all that is kept, and join the short parts of the texts that still grow."""
+        limits = self.limits
+        if self.size > limits.text:
+            self.report_limit(f"what is kept of the response exceeds {limits.text} characters")
+        self.longest_arguments = 0
+        for join in self.join_hooks:
+            join()
+        # The hooks look at each open call, so that the cost stays linear in the characters.
+        more = min(UNJOINED + 4 * self._call_count, limits.arguments - self.longest_arguments)
+        self.check_at = min(limits.text, self.size + more)
+
+    def check_arguments(self, size: int, name: str) -> None:
+        """Check the size of a call's arguments, which were counted; later the next check comes before it is exceeded."""
+        left = self.limits.arguments - size
+        if left < 0:
+            self.report_limit(f"the arguments of {name!r} exceed {self.limits.arguments} characters")
+        if self.size > self.check_at:
+            self.check_size()
+        elif self.check_at - self.size > left:
+            self.check_at = self.size + left
 
     def add_call(self) -> bool:
         """Count a call, against ``Limits.calls``; return False if it is one too many."""
@@ -221,3 +289,11 @@ class TurnState:
             return False
         self._reserved_ids.add(canonical_id)
         return True
+
+
+def _repr(value: object) -> str:
+    """Return the beginning of the ``repr`` of a value."""
+    try:
+        return repr(value)[:MAX_MESSAGE]
+    except (RecursionError, ValueError):  # nested too deeply, or an integer of thousands of digits
+        return f"a value of type {type(value).__name__}"

@@ -1,7 +1,7 @@
 """JSON text of tool arguments: the end of an object, the value of an ended text, the value of an unfinished text.
 
 ``scanner`` finds an object's end, ``finalize`` decides the value of a text that has ended, ``incremental`` shows one
-that still grows, ``surrogates`` repairs split characters. These are the only hand-written JSON readers of the package.
+that still grows, ``surrogates`` repairs split characters, ``size`` is what a value counts against a limit. These are the only hand-written JSON readers of the package.
 They depend on no stream, call or provider; which text is in force is decided by the accumulator.
 """
 
@@ -11,6 +11,7 @@ from streamkit.json_text.finalize import ParsedArguments, finalize_arguments, is
 from streamkit.json_text.incremental import IncrementalJsonObject, parse_partial_object
 from streamkit.json_text.plain import to_plain
 from streamkit.json_text.scanner import JsonObjectScanner, deepest_nesting, nests_deeper
+from streamkit.json_text.size import json_size, structure_size
 from streamkit.json_text.surrogates import join_half, join_surrogates, replace_lone_surrogates
 
 __all__ = [
@@ -22,8 +23,10 @@ __all__ = [
     "is_one_object",
     "join_half",
     "join_surrogates",
+    "json_size",
     "nests_deeper",
     "parse_partial_object",
     "replace_lone_surrogates",
+    "structure_size",
     "to_plain",
 ]

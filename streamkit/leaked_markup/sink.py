@@ -5,7 +5,7 @@ It is used only if the option is on, between the parser and the accumulator.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 from streamkit.accumulator import Accumulator
@@ -88,6 +88,14 @@ class MarkupSink:
     def unknown(self, raw: Any) -> None:
         """Implement ``Sink.unknown``."""
         self._accumulator.unknown(raw)
+
+    def keep(self, size: int) -> bool:
+        """Implement ``Sink.keep``."""
+        return self._accumulator.keep(size)
+
+    def join_with(self, join: Callable[[], None]) -> None:
+        """Implement ``Sink.join_with``."""
+        self._accumulator.join_with(join)
 
     def close(self) -> None:
         """Finalize the buffered text of the choices. Call it before the accumulator is closed."""

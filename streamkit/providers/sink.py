@@ -6,12 +6,12 @@ Rules of a parser:
   nothing.
 - They never raise for the contents of a stream. An unknown chunk is passed to `Sink.unknown`, an error that the
   provider reports to `Sink.fail`.
-- They store no text, except where the provider's protocol requires it.
+- They store no text, except where the provider's protocol requires it, and count what they store (``Sink.keep``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Protocol
 
 from streamkit.calls import FinishReason, StreamError, TurnWarningCode, Usage
@@ -119,6 +119,19 @@ class Sink(Protocol):
 
     def unknown_field(self, name: str, value: Any) -> None:
         """Report a field of a delta that no event describes: the warning ``unknown_field``, once for each name."""
+
+    def keep(self, size: int) -> bool:
+        """Count characters that the parser keeps itself, against ``Limits.text``. Negative: it has dropped them.
+
+        Returns:
+            False if they are too many: the turn has ended, and the parser should not keep them.
+        """
+
+    def join_with(self, join: Callable[[], None]) -> None:
+        """Set a function that joins the short texts that the parser collects; it is called every few hundred characters.
+
+        A list of short texts costs many times the memory of one text.
+        """
 
     def unknown(self, raw: Any) -> None:
         """Report a chunk that no event describes."""
