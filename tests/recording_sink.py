@@ -143,7 +143,7 @@ class RecordingSink(RecordingChoice):
         self.kept += size
         return self.kept <= self.most_kept
 
-    def join_with(self, join: Callable[[], None]) -> None:
+    def join_with(self, join: Callable[[], int]) -> None:
         pass
 
     def usage(self, usage: Usage) -> None:

@@ -140,7 +140,7 @@ class Accumulator:
         """Implement ``Sink.keep``."""
         return self.state.keep(size)
 
-    def join_with(self, join: Callable[[], None]) -> None:
+    def join_with(self, join: Callable[[], int]) -> None:
         """Implement ``Sink.join_with``."""
         self.state.join_hooks.append(join)
 

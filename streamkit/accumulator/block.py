@@ -42,12 +42,18 @@ class Block:
         call: ServerCall = self.detail
         return structs.replace(call, arguments=self.text) if call.arguments is None and self.parts else call
 
-    def join_parts(self) -> None:
-        """Join the parts that came since the last call, if they are many: a short text costs many times its size."""
+    def join_parts(self) -> int:
+        """Join the parts that came since the last call, if they are many; return their number.
+
+        A list of short texts costs many times the memory of one text.
+        """
         parts, joined = self.parts, self.joined
-        if len(parts) - joined >= MANY_PARTS:
-            parts[joined:] = ["".join(parts[joined:])]
-            self.joined = joined + 1
+        count = len(parts) - joined
+        if count < MANY_PARTS:
+            return 0
+        parts[joined:] = ["".join(parts[joined:])]
+        self.joined = joined + 1
+        return count
 
     @property
     def text(self) -> str:

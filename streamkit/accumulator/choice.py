@@ -310,11 +310,11 @@ class Choice:
         if self._last is not None:
             self._emit_end(self._last)
 
-    def join_parts(self) -> None:
-        """Join the short parts of the texts that still grow."""
-        if self._last is not None:
-            self._last.join_parts()
-        self.tracker.join_parts()
+    def join_parts(self) -> int:
+        """Join the short parts of the texts that still grow; return their number."""
+        block = self._last
+        joined = 0 if block is None or block.call is not None else block.join_parts()
+        return joined + self.tracker.join_parts() if self.tracker.growing else joined
 
     def _emit_end(self, block: Block) -> None:
         """Emit the end of a block, if it is one of text that will be kept."""

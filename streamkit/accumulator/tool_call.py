@@ -39,6 +39,8 @@ class ToolCallBuilder:
         "_partial_parts",
         "_scanned",
         "_scanner",
+        "_size",
+        "_sized_parts",
         "deltas_match_text",
         "ended",
         "fast_path",
@@ -55,7 +57,6 @@ class ToolCallBuilder:
         "repeated_size",
         "restart_offset",
         "restated_text",
-        "size",
         "state",
         "unkeyed",
         "warnings",
@@ -78,7 +79,7 @@ class ToolCallBuilder:
         self.state: CallState = "incomplete"
         self.half = ""  # half of a surrogate pair that was not emitted: it waits for the other one
         self.parts: list[str] = []  # of the argument text in force
-        self.size = 0  # its characters
+        self._size, self._sized_parts = 0, 0  # the characters of so many parts
         self.restart_offset = 0  # the last offset in it at which the arguments may have begun again
         self.possible_repeat: str | None = None  # the closed object, if later text may turn out to repeat it
         self.repeated_size = 0  # its characters that were repeated so far
@@ -102,7 +103,14 @@ class ToolCallBuilder:
             if text.startswith(self._last_text(self.size - self.restart_offset)):
                 self.restart_offset = self.size
         self.parts.append(text)
-        self.size += len(text)
+
+    @property
+    def size(self) -> int:
+        """The characters of the argument text in force. The fast path only adds the part, and counts nothing here."""
+        if self._sized_parts != len(self.parts):
+            self._size += sum(map(len, self.parts[self._sized_parts :]))
+            self._sized_parts = len(self.parts)
+        return self._size
 
     def _last_text(self, size: int) -> str:
         """Return the last *size* characters, at the cost of as many."""
@@ -114,11 +122,17 @@ class ToolCallBuilder:
             size -= len(part)
         return "".join(reversed(found))
 
-    def join_parts(self) -> None:
-        """Join the parts that came since the last call, if they are many: a short text costs many times its size."""
-        if len(self.parts) - self._joined_parts >= MANY_PARTS:
-            self._join_from(self._joined_parts)
-            self._joined_parts += 1
+    def join_parts(self) -> int:
+        """Join the parts that came since the last call, if they are many; return their number.
+
+        A list of short texts costs many times the memory of one text.
+        """
+        count = len(self.parts) - self._joined_parts
+        if count < MANY_PARTS:
+            return 0
+        self._join_from(self._joined_parts)
+        self._joined_parts += 1
+        return count
 
     def _join_from(self, first: int) -> None:
         """Join the parts from this one on, after the scanner and the parser have read what they had begun to read."""
@@ -127,13 +141,16 @@ class ToolCallBuilder:
         if self._partial_parts > first:
             self._partial()
         parts = self.parts
-        parts[first:] = ["".join(parts[first:])]
+        text = "".join(parts[first:])
+        self._size = self._size + len(text) if self._sized_parts == first else self.size
+        parts[first:] = [text]
+        self._sized_parts = len(parts)
         self._scanned, self._partial_parts = min(self._scanned, len(parts)), min(self._partial_parts, len(parts))
 
     def replace(self, text: str = "") -> None:
         """Replace the argument text received so far."""
         self.parts = [text] if text else []
-        self.size = len(text)
+        self._size, self._sized_parts = len(text), len(self.parts)
         self.restart_offset = 0
         self.half = ""
         self.deltas_match_text = False

@@ -36,6 +36,7 @@ class ToolCallTracker:
 
     Attributes:
         calls: the calls, in order of first appearance.
+        growing: those of them whose arguments may still grow.
     """
 
     __slots__ = (
@@ -44,12 +45,12 @@ class ToolCallTracker:
         "_choice",
         "_copies",
         "_emit",
-        "_growing",
         "_index",
         "_ready",
         "_state",
         "_unstarted",
         "calls",
+        "growing",
         "warn_call",
     )
 
@@ -70,7 +71,7 @@ class ToolCallTracker:
         self._index = CallIndex(reuses_slots=state.traits.reuses_slots)
         self._by_key = self._index.by_key
         self._unstarted: list[ToolCallBuilder] = []
-        self._growing: list[ToolCallBuilder] = []  # whose arguments are in short parts
+        self.growing: list[ToolCallBuilder] = []
         self.calls: list[ToolCallBuilder] = []
         second_key = state.traits.second_key
         self._copies = CallCopies(second_key, self._limit, self._open) if second_key is not None else None
@@ -83,13 +84,11 @@ class ToolCallTracker:
             # Halves of surrogate pairs are not printable. For the few other characters the slow path is right as well.
             if call is not None and call.fast_path and text[0] != "{" and (text.isascii() or text.isprintable()):
                 call.parts.append(text)
-                size = len(text)
-                call.size += size
                 self._emit(ToolCallDelta(call.ref, text, self._choice))  # type: ignore[arg-type]  # it has started
                 state = self._state
-                state.size = size = state.size + size
+                state.size = size = state.size + len(text)
                 if size > state.check_at:
-                    state.check_arguments(call.size, call.name)
+                    state.check_arguments(call)
                 return
         text = chunk.args or text or ""
         copies = self._copies
@@ -175,7 +174,6 @@ class ToolCallTracker:
         if call is None or call.ended or call.is_final:  # the call exceeded a limit
             return
         call.parts.append(text)
-        call.size += len(text)
         self._emit_appended(call, text)
 
     def _emit_appended(self, call: ToolCallBuilder, text: str) -> None:
@@ -184,7 +182,7 @@ class ToolCallTracker:
         elif call.name:
             self._start(call)
         self._state.size += len(text)
-        self._state.check_arguments(call.size, call.name)
+        self._state.check_arguments(call)
 
     def _emit_delta(self, call: ToolCallBuilder, ref: CallRef, text: str) -> None:
         if not (text.isascii() and not call.half):
@@ -197,12 +195,16 @@ class ToolCallTracker:
         """Warn of text that would change a call that is ready, and leave the call as it is."""
         self.warn_call(call, "late_arguments", f"arguments came after the call was ready: {text[:80]!r}")
 
-    def join_parts(self) -> None:
-        """Join the short parts of the argument texts that still grow."""
-        for call in self._growing:
-            call.join_parts()
-            self._state.longest_arguments = max(self._state.longest_arguments, call.size)
-        self._growing = [call for call in self._growing if not (call.is_final or call.ended)]
+    def join_parts(self) -> int:
+        """Join the short parts of the argument texts that still grow; return their number."""
+        joined, longest = 0, self._state.longest_arguments
+        for call in self.growing:
+            joined += call.join_parts()
+            longest = max(longest, call.size)
+        self._state.longest_arguments = longest
+        if self.growing[0].is_final or self.growing[0].ended:
+            self.growing = [call for call in self.growing if not (call.is_final or call.ended)]
+        return joined
 
     # ---------------------------------------------------------------- repeats of a closed object
 
@@ -267,7 +269,7 @@ class ToolCallTracker:
         is_unkeyed = raw_id is None and normalize_index(chunk.key) is None
         call = ToolCallBuilder(len(self.calls), raw_id, name, chunk.kind, unkeyed=is_unkeyed)
         self.calls.append(call)
-        self._growing.append(call)
+        self.growing.append(call)
         self._unstarted.append(call)
         self._ready.add(call)
         self._add_block(call, chunk.key)
@@ -388,7 +390,7 @@ class ToolCallTracker:
         self._state.keep(-call.size)
         call.replace(text)
         self._state.size += call.size
-        self._state.check_arguments(call.size, call.name)
+        self._state.check_arguments(call)
         if call.ref is None and call.name:
             self._start(call)
             call.deltas_match_text = True

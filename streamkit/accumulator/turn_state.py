@@ -7,7 +7,7 @@ It must not depend on choices or calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +24,16 @@ OBJECT_SIZE = 512  # what a block, a call or a choice counts against Limits.text
 WARNING_SIZE = 64  # what a warning counts beside its message
 UNJOINED = 1024  # characters of all texts together, after which their short parts are joined
 STORED_NESTING = 190  # pydantic reads JSON of at most 200 levels, of which a Content takes a few
+
+
+class Arguments(Protocol):
+    """A call, as far as its size matters."""
+
+    name: str
+
+    @property
+    def size(self) -> int:
+        """The characters of its arguments."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -110,7 +120,7 @@ class TurnState:
         self._limit_reported = False
         self.size = 0  # what counts against Limits.text
         self.check_at = min(limits.text, UNJOINED)  # the size beyond which the limit is checked and texts are joined
-        self.join_hooks: list[Callable[[], None]] = []  # join the short parts of texts that still grow
+        self.join_hooks: list[Callable[[], int]] = []  # join the short parts of texts that grow; return their number
         self.longest_arguments = 0  # the characters of the longest arguments that still grow
         self._reserved_ids: set[str] = set()
         self._unknown_fields: set[str] = set()  # bounded by MAX_WARNINGS
@@ -226,19 +236,21 @@ class TurnState:
         if self.size > limits.text:
             self.report_limit(f"what is kept of the response exceeds {limits.text} characters")
         self.longest_arguments = 0
+        parts = 0
         for join in self.join_hooks:
-            join()
-        # The hooks look at each open call, so that the cost stays linear in the characters.
-        more = min(UNJOINED + 4 * self._call_count, limits.arguments - self.longest_arguments)
-        self.check_at = min(limits.text, self.size + more)
+            parts += join()
+        # Longer parts may wait longer. The hooks look at each open call, so the next check is further away for many.
+        more = (UNJOINED if parts * 8 > UNJOINED else 4 * UNJOINED) + 4 * self._call_count
+        self.check_at = min(limits.text, self.size + min(more, limits.arguments - self.longest_arguments))
 
-    def check_arguments(self, size: int, name: str) -> None:
-        """Check the size of a call's arguments, which were counted; later the next check comes before it is exceeded."""
-        left = self.limits.arguments - size
-        if left < 0:
-            self.report_limit(f"the arguments of {name!r} exceed {self.limits.arguments} characters")
+    def check_arguments(self, call: Arguments) -> None:
+        """Check the size of a call's arguments, which were counted; the next check comes before they are too long."""
         if self.size > self.check_at:
             self.check_size()
+        limit = self.limits.arguments
+        left = limit - call.size
+        if left < 0:
+            self.report_limit(f"the arguments of {call.name!r} exceed {limit} characters")
         elif self.check_at - self.size > left:
             self.check_at = self.size + left
 

@@ -93,7 +93,7 @@ class MarkupSink:
         """Implement ``Sink.keep``."""
         return self._accumulator.keep(size)
 
-    def join_with(self, join: Callable[[], None]) -> None:
+    def join_with(self, join: Callable[[], int]) -> None:
         """Implement ``Sink.join_with``."""
         self._accumulator.join_with(join)
 

@@ -127,10 +127,10 @@ class Sink(Protocol):
             False if they are too many: the turn has ended, and the parser should not keep them.
         """
 
-    def join_with(self, join: Callable[[], None]) -> None:
-        """Set a function that joins the short texts that the parser collects; it is called every few hundred characters.
+    def join_with(self, join: Callable[[], int]) -> None:
+        """Set a function that joins the short texts that the parser collects, and returns how many it joined.
 
-        A list of short texts costs many times the memory of one text.
+        It is called about once a thousand characters. A list of short texts costs many times the memory of one text.
         """
 
     def unknown(self, raw: Any) -> None:
