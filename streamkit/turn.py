@@ -25,7 +25,7 @@ from streamkit.events import Event, Failed
 from streamkit.framing import Framer
 from streamkit.json_text import replace_lone_surrogates
 from streamkit.providers.decoding import excerpt, read_json
-from streamkit.providers.detection import encode_head
+from streamkit.providers.detection import HEAD_SIZE, encode_head
 from streamkit.providers.origin import normalize_endpoint
 from streamkit.providers.provider import Provider
 from streamkit.response_body import ResponseBody, failed_response, retry_after
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from streamkit.leaked_markup import LeakedMarkup, MarkupSink
 
 __all__ = ["Turn"]
-
-_FIRST_CHUNKS = 8  # by which an error names another wire
 
 
 class Turn(ChoiceView):
@@ -135,7 +133,7 @@ class Turn(ChoiceView):
         self._fast_path = False  # input is bytes, and some of it was recognized as this wire
         self._body: ResponseBody | None = None  # only if input is bytes
         self._chunks = 0  # dicts and objects fed
-        self._first_chunks: list[tuple[bytes, bytes | dict[str, Any]]] = []  # emptied when they are of this wire
+        self._first_chunks = b""  # of input that is not recognized as this wire
         self.input_kind: Literal["bytes", "dict", "object"] | None = None
         self._closed = False
         self.unread_error_reminder: finalize[..., Turn] | None = None
@@ -200,36 +198,35 @@ class Turn(ChoiceView):
         body = self._body
         if body is None:
             if data is not None:  # None: an event that an SDK made in addition to the wire's
-                if self._chunks < _FIRST_CHUNKS:
-                    self._keep_first(b"", data)
-                self._chunks += 1
                 self._parser.chunk(data)
+                self._chunks += 1
+                self._keep_first(b"", data)
             return self._drain_events()
         for name, payload in body.feed(data):
             if not state.done:
-                self._keep_first(name, payload)
                 self._frame(name, payload)
+                self._keep_first(name, payload)
         if body.framer is not None and body.framer.overflow:
             self._report_overflow()
         elif body.frames and self._accumulator.is_recognized() and not state.done:
             body.is_recognized = self._fast_path = True
             self._framer = body.framer
-            self._first_chunks.clear()
+            self._first_chunks = b""
         return self._drain_events()
 
     def _keep_first(self, name: bytes, chunk: bytes | dict[str, Any]) -> None:
-        """Keep the first chunks of the input, by which an error names another wire."""
-        if len(self._first_chunks) < _FIRST_CHUNKS and chunk:
-            self._first_chunks.append((name, chunk))
+        """Keep the beginning of input that is not of this wire, by which an error names the other one."""
+        if chunk and len(self._first_chunks) < HEAD_SIZE and not self._accumulator.is_recognized():
+            self._first_chunks += encode_head([(name[:HEAD_SIZE], chunk)])[:HEAD_SIZE]
 
     def _name_foreign_wire(self) -> None:
         """Add the wire that the input looks like to the error of input that is not of this wire."""
         state = self._state
-        error, chunks = state.error, self._first_chunks
-        if error is None or error.kind != "protocol_error" or not chunks or self._accumulator.is_recognized():
+        error, head = state.error, self._first_chunks
+        if error is None or error.kind != "protocol_error" or not head or self._accumulator.is_recognized():
             return
-        name = providers.detect(encode_head(chunks))
-        chunks.clear()
+        name = providers.detect(head)
+        self._first_chunks = b""
         if name is None or providers.get(name).package == self.provider.package:
             return
         message = f"{error.message}: it looks like {name!r}, so create the Turn with that provider"
@@ -324,8 +321,8 @@ class Turn(ChoiceView):
         )
         for name, payload in body.end():
             if judge or _is_json(payload):
-                self._keep_first(name, payload)
                 self._frame(name, payload)
+                self._keep_first(name, payload)
         state.input_ended = False
         self._warn_of_framing(body)
         if judge and state.error is None and not state.done:

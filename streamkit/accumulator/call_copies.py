@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from streamkit.accumulator.tool_call import ToolCallBuilder
+from streamkit.accumulator.tool_call import MANY_PARTS, ToolCallBuilder
+from streamkit.accumulator.turn_state import OBJECT_SIZE
 from streamkit.events import NormalizedToolChunk
 from streamkit.json_text import JsonObjectScanner
 
@@ -39,6 +40,8 @@ class _Copy:
     """
 
     __slots__ = (
+        "_joined_ahead",
+        "_joins",
         "_offset",
         "_part",
         "_parts",
@@ -60,7 +63,8 @@ class _Copy:
         self.gave_id = False
         self.received = 0
         self._scanner = JsonObjectScanner()
-        self._parts = call.parts
+        self._joined_ahead = 0  # the first parts of it, each of which was joined from many
+        self._parts, self._joins = call.parts, call.joins
         self._part = self._offset = 0  # the position in the call's parts up to which both are equal
         self._size = 0  # the characters up to there
 
@@ -80,9 +84,11 @@ class _Copy:
             return True
         self.received += len(text)
         if text:
-            self.ahead.append(text)
+            self._add_ahead(text)
             if self._scanner.closed_at < 0:
                 self._scanner.feed(text)
+        if self._joins != self.call.joins:
+            self._find_position()
         parts = self._parts
         if self._part == len(parts) or not self.ahead:
             return True
@@ -92,15 +98,37 @@ class _Copy:
             part = parts[self._part]
             size = min(len(rest) - at, len(part) - self._offset)
             if not part.startswith(rest[at : at + size], self._offset):
-                self.ahead = [rest[at:]]
+                self._set_ahead(rest[at:])
                 return False
             at += size
             self._size += size
             self._offset += size
             if self._offset == len(part):
                 self._part, self._offset = self._part + 1, 0
-        self.ahead = [rest[at:]] if at < len(rest) else []
+        self._set_ahead(rest[at:])
         return True
+
+    def _add_ahead(self, text: str) -> None:
+        self.ahead.append(text)
+        if len(self.ahead) - self._joined_ahead == MANY_PARTS:
+            self.ahead[self._joined_ahead :] = ["".join(self.ahead[self._joined_ahead :])]
+            self._joined_ahead += 1
+
+    def _set_ahead(self, text: str) -> None:
+        self.ahead, self._joined_ahead = [text] if text else [], 0
+
+    def _find_position(self) -> None:
+        """Find the position again, because parts of the call were joined. It is near the end, where both grow."""
+        self._joins = self.call.joins
+        start, self._part = self.call.size, len(self._parts)
+        while start > self._size:
+            self._part -= 1
+            start -= len(self._parts[self._part])
+        self._offset = self._size - start
+
+    def drop_ahead(self) -> None:
+        """Drop the text that the call has not sent, because it is the same JSON."""
+        self._set_ahead("")
 
     def is_object_closed_in_call(self) -> bool:
         """Return True if the call's object is closed, so that no more text of it can come."""
@@ -129,6 +157,7 @@ class CallCopies:
     Args:
         second_key: the key of all calls in the older form (``WireTraits.second_key``).
         limit: characters of a copy; a longer one becomes a call, whose limit it exceeds.
+        keep: counts characters that are kept against the limits of the turn.
         open_call: opens a call with a delta, its text, and the call before it on its key.
     """
 
@@ -136,6 +165,7 @@ class CallCopies:
         "_by_id",
         "_by_key",
         "_ended",
+        "_keep",
         "_limit",
         "_open_call",
         "_second_key",
@@ -146,10 +176,12 @@ class CallCopies:
         self,
         second_key: Hashable,
         limit: int,
+        keep: Callable[[int], bool],
         open_call: Callable[[NormalizedToolChunk, str, ToolCallBuilder | None], None],
     ) -> None:
         self._second_key = second_key
         self._limit = limit
+        self._keep = keep
         self._open_call = open_call
         # The calls without a copy, of the newer and of the older form, by their indexes.
         self._uncopied: tuple[dict[int, ToolCallBuilder], dict[int, ToolCallBuilder]] = {}, {}
@@ -182,8 +214,10 @@ class CallCopies:
             named = msgspec.structs.replace(chunk, name=copy.name)
             if not self.begin(named, text):
                 self._open_call(named, text, copy.call)
-        elif text and (not copy.extend(text) or copy.received > self._limit):
-            self._split(copy)
+        elif text:
+            self._keep(len(text))
+            if not copy.extend(text) or copy.received > self._limit:
+                self._split(copy)
         return True
 
     def begin(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None = None) -> bool:
@@ -211,8 +245,9 @@ class CallCopies:
             if text and not copy.extend(text):
                 if not _is_equal_json(call.text, text):
                     continue
-                copy.ahead.clear()
+                copy.drop_ahead()
             del candidates[call.index]
+            self._keep(OBJECT_SIZE + len(text))
             self._by_key[chunk.key] = copy
             if chunk.id:
                 self._by_id[chunk.id] = copy

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from streamkit.accumulator.tool_call import ToolCallBuilder
-from streamkit.accumulator.turn_state import TurnState
+from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import CallState, StreamWarning, ToolCall, TurnWarningCode
 from streamkit.events import ArgumentsRestated, ToolCallDelta, ToolCallReady
-from streamkit.json_text import ParsedArguments, deepest_nesting
+from streamkit.json_text import ParsedArguments, deepest_nesting, structure_size
 
 __all__ = ["ReadyCalls"]
 
@@ -155,6 +155,10 @@ class ReadyCalls:
     # ---------------------------------------------------------------- the decision
 
     def _parse(self, call: ToolCallBuilder) -> ParsedArguments:
+        if not call.is_parsed:
+            size = structure_size(call.text)  # many small values cost more as objects than as text
+            if size > OBJECT_SIZE and not self._state.keep(size):
+                call.refuse_arguments("the arguments were not parsed, because the turn has exceeded a limit")
         return call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
 
     def decide(self, call: ToolCallBuilder, state: CallState) -> ToolCall:

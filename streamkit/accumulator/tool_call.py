@@ -47,6 +47,7 @@ class ToolCallBuilder:
         "half",
         "index",
         "is_final",
+        "joins",
         "kind",
         "metadata",
         "name",
@@ -84,6 +85,7 @@ class ToolCallBuilder:
         self.possible_repeat: str | None = None  # the closed object, if later text may turn out to repeat it
         self.repeated_size = 0  # its characters that were repeated so far
         self._joined_parts = 0  # the first parts, each of which was joined from many
+        self.joins = 0  # how often parts were joined: positions in the list of parts are valid until then
         self._has_lone_surrogates = False
         self._checked_size = 0  # the characters that were searched for them
         self._final: ToolCall | None = None
@@ -144,6 +146,7 @@ class ToolCallBuilder:
         text = "".join(parts[first:])
         self._size = self._size + len(text) if self._sized_parts == first else self.size
         parts[first:] = [text]
+        self.joins += 1
         self._sized_parts = len(parts)
         self._scanned, self._partial_parts = min(self._scanned, len(parts)), min(self._partial_parts, len(parts))
 
@@ -154,7 +157,8 @@ class ToolCallBuilder:
         self.restart_offset = 0
         self.half = ""
         self.deltas_match_text = False
-        "restated_text",
+        self._scanner, self._scanned, self._object_text = None, 0, ""
+        self._joined_parts = self._checked_size = 0
         self._parsed_size = -1
         self._partial_parser, self._partial_parts = None, 0
 
@@ -225,6 +229,15 @@ class ToolCallBuilder:
             restated = join_surrogates(self.text[self.restart_offset :]) if self.restart_offset else ""
             self._parsed = finalize_arguments(self.valid_text, restated, recover_trailing_junk=recover_trailing_junk)
         return self._parsed
+
+    @property
+    def is_parsed(self) -> bool:
+        """Whether the argument text in force was parsed."""
+        return self._parsed is not None and self._parsed_size == self.size
+
+    def refuse_arguments(self, problem: str) -> None:
+        """Leave the argument text unparsed, as if it was invalid."""
+        self._parsed, self._parsed_size = ParsedArguments("invalid", None, self.valid_text, problem=problem), self.size
 
     def set_final(self, state: CallState) -> ToolCall:
         """Keep the call's value as it is now, because its state is decided; return it."""

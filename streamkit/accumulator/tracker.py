@@ -74,7 +74,9 @@ class ToolCallTracker:
         self.growing: list[ToolCallBuilder] = []
         self.calls: list[ToolCallBuilder] = []
         second_key = state.traits.second_key
-        self._copies = CallCopies(second_key, self._limit, self._open) if second_key is not None else None
+        self._copies: CallCopies | None = None
+        if second_key is not None:
+            self._copies = CallCopies(second_key, state.limits.arguments, state.keep, self._open)
 
     def feed(self, chunk: NormalizedToolChunk) -> None:
         """Assign a delta to its call and apply it."""
@@ -129,9 +131,7 @@ class ToolCallTracker:
     def _add_metadata(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> None:
         known = call.metadata
         new = {
-            name: value
-            for name, value in (chunk.metadata or {}).items()
-            if name not in known or known[name] != value
+            name: value for name, value in (chunk.metadata or {}).items() if name not in known or known[name] != value
         }
         if new and not self._state.refuses(new):
             known.update(new)

@@ -240,7 +240,7 @@ class TurnState:
         for join in self.join_hooks:
             parts += join()
         # Longer parts may wait longer. The hooks look at each open call, so the next check is further away for many.
-        more = (UNJOINED if parts * 8 > UNJOINED else 4 * UNJOINED) + 4 * self._call_count
+        more = (UNJOINED if parts * 8 > UNJOINED else 4 * UNJOINED) + OBJECT_SIZE * self._call_count
         self.check_at = min(limits.text, self.size + min(more, limits.arguments - self.longest_arguments))
 
     def check_arguments(self, call: Arguments) -> None:

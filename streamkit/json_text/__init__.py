@@ -1,8 +1,9 @@
 """JSON text of tool arguments: the end of an object, the value of an ended text, the value of an unfinished text.
 
 ``scanner`` finds an object's end, ``finalize`` decides the value of a text that has ended, ``incremental`` shows one
-that still grows, ``surrogates`` repairs split characters, ``size`` is what a value counts against a limit. These are the only hand-written JSON readers of the package.
-They depend on no stream, call or provider; which text is in force is decided by the accumulator.
+that still grows, ``surrogates`` repairs split characters. These are the only hand-written JSON readers of the package.
+``size`` is what a value counts against a limit. They depend on no stream, call or provider; which text is in force is
+decided by the accumulator.
 """
 
 from __future__ import annotations

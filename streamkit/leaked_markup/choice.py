@@ -24,6 +24,8 @@ from streamkit.leaked_markup.tool_names import NameCleaner
 
 __all__ = ["MarkupChoice"]
 
+TOKEN_SIZE = 16  # what a buffered token counts beside its text
+
 
 class MarkupChoice:
     """An implementation of ``ChoiceSink`` that searches text for markup, and the ``CallSink`` of the grammars.
@@ -183,7 +185,7 @@ class MarkupChoice:
 
     def _buffer(self, token: Token) -> None:
         self._buffered.append(token)
-        self._buffered_size += len(token if isinstance(token, str) else token.raw)
+        self._buffered_size += TOKEN_SIZE + len(token if isinstance(token, str) else token.raw)
         self._reporter.check_buffered(self._buffered_size)
 
     def _discard(self) -> None:

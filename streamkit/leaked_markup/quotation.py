@@ -26,6 +26,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 __all__ = ["QuotationScanner"]
 
+_MANY_PARTS = 64
 _SCANNED_AT_ONCE = 65536  # characters that wait to be scanned; most texts end without any tag
 _SPACE = " \t\r"
 _TAB = 4  # columns
@@ -97,12 +98,13 @@ class QuotationScanner:
 
     __slots__ = (
         "_before", "_candidate", "_column", "_depth", "_element", "_elements", "_fence", "_is_blank", "_is_escaped",
-        "_is_lazy", "_mark", "_marker", "_pending", "_pending_size", "_phase", "_run", "_states",
+        "_is_lazy", "_joined", "_mark", "_marker", "_pending", "_pending_size", "_phase", "_run", "_states",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._pending: list[str] = []
         self._pending_size = 0
+        self._joined = 0  # the first parts of it, each of which was joined from many
         self._fence: _Fence | None = None
         self._states = {_PLAIN}
         self._is_lazy = False  # the last line continues a block quote, and so does this one unless it is blank
@@ -124,8 +126,12 @@ class QuotationScanner:
 
     def add(self, text: str) -> None:
         """Read more text."""
-        self._pending.append(text)
+        pending = self._pending
+        pending.append(text)
         self._pending_size += len(text)
+        if len(pending) - self._joined >= _MANY_PARTS:  # a list of short texts takes many times the memory of one
+            pending[self._joined :] = ["".join(pending[self._joined :])]
+            self._joined += 1
         if self._pending_size >= _SCANNED_AT_ONCE:
             self._scan()
 
@@ -146,7 +152,7 @@ class QuotationScanner:
             return
         text = "".join(self._pending)
         self._pending.clear()
-        self._pending_size = 0
+        self._pending_size = self._joined = 0
         at = 0
         while at < len(text):
             if self._phase == "inline" and not self._run and not self._is_escaped and self._element is None:

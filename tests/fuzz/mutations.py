@@ -207,29 +207,77 @@ def _encodable(chunks: list[Chunk], provider: str) -> list[Chunk]:
     return [chunk for chunk in chunks if len(chunk) == 1 and len(next(iter(chunk)).encode("utf-8", "replace")) < 256]
 
 
+#: Values that cost more memory than their text, and grow by the number.
+_GROWING: tuple[Callable[[int], Any], ...] = (
+    lambda number: {f"name{number}": number},
+    lambda number: [[], {}, [number]],
+    lambda number: [{"index": number, "text": "x"}],
+    lambda number: {f"{number}": [{}] * 50},
+    lambda number: "漢",
+    lambda number: "ab",
+    lambda number: f"{number}",
+    lambda number: [f"{number}"],
+)
+
+
 def amplify(source: Source, chance: random.Random) -> Iterator[Chunk]:
-    """Yield a stream without an end: one chunk of the source again and again, with one value that differs each time.
+    """Yield a stream without an end: one to three chunks again and again, with values that differ each time.
+
+    A value may be a text or a number, the name of a field, or anything in the place of another value.
 
     Args:
         source: the stream.
-        chance: chooses the chunk and the value.
+        chance: chooses the chunks and the values.
     """
     at = chance.randrange(len(source.chunks))
     yield from copy.deepcopy(source.chunks[:at])
-    chunk = copy.deepcopy(source.chunks[at])
-    spots = [path for path in places(chunk) if isinstance(_container(chunk, path)[path[-1]], (str, int))]
-    if chance.random() < 0.3:
-        _edit_chunk(chunk, chance)
-        spots = [path for path in places(chunk) if isinstance(_container(chunk, path)[path[-1]], (str, int))]
-    for path in (chosen := chance.sample(spots, min(len(spots), chance.randint(1, 2)))):
-        value = _container(chunk, path)[path[-1]]
-        if isinstance(value, str) and chance.random() < 0.5:
-            _container(chunk, path)[path[-1]] = value + chance.choice(("x", "漢", " ")) * chance.choice((1, 20, 5000))
+    chunks = list(copy.deepcopy(source.chunks[at : at + chance.choice((1, 1, 1, 2, 3))]))
+    for chunk in chunks:
+        if chance.random() < 0.3:
+            _edit_chunk(chunk, chance)
+    varied = [(chunk, _variations(chunk, chance)) for chunk in chunks]
     number = 0
     while True:
         number += 1
-        varied = copy.deepcopy(chunk)
-        for path in chosen:
-            value = _container(varied, path)[path[-1]]
-            _container(varied, path)[path[-1]] = f"{value}{number}" if isinstance(value, str) else number
-        yield varied
+        for chunk, variations in varied:
+            copied = copy.deepcopy(chunk)
+            for path, vary in variations:
+                _vary(copied, path, vary, number)
+            yield copied
+
+
+def _variations(chunk: Chunk, chance: random.Random) -> list[tuple[tuple[Any, ...], Callable[[int], Any] | None]]:
+    """Return what differs each time in a chunk: places, each with a function of the number, or None for its name."""
+    spots = list(places(chunk))
+    leaves = [path for path in spots if isinstance(_container(chunk, path)[path[-1]], (str, int))]
+    variations: list[tuple[tuple[Any, ...], Callable[[int], Any] | None]] = []
+    for path in chance.sample(leaves, min(len(leaves), chance.randint(1, 2))):
+        value = _container(chunk, path)[path[-1]]
+        if not isinstance(value, str):
+            variations.append((path, lambda number: number))
+            continue
+        text = value + chance.choice(("", "x", "漢", " ", "😀")) * chance.choice((1, 20, 5000))
+        variations.append((path, lambda number, text=text: f"{text}{number}"))  # type: ignore[misc]
+    if spots and chance.random() < 0.5:
+        variations.append((chance.choice(spots), chance.choice(_GROWING)))
+    names = [path for path in spots if isinstance(path[-1], str)]
+    if names and chance.random() < 0.2:
+        variations.append((chance.choice(names), None))
+    if chance.random() < 0.3:  # a field that the wire may not have, beside one that it has
+        path = chance.choice(spots) if spots else ("extra",)
+        if isinstance(path[-1], str):
+            variations.append(
+                ((*path[:-1], chance.choice(("extra", "index", "id", "metadata"))), chance.choice(_GROWING))
+            )
+    return variations
+
+
+def _vary(chunk: Chunk, path: tuple[Any, ...], vary: Callable[[int], Any] | None, number: int) -> None:
+    try:
+        container = _container(chunk, path)
+        if vary is None:
+            container[f"{path[-1]}{number}"] = container.pop(path[-1])
+        else:
+            container[path[-1]] = vary(number)
+    except (KeyError, IndexError, TypeError):
+        pass  # another variation has replaced what contained it

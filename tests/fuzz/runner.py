@@ -12,6 +12,8 @@ from functools import cache
 from fuzz.checks import check_memory, check_turn
 from fuzz.mutations import Source, amplify, mutate, sources
 
+from streamkit.leaked_markup import LeakedMarkup
+
 __all__ = ["PROVIDERS", "main", "memory_seed", "stream_seed"]
 
 
@@ -48,7 +50,9 @@ def memory_seed(provider: str, seed: int) -> str | None:
     chance = random.Random(seed)  # noqa: S311 - choices of tests, no secrets
     source = chance.choice(_sources_of(provider))
     try:
-        return check_memory(provider, amplify(source, chance))
+        markup: LeakedMarkup = chance.choice(("keep", "keep", "strip", "recover"))
+        form = chance.choice(("bytes", "bytes", "dict"))
+        return check_memory(provider, amplify(source, chance), markup=markup, form=form)
     except Exception as error:
         raise AssertionError(f"{provider} {seed} ({source.name}): {type(error).__name__}: {error}") from error
 

@@ -7,8 +7,6 @@ from typing import Any, cast
 import pytest
 
 from streamkit.calls import StreamError
-from streamkit.providers import buffer_limit
-from streamkit.providers.buffer_limit import exceeds_buffer_limit
 from streamkit.providers.finish_reasons import read_finish_reason
 from streamkit.providers.lenient_json import (
     arguments_as_text,
@@ -73,11 +71,3 @@ def test_a_value_that_cannot_be_written_has_a_placeholder() -> None:
 )
 def test_a_finish_reason_of_any_type_has_a_meaning(raw: Any, expected: Any) -> None:
     assert read_finish_reason(raw, {"END": "stop"}) == expected
-
-
-def test_a_buffered_block_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffer_limit, "MAX_BUFFERED", 4)
-    sink = ErrorSink()
-    assert not exceeds_buffer_limit(4, cast("Sink", sink))
-    assert exceeds_buffer_limit(5, cast("Sink", sink))
-    assert [error.message for error in sink.errors] == ["one block passed 4 characters"]

@@ -19,8 +19,9 @@ from typing import Any
 
 from streamkit.events import NormalizedToolChunk
 from streamkit.indexes import normalize_index
+from streamkit.json_text import json_size
 from streamkit.providers.anthropic.schema import BlockDelta, Event, Json, OpenEvent
-from streamkit.providers.buffer_limit import exceeds_buffer_limit
+from streamkit.providers.buffer_size import BLOCK_SIZE, PART_SIZE
 from streamkit.providers.decoding import as_text, convert
 from streamkit.providers.lenient_json import arguments_as_text, parse_json_or_text
 from streamkit.providers.provider import Sink
@@ -169,6 +170,7 @@ class ContentBlockReader:
     def _add(self, index: Hashable, kind: BlockKind, raw: Json) -> OpenBlock:
         block = self._latest = OpenBlock(self._block_count, kind, raw)
         self._block_count += 1
+        self._sink.keep(BLOCK_SIZE + json_size(raw))
         self.by_index[("unindexed", block.key) if index is None else index] = block
         return block
 
@@ -296,6 +298,7 @@ class ContentBlockReader:
                 return  # the complete signature again, as after a start that had it
             parts.append(signature)
             block.size += len(signature)
+            self._sink.keep(PART_SIZE + len(signature))
             self._choice.add_metadata({"signature": signature}, block.key)
 
     def _report_citations(self, block: OpenBlock, citations: list[Any]) -> None:
@@ -329,6 +332,8 @@ class ContentBlockReader:
             if current and name not in block.parts:
                 self._buffer(block, name, current)
             self._buffer(block, name, value)
+        elif not self._sink.keep(len(name) + json_size(value)):
+            block.is_finalized, block.parts = True, {}
         elif isinstance(value, list) and isinstance(current, list):
             block.raw[name] = [*current, *value]
         elif value is not None or name not in block.raw:
@@ -336,10 +341,10 @@ class ContentBlockReader:
 
     def _buffer(self, block: OpenBlock, field: str, text: str) -> None:
         block.size += len(text)
-        if exceeds_buffer_limit(block.size, self._sink):
-            block.is_finalized, block.parts = True, {}
-        else:
+        if self._sink.keep(PART_SIZE + len(text)):
             block.parts.setdefault(field, []).append(text)
+        else:
+            block.is_finalized, block.parts = True, {}
 
 
 def _id_and_name(raw: Json) -> tuple[str | None, str]:

@@ -16,6 +16,7 @@ import msgspec
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
+from streamkit.json_text import json_size
 from streamkit.providers.anthropic.content_blocks import BlockKind, ContentBlockReader
 from streamkit.providers.anthropic.message_fields import read_fields, report_event_fields
 from streamkit.providers.anthropic.schema import DECODER, InputJsonDelta, Json, PlainDelta, TextDelta
@@ -187,6 +188,7 @@ class AnthropicParser:
             self._sink.warn(
                 "message_restarted", f"message {message_id} started within message {previous_id}; both are kept"
             )
+        self._sink.keep(json_size(message))
         self._started_message = message
         self._message(message)
 

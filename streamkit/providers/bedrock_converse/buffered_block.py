@@ -25,10 +25,9 @@ class BufferedBlock:
         raw: The body of its start event.
         texts: The parts of its one text: arguments or base64.
         items: The content of a result.
-        size: Characters in ``texts`` and ``items``.
     """
 
-    __slots__ = ("items", "key", "kind", "raw", "size", "texts")
+    __slots__ = ("items", "key", "kind", "raw", "texts")
 
     def __init__(self, key: int, kind: BufferedKind, raw: Json) -> None:
         self.key = key
@@ -36,7 +35,6 @@ class BufferedBlock:
         self.raw = raw
         self.texts: list[str] = []
         self.items: list[Any] = []
-        self.size = 0
 
 
 def join_base64(parts: list[str]) -> str:

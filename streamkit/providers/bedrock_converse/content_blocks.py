@@ -16,9 +16,10 @@ from typing import Any
 
 from streamkit.events import NormalizedToolChunk
 from streamkit.indexes import normalize_index
+from streamkit.json_text import json_size
 from streamkit.providers.bedrock_converse.buffered_block import BufferedBlock, BufferedKind, TextParts, join_base64
 from streamkit.providers.bedrock_converse.schema import Json
-from streamkit.providers.buffer_limit import exceeds_buffer_limit
+from streamkit.providers.buffer_size import BLOCK_SIZE, PART_SIZE
 from streamkit.providers.decoding import as_text
 from streamkit.providers.lenient_json import (
     arguments_as_text,
@@ -118,6 +119,7 @@ class ContentBlockReader:
         return self._block_count - 1
 
     def _open_buffered(self, label: Hashable, kind: BufferedKind, raw: Json) -> BufferedBlock:
+        self._sink.keep(BLOCK_SIZE + json_size(raw))
         block = self._buffered[label] = BufferedBlock(self._next_key(), kind, raw)
         return block
 
@@ -133,7 +135,9 @@ class ContentBlockReader:
         key, arguments = self._next_key(), tool_use.get("input")
         self._choice.tool(NormalizedToolChunk("start", call_id, name, key=key))
         if arguments:
-            self._start_inputs[label] = key, arguments_as_text(arguments, self._sink)
+            text = arguments_as_text(arguments, self._sink)
+            self._sink.keep(len(text))
+            self._start_inputs[label] = key, text
         else:
             self.call_keys[label] = key
 
@@ -257,7 +261,7 @@ class ContentBlockReader:
             text = item["text"] if isinstance(item, dict) and item.keys() == {"text"} else None
             if not isinstance(text, str):
                 block.items.append(item)
-                self._add_size(block, 1)
+                self._add_size(block, json_size(item))
                 continue
             if number or not block.items or not isinstance(block.items[-1], TextParts):
                 block.items.append(TextParts())
@@ -273,6 +277,7 @@ class ContentBlockReader:
         if isinstance(data, str):
             self._buffer(block, data)
         else:
+            self._sink.keep(json_size(source))
             block.raw["source"] = source
         return True
 
@@ -281,8 +286,7 @@ class ContentBlockReader:
         self._add_size(block, len(text))
 
     def _add_size(self, block: BufferedBlock, size: int) -> None:
-        block.size += size
-        if exceeds_buffer_limit(block.size, self._sink):
+        if not self._sink.keep(PART_SIZE + size):
             block.texts.clear()
             block.items.clear()
 

@@ -13,9 +13,11 @@ This module does not depend on text, usage or the other parts of a candidate.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from streamkit.events import NormalizedToolChunk
+from streamkit.json_text import json_size
 from streamkit.providers.decoding import as_text, compact_json
 from streamkit.providers.gemini.partial_args import PartialArgsAssembler
 from streamkit.providers.gemini.schema import SIGNATURE, FunctionCall, signature_of
@@ -29,11 +31,11 @@ class _OpenCall:
 
     __slots__ = ("arguments", "has_signature", "key", "raw_id", "snapshot")
 
-    def __init__(self, key: int, raw_id: str | None, *, has_signature: bool) -> None:
+    def __init__(self, key: int, raw_id: str | None, keep: Callable[[int], bool], *, has_signature: bool) -> None:
         self.key = key
         self.raw_id = raw_id
         self.has_signature = has_signature
-        self.arguments = PartialArgsAssembler()
+        self.arguments = PartialArgsAssembler(keep)
         self.snapshot: Any = None  # complete arguments that arrived between fragments
 
 
@@ -105,8 +107,9 @@ class FunctionCallReader:
         key = self.new_key()
         started: _OpenCall | None = None
         if call.willContinue is True or call.partialArgs:
-            started = _OpenCall(key, raw_id, has_signature=signature is not None)
+            started = _OpenCall(key, raw_id, self._sink.keep, has_signature=signature is not None)
             started.snapshot = call.args or None
+            self._sink.keep(json_size(started.snapshot))
             self._open[key] = started
             if raw_id is not None:
                 self._by_id[raw_id] = started
@@ -133,6 +136,7 @@ class FunctionCallReader:
                 self._tool(NormalizedToolChunk("delta", None, None, None, delta, open_call.key))
         continues = call.willContinue is True
         if call.args is not None and (call.args or not continues):
+            self._sink.keep(json_size(call.args) - json_size(open_call.snapshot))
             open_call.snapshot = call.args
         if not continues:
             self._end(open_call)

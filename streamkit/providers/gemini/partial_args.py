@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
@@ -26,6 +26,7 @@ import msgspec
 from msgspec import UNSET
 
 from streamkit.json_text import join_surrogates
+from streamkit.providers.buffer_size import PART_SIZE
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.gemini.schema import PartialArg
 
@@ -44,7 +45,7 @@ _SEGMENT = re.compile(
 )
 _QUOTED_ESCAPE = re.compile(r'\\(.)|(")', re.DOTALL)
 _WRONG_TYPE: Any = object()
-_MAX_UNWRITTEN = 8 * 1024 * 1024  # the turn's limit for a call's arguments, which counts only text that was sent
+_MANY_PARTS = 64  # of a string, which are joined
 _MAX_DEPTH = 256  # the turn's limit of nesting, which refuses anything deeper
 
 
@@ -107,21 +108,25 @@ class _OpenContainer:
 class PartialArgsAssembler:
     """The arguments of one call, assembled from fragments.
 
+    Args:
+        keep: counts characters that are kept in addition to the text; returns False if they are too many.
+
     Attributes:
         problem: a sentence on why the arguments are unknown, or None.
     """
 
-    __slots__ = ("_fragments", "_is_out_of_order", "_open", "_path", "_string_parts", "_unwritten", "problem")
+    __slots__ = ("_fragments", "_is_out_of_order", "_joined", "_keep", "_open", "_path", "_string_parts", "problem")
 
     OPENING = "{"  #: the beginning of the text before any fragment: a call truncated here is incomplete, not empty
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Callable[[int], bool]) -> None:
+        self._keep = keep
         self.problem: str | None = None
         self._open: list[_OpenContainer] = [_OpenContainer("", is_array=False)]
         self._path: Any = None  # the path of the open string
         self._string_parts: list[str] | None = None  # the parts of the open string, None if no string is open
+        self._joined = 0  # the first of them, each of which was joined from many
         self._is_out_of_order = False  # a fragment could not be appended, and nothing is written after it
-        self._unwritten = 0  # about the characters that were kept since then
         self._fragments: list[tuple[Segments, Any]] = []  # every value; strings as the list of their parts
 
     def add(self, fragments: Sequence[PartialArg]) -> str:
@@ -131,8 +136,11 @@ class PartialArgsAssembler:
             fragment = fragments[0]
             value = fragment.stringValue
             if value.__class__ is str and fragment.jsonPath == self._path:
-                self._string_parts.append(value)
+                parts = self._string_parts
+                parts.append(value)
                 if fragment.willContinue is True:
+                    if len(parts) - self._joined >= _MANY_PARTS:
+                        self._join_parts(parts)
                     return escape_json(value)
                 self._string_parts = None
                 return f'{escape_json(value)}"'
@@ -140,6 +148,11 @@ class PartialArgsAssembler:
         for fragment in fragments:
             self._add(fragment, written)
         return "".join(written)
+
+    def _join_parts(self, parts: list[str]) -> None:
+        """Join the latest parts of the open string: many short texts cost many times their size."""
+        parts[self._joined :] = ["".join(parts[self._joined :])]
+        self._joined = len(parts)
 
     def close(self) -> tuple[str, str | None]:
         """Return the rest of the text, or the complete text if fragments came out of order.
@@ -166,6 +179,8 @@ class PartialArgsAssembler:
         ):
             if has_value:
                 self._string_parts.append(value)
+                if len(self._string_parts) - self._joined >= _MANY_PARTS:
+                    self._join_parts(self._string_parts)
                 written.append(escape_json(value))
             if fragment.willContinue is not True:
                 self._close_string(written)
@@ -180,20 +195,20 @@ class PartialArgsAssembler:
             self._fail(f"the value at {fragment.jsonPath} has another type than its field"[:300])
             return
         is_text = isinstance(value, str)
+        if not self._keep(PART_SIZE * (2 + len(segments)) + (len(value) if is_text else 0)):
+            self._fragments.clear()
+            self._fail("the fragments of the arguments are too many")
+            return
         kept = [value] if is_text else value
         self._fragments.append((segments, kept))
         if self._is_out_of_order:
-            self._unwritten += len(segments) + (len(value) if is_text else 8)
-            if self._unwritten > _MAX_UNWRITTEN:
-                self._fragments.clear()
-                self._fail("the fragments of the arguments are out of order, and too many")
             return
         self._close_string(written)
         if not self._advance_to(segments, written):
             self._is_out_of_order = True
             return
         if is_text and fragment.willContinue is True:
-            self._path, self._string_parts = fragment.jsonPath, kept
+            self._path, self._string_parts, self._joined = fragment.jsonPath, kept, 0
             written.append(f'"{escape_json(value)}')
         else:
             written.append(f'"{escape_json(value)}"' if is_text else compact_json(value))

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamkit.providers.buffer_limit import exceeds_buffer_limit
+from streamkit.json_text import json_size
 from streamkit.providers.gemini.schema import Candidate, WideCandidate, to_camel_case
-from streamkit.providers.lenient_json import json_or_placeholder
 from streamkit.providers.provider import Sink
 
 __all__ = ["ResponseMetadataReader"]
@@ -24,12 +23,11 @@ _FIELDS = ("safetyRatings", "avgLogprobs", "tokenCount", "groundingAttributions"
 class ResponseMetadataReader:
     """A reader that reports metadata to a sink."""
 
-    __slots__ = ("_log_probabilities", "_sink", "_size")
+    __slots__ = ("_log_probabilities", "_sink")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._log_probabilities: dict[str, Any] = {}  # by the name of the metadata, those not reported yet
-        self._size = 0
 
     def read_candidate(self, number: int, candidate: Candidate) -> None:
         """Read the rare fields of a candidate."""
@@ -44,8 +42,7 @@ class ResponseMetadataReader:
             self._add_log_probabilities(f"{prefix}logprobsResult", candidate.logprobsResult)
 
     def _add_log_probabilities(self, name: str, result: Any) -> None:
-        self._size += len(json_or_placeholder(result))
-        if exceeds_buffer_limit(self._size, self._sink):
+        if not self._sink.keep(json_size(result)):
             self._log_probabilities.clear()
             return
         known = self._log_probabilities.get(name)

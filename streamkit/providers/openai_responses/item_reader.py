@@ -16,6 +16,7 @@ from typing import Any
 
 from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
+from streamkit.json_text import json_size
 from streamkit.providers.decoding import as_text, compact_json
 from streamkit.providers.openai_responses.client_items import ClientItemReader, is_client_item
 from streamkit.providers.openai_responses.output_items import (
@@ -57,7 +58,7 @@ class ItemReader:
         self.current_calls: dict[str, OutputItem] = {}
         self._sink = sink
         self._choice = sink.choice(0)
-        self._items = OutputItemIndex()
+        self._items = OutputItemIndex(sink.keep)
         self.texts = TextReader(sink, self._items)
         self._server_tools = ServerToolReader(self._choice)
         self._client_items = ClientItemReader(self._choice)
@@ -74,6 +75,7 @@ class ItemReader:
         self._items.add_position(item, index)
         self._clear_fast_path()
         if item.is_done and as_position(index) != item.index:
+            self._sink.keep(json_size(raw))
             item.repeated_start = RepeatedStart(raw, index)
 
     def end_item(self, raw: Json, index: Any) -> None:
@@ -114,18 +116,23 @@ class ItemReader:
         item = self._items.add(kind, raw.get("id"), raw.get("call_id"), index)
         if kind in CALL_ARGUMENT_FIELDS:
             item.initial_arguments = self._arguments_text(raw.get(CALL_ARGUMENT_FIELDS[kind]))
+            self._sink.keep(len(item.initial_arguments))
             self._start_call(item, as_text(raw.get("name")), _call_metadata(raw))
         elif kind in _TEXT_ITEMS:
             self.texts.start(item, raw)
         elif kind == "tool_search_call" and "execution" not in raw:
-            item.raw = raw  # it is decided at its end who searches
+            self._keep_raw(item, raw)  # it is decided at its end who searches
         elif runs_on_server(raw):
             self._server_tools.start(item, raw)
         elif kind in CLIENT_ITEM_FIELDS and kind != "shell_call":
             self._client_items.start(item, raw)
         else:
-            item.raw = raw
+            self._keep_raw(item, raw)
         return item
+
+    def _keep_raw(self, item: OutputItem, raw: Json) -> None:
+        if self._sink.keep(json_size(raw)):
+            item.raw = raw
 
     def _differs(self, item: OutputItem, raw: Json) -> bool:
         """Return True if an item with the ids of another one has another content, so that it is not the same."""
@@ -164,6 +171,7 @@ class ItemReader:
         elif item.type in SERVER_TOOL_ITEMS and (item.server_id is not None or runs_on_server(raw)):
             self._server_tools.complete(item, raw)
         elif item.type == "shell_call":
+            self._sink.keep(json_size(raw))
             self._client_items.keep_shell_call(item, raw)
             self._client_items.report_shell_calls(self._items.items[-1].type)
         elif is_client_item(raw) or item.type in CLIENT_ITEM_FIELDS:
@@ -253,6 +261,8 @@ class ItemReader:
     def _replace_arguments(self, item: OutputItem, text: str) -> None:
         """Emit a snapshot of a call's arguments. An empty one is ignored: it never removes streamed text."""
         if text:
+            if not self._sink.keep(len(text) - len(item.arguments)):
+                return
             item.has_arguments, item.initial_arguments, item.arguments = True, "", text
             self._choice.replace_arguments(item.key, text)
 

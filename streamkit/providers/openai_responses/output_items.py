@@ -17,10 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import Any
 
+from streamkit.providers.buffer_size import BLOCK_SIZE, PART_SIZE
 from streamkit.providers.decoding import as_text
 from streamkit.providers.openai_responses.schema import Json, PartKind
 
 __all__ = ["ContentPart", "OutputItem", "OutputItemIndex", "RepeatedStart", "as_position", "item_type"]
+
+_MANY_PARTS = 32  # so many parts of a text are joined
 
 
 class ContentPart:
@@ -35,6 +38,7 @@ class ContentPart:
         streamed: the deltas that were passed on. They are the sink's own strings, kept because the final snapshot may
             contain more than the deltas did, and joined once, when it comes.
         add: ``streamed.append``.
+        joined: the first parts in ``streamed``, each of which was joined from many.
         initial_text: the text in the event that started the part. It counts only if neither a delta nor a snapshot
             follows.
         is_started: the sink has a block for it.
@@ -50,6 +54,7 @@ class ContentPart:
         "is_started",
         "is_warned",
         "item",
+        "joined",
         "key",
         "kind",
         "last_index",
@@ -64,10 +69,30 @@ class ContentPart:
         self.key = key
         self.streamed: list[str] = []
         self.add: Callable[[str], None] = self.streamed.append
+        self.joined = 0
         self.initial_text = ""
         self.is_started = False
         self.is_warned = False
         self.citation_count = 0
+
+    def join_parts(self) -> int:
+        """Join the parts of the text that came since the last call, if they are many; return their number."""
+        parts = self.streamed
+        count = len(parts) - self.joined
+        if count < _MANY_PARTS:
+            return 0
+        parts[self.joined :] = ["".join(parts[self.joined :])]
+        self.joined += 1
+        return count
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        parts = self.streamed
+        if len(parts) > 1:
+            parts[:] = ["".join(parts)]
+        self.joined = len(parts)
+        return parts[0] if parts else ""
 
 
 class RepeatedStart:
@@ -158,9 +183,14 @@ class OutputItem:
 
 
 class OutputItemIndex:
-    """The items in the order in which they started, with lookups by id, ``call_id``, position and type."""
+    """The items in the order in which they started, with lookups by id, ``call_id``, position and type.
 
-    def __init__(self) -> None:
+    Args:
+        keep: counts what is kept of each item (``Sink.keep``).
+    """
+
+    def __init__(self, keep: Callable[[int], bool]) -> None:
+        self._keep = keep
         self.items: list[OutputItem] = []
         self._by_id: dict[str, list[OutputItem]] = {}
         self._by_call_id: dict[str, list[OutputItem]] = {}
@@ -177,6 +207,7 @@ class OutputItemIndex:
     def add(self, type: str, id: Any, call_id: Any, index: Any) -> OutputItem:
         """Add an item that starts, and return it."""
         position = as_position(index)
+        self._keep(BLOCK_SIZE + len(id if isinstance(id, str) else ""))
         item = OutputItem(self.new_key(), type, as_text(id), as_text(call_id), position)
         self.items.append(item)
         if item.id is not None:
@@ -190,6 +221,7 @@ class OutputItemIndex:
     def set_call_id(self, item: OutputItem, call_id: str | None) -> None:
         """Set the ``call_id`` of an item, which may come late."""
         if call_id is not None:
+            self._keep(PART_SIZE + len(call_id))
             item.call_id = call_id
             self._by_call_id.setdefault(call_id, []).append(item)
             if not item.is_done:
@@ -205,8 +237,9 @@ class OutputItemIndex:
     def add_position(self, item: OutputItem, index: Any) -> None:
         """Add a further position of an item, unless another item has it."""
         position = as_position(index)
-        if position is not None:
-            self._by_index.setdefault(position, item)
+        if position is not None and position not in self._by_index:
+            self._keep(PART_SIZE)
+            self._by_index[position] = item
 
     def find_same(self, raw: Json) -> OutputItem | None:
         """Return the last item with the ids and the type of another one; None if there is none."""

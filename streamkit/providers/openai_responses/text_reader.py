@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamkit.providers.buffer_size import BLOCK_SIZE, PART_SIZE
 from streamkit.providers.decoding import as_text
 from streamkit.providers.openai_responses.output_items import ContentPart, OutputItem, OutputItemIndex, as_position
 from streamkit.providers.openai_responses.schema import Json, PartKind, ResponseStreamEvent
@@ -47,6 +48,7 @@ class TextReader:
         self._sink = sink
         self._choice = sink.choice(0)
         self._items = items
+        sink.join_with(self.join_parts)
 
     # ------------------------------------------------------------ items
 
@@ -88,14 +90,19 @@ class TextReader:
             kind = _part_kind(entry, default)
             part = item.parts.get((kind, index)) if kind is not None else None
             text = entry.get(_TEXT_FIELDS[kind]) if kind is not None else None
-            if isinstance(text, str) and text and (part is None or not text.startswith("".join(part.streamed))):
+            if isinstance(text, str) and text and (part is None or not text.startswith(part.text)):
                 return True
         return False
 
     def clear_fast_path(self) -> None:
         """Forget the current parts, which may be outdated; the next delta finds its part again."""
+        self.join_parts()
         for parts in self.current_parts.values():
             parts.clear()
+
+    def join_parts(self) -> int:
+        """Join the short parts of the current texts; return their number."""
+        return sum(part.join_parts() for parts in self.current_parts.values() for part in parts.values())
 
     # ------------------------------------------------------------ parts
 
@@ -105,11 +112,12 @@ class TextReader:
         index = event.summary_index if kind == "summary" else event.content_index
         part = self._get_part(item, kind, index)
         if item.repeated_start is not None:
-            if item.repeated_start.matches(part.key, "".join(part.streamed), text):
+            if item.repeated_start.matches(part.key, part.text, text):
                 self._sink.heartbeat()
                 return
             part = self._get_part(self._start_again(item), kind, index)
         part.add(text)
+        part.join_parts()
         self._emit_text(part, text)
         if event.item_id.__class__ is str and event.item_id == item.id:
             part.last_index = index
@@ -119,7 +127,7 @@ class TextReader:
         """Read an event with the complete text of a part."""
         item = self._find_or_start_item(kind, raw.get("item_id"), raw.get("output_index"))
         part = self._get_part(item, kind, _part_index(kind, raw))
-        if item.repeated_start is not None and isinstance(text, str) and text != "".join(part.streamed):
+        if item.repeated_start is not None and isinstance(text, str) and text != part.text:
             part = self._get_part(self._start_again(item), kind, _part_index(kind, raw))
         self._complete_text(part, text)
 
@@ -127,7 +135,7 @@ class TextReader:
         """Read ``response.content_part.added`` or ``response.reasoning_summary_part.added``."""
         part = self._part_of_event(raw)
         if part is not None:
-            _store_initial_text(part, raw["part"])
+            self._store_initial_text(part, raw["part"])
 
     def end_part(self, raw: Json) -> None:
         """Read ``response.content_part.done`` or ``response.reasoning_summary_part.done``."""
@@ -140,6 +148,7 @@ class TextReader:
         position = as_position(index)
         if item is not None and position is not None:
             item.unknown_indexes.add(position)
+            self._sink.keep(PART_SIZE)
         self._sink.unknown(raw)
 
     def read_annotation(self, raw: Json) -> None:
@@ -171,7 +180,7 @@ class TextReader:
         another = self._items.add(item.type, repeated.raw.get("id"), None, repeated.index)
         self.start(another, repeated.raw)
         for part in list(item.parts.values()):
-            text = "".join(part.streamed)[: repeated.sizes.get(part.key, 0)]
+            text = part.text[: repeated.sizes.get(part.key, 0)]
             if text:
                 again = self._get_part(another, part.kind, part.index)
                 again.add(text)
@@ -185,9 +194,15 @@ class TextReader:
             index = next((part.index for part in reversed(item.parts.values()) if part.kind == kind), 0)
         part = item.parts.get((kind, index))
         if part is None:
+            self._sink.keep(BLOCK_SIZE)
             key = self._items.new_key() if item.parts else item.key
             part = item.parts[kind, index] = ContentPart(item, kind, index, key)
         return part
+
+    def _store_initial_text(self, part: ContentPart, entry: Json) -> None:
+        text = entry.get(_TEXT_FIELDS[part.kind])
+        if isinstance(text, str) and self._sink.keep(len(text) - len(part.initial_text)):
+            part.initial_text = text
 
     def _emit_text(self, part: ContentPart, text: str) -> None:
         """Emit text, and with the first text of a part the metadata of its block."""
@@ -209,8 +224,7 @@ class TextReader:
 
     def _complete_text(self, part: ContentPart, text: Any) -> None:
         """Emit the rest of a part's complete text that its deltas did not contain."""
-        streamed = "".join(part.streamed)
-        part.streamed[:] = [streamed] if streamed else []
+        streamed = part.text
         part.initial_text = ""
         self.clear_fast_path()
         if not isinstance(text, str) or text == streamed:
@@ -239,7 +253,7 @@ class TextReader:
         for index, entry in enumerate(_to_entries(content)):
             kind = _part_kind(entry, default)
             if kind is not None:
-                _store_initial_text(self._get_part(item, kind, index), entry)
+                self._store_initial_text(self._get_part(item, kind, index), entry)
 
     def _read_part_snapshots(self, item: OutputItem, default: PartKind, content: Any) -> None:
         """Read the content of an item in a snapshot.
@@ -267,12 +281,6 @@ class TextReader:
             for part in item.parts.values():
                 if part.kind == "text" and part.is_started:
                     self._choice.add_metadata(item.text_metadata, part.key)
-
-
-def _store_initial_text(part: ContentPart, entry: Json) -> None:
-    text = entry.get(_TEXT_FIELDS[part.kind])
-    if isinstance(text, str):
-        part.initial_text = text
 
 
 def _part_index(kind: PartKind, raw: Json) -> Any:

@@ -8,8 +8,6 @@ import pytest
 from anthropic_events import CALL, STOP, begin, delta, end, read, start, stop
 from recording_sink import call_delta, call_start
 
-from streamkit.providers import buffer_limit
-
 # ---------------------------------------------------------------- text
 
 
@@ -295,16 +293,6 @@ def test_truncated_input_of_a_server_tool_is_reported_and_its_block_stays_legal(
         ("server_tool", "s", "web_search", "arguments", '{"query":"x', block),
         ("finish", "max_tokens", "length"),
     ]
-
-
-def test_server_tool_input_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffer_limit, "MAX_BUFFERED", 10)
-    sink = read(
-        start(0, "server_tool_use", id="s", name="n", input={}),
-        delta(0, "input_json_delta", partial_json="123456"),
-        delta(0, "input_json_delta", partial_json="123456"),
-    )
-    assert [error.kind for error in sink.errors] == ["limit_exceeded"]
 
 
 # ---------------------------------------------------------------- unknown blocks and deltas

@@ -8,8 +8,6 @@ import pytest
 from converse_events import END, PROVIDER, delta, read, start, stop, use
 from recording_sink import RecordingSink, call_delta, call_start
 
-from streamkit.providers import buffer_limit
-
 
 def test_text_needs_no_start_and_padding_is_ignored() -> None:
     sink = read({"messageStart": {"role": "assistant", "p": "abc"}}, delta(0, text="a"), delta(0, text="b"), stop(0))
@@ -162,14 +160,6 @@ def test_an_index_of_another_type_is_the_same_index(index: Any) -> None:
 def test_an_index_that_is_text_identifies_a_block_and_a_list_counts_as_absent() -> None:
     sink = read(delta("a", text="1"), delta(None, text="2"), delta([1], text="3"), delta("a", text="4"))
     assert sink.reported == [("text", "1", 0), ("text", "2", 1), ("text", "3", 1), ("text", "4", 0)]
-
-
-def test_buffered_blocks_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffer_limit, "MAX_BUFFERED", 10)
-    server = start(0, toolUse=use(type="server_tool_use"))
-    assert read(server, delta(0, toolUse={"input": "x" * 10})).errors == []
-    sink = read(server, delta(0, toolUse={"input": "x" * 11}))
-    assert [error.kind for error in sink.errors] == ["limit_exceeded"]
 
 
 def test_input_nested_too_deeply_is_a_limit_error() -> None:

@@ -60,7 +60,7 @@ def to_fragments(path: str, value: Any, cuts: list[int]) -> list[PartialArg]:
 
 def assemble(batches: list[list[PartialArg]]) -> tuple[Any, bool, PartialArgsAssembler]:
     """Return the object that the fragments make, whether the text was written in order, and the assembler."""
-    arguments = PartialArgsAssembler()
+    arguments = PartialArgsAssembler(lambda size: True)
     text = PartialArgsAssembler.OPENING + "".join([arguments.add(batch) for batch in batches])
     rest, replacement = arguments.close()
     return json.loads(text + rest if replacement is None else replacement), replacement is None, arguments
@@ -97,7 +97,7 @@ def test_the_text_so_far_is_a_prefix_of_the_complete_text(data: st.DataObject) -
     value = data.draw(OBJECTS)
     cuts = data.draw(st.lists(st.integers(0, 20), max_size=3))
     flat = [fragment for segments, leaf in leaves(value) for fragment in to_fragments(json_path(segments), leaf, cuts)]
-    arguments, texts = PartialArgsAssembler(), [PartialArgsAssembler.OPENING]
+    arguments, texts = PartialArgsAssembler(lambda size: True), [PartialArgsAssembler.OPENING]
     for fragment in flat:
         texts.append(texts[-1] + arguments.add([fragment]))
     rest, _ = arguments.close()
@@ -116,7 +116,7 @@ PATHS = (
 @settings(deadline=None)
 @given(st.lists(st.lists(st.builds(PartialArg, PATHS, LEAF, LEAF, LEAF, LEAF, LEAF), max_size=3), max_size=6))
 def test_no_fragment_raises(batches: list[list[PartialArg]]) -> None:
-    arguments = PartialArgsAssembler()
+    arguments = PartialArgsAssembler(lambda size: True)
     text = PartialArgsAssembler.OPENING + "".join([arguments.add(batch) for batch in batches])
     rest, replacement = arguments.close()
     if arguments.problem is None:
@@ -164,14 +164,14 @@ def test_a_later_value_of_a_path_replaces_the_earlier_one() -> None:
     ],
 )
 def test_a_fragment_without_a_place_makes_the_arguments_unknown(fragments: list[PartialArg]) -> None:
-    arguments = PartialArgsAssembler()
+    arguments = PartialArgsAssembler(lambda size: True)
     arguments.add(fragments)
     assert arguments.close() == ("", None)
     assert arguments.problem
 
 
 def test_integers_that_the_sdk_made_floats_are_written_as_integers() -> None:
-    arguments = PartialArgsAssembler()
+    arguments = PartialArgsAssembler(lambda size: True)
     text = arguments.add([PartialArg("$.a", numberValue=50.0), PartialArg("$.b", numberValue=0.5)])
     assert text == '"a":50,"b":0.5'
 
@@ -218,7 +218,7 @@ def test_json_paths(path: Any, segments: Any) -> None:
 
 def test_fragments_out_of_order_do_not_fill_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamkit.providers.gemini.partial_args._MAX_UNWRITTEN", 100)
-    arguments = PartialArgsAssembler()
+    arguments = PartialArgsAssembler(lambda size: True)
     arguments.add([PartialArg("$.b[1]", "x")])
     for _ in range(20):
         arguments.add([PartialArg("$.b[0]", "12345678")])

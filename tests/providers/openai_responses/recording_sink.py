@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from streamkit import Turn, providers
@@ -88,6 +88,12 @@ class RecordingSink:
 
     def warn(self, code: str, message: str) -> None:
         self.records.append(("warn", code))
+
+    def keep(self, size: int) -> bool:
+        return True
+
+    def join_with(self, join: Callable[[], int]) -> None:
+        pass
 
     def unknown(self, raw: object) -> None:
         self.records.append(("unknown", raw))
