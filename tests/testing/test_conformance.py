@@ -170,7 +170,7 @@ def test_a_case_sets_status_transport_error_limits_and_complete(tmp_path: Path) 
     write(folder / "status.json", [{"oops": "Slow down"}], failure, status=429, inputs=["bytes"])
     lost = {"text": "Good ", "error": "transport_error"}
     write(folder / "lost.json", HELLO[:2], lost, transport_error="reset")
-    write(folder / "long.json", HELLO, {"text": "Good mörning.", "error": "limit_exceeded"}, limits={"text": 6})
+    write(folder / "long.json", HELLO, {"text": "Good mörning.", "error": "limit_exceeded"}, limits={"text": 540})
     times = [{"$times": 3, "$chunk": {"say": "a"}}]
     write(folder / "times.json", times, {"text": "aaa", "finish": ["stop", None]}, complete=True)
     assert not check_provider(third_party_provider.PROVIDER, folder).failed

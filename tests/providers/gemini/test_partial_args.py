@@ -216,11 +216,16 @@ def test_json_paths(path: Any, segments: Any) -> None:
     assert parse_json_path(path) == segments
 
 
-def test_fragments_out_of_order_do_not_fill_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamkit.providers.gemini.partial_args._MAX_UNWRITTEN", 100)
-    arguments = PartialArgsAssembler(lambda size: True)
+def test_fragments_out_of_order_count_against_the_limit() -> None:
+    kept: list[int] = []
+
+    def keep(size: int) -> bool:
+        kept.append(size)
+        return sum(kept) <= 400
+
+    arguments = PartialArgsAssembler(keep)
     arguments.add([PartialArg("$.b[1]", "x")])
     for _ in range(20):
         arguments.add([PartialArg("$.b[0]", "12345678")])
-    assert arguments.problem is not None
-    assert len(arguments._fragments) <= 20
+    assert arguments.problem == "the fragments of the arguments are too many"
+    assert not arguments._fragments
