@@ -50,7 +50,7 @@ KINDS: dict[str, tuple[str, bytes, Callable[[bytes], object]]] = {
 
 
 class NullSink:
-    """A sink, and the sink of its choices, whose methods do nothing."""
+    """A sink of a turn and of its choices with methods that do nothing."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         setattr(self, name, _ignore)  # the next use finds it at once, as that of a method
@@ -132,7 +132,7 @@ def begun_turn(provider: str, before: list[bytes]) -> Turn:
 
 
 def measure(settings: Settings) -> Iterator[Row]:
-    """Return what each layer adds to a delta, for each kind of delta."""
+    """Return the share of each layer in the cost of a delta, for each kind of delta."""
     for kind, (provider, mark, decode) in KINDS.items():
         before, reads = split(provider, mark)
         framers = [begun_framer(before) for _ in range(4)]

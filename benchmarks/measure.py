@@ -22,7 +22,7 @@ Work = Callable[[], object]
 
 
 class Skipped(Exception):
-    """The subject cannot be measured here; the message says what is missing."""
+    """The subject cannot be measured on this machine; the message gives the reason."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ async def iterate_by_hand(reads: list[bytes]) -> None:
 
 
 async def feed_by_hand(provider: str, reads: list[bytes]) -> None:
-    """Feed a turn in a loop of one's own: what the layers above ``feed`` add is the difference to this."""
+    """Feed a turn in an asynchronous loop, without ``read``."""
     turn = Turn(provider, turn_key="benchmark")
     async for data in as_source(reads):
         for _ in turn.feed(data):

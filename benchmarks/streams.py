@@ -140,7 +140,7 @@ def _anthropic(frames: int, calls: int) -> Iterator[bytes]:
 
 
 def _gemini(frames: int, calls: int) -> Iterator[bytes]:
-    """Calls arrive whole on this wire, so the rest of the frames are text."""
+    """Return a turn of text, with complete calls at its end: this wire has no deltas of arguments."""
     vary = _Variation()
     reasoning = int(frames * REASONING)
 

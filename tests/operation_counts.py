@@ -1,4 +1,4 @@
-"""Counts of operations, for tests that guard what a chunk costs without measuring time.
+"""Counts of operations, for tests of the cost of a chunk that measure no time.
 
 The interpreter's profiler reports every call of a Python function, every resumption of a generator, and every call of a
 function in C, so a count does not depend on the machine.

@@ -299,7 +299,7 @@ VIEWS: dict[str, tuple[Callable[[int], list[Any]], Callable[[Turn], Any]]] = {
 
 
 def read_at_every_delta(view: str, count: int) -> tuple[int, int]:
-    """Return the executed lines and the scanned characters of a turn whose view is read at every delta."""
+    """Return the executed lines and the scanned characters of a turn with a view read at every delta."""
     make, value = VIEWS[view]
     turn = Turn("openai_chat", turn_key="turn-1", limits=NO_LIMITS)
     with count_work() as work:
