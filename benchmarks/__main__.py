@@ -23,6 +23,7 @@ SUBJECTS = (
     "concurrency",
     "partial_arguments",
     "layers",
+    "operations",
 )
 BY_NAME = ("peers",)
 
