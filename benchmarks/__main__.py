@@ -24,6 +24,7 @@ SUBJECTS = (
     "partial_arguments",
     "layers",
     "operations",
+    "short_turn",
 )
 BY_NAME = ("peers",)
 
@@ -46,7 +47,7 @@ def main(argv: list[str] | None = None) -> None:
         parser.error(f"the folder of captures does not exist: {captures}")
     settings = Settings(options.rounds, Path(captures) if captures else None)
     print(f"Python {platform.python_version()}, {platform.machine()}, medians of {options.rounds} interleaved runs")
-    print(f"{'':<46}{'measured':>12}{'target':>9}")
+    print(f"{'':<56}{'measured':>12}{'target':>9}")
     rows: list[tuple[str, Row]] = []
     for subject in options.subjects or SUBJECTS:
         print(f"{subject}")
@@ -70,7 +71,7 @@ def print_row(row: Row) -> None:
     target = "" if row.target is None else f"{row.target:g}"
     mark = "!" if row.target is not None and row.value > row.target else " "
     unit = "" if row.unit == "x" else f" {row.unit}"
-    print(f"  {row.name:<44}{row.value:>12,.2f}{target:>9} {mark}{unit:<12} {row.note}".rstrip())
+    print(f"  {row.name:<54}{row.value:>12,.2f}{target:>9} {mark}{unit:<12} {row.note}".rstrip())
     sys.stdout.flush()
 
 

@@ -11,8 +11,7 @@ contains what it costs to call it. The frames are the deltas of one kind of a tu
 - ``feed``: ``Turn.feed``, which returns a list of events
 
 The figures are shares of what the loop by hand takes for the same frames; ``all`` is their sum, that of ``Turn.feed``.
-
-The last rows are the fixed price: a ``Turn`` that is created, and a short turn from its first byte to ``close``.
+What the other frames of a turn cost is in ``short_turn``.
 
 What ``read`` and ``run_loop`` add is in ``reading``.
 """
@@ -28,8 +27,7 @@ import msgspec
 
 from benchmarks.floors import decode_frames
 from benchmarks.measure import Row, Settings, interleave
-from benchmarks.per_chunk import repeat_floor, repeat_turn
-from benchmarks.streams import TURNS, make_turn
+from benchmarks.streams import make_turn
 from streamkit import Limits, Turn, providers
 from streamkit.framing.sse import SseFramer
 from streamkit.providers.anthropic.schema import DECODER as ANTHROPIC_DECODER
@@ -38,7 +36,6 @@ from streamkit.providers.openai_chat.schema import PlainChunk
 __all__ = ["measure"]
 
 FRAMES = 2_450
-SHORT_FRAMES, SHORT_TURNS = 5, 100
 TIMES = 4  # that the reads are repeated in a run
 LIMIT = 2**30
 _decode_chat = msgspec.json.Decoder(PlainChunk).decode
@@ -161,26 +158,3 @@ def measure(settings: Settings) -> Iterator[Row]:
             previous = seconds[layer]
             yield Row(f"{kind}: {layer}", share, "of by hand", note=f"about {share * by_hand:.2f} us")
         yield Row(f"{kind}: all", result.ratio("feed", "by hand"), "of by hand", note=f"by hand {by_hand:.2f} us")
-    yield from measure_fixed_price(settings)
-
-
-def create(provider: str) -> None:
-    for _ in range(SHORT_TURNS):
-        Turn(provider, turn_key="benchmark")
-
-
-def measure_fixed_price(settings: Settings) -> Iterator[Row]:
-    """Return the microseconds of a new ``Turn``, and of a turn of few frames."""
-    for provider in TURNS:
-        reads = make_turn(provider, SHORT_FRAMES, calls=0)
-        variants: dict[str, Callable[[], object]] = {
-            "create": partial(create, provider),
-            "turn": partial(repeat_turn, provider, reads, SHORT_TURNS),
-            "by hand": partial(repeat_floor, reads, SHORT_TURNS),
-        }
-        result = interleave(variants, settings.rounds)
-        yield Row(f"{provider}: Turn()", result.micros("create", SHORT_TURNS), "us")
-        note = (
-            f"by hand {result.micros('by hand', SHORT_TURNS):.1f} us, {result.ratio('turn', 'by hand'):.2f} times that"
-        )
-        yield Row(f"{provider}: a turn of {len(reads)} frames", result.micros("turn", SHORT_TURNS), "us", note=note)
