@@ -1,9 +1,9 @@
 """10,000 streams at once on one core: the cost of a chunk, against the same streams one after the other.
 
 ``feed``: the next chunk of each turn, in turn, without an event loop. ``read``: a task for each stream, whose source
-gives control to the others before each chunk; one after the other, the source does the same alone. Streams that follow each
-other are at different chunks, as if they had begun by chance: fed the same chunk, they would share the processor's
-caches and branch predictions, and be cheaper than a single one.
+gives control to the others before each chunk; one after the other, the source does the same alone. Streams that follow
+each other are at different chunks, as if they had begun by chance: fed the same chunk, they would share the
+processor's caches and branch predictions, and be cheaper than a single one.
 """
 
 from __future__ import annotations
