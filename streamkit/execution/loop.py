@@ -1,6 +1,6 @@
 """``run_loop`` and ``Run``: how a run is created, watched, left and resumed.
 
-``loop_state`` makes the rounds. This module checks the caller's arguments, and ensures that a run can be left at any
+``loop_rounds`` makes the rounds. This module checks the caller's arguments, and ensures that a run can be left at any
 moment, from any task, with everything ended that was started. It must not depend on what happens in a round.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import warnings
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, get_args
@@ -22,7 +22,9 @@ from streamkit.calls import StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import Event
 from streamkit.execution.background import current_asyncio_task
+from streamkit.execution.batches import flatten
 from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext, Target
+from streamkit.execution.loop_rounds import run_rounds
 from streamkit.execution.loop_state import LoopState
 from streamkit.execution.options import Approve, ExecutionOptions, LoopOptions, check_conversation
 from streamkit.execution.scheduler import OccupiedPlace, Schedule, to_schedule
@@ -230,10 +232,8 @@ class Run:
         self._state = state
         self._events: AsyncGenerator[Event, None] | None = None
         self._is_used = self._is_noticed = False
-        self._is_closed = False
-        self._reader: asyncio.Task[Any] | None = None  # the task that waits for an event, on asyncio
-        self._reader_stopped: anyio.Event | None = None  # set when it has stopped, if another task closes the run
-        self._is_exhausted = False
+        self._batches = flatten(run_rounds(state))
+        self._reader = _Reader()
 
     def __del__(self) -> None:
         if not self._is_noticed:
@@ -321,7 +321,7 @@ class Run:
             raise UsageError("a run is used once: create a new one")
         self._is_used = self._is_noticed = True
         OccupiedPlace.check_outside_of(self._state.schedule)
-        self._events = self._state.events()
+        self._events = _events(self._batches, self._reader)
         return self
 
     async def __aexit__(
@@ -331,39 +331,82 @@ class Run:
 
     async def aclose(self) -> None:
         """Close the stream and cancel the tools, and wait for the end of both. Idempotent."""
-        self._is_closed = True
-        reader = self._reader
-        if reader is not None and reader is not current_asyncio_task():
-            self._reader_stopped = anyio.Event()
-            reader.cancel()  # it waits inside the run; its iteration ends without an exception
-            with anyio.CancelScope(shield=True):
-                await self._reader_stopped.wait()
+        await self._reader.stop()
         if self._events is not None:
+            await self._batches.aclose()
             await self._events.aclose()
         self._state.ended = self.ended or "canceled"
 
-    def __aiter__(self) -> Run:
+    def __aiter__(self) -> AsyncGenerator[Event, None]:
+        # The generator itself: no further coroutine per event.
         if self._events is None:
             self._is_noticed = True
             raise UsageError("iterate inside the block: async with run_loop(...) as run: async for event in run")
-        if self._is_exhausted:
+        if self._reader.is_exhausted:
             raise UsageError("the events of this run were read: they arrive once; run.contents has what they added")
-        return self
+        return self._events
 
-    async def __anext__(self) -> Event:
-        if self._events is None or self._is_closed:
-            raise StopAsyncIteration
-        self._reader = reader = current_asyncio_task()
+    def __anext__(self) -> Awaitable[Event]:
+        return (aiter(self) if self._events is None else self._events).__anext__()
+
+
+class _Reader:
+    """Who reads the events of a run, so that another task can close it.
+
+    Attributes:
+        task: the task that waits inside the run, on asyncio. On trio a run is closed by the task that reads it.
+        is_closed: the run was closed; no event follows.
+        is_exhausted: all events were read.
+    """
+
+    __slots__ = ("_stopped", "is_closed", "is_exhausted", "task")
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[Any] | None = None
+        self.is_closed = False
+        self.is_exhausted = False
+        self._stopped: anyio.Event | None = None
+
+    async def stop(self) -> None:
+        """End the iteration of the task that waits, without an exception there, and wait for that."""
+        self.is_closed = True
+        if self.task is not None and self.task is not current_asyncio_task():
+            self._stopped = anyio.Event()
+            self.task.cancel()
+            with anyio.CancelScope(shield=True):
+                await self._stopped.wait()
+
+    def continues(self) -> None:
+        """Record that the task does not wait any more."""
+        self.task = None
+        if self._stopped is not None:
+            self._stopped.set()
+
+    def is_only_stopped(self) -> bool:
+        """Return True if the task was canceled by ``stop`` alone, and remove that cancellation."""
+        return self._stopped is not None and self.task is not None and self.task.uncancel() == 0
+
+
+async def _events(batches: AsyncGenerator[list[Event], None], reader: _Reader) -> AsyncGenerator[Event, None]:
+    try:
+        event_loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+    except RuntimeError:  # on trio
+        event_loop = None
+    while not reader.is_closed:
+        if event_loop is not None:
+            reader.task = asyncio.current_task(event_loop)
         try:
-            return await self._events.__anext__()
+            events = await batches.__anext__()
         except StopAsyncIteration:
-            self._is_exhausted = True
-            raise
+            reader.is_exhausted = True
+            return
         except asyncio.CancelledError:
-            if self._reader_stopped is None or reader is None or reader.uncancel() > 0:
-                raise
-            raise StopAsyncIteration from None
+            if reader.is_only_stopped():
+                return
+            raise
         finally:
-            self._reader = None
-            if self._reader_stopped is not None:
-                self._reader_stopped.set()
+            reader.continues()
+        for event in events:
+            yield event
+            if reader.is_closed:
+                return

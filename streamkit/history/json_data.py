@@ -31,6 +31,8 @@ def to_json_data(value: Any, convert: Convert | None = None) -> Any:
         convert: returns data for an object that is neither text, number, dict nor list; default: as pydantic converts
             it, else its text.
     """
+    if value.__class__ is str:  # most fields of most blocks
+        return join_surrogates(value)
     return json_data.to_json_data(value, convert or _convert, deepest=_DEEPEST, read_text=join_surrogates)
 
 
