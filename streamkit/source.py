@@ -20,7 +20,7 @@ from streamkit.errors import UsageError
 from streamkit.source_failure import find_failed_response, is_programming_error
 from streamkit.turn import Turn
 
-__all__ = ["BYTES", "TIMED_OUT", "Source", "is_readable", "report_rejection"]
+__all__ = ["BYTES", "TIMED_OUT", "Source", "is_readable"]
 
 #: Seconds that a source may take to close, canceled or not; a peer that does not respond must not block the program.
 CLOSING_TIME = 5.0

@@ -6,7 +6,6 @@ moment, from any task, with everything ended that was started. It must not depen
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
@@ -14,15 +13,12 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, get_args
 
-import anyio
-
 from streamkit import providers
 from streamkit.accumulator import Limits
 from streamkit.calls import StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import Event
-from streamkit.execution.background import current_asyncio_task
-from streamkit.execution.batches import flatten
+from streamkit.execution.batches import BatchReader
 from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext, Target
 from streamkit.execution.loop_rounds import run_rounds
 from streamkit.execution.loop_state import LoopState
@@ -232,8 +228,7 @@ class Run:
         self._state = state
         self._events: AsyncGenerator[Event, None] | None = None
         self._is_used = self._is_noticed = False
-        self._batches = flatten(run_rounds(state))
-        self._reader = _Reader()
+        self._reader = BatchReader(run_rounds(state))
 
     def __del__(self) -> None:
         if not self._is_noticed:
@@ -321,7 +316,7 @@ class Run:
             raise UsageError("a run is used once: create a new one")
         self._is_used = self._is_noticed = True
         OccupiedPlace.check_outside_of(self._state.schedule)
-        self._events = _events(self._batches, self._reader)
+        self._events = self._reader.events()
         return self
 
     async def __aexit__(
@@ -331,9 +326,8 @@ class Run:
 
     async def aclose(self) -> None:
         """Close the stream and cancel the tools, and wait for the end of both. Idempotent."""
-        await self._reader.stop()
+        await self._reader.aclose()
         if self._events is not None:
-            await self._batches.aclose()
             await self._events.aclose()
         self._state.ended = self.ended or "canceled"
 
@@ -348,65 +342,3 @@ class Run:
 
     def __anext__(self) -> Awaitable[Event]:
         return (aiter(self) if self._events is None else self._events).__anext__()
-
-
-class _Reader:
-    """Who reads the events of a run, so that another task can close it.
-
-    Attributes:
-        task: the task that waits inside the run, on asyncio. On trio a run is closed by the task that reads it.
-        is_closed: the run was closed; no event follows.
-        is_exhausted: all events were read.
-    """
-
-    __slots__ = ("_stopped", "is_closed", "is_exhausted", "task")
-
-    def __init__(self) -> None:
-        self.task: asyncio.Task[Any] | None = None
-        self.is_closed = False
-        self.is_exhausted = False
-        self._stopped: anyio.Event | None = None
-
-    async def stop(self) -> None:
-        """End the iteration of the task that waits, without an exception there, and wait for that."""
-        self.is_closed = True
-        if self.task is not None and self.task is not current_asyncio_task():
-            self._stopped = anyio.Event()
-            self.task.cancel()
-            with anyio.CancelScope(shield=True):
-                await self._stopped.wait()
-
-    def continues(self) -> None:
-        """Record that the task does not wait any more."""
-        self.task = None
-        if self._stopped is not None:
-            self._stopped.set()
-
-    def is_only_stopped(self) -> bool:
-        """Return True if the task was canceled by ``stop`` alone, and remove that cancellation."""
-        return self._stopped is not None and self.task is not None and self.task.uncancel() == 0
-
-
-async def _events(batches: AsyncGenerator[list[Event], None], reader: _Reader) -> AsyncGenerator[Event, None]:
-    try:
-        event_loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
-    except RuntimeError:  # on trio
-        event_loop = None
-    while not reader.is_closed:
-        if event_loop is not None:
-            reader.task = asyncio.current_task(event_loop)
-        try:
-            events = await batches.__anext__()
-        except StopAsyncIteration:
-            reader.is_exhausted = True
-            return
-        except asyncio.CancelledError:
-            if reader.is_only_stopped():
-                return
-            raise
-        finally:
-            reader.continues()
-        for event in events:
-            yield event
-            if reader.is_closed:
-                return

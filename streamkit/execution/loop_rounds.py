@@ -12,13 +12,12 @@ Each step is a generator of batches and yields the next one instead of repeating
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import aclosing
 from inspect import isawaitable
 
 from streamkit.calls import StreamWarning
 from streamkit.errors import StreamInterrupted, UsageError
-from streamkit.events import RoundFinished
-from streamkit.execution.batches import Batches, flatten
+from streamkit.events import Event, RoundFinished
+from streamkit.execution.batches import Batches
 from streamkit.execution.context import RoundContext
 from streamkit.execution.execution import Execution
 from streamkit.execution.loop_state import LoopState
@@ -86,20 +85,19 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
     is_last = state.is_last_round
     execution: Execution | None = None
     is_handled = False  # the turn failed, or its calls are run and appended by _run_tools
+
+    async def start_early(events: list[Event]) -> list[Event]:
+        nonlocal execution
+        turn = request.turn
+        assert turn is not None  # noqa: S101 - these are its events
+        if execution is None:
+            execution = state.create_execution(state.create_round(turn, request.context))
+            await execution.__aenter__()
+        return execution.feed(events) if turn_error(turn) is None else []
+
+    is_eager = not is_last and state.layout == "batched" and any(map(can_start_eagerly, state.offered_tools().values()))
     try:
-        if is_last or state.layout != "batched" or not any(map(can_start_eagerly, state.offered_tools().values())):
-            yield request.batches()
-        else:
-            async with aclosing(flatten(request.batches())) as batches:
-                async for events in batches:
-                    turn = request.turn
-                    if request.has_events and turn is not None and execution is None:
-                        execution = state.create_execution(state.create_round(turn, request.context))
-                        await execution.__aenter__()
-                    yield events
-                    if execution is not None and turn is not None and turn_error(turn) is None:
-                        if events := execution.feed(events):
-                            yield events
+        yield request.batches(start_early if is_eager else None)
         state.context = request.context
         turn = request.turn
         assert turn is not None  # noqa: S101 - there was an attempt

@@ -8,7 +8,7 @@ only the response that exceptions carry.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from inspect import isawaitable
 from typing import Any
@@ -72,8 +72,11 @@ class StreamRequest:
         self.has_events = False
         self.warnings: list[StreamWarning] = []
 
-    async def batches(self) -> Batches:
+    async def batches(self, follow: Callable[[list[Event]], Awaitable[list[Event]]] | None = None) -> Batches:
         """Yield the events in the batches of the turn. A failed connection or request is the error of the turn.
+
+        Args:
+            follow: called after each batch of the turn that counts; it returns the events to yield next.
 
         Raises:
             UsageError: what ``create_new_stream`` returned cannot be read.
@@ -89,11 +92,15 @@ class StreamRequest:
                 batches = await stack.enter_async_context(aclosing(event_batches(turn, source)))
                 async for events in batches:
                     early_events += events
-                    if not _has_no_content(events):
-                        self.has_events = True
-                        yield early_events
-                        yield batches  # its other batches need not be looked at
-                        early_events = []
+                    if not self.has_events and _has_no_content(events):
+                        continue
+                    self.has_events = True
+                    yield early_events
+                    if follow is None:
+                        yield batches  # the others need not be looked at
+                    elif following := await follow(early_events):
+                        yield following
+                    early_events = []
                 self.exception = source.exception
             error = turn.error
             if self.has_events or error is None:
