@@ -79,12 +79,17 @@ class Schedule:
         self._abandoned: list[tuple[_ScheduledCall, Callable[[], bool]]] = []  # without owner, until they have ended
 
     @property
+    def is_shared(self) -> bool:
+        """Whether several owners wait for places."""
+        return len(self._listeners) > 1
+
+    @property
     def running(self) -> int:
         """The number of calls that run, those that were given up included."""
         return self._running
 
     def subscribe(self, owner: Hashable, changed: Callable[[], Any]) -> None:
-        """Call *changed* whenever a call has ended, so that *owner* can ask for its next call."""
+        """Call *changed* whenever a call of another owner has ended, so that *owner* can ask for its next call."""
         self._listeners[owner] = changed
 
     def unregister(self, owner: Hashable) -> None:
@@ -133,7 +138,7 @@ class Schedule:
         call = self._by_key.get((owner, position))
         if call is not None:
             self._remove(owner, call)
-            self._notify()
+            self._notify(owner)
 
     def abandon(self, owner: Hashable, position: int, is_running: Callable[[], bool]) -> None:
         """Declare that a started call has its result and yet runs: it keeps its place while *is_running()*."""
@@ -167,13 +172,12 @@ class Schedule:
         A call of an exclusive tool starts when all before it have ended, and none after it starts before its own end.
         Of calls in conflict the first goes first; a call that waits for another reason lets those after it pass.
         """
-        if self._abandoned:
-            self.release_ended()
-        execution = self._executions.get(owner)
-        if execution is None or not execution.ready or self._running >= self.limit:
-            return None
-        call = _find_next(execution, self._first_of_each_tool(execution), self._running_by_tool)
+        call = self._find_startable(owner)
         return None if call is None else self._start(call)
+
+    def can_start(self, owner: Hashable) -> bool:
+        """Return True if a call of *owner* may start now."""
+        return self._find_startable(owner) is not None
 
     def is_blocked_by_others(self, owner: Hashable) -> bool:
         """Return True if only the calls of other owners block those of *owner*, of which none runs."""
@@ -183,6 +187,14 @@ class Schedule:
         return _find_next(execution, {call.tool: call for call in reversed(execution.calls)}, Counter()) is not None
 
     # ---------------------------------------------------------------- internals
+
+    def _find_startable(self, owner: Hashable) -> _ScheduledCall | None:
+        if self._abandoned:
+            self.release_ended()
+        execution = self._executions.get(owner)
+        if execution is None or not execution.ready or self._running >= self.limit:
+            return None
+        return _find_next(execution, self._first_of_each_tool(execution), self._running_by_tool)
 
     def _first_of_each_tool(self, execution: _Execution, without: Container[int] = ()) -> dict[Tool, _ScheduledCall]:
         """Return the first call of each tool that may block the calls of an execution.
@@ -229,9 +241,10 @@ class Schedule:
         if not self._running_by_tool[call.tool]:
             del self._running_by_tool[call.tool]  # a schedule may outlive the tools of the runs that share it
 
-    def _notify(self) -> None:
-        for changed in list(self._listeners.values()):
-            changed()
+    def _notify(self, causer: Hashable = None) -> None:
+        for owner, changed in list(self._listeners.items()):
+            if owner is not causer:
+                changed()
 
 
 class OccupiedPlace:
