@@ -111,6 +111,9 @@ class FormatCallbacks:
         return [m for r in results for m in _to_list(self.result(r, r.call, _arguments(r)))]
 
 
+_NO_CALLBACKS = FormatCallbacks()
+
+
 def check_layout(layout: str) -> None:
     """Reject an unknown layout.
 
@@ -177,24 +180,29 @@ def build_thread_update(
         layout = "batched"
         warnings.append(StreamWarning("batched_instead", f"the calls were kept in one message: {stays_together}"))
     contents = _group(assistant, results, layout, changed)
+    added = [content for group in contents for content in group]
+    if added and provider is not None and callbacks == _NO_CALLBACKS:
+        rendered = _render(added, results, provider, callbacks, options)
+        warnings += [StreamWarning("content_changed", change) for change in dict.fromkeys(rendered.changes)]
+        return ThreadUpdate(rendered.messages, added, list(results), warnings)
     alternates = callbacks.call is not None and callbacks.batch is None and not stays_together
     messages: list[dict[str, Any]] = []
     changes: list[str] = []
     start = 0
-    for added in _group(assistant, results, "sequential", changed) if alternates else contents:
-        group = results[start : start + _count_results(added)]
+    for pair in _group(assistant, results, "sequential", changed) if alternates else contents:
+        group = results[start : start + _count_results(pair)]
         start += len(group)
         if group and callbacks.batch is not None:
             messages += _to_list(callbacks.batch(group))
         elif group and callbacks.call is not None and callbacks.result is not None:
             messages += callbacks.call_messages(group) + callbacks.result_messages(group)
-        elif added and provider is not None:  # without one the callbacks are complete, and text alone has no format
-            rendered = _render(added, group, provider, callbacks, options)
+        elif pair and provider is not None:  # without one the callbacks are complete, and text alone has no format
+            rendered = _render(pair, group, provider, callbacks, options)
             messages += rendered.messages
             changes += [change for change in rendered.changes if change not in changes]
             options = replace(options, used_ids=options.used_ids | provider.call_ids(rendered.messages))
     warnings += [StreamWarning("content_changed", change) for change in changes]
-    return ThreadUpdate(messages, [content for added in contents for content in added], list(results), warnings)
+    return ThreadUpdate(messages, added, list(results), warnings)
 
 
 def _group(
