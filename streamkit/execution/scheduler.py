@@ -116,7 +116,7 @@ class Schedule:
             self._arrivals += 1
             execution = self._executions[owner] = _Execution(self._arrivals)
         call = self._by_key[owner, position] = _ScheduledCall(execution, position, tool, in_turn=in_turn)
-        insort(execution.calls, call)
+        _insert_in_order(execution.calls, call)
         if ready:
             self._mark_ready(call)
         else:
@@ -143,7 +143,7 @@ class Schedule:
     def abandon(self, owner: Hashable, position: int, is_running: Callable[[], bool]) -> None:
         """Declare that a started call has its result and yet runs: it keeps its place while *is_running()*."""
         call = self._by_key.pop((owner, position))
-        del call.execution.calls[bisect_left(call.execution.calls, call)]
+        _delete_from(call.execution.calls, call)
         self._abandoned.append((call, is_running))
         self._notify()
 
@@ -225,7 +225,7 @@ class Schedule:
 
     def _remove(self, owner: Hashable, call: _ScheduledCall) -> None:
         del self._by_key[owner, call.position]
-        del call.execution.calls[bisect_left(call.execution.calls, call)]
+        _delete_from(call.execution.calls, call)
         if not call.ready:
             _delete(call.execution.not_ready, call.tool, call)
         elif call.started:
@@ -289,14 +289,25 @@ def to_schedule(limit: int | Schedule) -> Schedule:
 
 
 def _insert(calls_by_key: dict[_Key, list[_ScheduledCall]], key: _Key, call: _ScheduledCall) -> None:
-    insort(calls_by_key.setdefault(key, []), call)
+    _insert_in_order(calls_by_key.setdefault(key, []), call)
 
 
 def _delete(calls_by_key: dict[_Key, list[_ScheduledCall]], key: _Key, call: _ScheduledCall) -> None:
     calls = calls_by_key[key]
-    del calls[bisect_left(calls, call)]
+    _delete_from(calls, call)
     if not calls:
         del calls_by_key[key]
+
+
+def _insert_in_order(calls: list[_ScheduledCall], call: _ScheduledCall) -> None:
+    if not calls or calls[-1] < call:  # mostly: calls are added in their order
+        calls.append(call)
+    else:
+        insort(calls, call)
+
+
+def _delete_from(calls: list[_ScheduledCall], call: _ScheduledCall) -> None:
+    del calls[0 if calls[0] is call else bisect_left(calls, call)]  # mostly calls end in about their order
 
 
 def _find_next(
