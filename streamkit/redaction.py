@@ -75,8 +75,8 @@ class _Patterns:
             r"\b((?:bearer|basic)\s{1,4})(?=[A-Za-z]{0,19}[0-9._~+/=-]|[A-Za-z]{20})[\w.~+/=-]{6,}", re.IGNORECASE
         )
         # Keys with a prefix of their own: OpenAI, Anthropic, OpenRouter, DeepSeek (sk-), Groq, Hugging Face, xAI,
-        # Perplexity, Cerebras, NVIDIA, Replicate, Together, GitHub, GitLab, Slack, Google (key and OAuth token), Amazon,
-        # a JSON Web Token.
+        # Perplexity, Cerebras, NVIDIA, Replicate, Together, GitHub, GitLab, Slack, Google (key and OAuth token),
+        # Amazon, a JSON Web Token.
         self.key = re.compile(
             r"(?<![A-Za-z0-9_])(?:"
             r"(?:sk|rk|pk|csk|xai|pplx|nvapi|glpat|xox[abprs])-[A-Za-z0-9_-]{8,}"

@@ -353,7 +353,7 @@ class Executor:
 
     def _set_result(self, position: int, result: ToolResult) -> None:
         final = self.round.set_result(position, result)
-        if final is not None:
+        if final is not None and not self.queue.closed:
             self.queue.put(to_result_event(final))
 
     def _interrupted_result(self, position: int) -> ToolResult:

@@ -209,8 +209,9 @@ def _resume(
 def _create_state(context: RoundContext, options: LoopOptions, run_key: str) -> LoopState:
     if context.messages is not None and options.fallbacks:
         raise UsageError("the messages of thread= cannot be sent to another provider: pass history= instead")
-    # A turn rejects wrong limits and leaked_markup; this one makes run_loop reject them at once.
-    Turn(context.provider, limits=options.turn_limits, leaked_markup=options.leaked_markup)
+    if options.turn_limits is not None or options.leaked_markup != "keep":
+        # A turn rejects wrong limits and leaked_markup; this one makes run_loop reject them at once.
+        Turn(context.provider, limits=options.turn_limits, leaked_markup=options.leaked_markup)
     return LoopState(context, options, run_key)
 
 

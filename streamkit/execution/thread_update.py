@@ -113,6 +113,9 @@ class FormatCallbacks:
 
 _NO_CALLBACKS = FormatCallbacks()
 
+# A person's message comes first, as in every conversation: Anthropic's renderer repairs one that the model begins.
+_PERSON = Content.human("...")
+
 
 def check_layout(layout: str) -> None:
     """Reject an unknown layout.
@@ -216,8 +219,10 @@ def _group(
         layout: the layout.
         changed: the ids of the calls whose blocks have the arguments that a person has approved.
     """
-    groups = [results] if layout == "batched" or not results else [[result] for result in results]
-    parts = [assistant] if layout == "batched" or not results else _split_by_call(assistant, len(groups))
+    if not results:
+        return [[assistant] if assistant.blocks else []]
+    groups = [results] if layout == "batched" else [[result] for result in results]
+    parts = [assistant] if layout == "batched" else _split_by_call(assistant, len(groups))
     origins = {
         block.id: {**origin_metadata(block.metadata), **_raw_id(block)}
         for block in assistant.blocks
@@ -269,9 +274,8 @@ def _render(
 
     At most one of the callbacks ``call`` and ``result`` is set; its messages replace the provider's.
     """
-    # A person's message comes first, as in every conversation: Anthropic's renderer repairs one that the model begins.
     rendered = provider.render(
-        [Content.human("..."), *added],
+        [_PERSON, *added],
         ids=options.ids,
         model=options.model,
         endpoint=options.endpoint,
