@@ -206,7 +206,7 @@ def _sync_events(turn: Turn, source: Source) -> Generator[Event, None, None]:
 
 
 class _Reading:
-    """How the reading of one source begins and ends, whoever feeds the turn between.
+    """The beginning and the end of reading one source.
 
     Attributes:
         last_input: the newest input.
@@ -226,7 +226,7 @@ class _Reading:
         return iterator, self._source.limit(iterator.__anext__) if hasattr(iterator, "__anext__") else None
 
     def stop(self, error: Exception) -> None:
-        """Record what the iterator raised at its end, or instead of an input."""
+        """Record the end of the iterator, or its error."""
         self._ended = isinstance(error, (StopIteration, StopAsyncIteration))
         if not self._ended:
             self._source.report(error)

@@ -1,8 +1,8 @@
-"""The tasks of an execution's calls: each call in a task of its own, so that what its tool leaves open ends with it.
+"""Tasks for the calls of an execution, a new one for each call.
 
-A tool that leaves its task in disorder (an open scope or task group) breaks the task group around it, which therefore
-must not be that of other calls that run. A group costs as much as two tasks, so it is used again: calls that follow one
-another have their tasks in one group, as long as each of them ends in order.
+What a tool leaves open ends with its task. A tool that leaves its task in disorder (an open scope or task group) breaks
+the task group around it, which therefore must not be that of other calls that run. A group costs as much as two tasks,
+so it is used again: calls that follow one another have their tasks in one group, as long as each of them ends in order.
 
 This module must not depend on tools, nor on what decides which call is next.
 """

@@ -1,4 +1,4 @@
-"""The state of a run: the conversation so far, the current turn, and what the next request is made from.
+"""The state of a run: the conversation so far, the current turn, and the context of the next request.
 
 ``loop_rounds`` has the order of the steps and calls this module at each (``docs/rules.md``, "Rounds"). It must not
 depend on how a stream is read, nor on an event loop, except for the clock of the run's time limit.
@@ -200,7 +200,7 @@ class LoopState:
         return Execution(calls, options, approvals=approvals, pause_for_approval=True)
 
     def append(self, update: ThreadUpdate, *, is_round_over: bool) -> None:
-        """Append what a round, or a part of one, has added."""
+        """Append the update of a round, or of a part of one."""
         self.contents += update.contents
         self.add_warnings(update.warnings)
         self.context = self.context.with_update(update)
