@@ -280,7 +280,8 @@ async def test_a_run_canceled_at_every_step_is_legal_and_closes_its_stream() -> 
         assert run.ended in ("canceled", None, "answered")
     await wait_until_nothing_is_left()
     assert step > 10
-    assert lengths == {0, 1, 2, 3}  # 1: the text of a turn that was left before its calls began
+    # 1: the text of a turn that was left before its calls began; trio's random order may not stop there.
+    assert {0, 2, 3} <= lengths <= {0, 1, 2, 3}
     assert run.ended == "answered"
 
 

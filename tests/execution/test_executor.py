@@ -28,6 +28,7 @@ from streamkit import (
 )
 from streamkit.events import Event, ToolEvent, ToolProgress, Warned
 from streamkit.execution.background import PROGRESS_BOUND
+from streamkit.providers.provider import Provider
 
 pytestmark = pytest.mark.anyio
 
@@ -596,6 +597,39 @@ async def test_the_callers_context_variables_reach_the_tools() -> None:
     )
     await collect_events(execution)
     assert [result.value for result in execution.update.results] == ["me", "me"]
+
+
+@pytest.mark.parametrize("execute", EXECUTORS)
+async def test_each_call_has_a_task_and_context_variables_of_its_own(execute: Any, anyio_backend_name: str) -> None:
+    from contextvars import ContextVar
+
+    import trio
+
+    who: ContextVar[str] = ContextVar("who")
+    tasks: list[Any] = []
+
+    async def tell() -> str:
+        tasks.append(asyncio.current_task() if anyio_backend_name == "asyncio" else trio.lowlevel.current_task())
+        seen = who.get("nobody")
+        who.set("an earlier call")
+        return seen
+
+    update = await execute(calls(*["tell"] * 20), tools=[tell], provider="gemini")
+    assert [result.value for result in update.results] == ["nobody"] * 20
+    assert len(set(tasks)) == 20
+
+
+async def test_a_round_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[int] = []
+    render = Provider.render
+
+    def count(self: Provider, contents: Any, **options: Any) -> Any:
+        rendered.append(len(contents))
+        return render(self, contents, **options)
+
+    monkeypatch.setattr(Provider, "render", count)
+    await execute_tool_calls_sequentially(calls(*["wipe"] * 5), tools=[wipe], provider="openai_chat")
+    assert rendered == [1 + 2 * 5]
 
 
 # ---------------------------------------------------------------- execute_one_tool
