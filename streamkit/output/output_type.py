@@ -5,6 +5,7 @@ It must not depend on a provider or a stream. How a schema is written into a req
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar, get_origin
@@ -15,6 +16,7 @@ from pydantic_core import from_json
 
 from streamkit.errors import InvalidOutput, UsageError
 from streamkit.tools.json_schema import find_problems, short_json
+from streamkit.tools.placeholder_nulls import drop_placeholder_nulls, resolve_reference
 from streamkit.tools.schema import JsonSchemaGenerator, describe_error, without_titles
 
 __all__ = ["OUTPUT_TOOL", "OutputType"]
@@ -58,6 +60,10 @@ class OutputType(Generic[T]):
         self.description = description if isinstance(description, str) else ""
         if self._adapter is not None:
             self.schema = without_titles(self.schema)
+        reference = self.schema.get("$ref")
+        if isinstance(reference, str) and (target := resolve_reference(reference, self.schema)):
+            self.schema = {**target, **self.schema}  # of a model that refers to itself; targets want an object there
+            del self.schema["$ref"]
 
     def validate_json(self, text: str) -> T:
         """Return the value of a JSON text.
@@ -69,6 +75,10 @@ class OutputType(Generic[T]):
             data = from_json(text, allow_inf_nan=False)
         except ValueError as error:
             raise InvalidOutput(f"the output is not valid JSON: {error}", text) from None
+        if "null" in text:  # a strict mode without optional properties makes the model write null for absent ones
+            cleaned = drop_placeholder_nulls(data, self.schema, self.schema)
+            if cleaned != data:
+                data, text = cleaned, json.dumps(cleaned)
         if self._adapter is None:
             problems = find_problems(data, self.schema)
             if not problems:

@@ -97,6 +97,7 @@ def render_request(
     repair: bool = True,
     unsupported: MediaPolicy = "raise",
     changes: list[str] | None = None,
+    output: Any = None,
 ) -> dict[str, Any]:
     """Return the fields of a request's body that depend on the conversation, by the provider's own names.
 
@@ -112,9 +113,11 @@ def render_request(
         repair: as in `render`.
         unsupported: as in `render`.
         changes: as in `render`.
+        output: the type of a structured output, as for ``Growing``: a pydantic model, another type, or a JSON schema.
 
     Raises:
-        UsageError: ``tool_choice`` names no tool, or a strict tool's schema cannot be converted.
+        UsageError: ``tool_choice`` names no tool, a strict tool's schema cannot be converted, or the provider cannot
+            return this output.
         UnsupportedContent: as in `render`.
     """
     from streamkit.tools import to_tools
@@ -123,10 +126,19 @@ def render_request(
     rendered = render_messages(
         contents, target, ids=ids, model=model, endpoint=endpoint, repair=repair, unsupported=unsupported
     )
+    tool_list = list(to_tools(tools).values())
+    if output is None:
+        body = target.build_request(rendered, tools=tool_list, tool_choice=tool_choice, stream=stream)
+    else:
+        from streamkit.output import OutputType
+
+        output_type: OutputType[Any] = OutputType(output)
+        body = target.build_request(
+            rendered, tools=tool_list, tool_choice=tool_choice, stream=stream, output=output_type
+        )
     if changes is not None:
         changes += rendered.changes
-    tool_list = list(to_tools(tools).values())
-    return target.build_request(rendered, tools=tool_list, tool_choice=tool_choice, stream=stream)
+    return body
 
 
 def _repair(contents: Sequence[Content], changes: list[str]) -> Sequence[Content]:

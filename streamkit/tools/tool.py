@@ -276,7 +276,7 @@ def strict_parameters(tools: Iterable[Tool], profile: StrictProfile | None) -> d
     converted: dict[str, dict[str, Any]] = {}
     fields = optional = unions = 0
     for tool in strict_tools:
-        schema = StrictSchema(tool.name, tool.parameters, profile)
+        schema = StrictSchema(f"tool {tool.name}", tool.parameters, profile)
         converted[tool.name] = schema.parameters()
         fields += schema.properties
         optional += schema.optional

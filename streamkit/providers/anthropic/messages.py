@@ -25,12 +25,14 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.output import OutputType
 from streamkit.providers.anthropic.media import media_block, result_content
 from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.anthropic.strict import STRICT
 from streamkit.providers.block_renderer import BlockRenderer
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
+from streamkit.providers.strict import output_schema
 from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["build_request", "convert_media", "render_messages"]
@@ -63,6 +65,7 @@ def build_request(
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
+    output: OutputType[Any] | None = None,
 ) -> Json:
     """Return the fields of a body that the conversation determines; the caller adds ``model`` and ``max_tokens``.
 
@@ -78,6 +81,9 @@ def build_request(
         body["tools"] = [_tool_definition(tool, strict.get(tool.name)) for tool in tools]
         if tool_choice is not None:
             body["tool_choice"] = dict(_TOOL_CHOICES.get(tool_choice) or {"type": "tool", "name": tool_choice})
+    if output is not None:
+        # https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-outputs
+        body["output_config"] = {"format": {"type": "json_schema", "schema": output_schema(output, STRICT)}}
     body |= rendered.request_fields
     if stream:
         body["stream"] = True

@@ -27,11 +27,14 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.output import OutputType
 from streamkit.providers.bedrock_converse.media import media_part, result_content
 from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.bedrock_converse.strict import STRICT
 from streamkit.providers.block_renderer import BlockRenderer
+from streamkit.providers.decoding import compact_json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
+from streamkit.providers.strict import output_schema
 from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["build_request", "convert_media", "render_messages"]
@@ -62,6 +65,7 @@ def build_request(
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
+    output: OutputType[Any] | None = None,
 ) -> Json:
     """Return the fields of a body that the conversation determines; the request's path decides if it is streamed.
 
@@ -75,6 +79,13 @@ def build_request(
     """
     body: Json = dict(rendered.request_fields)
     body[traits.messages_field] = rendered.messages
+    if output is not None:
+        # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_OutputFormat.html: the schema is a text
+        described: Json = {"schema": compact_json(output_schema(output, STRICT)), "name": output.name}
+        if output.description:
+            described["description"] = output.description
+        structure = {"type": "json_schema", "structure": {"jsonSchema": described}}
+        body["outputConfig"] = {"textFormat": structure}
     client_tools, system_tools = _called_tools(rendered.messages)
     strict = strict_parameters(tools, STRICT)
     specs = [_tool_spec(tool.name, tool.description, tool.parameters, strict.get(tool.name)) for tool in tools]

@@ -21,6 +21,7 @@ from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_chat.detect import is_chat_stream
 from streamkit.providers.openai_chat.errors import ERRORS
 from streamkit.providers.openai_chat.message_format import rate_message
+from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids
 
@@ -134,6 +135,7 @@ class ChatDialect(Traits):
     model_id_rules: Mapping[str, IdRule] = field(default_factory=lambda: _RULES_OF_MODELS, repr=False)
     end_marker: str | None = "[DONE]"
     classify_error: Callable[[StreamError], StreamError] = field(default=ERRORS.classify, repr=False, compare=False)
+    output: OutputSupport = field(default=OutputSupport(has_field=True), repr=False)
     signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")  # of Gemini's OpenAI-compatible endpoint
     # requests
     reasoning_field: str | None = None
@@ -218,6 +220,7 @@ DIALECTS = (
         markup_families=frozenset({"dsml", "deepseek"}),
         endpoint=Endpoint(base_url="https://api.deepseek.com/v1", key_variables=("DEEPSEEK_API_KEY",)),
         strict="deepseek",
+        output=OutputSupport(),  # 400 "This response_format type is unavailable now" (llm-exe/llm-exe#662)
         refuses_as="deepseek",
         reasoning_field="reasoning_content",
         # https://api-docs.deepseek.com/guides/thinking_mode: 400 if it is missing after a tool call (#tool-calls),
@@ -234,6 +237,9 @@ DIALECTS = (
         name="groq",
         endpoint=Endpoint(base_url="https://api.groq.com/openai/v1", key_variables=("GROQ_API_KEY",)),
         strict="groq",
+        # "Streaming and tool use are not currently supported with Structured Outputs"
+        # (https://console.groq.com/docs/structured-outputs, read 2026-11)
+        output=OutputSupport(has_field=True, with_stream=False, with_tools=False),
         # The SDK's ChatCompletionAssistantMessageParam has it; "reasoning_content" is refused (janhq/jan#8136).
         reasoning_field="reasoning",
         one_chunk_calls=True,
@@ -325,6 +331,7 @@ DIALECTS = (
             base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1", key_variables=("DASHSCOPE_API_KEY",)
         ),
         refuses_as="qwen",
+        output=OutputSupport(),  # JSON without a schema only (langchain4j/langchain4j#4111)
         reasoning_field="reasoning_content",
     ),
     ChatDialect(
@@ -337,6 +344,9 @@ DIALECTS = (
         name="vllm",
         endpoint=Endpoint(base_url="http://localhost:8000/v1", key_variables=("VLLM_API_KEY",), key_required=False),
         strict="vllm",
+        output=OutputSupport(
+            has_field=True, any_root=True
+        ),  # https://docs.vllm.ai/en/latest/features/structured_outputs
         reasoning_field="reasoning",
     ),
     ChatDialect(

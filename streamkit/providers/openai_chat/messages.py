@@ -31,6 +31,7 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import ResultPart
+from streamkit.output import OutputType
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.message_renderer import Json, RoleRenderer, cache_mark
@@ -48,6 +49,7 @@ from streamkit.providers.openai_chat.message_parts import (
 )
 from streamkit.providers.openai_chat.strict import strict_profile
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice
+from streamkit.providers.strict import output_schema_or_loose
 from streamkit.providers.tool_choice import select_tools
 from streamkit.providers.tool_result_media import Media, caption, convert_parts, result_parts, split_text_and_media
 from streamkit.tools import Tool, strict_parameters
@@ -76,6 +78,7 @@ def build_request(
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
+    output: OutputType[Any] | None = None,
 ) -> Json:
     """Return the fields of a request's body that the conversation decides.
 
@@ -90,6 +93,15 @@ def build_request(
     if tools:
         strict = strict_parameters(tools, strict_profile(traits.strict))
         body["tools"] = [_tool(tool, strict.get(tool.name)) for tool in tools]
+    if output is not None:
+        # https://platform.openai.com/docs/guides/structured-outputs; a server without a strict mode gets no such field
+        profile = strict_profile(traits.strict)
+        schema, is_strict = output_schema_or_loose(output, profile, rendered.changes)
+        described: Json = {"name": output.name} | ({"description": output.description} if output.description else {})
+        described["schema"] = schema
+        if profile is not None:
+            described["strict"] = is_strict
+        body["response_format"] = {"type": "json_schema", "json_schema": described}
     choice = _tool_choice(tool_choice, tools, traits)
     if choice is not None:
         body["tool_choice"] = choice

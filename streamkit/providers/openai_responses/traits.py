@@ -11,6 +11,7 @@ from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_errors import ERRORS
 from streamkit.providers.openai_responses.message_format import rate_message
+from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
@@ -52,6 +53,7 @@ TRAITS = Traits(
     messages_field="input",
     call_id_path=("call_id",),
     event_name_field="type",
+    output=OutputSupport(has_field=True),
     classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="https://api.openai.com/v1",
