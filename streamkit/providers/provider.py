@@ -29,6 +29,7 @@ from streamkit.providers.origin import IdPolicy, RenderOptions
 from streamkit.providers.output_form import OutputRefused, add_output_tool, check_root
 from streamkit.providers.rewriting import Rewrite, RewritingParser
 from streamkit.providers.sink import ChoiceSink, Parser, Sink
+from streamkit.providers.tool_schema import adapt_tool_schema
 from streamkit.providers.traits import Framing, Traits
 
 if TYPE_CHECKING:
@@ -233,6 +234,7 @@ class Provider:
                 cannot return this output.
         """
         build = partial(self._messages.build_request, rendered, self.traits, stream=stream)
+        tools = [self._adapt_tool(tool, rendered) for tool in tools]
         if output is None:
             return build(tools=tools, tool_choice=tool_choice)
         support = self.traits.output
@@ -247,7 +249,16 @@ class Provider:
                 check_root(output, self.name)
         rendered.report(f"the output is requested as the arguments of a tool of {self.name}: {reason}")
         all_tools, choice = add_output_tool(output, tools, tool_choice)
-        return build(tools=all_tools, tool_choice=choice)
+        return build(tools=[self._adapt_tool(tool, rendered) for tool in all_tools], tool_choice=choice)
+
+    def _adapt_tool(self, tool: Tool, rendered: RenderedMessages) -> Tool:
+        """Return the tool, or a copy with a schema that the provider accepts."""
+        schema, changes = adapt_tool_schema(tool.parameters, self.traits.tool_schema)
+        if not changes:
+            return tool
+        for change in changes:
+            rendered.report(f"the schema of the tool {tool.name} was changed for {self.name}: {change}")
+        return tool.with_parameters(schema)
 
     def carries(self, block: ImageBlock | FileBlock, speaker: str = "human") -> bool:
         """Return False if ``render`` would raise ``UnsupportedContent`` for this image or file of a speaker."""

@@ -12,6 +12,7 @@ from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.output_form import OLDER_CLAUDE, OutputSupport
 from streamkit.providers.provider import Traits
+from streamkit.providers.tool_schema import ToolSchemaRules
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
 __all__ = ["FINISH_REASONS", "TRAITS"]
@@ -96,6 +97,8 @@ TRAITS = Traits(
     # (https://reference.langchain.com/python/langchain-anthropic/chat_models/ChatAnthropic/container).
     content_metadata=frozenset({"container"}),
     event_name_field="type",
+    # 400 "input_schema does not support oneOf, allOf, or anyOf at the top level" (anthropics/claude-code#40075)
+    tool_schema=ToolSchemaRules(refused_at_root=frozenset({"anyOf", "oneOf", "allOf"})),
     output=OutputSupport(has_field=True, not_of=OLDER_CLAUDE),
     classify_error=ERRORS.classify,
     endpoint=Endpoint(

@@ -13,6 +13,7 @@ from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.output_form import OLDER_CLAUDE, OutputSupport
 from streamkit.providers.provider import Traits
+from streamkit.providers.tool_schema import ToolSchemaRules
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
 __all__ = ["FINISH_REASONS", "TRAITS"]
@@ -88,6 +89,8 @@ TRAITS = Traits(
     shared_hosts=re.compile(r"bedrock-runtime(?:-fips)?\.[a-z0-9-]+\.amazonaws\.com"),
     normalize_model=_normalize_model,
     batched_results=True,
+    # as Anthropic's own API, for its models (anthropics/claude-code#40075)
+    tool_schema=ToolSchemaRules(refused_at_root=frozenset({"anyOf", "oneOf", "allOf"})),
     # https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html lists the models: newer ones of
     # Anthropic, DeepSeek, Google, MiniMax, Mistral, Moonshot, NVIDIA, OpenAI and Qwen.
     output=OutputSupport(

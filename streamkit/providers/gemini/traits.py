@@ -14,6 +14,7 @@ from streamkit.providers.gemini.errors import ERRORS
 from streamkit.providers.gemini.message_format import rate_message
 from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.provider import Traits
+from streamkit.providers.tool_schema import ToolSchemaRules
 from streamkit.target_ids import IdRule, unchanged_ids
 
 __all__ = ["FINISH_REASONS", "TRAITS"]
@@ -95,6 +96,8 @@ TRAITS = Traits(
         answers_arrays=True,
     ),
     batched_results=True,
+    # parametersJsonSchema has no $schema (GetStream/Vision-Agents#513)
+    tool_schema=ToolSchemaRules(refused_keywords=frozenset({"$schema"})),
     # "Function calling with a response mime type: 'application/json' is unsupported" (googleapis/python-genai#867);
     # https://ai.google.dev/gemini-api/docs/structured-output: Gemini 3 combines them.
     output=OutputSupport(

@@ -23,6 +23,7 @@ from streamkit.providers.openai_chat.errors import ERRORS
 from streamkit.providers.openai_chat.message_format import rate_message
 from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.provider import Traits
+from streamkit.providers.tool_schema import ToolSchemaRules
 from streamkit.target_ids import IdRule, prefixed_ids
 
 __all__ = ["DIALECTS", "FINISH_REASONS", "ChatDialect"]
@@ -84,6 +85,10 @@ _KIMI_IDS = IdRule(
 #: Gateways and self-hosted servers pass ids on to these models' templates, which check them.
 _RULES_OF_MODELS = {"mistral": _MISTRAL_IDS, "kimi": _KIMI_IDS}
 
+
+#: 400 "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"
+#: (langchain-ai/langchainjs#9804)
+_OPENAI_SCHEMAS = ToolSchemaRules(refused_at_root=frozenset({"anyOf", "oneOf", "allOf", "enum", "not"}))
 
 # https://platform.openai.com/docs/guides/images-vision#image-input-requirements
 _OPENAI_IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
@@ -181,6 +186,7 @@ DIALECTS = (
         ),
         matches_head=is_chat_stream,  # of this row alone: the first bytes of all dialects are alike
         strict="openai",
+        tool_schema=_OPENAI_SCHEMAS,
         refuses_as="openai",
         # Only for servers that are known to do so: Moonshot's revise earlier arguments (danny-avila/agents#181, #237),
         # and others may, too.
@@ -203,6 +209,7 @@ DIALECTS = (
             route_example="/openai/deployments/{deployment}/chat/completions",
         ),
         strict="azure",
+        tool_schema=_OPENAI_SCHEMAS,
         refuses_as="openai",
         calls_end_in_order=True,
         custom_calls=True,
@@ -259,6 +266,14 @@ DIALECTS = (
             call_id=None,  # functions.{name}:{index}, which the encoder generates
         ),
         strict="kimi",
+        # 400 "not a valid moonshot flavored json schema": "type is not defined", "type should be defined in anyOf items
+        # instead of the parent schema" (MoonshotAI/kimi-code#2661, MoonshotAI/kimi-cli#1595, #2061);
+        # https://github.com/MoonshotAI/walle/blob/main/docs/mfjs-spec.md
+        tool_schema=ToolSchemaRules(
+            refused_at_root=frozenset({"anyOf", "oneOf", "allOf", "if", "then", "else", "not", "enum"}),
+            refused_keywords=frozenset({"$schema"}),
+            one_type=True,
+        ),
         id_rule=_KIMI_IDS,
         # https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model: keep it in the context, all of it
         reasoning_field="reasoning_content",
@@ -303,6 +318,7 @@ DIALECTS = (
         name="openrouter",
         endpoint=Endpoint(base_url="https://openrouter.ai/api/v1", key_variables=("OPENROUTER_API_KEY",)),
         strict="openrouter",
+        tool_schema=_OPENAI_SCHEMAS,  # of the servers behind it (HKUDS/nanobot#2287)
         reasoning_field="reasoning",
         reasoning_details=True,  # https://openrouter.ai/docs/use-cases/reasoning-tokens
         # https://openrouter.ai/docs/guides/overview/multimodal/pdfs, both
