@@ -33,7 +33,7 @@ from streamkit.providers.tool_schema import adapt_tool_schema
 from streamkit.providers.traits import Framing, Traits
 
 if TYPE_CHECKING:
-    from streamkit.history import Content, FileBlock, ImageBlock
+    from streamkit.history import CacheMark, Content, FileBlock, ImageBlock
     from streamkit.output import OutputType
     from streamkit.providers.request_rule import Rule
     from streamkit.tools import Tool
@@ -68,6 +68,7 @@ class RenderedMessages:
         request_fields: further fields of a request's body that depend on the conversation.
         changes: a sentence for each thing that was changed or left out because the target cannot carry it.
         model: the model that is requested; None if it is not known.
+        tools_mark: the cache mark of the tools, on wires that have one; None if they have none.
     """
 
     messages: list[dict[str, Any]] = field(default_factory=list)
@@ -76,6 +77,7 @@ class RenderedMessages:
     request_fields: dict[str, Any] = field(default_factory=dict)
     changes: list[str] = field(default_factory=list)
     model: str | None = None
+    tools_mark: CacheMark | None = None
 
     def report(self, sentence: str) -> None:
         """Record a change, unless it was recorded already."""

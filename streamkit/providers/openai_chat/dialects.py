@@ -116,7 +116,8 @@ class ChatDialect(Traits):
         file_annotations: annotations of type ``file`` are sent back, so that the file is not parsed again.
         image_replay: images that the model generated are sent back.
         image_types: the media types of images that it takes; None if they are not documented.
-        cache_marks: parts of content have ``cache_control``, in the form of Anthropic's blocks.
+        cache_marks: parts of content have ``cache_control``, in the form of Anthropic's blocks. Tools have none: a mark
+            on the system text, which follows them, caches them too.
         strict: the name of its strict mode for tools in ``strict.STRICT_PROFILES``; None if it has none.
         refuses_as: the name of its request rules in ``request_rules.py``.
         one_chunk_calls: ``emit`` writes a call in one chunk.
