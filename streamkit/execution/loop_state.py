@@ -13,15 +13,17 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from inspect import isawaitable
+from typing import Any
 
 import anyio
 
 from streamkit.calls import StreamWarning, ToolCall, ToolResult, Usage
-from streamkit.errors import StreamInterrupted, UsageError
+from streamkit.errors import InvalidOutput, StreamInterrupted, UsageError
 from streamkit.events import Event, RoundFinished, RoundStarted, Warned
 from streamkit.execution.context import RoundContext
 from streamkit.execution.execution import Execution
 from streamkit.execution.options import LoopOptions
+from streamkit.execution.output import RunOutput, correction
 from streamkit.execution.policies import (
     MAX_FAILURES,
     CircuitBreaker,
@@ -38,6 +40,7 @@ from streamkit.execution.state import Ended, RunState
 from streamkit.execution.thread_update import ThreadUpdate, mark_interrupted
 from streamkit.history import Content
 from streamkit.history.content import TextBlock
+from streamkit.output import OUTPUT_TOOL
 from streamkit.tools import Approval, Tool, to_tools
 from streamkit.turn import Turn
 
@@ -88,6 +91,7 @@ class LoopState:
         self._reported_changes: set[str] = set()
         self._deadline: float | None = None
         self._resumed: tuple[Round, Mapping[str, Approval | bool]] | None = None
+        self._output = None if options.output is None else RunOutput(options.output, options.retries)
 
     def resume(self, state: RunState, approvals: Mapping[str, Approval | bool]) -> None:
         """Start from a paused run."""
@@ -107,6 +111,11 @@ class LoopState:
     def text(self) -> str:
         """The text of the last round so far."""
         return self._previous_text + (self.turn.text if self.turn is not None else "")
+
+    @property
+    def output(self) -> Any:
+        """The structured output of the run; None before it is there."""
+        return None if self._output is None else self._output.value
 
     @property
     def warnings(self) -> list[StreamWarning]:
@@ -214,7 +223,8 @@ class LoopState:
                 raise StreamInterrupted(error, turn, started) from request.exception
             is_handled = True
             if execution is None:
-                calls = self._create_round(turn, self.context, block_reason=_LAST_ROUND if is_last else None)
+                is_blocked = is_last and not (self._output is not None and self._output.is_called(turn))
+                calls = self._create_round(turn, self.context, block_reason=_LAST_ROUND if is_blocked else None)
                 execution = self._create_execution(calls)
                 if turn.calls:
                     await execution.__aenter__()
@@ -278,7 +288,7 @@ class LoopState:
                 endpoint=context.endpoint,
                 model=context.model,
                 used_ids=context.call_ids,
-                tools=[tool.name for tool in context.tools],
+                tools=[tool.name for tool in context.tools] + ([] if self._output is None else [OUTPUT_TOOL]),
             )
             return self.turn
 
@@ -307,7 +317,8 @@ class LoopState:
 
     def _offered_tools(self) -> dict[str, Tool]:
         """Return the tools of the request; only these run. A hook may have replaced those of the run's start."""
-        return to_tools(self.context.tools)
+        offered = to_tools(self.context.tools)
+        return offered if self._output is None else {**offered, OUTPUT_TOOL: self._output.tool}
 
     def _create_execution(self, calls: Round, approvals: Mapping[str, Approval | bool] | None = None) -> Execution:
         remaining = None if self._deadline is None else max(0.001, self._deadline - anyio.current_time())
@@ -358,9 +369,30 @@ class LoopState:
             return
         results = execution.update.results
         self.ended = self._reason_to_end(turn, results, is_last=is_last)
+        wrong_output = self._check_output()
         if self.ended == "breaker":
             yield self._warn("breaker", f"the same call failed in {MAX_FAILURES} rounds, and the run was ended")
         yield RoundFinished(number, execution.update if results else None)
+        if wrong_output is not None:
+            raise wrong_output
+
+    def _check_output(self) -> InvalidOutput | None:
+        """Read the output after a round, and let the model correct a wrong one; return the error that ends the run."""
+        if self._output is None:
+            return None
+        is_answered = self.ended == "answered"
+        error = self._output.check_round(self.text if is_answered else None)
+        if self._output.is_set:
+            self.ended = "answered"
+        elif error is not None:
+            can_continue = self.ended in (None, "answered") and self.context.round < self._options.max_rounds
+            if not (can_continue and self._output.may_correct):
+                self.ended = "error"
+                return error
+            self.ended = None
+            if is_answered:
+                self._append(correction(error, self.context), is_round_over=False)
+        return None
 
     def _append(self, update: ThreadUpdate, *, is_round_over: bool) -> None:
         self.contents += update.contents

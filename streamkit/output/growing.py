@@ -53,8 +53,8 @@ class Growing(Generic[T]):
     """A structured output that grows.
 
     Args:
-        output: a pydantic model or another type that pydantic can validate, a ``TypeAdapter`` (for a union), or a JSON
-            schema; None for any JSON.
+        output: a pydantic model or another type that pydantic can validate, a ``TypeAdapter`` (for a union), an
+            ``OutputType``, or a JSON schema; None for any JSON.
         tool: the name of the tool whose arguments are the output, if the model calls it. By default the tool that
             ``render_request(output=...)`` declares where a provider has no other form.
         choice: the choice of the turn to read.
@@ -64,13 +64,17 @@ class Growing(Generic[T]):
     """
 
     @overload
-    def __init__(self: Growing[T], output: type[T] | TypeAdapter[T], *, tool: str = ..., choice: int = ...) -> None: ...
+    def __init__(
+        self: Growing[T], output: type[T] | TypeAdapter[T] | OutputType[T], *, tool: str = ..., choice: int = ...
+    ) -> None: ...
     @overload
     def __init__(
         self: Growing[Any], output: Mapping[str, Any] | None = ..., *, tool: str = ..., choice: int = ...
     ) -> None: ...
     def __init__(self, output: Any = None, *, tool: str = OUTPUT_TOOL, choice: int = 0) -> None:
-        self._type: OutputType[T] = OutputType({} if output is None else output)
+        self._type: OutputType[T] = (
+            output if isinstance(output, OutputType) else OutputType({} if output is None else output)
+        )
         self._tool = tool
         self._choice = choice
         self._is_closed = False

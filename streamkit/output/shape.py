@@ -109,12 +109,9 @@ class Shape:
                 self.kind = "any"
                 return value
         try:
-            converted = self._adapter.validate_python(value)
+            return self._adapter.validate_python(value)
         except ValidationError:
             return NOT_SHOWN
-        if isinstance(value, float) and not isinstance(converted, (int, float)):
-            return NOT_SHOWN  # a Decimal is made from the text of the number, at the end: a float has lost digits of it
-        return converted
 
 
 def _is_any(annotation: Any) -> bool:

@@ -213,7 +213,7 @@ def test_defaults_and_factories_are_not_shown_before_the_end() -> None:
     assert growing.close() == Order(quantity=21, total=42, label="ready")
 
 
-def test_numbers_keep_their_precision_in_the_output() -> None:
+def test_numbers_are_those_of_pydantic() -> None:
     class Numbers(BaseModel):
         value: Decimal
         count: int
@@ -221,10 +221,11 @@ def test_numbers_keep_their_precision_in_the_output() -> None:
     text = '{"value":1.2345678901234567890123456789,"count":1234567890123456789012345678901234567890'
     growing = Growing(Numbers)
     growing.feed(text + ",")
-    assert seen(growing.partial) == {"count": 1234567890123456789012345678901234567890}
+    expected = Numbers.model_validate_json(text + "}")
+    assert growing.partial == expected
     whole = Growing(Numbers)
     whole.feed(text + "}")
-    assert whole.close() == Numbers.model_validate_json(text + "}")
+    assert whole.close() == expected
 
 
 def test_null_and_absent_are_different_at_the_end() -> None:
