@@ -263,7 +263,7 @@ class Growing(Generic[T]):
         return self._skip(self._skipped, text, at)
 
     def _skip(self, scanner: JsonObjectScanner, text: str, at: int) -> int:
-        """Skip text that is not JSON up to its closing bracket, with the objects in it; return the offset behind it."""
+        """Skip invalid JSON up to its closing bracket, with the objects in it; return the offset behind it."""
         length = scanner.feed(text[at:])
         if not scanner.is_closed:
             return len(text)

@@ -65,7 +65,7 @@ class OutputSupport:
 def add_output_tool(
     output: OutputType[object], tools: Sequence[Tool], tool_choice: str | None
 ) -> tuple[list[Tool], str]:
-    """Return the tools of a request with the one whose arguments are the output, and the tool choice.
+    """Return the tools of a request with the output's own tool added, and the tool choice.
 
     Without other tools, and where these must not be called, the model must call that tool; else it must call one.
 

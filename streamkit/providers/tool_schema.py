@@ -46,7 +46,7 @@ class ToolSchemaRules:
 
 
 def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[str]]:
-    """Return a tool's schema in a form that the provider accepts, and what was changed; the same object if nothing was.
+    """Return a tool's schema in a form that the provider accepts, and a sentence for each change.
 
     Args:
         schema: the tool's parameters, of the type ``object``.
@@ -230,7 +230,7 @@ class _OneType:
         return {"anyOf": converted, **annotations}
 
     def _convert_values(self, schema: Json) -> Json:
-        """Return an enum or a constant whose values have one type; of several types a union."""
+        """Return an enum or a constant with values of one type, or a union if they have several."""
         values = [schema["const"]] if "const" in schema else schema["enum"]
         others = {key: value for key, value in schema.items() if key not in ("const", "enum", "type")}
         by_kind: dict[str, list[Any]] = {}
