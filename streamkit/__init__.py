@@ -28,6 +28,7 @@ from streamkit.calls import (
 )
 from streamkit.choice_view import ChoiceView
 from streamkit.errors import (
+    InvalidOutput,
     StreamInterrupted,
     StreamkitError,
     ToolFailed,
@@ -36,6 +37,7 @@ from streamkit.errors import (
     UsageError,
 )
 from streamkit.events import Event, NormalizedToolChunk
+from streamkit.json_text import Change
 from streamkit.providers import detect, parse_messages, render, render_request
 from streamkit.providers.provider import Provider, ToolChoice, Traits
 from streamkit.turn import Turn
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
         UnknownBlock,
         convert_to_vercel_messages,
     )
+    from streamkit.output import Growing
     from streamkit.stream_reader import StreamReader, read
     from streamkit.tools import Approval, Tool, ToolContext, ToolSet, tool
 
@@ -99,6 +102,9 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "Finish",
     "StreamError",
     "StreamWarning",
+    # structured output
+    "Growing",
+    "Change",
     # a parser of one's own
     "NormalizedToolChunk",
     "process_tool_call_chunk",
@@ -157,6 +163,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "UnknownProvider",
     "UnsupportedContent",
     "StreamInterrupted",
+    "InvalidOutput",
     "ToolFailed",
     "__version__",
 ]
@@ -199,6 +206,7 @@ _LAZY_IMPORTS = {  # the modules that load pydantic or anyio
         "UnknownBlock",
         "convert_to_vercel_messages",
     ),
+    "streamkit.output": ("Growing",),
     "streamkit.tools": ("Approval", "Tool", "ToolContext", "ToolSet", "tool"),
 }
 _MODULE_OF = {name: module for module, names in _LAZY_IMPORTS.items() for name in names}

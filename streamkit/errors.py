@@ -5,6 +5,7 @@
     x UnknownProvider        no provider has that name; the message lists the registered ones
     x UnsupportedContent     the target cannot carry this content, and omitting it was not requested
   - StreamInterrupted        the provider or the network: the turn ended in an error; another attempt may help
+  - InvalidOutput            the model: its structured output does not fit; the message is written for it
   - ToolFailed               raised by a tool; its message is sent to the model
 
 Bad input from a wire raises none of these: it becomes an event and, if it ends the turn, ``turn.error``. The module
@@ -16,7 +17,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["StreamInterrupted", "StreamkitError", "ToolFailed", "UnknownProvider", "UnsupportedContent", "UsageError"]
+__all__ = [
+    "InvalidOutput",
+    "StreamInterrupted",
+    "StreamkitError",
+    "ToolFailed",
+    "UnknownProvider",
+    "UnsupportedContent",
+    "UsageError",
+]
 
 
 class StreamkitError(Exception):
@@ -72,6 +81,20 @@ class StreamInterrupted(StreamkitError):
         if error.code is not None:
             facts.append(error.code)
         super().__init__(f"{error.kind}: {error.message}" + (f" ({', '.join(facts)})" if facts else ""))
+
+
+class InvalidOutput(StreamkitError):
+    """A model's structured output that is not complete, is not JSON, or does not fit its type.
+
+    The message is a sentence for the model: send it back to get a corrected output, as ``run_loop`` does.
+
+    Attributes:
+        text: the JSON text of the output; empty if there is none.
+    """
+
+    def __init__(self, message: str, text: str = "") -> None:
+        self.text = text
+        super().__init__(message)
 
 
 class ToolFailed(StreamkitError):

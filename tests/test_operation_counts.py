@@ -213,7 +213,6 @@ def test_read_resumes_two_generators_for_a_chunk_and_one_for_a_further_event() -
     assert hops(iterate_read, chunks_in_a_read=10)[0] <= 1.1
 
 
-@pytest.mark.xfail(reason="an event of a run passes five nested generators, and each looks up the current task")
 def test_a_run_passes_lists_of_events_through_and_looks_up_no_task() -> None:
     functions, lookups = hops(iterate_loop, chunks_in_a_read=10)
     assert functions <= 2

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from streamkit import providers
 from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.history import Content, ToolCallBlock
+from streamkit.output import OutputType
 from streamkit.providers import rendering
 from streamkit.providers.origin import IdPolicy, RenderOptions
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
@@ -51,6 +52,7 @@ class RoundContext:
         model: the model to request, if ``run_loop`` or the fallback names one. Opaque state of another one is left out.
         endpoint: the server to request, if ``run_loop`` or the fallback names one. The same applies.
         ids: the id policy of rendering.
+        output: the type of the run's structured output; None if it has none.
     """
 
     contents: list[Content]
@@ -63,6 +65,7 @@ class RoundContext:
     model: str | None = None
     endpoint: str | None = None
     ids: IdPolicy = "origin"
+    output: OutputType[Any] | None = None
 
     def __repr__(self) -> str:
         # A log must not contain ``deps`` (keys, connections) or the conversation.
@@ -87,7 +90,11 @@ class RoundContext:
     def request(self) -> dict[str, Any]:
         """Every field of the request's body that the conversation decides; the caller adds the model and settings."""
         tool_choice = self.tool_choice if self.tools else None
-        return self.provider.build_request(self.rendered, tools=self.tools, tool_choice=tool_choice, stream=True)
+        if self.output is None:
+            return self.provider.build_request(self.rendered, tools=self.tools, tool_choice=tool_choice, stream=True)
+        return self.provider.build_request(
+            self.rendered, tools=self.tools, tool_choice=tool_choice, stream=True, output=self.output
+        )
 
     @property
     def changes(self) -> list[str]:

@@ -27,6 +27,7 @@ from streamkit.execution.scheduler import OccupiedPlace, Schedule, to_schedule
 from streamkit.execution.state import Ended, RunState, check_approvals
 from streamkit.execution.thread_update import ThreadLayout
 from streamkit.history import Content
+from streamkit.output import OutputType
 from streamkit.providers.origin import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
 from streamkit.tools import Approval, Tool, to_tools
@@ -64,6 +65,7 @@ def run_loop(
     ids: IdPolicy = "origin",
     resume: RunState | None = None,
     approvals: Mapping[str, Approval | bool] | None = None,
+    output: Any = None,
 ) -> Run:
     """Request a model's turn, run the tools that it calls, and repeat until it calls none.
 
@@ -91,7 +93,8 @@ def run_loop(
         shape: the layout of calls and results in the conversation, ``batched`` or ``sequential`` (one call at a time).
         retries: how often a request that failed before its first event is made again: if it could not connect or was
             interrupted, or the provider reported an overload (408, 409, 425, 429, 5xx). The delay is the provider's, or
-            else half a second, doubled each time. The SDKs retry by themselves: turn one of the two off.
+            else half a second, doubled each time. The SDKs retry by themselves: turn one of the two off. It is also
+            how many further rounds the model gets to correct an ``output`` that does not fit.
         fallbacks: providers to try next, in order, when a request has failed for good before its first event. The
             history is rendered for them, and ``context.provider`` is the one to request, with ``context.model`` and
             ``context.endpoint`` if it is a ``Target``; the run continues with the one that succeeded. Not with a
@@ -111,12 +114,16 @@ def run_loop(
             limits are passed again; the conversation, its rounds and ``run_key`` are the state's.
         approvals: for each call in ``state.pending``, by its id: True, False, or an ``Approval``. Without a decision
             for every call the run ends ``awaiting_approval`` again, when the approved ones have run.
+        output: the type of a structured output, as for ``Growing``: a pydantic model, another type, or a JSON schema.
+            Each request asks for it in the provider's form, ``run.output`` has it, and a wrong one is told to the
+            model.
 
     Raises:
         UsageError: neither or both of history and thread are passed; the choice is no tool's name; a number is out of
             range; an approval is of a call that does not await one.
         StreamInterrupted: when it runs: a turn ended in an error. The exception carries the turn, which is also in
             ``run.contents``, marked as interrupted, and the results of the calls that had started.
+        InvalidOutput: when it runs: the model's output did not fit, and no further round was left.
         Exception: when it runs: what ``create_new_stream``, a hook or ``approve`` raised, unless a connection failed.
     """
     if isinstance(fallbacks, (str, Provider)):
@@ -137,6 +144,7 @@ def run_loop(
         before_follow_up=(before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up),
         turn_limits=turn_limits,
         leaked_markup=leaked_markup,
+        output=None if output is None else OutputType(output),
     )
     if resume is not None:
         if history is not None or thread is not None or run_key is not None or tool_choice is not None:
@@ -162,6 +170,7 @@ def run_loop(
         model=model,
         endpoint=endpoint,
         ids=ids,
+        output=options.output,
     )
     return Run(_create_state(context, options, run_key if run_key is not None else secrets.token_urlsafe(12)))
 
@@ -200,6 +209,7 @@ def _resume(
         target.model,
         target.endpoint,
         ids,
+        options.output,
     )
     loop_state = _create_state(context, options, state.run_key)
     loop_state.resume(state, decisions)
@@ -265,6 +275,11 @@ class Run:
     def text(self) -> str:
         """The text of the last round so far."""
         return self._state.text
+
+    @property
+    def output(self) -> Any:
+        """The structured output, of the type that was passed as ``output``; None before it is there."""
+        return self._state.output
 
     @property
     def usage(self) -> Usage | None:

@@ -110,7 +110,8 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
             started = [] if execution is None else execution.started
             raise StreamInterrupted(error, turn, started) from request.exception
         if execution is None:
-            calls = state.create_round(turn, state.context, block_reason=_LAST_ROUND if is_last else None)
+            is_blocked = is_last and not state.calls_output(turn)
+            calls = state.create_round(turn, state.context, block_reason=_LAST_ROUND if is_blocked else None)
             execution = state.create_execution(calls)
             if turn.calls:
                 await execution.__aenter__()
@@ -185,9 +186,12 @@ async def _run_tools(state: LoopState, execution: Execution, turn: Turn | None) 
         return
     results = execution.update.results
     state.ended = state.reason_to_end(turn, results, is_last=is_last)
+    wrong_output = state.check_output()
     finished = RoundFinished(number, execution.update if results else None)
     if state.ended == "breaker":
         message = f"the same call failed in {MAX_FAILURES} rounds, and the run was ended"
         yield [state.warn("breaker", message), finished]
     else:
         yield [finished]
+    if wrong_output is not None:
+        raise wrong_output

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import anyio
 
 from streamkit.calls import StreamWarning, ToolCall, ToolResult, Usage
+from streamkit.errors import InvalidOutput
 from streamkit.events import RoundStarted, Warned
 from streamkit.execution.context import RoundContext
 from streamkit.execution.execution import Execution
 from streamkit.execution.options import LoopOptions
+from streamkit.execution.output import RunOutput, correction
 from streamkit.execution.policies import CircuitBreaker, reason_to_end
 from streamkit.execution.request import StreamRequest
 from streamkit.execution.round import Round
@@ -24,6 +27,7 @@ from streamkit.execution.state import Ended, RunState
 from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.history import Content
 from streamkit.history.content import TextBlock
+from streamkit.output import OUTPUT_TOOL
 from streamkit.tools import Approval, Tool, to_tools
 from streamkit.turn import Turn
 
@@ -72,6 +76,7 @@ class LoopState:
         self._reported_changes: set[str] = set()
         self._deadline: float | None = None
         self.resumed: tuple[Round, Mapping[str, Approval | bool]] | None = None
+        self._output = None if options.output is None else RunOutput(options.output, options.retries)
 
     def resume(self, state: RunState, approvals: Mapping[str, Approval | bool]) -> None:
         """Start from a paused run."""
@@ -91,6 +96,11 @@ class LoopState:
     def text(self) -> str:
         """The text of the last round so far."""
         return self._previous_text + (self.turn.text if self.turn is not None else "")
+
+    @property
+    def output(self) -> Any:
+        """The structured output of the run; None before it is there."""
+        return None if self._output is None else self._output.value
 
     @property
     def warnings(self) -> list[StreamWarning]:
@@ -160,7 +170,7 @@ class LoopState:
                 endpoint=context.endpoint,
                 model=context.model,
                 used_ids=context.call_ids,
-                tools=[tool.name for tool in context.tools],
+                tools=[tool.name for tool in context.tools] + ([] if self._output is None else [OUTPUT_TOOL]),
             )
             return self.turn
 
@@ -189,7 +199,8 @@ class LoopState:
 
     def offered_tools(self) -> dict[str, Tool]:
         """Return the tools of the request; only these run. A hook may have replaced those of the run's start."""
-        return to_tools(self.context.tools)
+        offered = to_tools(self.context.tools)
+        return offered if self._output is None else {**offered, OUTPUT_TOOL: self._output.tool}
 
     def create_execution(self, calls: Round, approvals: Mapping[str, Approval | bool] | None = None) -> Execution:
         """Return the execution of a round's calls, with the tools and the time that the run has left."""
@@ -198,6 +209,28 @@ class LoopState:
             self.options.execution, tools=self.offered_tools(), run_timeout=remaining, deps=self.context.deps
         )
         return Execution(calls, options, approvals=approvals, pause_for_approval=True)
+
+    def calls_output(self, turn: Turn) -> bool:
+        """Return True if a turn calls the tool of the structured output, which runs in the last round too."""
+        return self._output is not None and self._output.is_called(turn)
+
+    def check_output(self) -> InvalidOutput | None:
+        """Read the output after a round, and let the model correct a wrong one; return the error that ends the run."""
+        if self._output is None:
+            return None
+        is_answered = self.ended == "answered"
+        error = self._output.check_round(self.text if is_answered else None)
+        if self._output.is_set:
+            self.ended = "answered"
+        elif error is not None:
+            can_continue = self.ended in (None, "answered") and self.context.round < self.options.max_rounds
+            if not (can_continue and self._output.may_correct):
+                self.ended = "error"
+                return error
+            self.ended = None
+            if is_answered:
+                self.append(correction(error, self.context), is_round_over=False)
+        return None
 
     def append(self, update: ThreadUpdate, *, is_round_over: bool) -> None:
         """Append the update of a round, or of a part of one."""

@@ -17,6 +17,7 @@ from streamkit.execution.context import BeforeFollowUp, CreateStream, Target
 from streamkit.execution.scheduler import Schedule
 from streamkit.execution.thread_update import ThreadLayout, check_layout
 from streamkit.history import Content
+from streamkit.output import OutputType
 from streamkit.tools import Approval, Tool
 
 if TYPE_CHECKING:
@@ -69,11 +70,13 @@ class LoopOptions:
         create_new_stream: makes the stream of each request.
         execution: how tools are run.
         max_rounds: requests at most.
-        retries: how often a request that failed before its first event is made again.
+        retries: how often a request that failed before its first event is made again, and how often the model may
+            correct its output.
         fallbacks: the targets of further attempts.
         before_follow_up: the hooks.
         turn_limits: the limits of each turn.
         leaked_markup: what each turn does with tool-call markup in its text.
+        output: the type of the structured output; None if there is none.
 
     Raises:
         UsageError: a number is too small, or a function is none.
@@ -87,6 +90,7 @@ class LoopOptions:
     before_follow_up: tuple[BeforeFollowUp, ...] = ()
     turn_limits: Limits | None = None
     leaked_markup: LeakedMarkup = "keep"
+    output: OutputType[Any] | None = None
 
     def __post_init__(self) -> None:
         if not _is_integer(self.max_rounds) or self.max_rounds < 1:

@@ -43,7 +43,7 @@ Ended: TypeAlias = Literal[
     "awaiting_results",  # the same, with calls that no tool here runs: their results come from the client
     "canceled",  # the reader left, or was cancelled
     "timed_out",  # after run_timeout
-    "error",  # a turn failed, or the caller's code raised
+    "error",  # a turn failed, the output did not fit, or the caller's code raised
 ]
 
 

@@ -1,13 +1,14 @@
 """JSON text of tool arguments: the end of an object, the value of an ended text, the value of an unfinished text.
 
-``scanner`` finds an object's end, ``finalize`` decides the value of a text that has ended, ``incremental`` shows one
-that still grows, ``surrogates`` repairs split characters. These are the only hand-written JSON readers of the package.
-``size`` is what a value counts against a limit. They depend on no stream, call or provider; which text is in force is
-decided by the accumulator.
+``scanner`` finds an object's end, ``finalize`` decides the value of a text that has ended, ``reader`` reads one that
+still grows, of which ``incremental`` shows the object and ``changes`` lists the changes. ``surrogates`` repairs split
+characters. These are the only hand-written JSON readers of the package. ``size`` is what a value counts against a
+limit. They depend on no stream, call or provider; which text is in force is decided by the accumulator.
 """
 
 from __future__ import annotations
 
+from streamkit.json_text.changes import Change, ChangeKind, JsonChanges
 from streamkit.json_text.finalize import ParsedArguments, finalize_arguments, is_one_object
 from streamkit.json_text.incremental import IncrementalJsonObject, parse_partial_object
 from streamkit.json_text.plain import to_plain
@@ -16,7 +17,10 @@ from streamkit.json_text.size import json_size, structure_size
 from streamkit.json_text.surrogates import join_half, join_surrogates, replace_lone_surrogates
 
 __all__ = [
+    "Change",
+    "ChangeKind",
     "IncrementalJsonObject",
+    "JsonChanges",
     "JsonObjectScanner",
     "ParsedArguments",
     "deepest_nesting",

@@ -11,33 +11,14 @@ and the Vercel AI SDK do that (vercel/ai#17113, langchain-ai/langchainjs#11148, 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
-
-import msgspec
+from typing import Any, ClassVar, Final
 
 from streamkit.json_text.numbers import has_infinity, is_infinite, parse_number
+from streamkit.json_text.reader import JsonReader
 from streamkit.json_text.surrogates import join_surrogates
 
 __all__ = ["IncrementalJsonObject", "parse_partial_object"]
 
-_DEEPEST = 200  # containers around a value, as in jiter (DEFAULT_RECURSION_LIMIT)
-_LONGEST_NUMBER = 4300  # characters; jiter refuses longer integers, as Python does
-
-_STRING_STOP = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
-# Runs of characters and escapes alternate, so there is one way to match. No repeat is possessive: before 3.11.5, ``re``
-# consumed part of an escape that did not match (https://github.com/python/cpython/issues/106052), and Debian 12 has
-# 3.11.2. The bound limits the record that ``re`` keeps of each repetition, 170 bytes an escape.
-_BODY = re.compile(
-    r'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u(?:(?![dD][89a-fA-F])[0-9a-fA-F]{4}'
-    r'|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}))[^"\\\x00-\x1f]*){0,256}'
-)
-_SPACE = re.compile(r"[ \t\r\n]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_TRUNCATED_NUMBER = re.compile(r"-|-?(?:0|[1-9][0-9]*)(?:\.|(?:\.[0-9]+)?[eE][+-]?)")
-_HEX = b"0123456789abcdefABCDEF"
-_LITERALS: dict[str, tuple[str, Any]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 _MISSING: Final = object()
 
 
@@ -52,7 +33,7 @@ def parse_partial_object(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) and not has_infinity(text, value) else {}
 
 
-class IncrementalJsonObject:
+class IncrementalJsonObject(JsonReader):
     """The object of a growing text, as far as the text was received. For display only.
 
     The cost of a delta depends on its length alone, the cost of ``value`` on the deltas since its last use. At every
@@ -60,57 +41,21 @@ class IncrementalJsonObject:
     4,300 characters are refused also if they are not integers.
     """
 
-    __slots__ = (
-        "_buffer",
-        "_in_key",
-        "_key",
-        "_number_shown",
-        "_open",
-        "_parts",
-        "_replaced",
-        "_root",
-        "_step",
-        "_string",
-    )
+    __slots__ = ("_number_shown", "_replaced")
+
+    is_lenient: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self._step: _Step = IncrementalJsonObject._begin  # reads the next character
-        self._buffer = ""  # the incomplete end of the text: of an escape, a literal, a number, a surrogate pair
-        self._root: dict[str, Any] = {}
-        self._open: list[Any] = []  # the open dicts and lists, outermost first
-        self._key: Any = ""  # of the current value, in the innermost container
-        self._in_key = False  # the current string is a key
-        self._parts: list[str] = []  # the parts of the current string since it was last joined
-        self._string = ""  # the parts joined so far
+        super().__init__()
+        self._root.append({})
         self._number_shown = False  # the number in the buffer is part of the object
         self._replaced: Any = _MISSING  # the value that the number replaced
 
     def feed(self, text: str) -> None:
         """Read the next delta of the text. Invalid text raises nothing."""
-        if self._step is IncrementalJsonObject._text and not self._buffer:
-            match = _STRING_STOP.search(text)
-            if match is None:
-                self._parts.append(text)
-                return
-            if text.isascii():
-                self._read(text, self._text_up_to(text, 0, match.start()))
-                return
         if self._number_shown:
             self._remove_number()
-        if self._buffer:
-            text, self._buffer = self._buffer + text, ""
-        half = ""
-        if not text.isascii():
-            if "\ud800" <= text[-1] <= "\udbff":
-                text, half = text[:-1], text[-1]
-            text = join_surrogates(text)
-        self._read(text)
-        if half:
-            if self._step is IncrementalJsonObject._text and (not self._buffer or self._buffer.endswith("\\u")):
-                self._buffer += half
-            else:  # no character beyond U+FFFF is allowed here either, whatever the other half is
-                text, self._buffer = self._buffer + "\ufffd", ""
-                self._read(text)
+        super().feed(text)
 
     @property
     def value(self) -> dict[str, Any]:
@@ -118,7 +63,7 @@ class IncrementalJsonObject:
 
         A long string that still grows is copied only if the caller keeps a reference to it from the last call.
         """
-        if self._step is IncrementalJsonObject._text and not self._in_key:
+        if self._step is JsonReader._text and not self._in_key:
             if self._parts:
                 self._grow()
             if self._buffer[:1] >= "\ud800":
@@ -131,16 +76,8 @@ class IncrementalJsonObject:
             self._replaced = container.get(self._key, _MISSING) if container.__class__ is dict else _MISSING
             self._put(number)
             self._number_shown = True
-        return self._root
-
-    # ---------------------------------------------------------------- changes to the object
-
-    def _put(self, value: Any) -> None:
-        container = self._open[-1]
-        if container.__class__ is dict:
-            container[self._key] = value
-        else:
-            container[self._key :] = (value,)
+        root: dict[str, Any] = self._root[0]
+        return root
 
     def _remove_number(self) -> None:
         """Remove a number that was shown: the text that follows may change it or make it invalid."""
@@ -152,201 +89,13 @@ class IncrementalJsonObject:
         else:
             container[self._key] = self._replaced
 
-    def _grow(self) -> None:
-        """Update the open string in the object.
-
-        CPython appends in place to a string with a single reference (``unicode_concatenate`` in its ceval.c), so the
-        string is removed from the object first: at 1 MB, a delta and its reading cost 2 us instead of 370. Other
-        interpreters copy it.
-        """
-        more = "".join(self._parts)
-        self._parts.clear()
-        if self._string:
-            self._put("")
-        grown, self._string = self._string, ""
-        grown += more
-        self._put(grown)
-        self._string = grown
-
     def _set_invalid(self) -> int:
-        """Record that the text is not JSON, whatever follows."""
-        self._root = {}
-        return self._ignore_rest()
-
-    def _ignore_rest(self) -> int:
-        """Ignore all text that follows."""
-        self._step = IncrementalJsonObject._ignore
-        self._open.clear()
-        self._parts.clear()
-        self._string = ""
-        return _END
-
-    # ---------------------------------------------------------------- steps
-
-    def _read(self, text: str, at: int = 0) -> None:
-        end = len(text)
-        while at < end:
-            step = self._step
-            if step is not IncrementalJsonObject._text and text[at] in " \t\r\n":
-                at = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches everywhere
-            else:
-                at = step(self, text, at)
-
-    def _ignore(self, text: str, at: int) -> int:
-        return _END
+        self._root[0] = {}
+        return super()._set_invalid()
 
     def _begin(self, text: str, at: int) -> int:
         if text[at] != "{":
             return self._set_invalid()
-        self._open.append(self._root)
-        self._step = IncrementalJsonObject._first_key
+        self._open.append(self._root[0])
+        self._step = JsonReader._first_key
         return at + 1
-
-    def _first_key(self, text: str, at: int) -> int:
-        return self._close(text, at) if text[at] == "}" else self._next_key(text, at)
-
-    def _next_key(self, text: str, at: int) -> int:
-        if text[at] != '"':
-            return self._set_invalid()
-        self._in_key = True
-        self._step = IncrementalJsonObject._text
-        return self._text(text, at + 1)
-
-    def _colon(self, text: str, at: int) -> int:
-        if text[at] != ":":
-            return self._set_invalid()
-        self._step = IncrementalJsonObject._value
-        return at + 1
-
-    def _first_item(self, text: str, at: int) -> int:
-        return self._close(text, at) if text[at] == "]" else self._value(text, at)
-
-    def _value(self, text: str, at: int) -> int:
-        container, character = self._open[-1], text[at]
-        if len(self._open) > _DEEPEST:
-            return self._set_invalid()
-        if container.__class__ is list:
-            self._key = len(container)
-        if character == '"':
-            self._in_key, self._string = False, ""
-            self._put("")
-            self._step = IncrementalJsonObject._text
-            return self._text(text, at + 1)
-        if character in "{[":
-            opened: Any = {} if character == "{" else []
-            self._put(opened)
-            self._open.append(opened)
-            self._step = IncrementalJsonObject._first_key if character == "{" else IncrementalJsonObject._first_item
-            return at + 1
-        if character in "-0123456789":
-            return self._digits(text, at)
-        literal, value = _LITERALS.get(character, ("", None))
-        if literal and text.startswith(literal, at):
-            self._put(value)
-            self._step = IncrementalJsonObject._after_value
-            return at + len(literal)
-        if literal and literal.startswith(text[at : at + 5]):
-            self._buffer = text[at:]
-            return _END
-        return self._set_invalid()
-
-    def _digits(self, text: str, at: int) -> int:
-        match = _NUMBER.match(text, at)
-        stop = match.end() if match is not None else at
-        if stop - at > _LONGEST_NUMBER:
-            return self._set_invalid()
-        if match is not None and stop < len(text):
-            if match[2] is not None or text[stop] not in ("eE" if match[1] else ".eE0123456789"):
-                number = parse_number(match[0])
-                if is_infinite(number):
-                    return self._set_invalid()
-                self._put(number)
-                self._step = IncrementalJsonObject._after_value
-                return stop
-        if (match is None or stop < len(text)) and _TRUNCATED_NUMBER.fullmatch(text, at) is None:
-            return self._set_invalid()
-        self._buffer = text[at:]
-        return _END if len(text) - at <= _LONGEST_NUMBER else self._set_invalid()
-
-    def _after_value(self, text: str, at: int) -> int:
-        """Read the character after a value."""
-        character = text[at]
-        if character in "}]":
-            return self._close(text, at)
-        if character != ",":
-            return self._ignore_rest()
-        self._step = (
-            IncrementalJsonObject._next_key if self._open[-1].__class__ is dict else IncrementalJsonObject._value
-        )
-        return at + 1
-
-    def _close(self, text: str, at: int) -> int:
-        kind = dict if text[at] == "}" else list
-        while self._open:
-            if self._open.pop().__class__ is kind:
-                break
-        if not self._open:
-            return self._ignore_rest()
-        self._step = IncrementalJsonObject._after_value
-        return at + 1
-
-    def _text(self, text: str, at: int) -> int:
-        """Read characters of a string."""
-        match = _STRING_STOP.search(text, at)
-        if match is None:
-            self._parts.append(text[at:])
-            return _END
-        return self._text_up_to(text, at, match.start())
-
-    def _text_up_to(self, text: str, at: int, stop: int) -> int:
-        """Read a string up to the first special character at ``stop``, and that character."""
-        if text[stop] == "\\":
-            stop = _BODY.match(text, at).end()  # type: ignore[union-attr]  # it matches everywhere
-            if stop > at:
-                self._parts.append(msgspec.json.decode(f'"{text[at:stop]}"', type=str))
-                if stop == len(text):
-                    return stop
-        elif stop > at:
-            self._parts.append(text[at:stop])
-        if text[stop] == '"':
-            if self._in_key:
-                self._key = "".join(self._parts)
-                self._parts.clear()
-                self._step = IncrementalJsonObject._colon
-                if text[stop + 1 : stop + 2] == ":":
-                    self._step = IncrementalJsonObject._value
-                    return stop + 2
-            else:
-                self._grow()
-                self._string = ""
-                self._step = IncrementalJsonObject._after_value
-            return stop + 1
-        if text[stop] == "\\":
-            if _can_be_escape(text[stop + 1 : stop + 12]):
-                self._buffer = text[stop:]
-                return _END
-            if stop > at:  # the bound of the pattern may have been reached
-                return stop
-        return self._set_invalid()
-
-
-_Step: TypeAlias = Callable[[IncrementalJsonObject, str, int], int]
-_END: Final = 1 << 62  # an offset beyond every text
-
-
-def _can_be_escape(text: str) -> bool:
-    r"""Return True if the text after a backslash, which ends the text so far, may be the prefix of an escape.
-
-    jiter checks the digits of ``\u`` only when four bytes were received.
-    """
-    if not text:
-        return True
-    if text[0] != "u":
-        return False
-    digits = text[1:].encode()
-    if len(digits) < 4:
-        return True
-    if any(character not in _HEX for character in digits[:4]) or not 0xD800 <= int(digits[:4], 16) <= 0xDBFF:
-        return False
-    low_half = digits[4:]
-    return low_half in (b"", b"\\") or (low_half[:2] == b"\\u" and len(low_half) < 6)

@@ -5,7 +5,7 @@ in modules of the same package with fixed names and are loaded on first use, so 
 pydantic nor the code that builds requests:
 
     parser.py    create_parser(sink, traits)
-    messages.py  render_messages(contents, traits, options), build_request(rendered, traits, tools=, ...), convert_media
+    messages.py  render_messages(contents, traits, options), build_request(rendered, traits, ...), convert_media
     errors.py    ERRORS, the meaning of the provider's errors (`Traits.classify_error`); only where it has names
     importer.py  parse_messages(messages, traits, system=, changes=); only where `Traits.has_importer`
     request_rules.py  list_rules(traits); only where `Traits.has_request_rules`
@@ -19,18 +19,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.providers.origin import IdPolicy, RenderOptions
+from streamkit.providers.output_form import OutputRefused, add_output_tool, check_root
 from streamkit.providers.rewriting import Rewrite, RewritingParser
 from streamkit.providers.sink import ChoiceSink, Parser, Sink
+from streamkit.providers.tool_schema import adapt_tool_schema
 from streamkit.providers.traits import Framing, Traits
 
 if TYPE_CHECKING:
-    from streamkit.history import Content, FileBlock, ImageBlock
+    from streamkit.history import CacheMark, Content, FileBlock, ImageBlock
+    from streamkit.output import OutputType
     from streamkit.providers.request_rule import Rule
     from streamkit.tools import Tool
 
@@ -63,6 +67,8 @@ class RenderedMessages:
             Contents that share a message have overlapping ranges; a content without a message has an empty range.
         request_fields: further fields of a request's body that depend on the conversation.
         changes: a sentence for each thing that was changed or left out because the target cannot carry it.
+        model: the model that is requested; None if it is not known.
+        tools_mark: the cache mark of the tools, on wires that have one; None if they have none.
     """
 
     messages: list[dict[str, Any]] = field(default_factory=list)
@@ -70,6 +76,13 @@ class RenderedMessages:
     spans: list[tuple[int, int]] = field(default_factory=list)
     request_fields: dict[str, Any] = field(default_factory=dict)
     changes: list[str] = field(default_factory=list)
+    model: str | None = None
+    tools_mark: CacheMark | None = None
+
+    def report(self, sentence: str) -> None:
+        """Record a change, unless it was recorded already."""
+        if sentence not in self.changes:
+            self.changes.append(sentence)
 
 
 class _ParserModule(Protocol):
@@ -87,6 +100,7 @@ class _MessagesModule(Protocol):
         tools: Sequence[Tool] = (),
         tool_choice: ToolChoice | None = None,
         stream: bool = True,
+        output: OutputType[Any] | None = None,
     ) -> dict[str, Any]: ...
 
     def convert_media(self, block: Any, traits: Any) -> object: ...
@@ -185,6 +199,7 @@ class Provider:
         prepared = prepare_contents(contents, changes)
         options = RenderOptions(ids, model, endpoint, frozenset(used_ids))
         rendered = self._messages.render_messages(prepared, self.traits, options)
+        rendered.model = model
         rendered.changes[:0] = changes
         return rendered
 
@@ -203,20 +218,49 @@ class Provider:
         tools: Sequence[Tool] = (),
         tool_choice: ToolChoice | None = None,
         stream: bool = True,
+        output: OutputType[Any] | None = None,
     ) -> dict[str, Any]:
         """Return the fields of a request's body that depend on the conversation; absent ones are left out.
 
         Args:
             rendered: the messages, as ``render`` returned them or with ``messages`` replaced by the caller's own. They
-                are not modified.
+                are not modified; ``changes`` receives a sentence for each change of this request.
             tools: the tools to offer.
             tool_choice: ``auto``, ``none``, ``required`` or a tool's name; None leaves it to the provider.
             stream: whether the response is to be streamed, with usage.
+            output: the type of a structured output. Where a field of the request takes its schema it is there, else
+                the model must call a tool of this schema (``output.OUTPUT_TOOL``), which ``changes`` reports.
 
         Raises:
-            UsageError: ``tool_choice`` names no tool, or a strict tool's schema cannot be converted.
+            UsageError: ``tool_choice`` names no tool, a strict tool's schema cannot be converted, or the provider
+                cannot return this output.
         """
-        return self._messages.build_request(rendered, self.traits, tools=tools, tool_choice=tool_choice, stream=stream)
+        build = partial(self._messages.build_request, rendered, self.traits, stream=stream)
+        tools = [self._adapt_tool(tool, rendered) for tool in tools]
+        if output is None:
+            return build(tools=tools, tool_choice=tool_choice)
+        support = self.traits.output
+        reason = support.reason_for_tool(rendered.model, stream=stream, has_tools=bool(tools))
+        if reason is not None or not support.any_root:
+            check_root(output, self.name)
+        if reason is None:
+            try:
+                return build(tools=tools, tool_choice=tool_choice, output=output)
+            except OutputRefused as error:
+                reason = str(error)
+                check_root(output, self.name)
+        rendered.report(f"the output is requested as the arguments of a tool of {self.name}: {reason}")
+        all_tools, choice = add_output_tool(output, tools, tool_choice)
+        return build(tools=[self._adapt_tool(tool, rendered) for tool in all_tools], tool_choice=choice)
+
+    def _adapt_tool(self, tool: Tool, rendered: RenderedMessages) -> Tool:
+        """Return the tool, or a copy with a schema that the provider accepts."""
+        schema, changes = adapt_tool_schema(tool.parameters, self.traits.tool_schema)
+        if not changes:
+            return tool
+        for change in changes:
+            rendered.report(f"the schema of the tool {tool.name} was changed for {self.name}: {change}")
+        return tool.with_parameters(schema)
 
     def carries(self, block: ImageBlock | FileBlock, speaker: str = "human") -> bool:
         """Return False if ``render`` would raise ``UnsupportedContent`` for this image or file of a speaker."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from streamkit.errors import UsageError
 from streamkit.message_format import RateMessage, check_format
+from streamkit.providers.cache_marks import CachePolicy, auto_mark, mark_contents
 from streamkit.providers.media_policy import MediaPolicy, apply_media_policy
 from streamkit.providers.origin import IdPolicy
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
@@ -97,6 +98,8 @@ def render_request(
     repair: bool = True,
     unsupported: MediaPolicy = "raise",
     changes: list[str] | None = None,
+    output: Any = None,
+    cache: CachePolicy = None,
 ) -> dict[str, Any]:
     """Return the fields of a request's body that depend on the conversation, by the provider's own names.
 
@@ -112,21 +115,43 @@ def render_request(
         repair: as in `render`.
         unsupported: as in `render`.
         changes: as in `render`.
+        cache: ``auto`` marks the ends of the tools, of the system text and of the conversation for the provider's
+            cache, next to the marks of blocks (``CacheMark``); a ``CacheMark`` does the same with its lifetime. Targets
+            without such marks get none.
+        output: the type of a structured output, as for ``Growing``: a pydantic model, another type, or a JSON schema.
 
     Raises:
-        UsageError: ``tool_choice`` names no tool, or a strict tool's schema cannot be converted.
+        UsageError: ``tool_choice`` names no tool, a strict tool's schema cannot be converted, or the provider cannot
+            return this output; ``cache`` has another value.
         UnsupportedContent: as in `render`.
     """
     from streamkit.tools import to_tools
 
     target = get(provider)
+    mark = auto_mark(cache)
     rendered = render_messages(
-        contents, target, ids=ids, model=model, endpoint=endpoint, repair=repair, unsupported=unsupported
+        contents if mark is None else mark_contents(contents, mark),
+        target,
+        ids=ids,
+        model=model,
+        endpoint=endpoint,
+        repair=repair,
+        unsupported=unsupported,
     )
+    rendered.tools_mark = mark
+    tool_list = list(to_tools(tools).values())
+    if output is None:
+        body = target.build_request(rendered, tools=tool_list, tool_choice=tool_choice, stream=stream)
+    else:
+        from streamkit.output import OutputType
+
+        output_type: OutputType[Any] = OutputType(output)
+        body = target.build_request(
+            rendered, tools=tool_list, tool_choice=tool_choice, stream=stream, output=output_type
+        )
     if changes is not None:
         changes += rendered.changes
-    tool_list = list(to_tools(tools).values())
-    return target.build_request(rendered, tools=tool_list, tool_choice=tool_choice, stream=stream)
+    return body
 
 
 def _repair(contents: Sequence[Content], changes: list[str]) -> Sequence[Content]:

@@ -6,9 +6,17 @@ mode, or if no strict mode is documented: its requests contain a strict tool in 
 
 from __future__ import annotations
 
-from streamkit.tools import StrictProfile
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["CLAUDE_KEYWORDS", "OPENAI"]
+from streamkit.errors import UsageError
+from streamkit.providers.output_form import OutputRefused
+from streamkit.tools import StrictProfile
+from streamkit.tools.strict_schema import StrictSchema
+
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
+
+__all__ = ["CLAUDE_KEYWORDS", "OPENAI", "output_schema", "output_schema_or_loose"]
 
 # https://platform.openai.com/docs/guides/structured-outputs#supported-schemas (read 2026-11): every property required,
 # "it is possible to emulate an optional parameter by using a union type with null"; the keywords and formats below;
@@ -40,3 +48,46 @@ CLAUDE_KEYWORDS = {
     "format": frozenset(["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"]),
     "minItems": frozenset((0, 1)),
 }
+
+
+def output_schema(output: OutputType[Any], profile: StrictProfile) -> dict[str, Any]:
+    """Return the schema of a structured output in the form of a provider's strict mode.
+
+    Raises:
+        OutputRefused: it has no such form; the message gives the path and the reason.
+    """
+    converted = StrictSchema(f"the output {output.name}", output.schema, profile)
+    try:
+        schema = converted.parameters()
+    except UsageError as error:
+        raise OutputRefused(str(error)) from None
+    for subject, count, limit in (
+        ("properties", converted.properties, profile.fields),
+        ("properties that are not required", converted.optional, profile.optional),
+        ("properties of several types", converted.unions, profile.unions),
+    ):
+        if limit is not None and count > limit:
+            raise OutputRefused(
+                f"the output {output.name} cannot be strict for {profile.target}: it has {count} {subject}, but at most"
+                f" {limit} are allowed"
+            )
+    return schema
+
+
+def output_schema_or_loose(
+    output: OutputType[Any], profile: StrictProfile | None, changes: list[str]
+) -> tuple[dict[str, Any], bool]:
+    """Return the schema of a structured output and whether it is strict, for a target that accepts both.
+
+    Args:
+        output: the type of the output.
+        profile: the target's strict mode; None if it has none.
+        changes: receives a sentence if the schema has no strict form.
+    """
+    if profile is None:
+        return output.schema, False
+    try:
+        return output_schema(output, profile), True
+    except OutputRefused as error:
+        changes.append(f"{error}; the model is not forced to keep to the schema")
+        return output.schema, False

@@ -18,6 +18,8 @@ from streamkit.message_format import POSSIBLE, RateMessage, Rating
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.origin import is_same_endpoint, is_same_model
+from streamkit.providers.output_form import OutputSupport
+from streamkit.providers.tool_schema import ToolSchemaRules
 from streamkit.target_ids import DEFAULT_ID_RULE, IdRule
 
 __all__ = ["Framing", "Traits"]
@@ -72,6 +74,8 @@ class Traits(WireTraits):
             only member.
         line_end: the line end of its SSE streams.
         endpoint: its HTTP endpoint.
+        output: how its requests state the schema of a structured output; by default as a tool.
+        tool_schema: the forms of a tool's schema that it refuses, with the whole request.
         classify_error: returns an error that the provider reported with its ``code``: the ``classify`` of the
             ``ErrorRules`` in ``errors.py`` of its package. By default the HTTP status alone decides.
         markup_families: the tool-call markup that its models may leave in the text, which ``leaked_markup`` of ``Turn``
@@ -104,6 +108,8 @@ class Traits(WireTraits):
     end_marker: str | None = None
     markup_families: frozenset[MarkupFamily] = ALL_MARKUP_FAMILIES
     endpoint: Endpoint = field(default_factory=Endpoint)
+    tool_schema: ToolSchemaRules = field(default_factory=ToolSchemaRules, repr=False)
+    output: OutputSupport = field(default_factory=OutputSupport, repr=False)
     classify_error: Callable[[StreamError], StreamError] = field(
         default=ErrorRules().classify, repr=False, compare=False
     )

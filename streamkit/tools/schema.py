@@ -18,14 +18,24 @@ from streamkit.errors import UsageError
 from streamkit.tools.function import annotation_of, is_context, parameters_of
 from streamkit.tools.json_schema import describe_missing, describe_surplus, find_problems, short_json
 
-__all__ = ["InvalidArguments", "Signature", "check_explicit_schema", "object_schema"]
+__all__ = [
+    "InvalidArguments",
+    "JsonSchemaGenerator",
+    "Signature",
+    "check_explicit_schema",
+    "describe_error",
+    "object_schema",
+    "without_titles",
+]
 
 
 class InvalidArguments(ValueError):
     """The arguments of a call do not fit the tool. The message is a sentence for the model."""
 
 
-class _Schema(GenerateJsonSchema):
+class JsonSchemaGenerator(GenerateJsonSchema):
+    """A generator of JSON schemas without pydantic's warnings."""
+
     # A default that is not JSON is omitted from the schema.
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - the base declares it so
 
@@ -105,7 +115,7 @@ class Signature:
     def json_schema(self, descriptions: dict[str, str]) -> dict[str, Any]:
         """Return the schema for the model, with the descriptions of the parameters by their names."""
         try:
-            schema = self._model.model_json_schema(schema_generator=_Schema)
+            schema = self._model.model_json_schema(schema_generator=JsonSchemaGenerator)
         except PydanticUserError as error:
             raise UsageError(f"tool {self._tool}: no JSON schema for its parameters: {_first_line(error)}") from error
         properties = schema.get("properties", {})
@@ -115,7 +125,7 @@ class Signature:
                 member.setdefault("description", descriptions[name])
         ordered = {"type": "object", "properties": properties, **schema}
         ordered.pop("description", None)  # the model class's own docstring, which is pydantic's
-        return dict(_without_titles(ordered))
+        return dict(without_titles(ordered))
 
     def _alias(self, field: str) -> str:
         return self._model.model_fields[field].alias or field
@@ -129,7 +139,9 @@ class Signature:
         try:
             values = self._model.model_validate(arguments)
         except ValidationError as error:
-            problems = [_problem(dict(details), schema) for details in error.errors(include_url=False)]
+            problems = [
+                describe_error(dict(details), schema, "the arguments") for details in error.errors(include_url=False)
+            ]
             raise InvalidArguments(_sentence(self._tool, problems)) from None
         return {name: getattr(values, field) for field, name in self._names.items()}
 
@@ -141,20 +153,20 @@ def object_schema(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": {}} | dict(parameters)
 
 
-def _without_titles(schema: Any) -> Any:
+def without_titles(schema: Any) -> Any:
     """Return the schema without pydantic's ``title``s, which repeat the names. A property named title is kept."""
     if isinstance(schema, list):
-        return [_without_titles(item) for item in schema]
+        return [without_titles(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     kept: dict[str, Any] = {}
     for keyword, value in schema.items():
         if keyword in ("properties", "$defs", "patternProperties"):
-            kept[keyword] = {name: _without_titles(item) for name, item in value.items()}
+            kept[keyword] = {name: without_titles(item) for name, item in value.items()}
         elif keyword in ("default", "const", "enum", "examples"):
             kept[keyword] = value
         elif keyword != "title":
-            kept[keyword] = _without_titles(value)
+            kept[keyword] = without_titles(value)
     return kept
 
 
@@ -170,10 +182,17 @@ def check_explicit_schema(tool: str, arguments: dict[str, Any], schema: dict[str
     return dict(arguments)
 
 
-def _problem(details: dict[str, Any], schema: dict[str, Any]) -> str:
-    """Return one error of pydantic as a part of a sentence."""
-    first, *rest = details["loc"] or ("the arguments",)
-    path = str(first) + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in rest)
+def describe_error(details: dict[str, Any], schema: dict[str, Any], root: str) -> str:
+    """Return one error of pydantic as a part of a sentence.
+
+    Args:
+        details: an item of ``ValidationError.errors``.
+        schema: the schema of the value.
+        root: what the value is called that has the error itself, such as "the arguments".
+    """
+    first, *rest = details["loc"] or (root,)
+    start = f"[{first}]" if isinstance(first, int) else str(first)
+    path = start + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in rest)
     properties = schema.get("properties") or {}
     if details["type"] == "missing":
         return describe_missing(path, None if rest else properties.get(first))

@@ -64,15 +64,15 @@ def check_strict(name: str, parameters: Mapping[str, Any]) -> None:
     Raises:
         UsageError: it cannot; the message gives the path and the reason.
     """
-    StrictSchema(name, parameters, _ANY_TARGET).parameters()
+    StrictSchema(f"tool {name}", parameters, _ANY_TARGET).parameters()
 
 
 class StrictSchema:
-    """The conversion of one tool's schema to a target's form, and the counts of its contents.
+    """The conversion of one schema to a target's form, and the counts of its contents.
 
     Args:
-        tool: the tool's name, for messages.
-        root: the tool's parameters.
+        subject: what has the schema, for messages, such as "tool search".
+        root: the schema.
         profile: the target's profile.
 
     Attributes:
@@ -81,13 +81,13 @@ class StrictSchema:
         unions: the number of properties with ``anyOf`` or several types.
     """
 
-    def __init__(self, tool: str, root: Mapping[str, Any], profile: StrictProfile) -> None:
+    def __init__(self, subject: str, root: Mapping[str, Any], profile: StrictProfile) -> None:
         self.properties = 0
         self.optional = 0
         self.unions = 0
         self._enum_values = 0
         self._schemas = 0
-        self._tool = tool
+        self._subject = subject
         self._root = dict(root)
         self._profile = profile
         self._definitions: dict[str, Any] = {}  # the referenced ones, by name; empty during the conversion
@@ -117,7 +117,7 @@ class StrictSchema:
 
     def _refuse(self, path: str, reason: str) -> NoReturn:
         target = f" for {self._profile.target}" if self._profile.target else ""
-        raise UsageError(f"tool {self._tool} cannot be strict{target}: {path or 'its schema'} {reason}")
+        raise UsageError(f"{self._subject} cannot be strict{target}: {path or 'its schema'} {reason}")
 
     def _convert(self, node: Any, path: str, within: tuple[str, ...]) -> dict[str, Any]:
         """Convert one schema. ``path``: its position; ``within``: the references that led to it."""

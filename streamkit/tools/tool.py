@@ -174,6 +174,12 @@ class Tool:
             check_strict(replaced.name, replaced.parameters)
         return replaced
 
+    def with_parameters(self, parameters: dict[str, Any]) -> Tool:
+        """Return a copy that shows a model this schema. It still validates arguments by its own."""
+        copied = copy.copy(self)
+        copied.parameters = parameters
+        return copied
+
     def validate(self, arguments: dict[str, Any] | str) -> dict[str, Any]:
         """Return the keyword arguments for the function (without the ``ToolContext``).
 
@@ -276,7 +282,7 @@ def strict_parameters(tools: Iterable[Tool], profile: StrictProfile | None) -> d
     converted: dict[str, dict[str, Any]] = {}
     fields = optional = unions = 0
     for tool in strict_tools:
-        schema = StrictSchema(tool.name, tool.parameters, profile)
+        schema = StrictSchema(f"tool {tool.name}", tool.parameters, profile)
         converted[tool.name] = schema.parameters()
         fields += schema.properties
         optional += schema.optional

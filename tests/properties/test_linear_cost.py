@@ -14,10 +14,11 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from wire_streams import bytes_one_by_one, chat, chat_bytes, chat_call, gemini, message_end, message_start
 
 import streamkit
-from streamkit import Limits, Turn
+from streamkit import Growing, Limits, Turn
 from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.json_text import IncrementalJsonObject, JsonObjectScanner
 
@@ -52,9 +53,9 @@ def count_work() -> Iterator[Work]:
 
     feed, text, object_text = JsonObjectScanner.feed, ToolCallBuilder.text, ToolCallBuilder.object_text
 
-    def counting_feed(scanner: JsonObjectScanner, data: str) -> None:
+    def counting_feed(scanner: JsonObjectScanner, data: str) -> int:
         work.scanned += len(data)
-        feed(scanner, data)
+        return feed(scanner, data)
 
     def counting_text(call: ToolCallBuilder) -> str:
         if len(call.parts) > 1:
@@ -375,6 +376,41 @@ def test_partial_arguments_cost_linear_work(
 ) -> None:
     small, large = (lines(text(n)) for n in (700, 1400))
     assert large <= 2.2 * small + 200
+
+
+class Entry(BaseModel):
+    """A type of which the texts of these tests have some fields."""
+
+    t: str = ""
+    a: list[int] = []
+    n: Entry | None = None
+
+
+def lines_of_growing(inputs: list[str]) -> int:
+    growing = Growing(Entry)
+    with count_work() as work:
+        for data in inputs:
+            growing.feed(data)
+            assert growing.value is not None
+            assert growing.partial is not None
+    return work.lines
+
+
+@pytest.mark.parametrize("text", [long_string, escapes, members, items, digits, junk])
+def test_a_growing_output_costs_linear_work(text: Callable[[int], list[str]]) -> None:
+    small, large = (lines_of_growing(text(n)) for n in (700, 1400))
+    assert large <= 2.2 * small + 200
+
+
+def test_prose_around_an_output_costs_linear_work() -> None:
+    def lines(n: int) -> int:
+        growing = Growing()
+        with count_work() as work:
+            for data in ["{not json} ", "`", "word ", "[x] "] * n:
+                growing.feed(data)
+        return work.lines
+
+    assert lines(700) <= 2.2 * lines(350) + 200
 
 
 def test_the_incremental_parser_joins_each_character_once() -> None:

@@ -25,19 +25,23 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.output import OutputType
 from streamkit.providers.anthropic.media import media_block, result_content
 from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.anthropic.strict import STRICT
 from streamkit.providers.block_renderer import BlockRenderer
+from streamkit.providers.cache_marks import MOST_CACHE_MARKS, drop_first_marks
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
+from streamkit.providers.strict import output_schema
 from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 
-# https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching, also for the number of marks
-_UNMARKED_BLOCKS = ("thinking", "redacted_thinking")
-_MOST_CACHE_MARKS = 4
+_UNMARKED_BLOCKS = (
+    "thinking",
+    "redacted_thinking",
+)  # https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching
 _TOOL_CHOICES: dict[str, Json] = {"auto": {"type": "auto"}, "required": {"type": "any"}, "none": {"type": "none"}}
 
 
@@ -63,6 +67,7 @@ def build_request(
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
+    output: OutputType[Any] | None = None,
 ) -> Json:
     """Return the fields of a body that the conversation determines; the caller adds ``model`` and ``max_tokens``.
 
@@ -76,8 +81,13 @@ def build_request(
     if tools:
         strict = strict_parameters(tools, STRICT)
         body["tools"] = [_tool_definition(tool, strict.get(tool.name)) for tool in tools]
+        if rendered.tools_mark is not None and _count_marks(rendered) < MOST_CACHE_MARKS:
+            body["tools"][-1]["cache_control"] = {"type": "ephemeral", **rendered.tools_mark}
         if tool_choice is not None:
             body["tool_choice"] = dict(_TOOL_CHOICES.get(tool_choice) or {"type": "tool", "name": tool_choice})
+    if output is not None:
+        # https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-outputs
+        body["output_config"] = {"format": {"type": "json_schema", "schema": output_schema(output, STRICT)}}
     body |= rendered.request_fields
     if stream:
         body["stream"] = True
@@ -91,6 +101,17 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
         UnsupportedContent: The API does not accept it in this form.
     """
     return media_block(block)
+
+
+def _count_marks(rendered: RenderedMessages) -> int:
+    blocks = [*rendered.request_fields.get("system", ()), *_blocks(rendered.messages)]
+    return sum("cache_control" in block for block in blocks)
+
+
+def _blocks(messages: Sequence[Json]) -> list[Json]:
+    """Return the blocks of messages. Those of a caller's own thread may have a text instead."""
+    contents = [message.get("content") for message in messages]
+    return [block for content in contents if isinstance(content, list) for block in content]
 
 
 def _tool_definition(tool: Tool, strict_schema: Json | None) -> Json:
@@ -156,11 +177,9 @@ class AnthropicRenderer(BlockRenderer):
         system: list[Json] = [{"type": "text", "text": text} for text in self.system]
         for position, mark in self.system_marks.items():
             system[position]["cache_control"] = {"type": "ephemeral", **mark}
-        blocks = [*system, *(block for message in self.messages for block in message["content"])]
-        marked = [block for block in blocks if "cache_control" in block]
-        for block in marked[:-_MOST_CACHE_MARKS]:
-            del block["cache_control"]
-            self.report(f"the first cache marks were left out: Anthropic accepts {_MOST_CACHE_MARKS} in a request")
+        marked = [block for block in [*system, *_blocks(self.messages)] if "cache_control" in block]
+        if drop_first_marks(marked, lambda block: block.pop("cache_control")):
+            self.report(f"the first cache marks were left out: Anthropic accepts {MOST_CACHE_MARKS} in a request")
         if self.system_marks:
             self.request_fields["system"] = system
 

@@ -10,7 +10,9 @@ from streamkit.providers.anthropic.errors import ERRORS
 from streamkit.providers.anthropic.message_format import rate_message
 from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.output_form import OLDER_CLAUDE, OutputSupport
 from streamkit.providers.provider import Traits
+from streamkit.providers.tool_schema import ToolSchemaRules
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
 __all__ = ["FINISH_REASONS", "TRAITS"]
@@ -95,6 +97,9 @@ TRAITS = Traits(
     # (https://reference.langchain.com/python/langchain-anthropic/chat_models/ChatAnthropic/container).
     content_metadata=frozenset({"container"}),
     event_name_field="type",
+    # 400 "input_schema does not support oneOf, allOf, or anyOf at the top level" (anthropics/claude-code#40075)
+    tool_schema=ToolSchemaRules(refused_at_root=frozenset({"anyOf", "oneOf", "allOf"})),
+    output=OutputSupport(has_field=True, not_of=OLDER_CLAUDE),
     classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="https://api.anthropic.com",

@@ -27,11 +27,15 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.output import OutputType
 from streamkit.providers.bedrock_converse.media import media_part, result_content
 from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.bedrock_converse.strict import STRICT
 from streamkit.providers.block_renderer import BlockRenderer
+from streamkit.providers.cache_marks import MOST_CACHE_MARKS, drop_first_marks
+from streamkit.providers.decoding import compact_json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
+from streamkit.providers.strict import output_schema
 from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["build_request", "convert_media", "render_messages"]
@@ -62,6 +66,7 @@ def build_request(
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
+    output: OutputType[Any] | None = None,
 ) -> Json:
     """Return the fields of a body that the conversation determines; the request's path decides if it is streamed.
 
@@ -75,6 +80,13 @@ def build_request(
     """
     body: Json = dict(rendered.request_fields)
     body[traits.messages_field] = rendered.messages
+    if output is not None:
+        # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_OutputFormat.html: the schema is a text
+        described: Json = {"schema": compact_json(output_schema(output, STRICT)), "name": output.name}
+        if output.description:
+            described["description"] = output.description
+        structure = {"type": "json_schema", "structure": {"jsonSchema": described}}
+        body["outputConfig"] = {"textFormat": structure}
     client_tools, system_tools = _called_tools(rendered.messages)
     strict = strict_parameters(tools, STRICT)
     specs = [_tool_spec(tool.name, tool.description, tool.parameters, strict.get(tool.name)) for tool in tools]
@@ -82,6 +94,8 @@ def build_request(
         specs = [_tool_spec(name, _DESCRIPTION_OF_PAST_TOOL, {"type": "object"}) for name in client_tools]
     specs += [{"systemTool": {"name": name}} for name in system_tools]
     if specs:
+        if rendered.tools_mark is not None and tools and _count_points(rendered) < MOST_CACHE_MARKS:
+            specs.append(_cache_point(rendered.tools_mark))
         body["toolConfig"] = {"tools": specs}
         if tools and tool_choice is not None and tool_choice != "none":
             body["toolConfig"]["toolChoice"] = dict(_TOOL_CHOICES.get(tool_choice) or {"tool": {"name": tool_choice}})
@@ -95,6 +109,11 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
         UnsupportedContent: The API does not accept it in this form.
     """
     return media_part(block)
+
+
+def _count_points(rendered: RenderedMessages) -> int:
+    contents = [rendered.request_fields.get("system"), *(message.get("content") for message in rendered.messages)]
+    return sum("cachePoint" in part for content in contents if isinstance(content, list) for part in content)
 
 
 def _tool_spec(name: str, description: str, parameters: Json, strict_schema: Json | None = None) -> Json:
@@ -142,8 +161,17 @@ class ConverseRenderer(BlockRenderer):
             else:
                 self._complete_documents(message["content"])
             message["content"] = _without_repeated_cache_points(message["content"])
+        points = [part for parts in self._lists() for part in parts if "cachePoint" in part]
+        if drop_first_marks(points, dict.clear):
+            self.report(f"the first cache marks were left out: Bedrock accepts {MOST_CACHE_MARKS} in a request")
+            for parts in self._lists():
+                parts[:] = [part for part in parts if part]
         self.strip_last_text()
         self.begin_with_user_text()
+
+    def _lists(self) -> list[list[Json]]:
+        """Return the lists that may have cache points, in the order of the request."""
+        return [self.request_fields.get("system", []), *(message["content"] for message in self.messages)]
 
     def _omit_reasoning_only_messages(self) -> None:
         messages, self.messages = self.messages, []

@@ -11,7 +11,9 @@ from streamkit.providers.aws_frames import ERROR_NAMES, ERRORS
 from streamkit.providers.bedrock_converse.message_format import rate_message
 from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.output_form import OLDER_CLAUDE, OutputSupport
 from streamkit.providers.provider import Traits
+from streamkit.providers.tool_schema import ToolSchemaRules
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
 __all__ = ["FINISH_REASONS", "TRAITS"]
@@ -87,6 +89,13 @@ TRAITS = Traits(
     shared_hosts=re.compile(r"bedrock-runtime(?:-fips)?\.[a-z0-9-]+\.amazonaws\.com"),
     normalize_model=_normalize_model,
     batched_results=True,
+    # as Anthropic's own API, for its models (anthropics/claude-code#40075)
+    tool_schema=ToolSchemaRules(refused_at_root=frozenset({"anyOf", "oneOf", "allOf"})),
+    # https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html lists the models: newer ones of
+    # Anthropic, DeepSeek, Google, MiniMax, Mistral, Moonshot, NVIDIA, OpenAI and Qwen.
+    output=OutputSupport(
+        has_field=True, not_of=re.compile(rf"{OLDER_CLAUDE.pattern}|(?:amazon|meta|cohere|ai21|writer)\.")
+    ),
     # With a key of Bedrock's own; requests signed by an AWS identity are botocore's to make. The address is a region's:
     # https://bedrock-runtime.{region}.amazonaws.com (https://docs.aws.amazon.com/general/latest/gr/bedrock.html).
     classify_error=ERRORS.classify,

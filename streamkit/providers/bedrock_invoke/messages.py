@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from streamkit.output import OutputType
 from streamkit.providers.anthropic import messages as anthropic
 from streamkit.providers.anthropic.messages import convert_media, render_messages
 from streamkit.providers.provider import RenderedMessages, ToolChoice, Traits
@@ -23,11 +24,12 @@ def build_request(
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
+    output: OutputType[Any] | None = None,
 ) -> dict[str, Any]:
     """Return the fields of a body that the conversation determines; the path has the model.
 
     Raises:
         UsageError: The schema of a strict tool cannot be converted, or all of them together exceed a limit.
     """
-    body = anthropic.build_request(rendered, traits, tools=tools, tool_choice=tool_choice, stream=False)
+    body = anthropic.build_request(rendered, traits, tools=tools, tool_choice=tool_choice, stream=False, output=output)
     return {"anthropic_version": _VERSION, **body}

@@ -17,6 +17,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history import (
@@ -31,11 +32,13 @@ from streamkit.history import (
 )
 from streamkit.history.tool_results import ResultPart
 from streamkit.media import is_url, quote_source, to_data_url
+from streamkit.output import OutputType
 from streamkit.providers.cohere.schema import Json
 from streamkit.providers.cohere.strict import STRICT
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.message_renderer import RoleRenderer
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
+from streamkit.providers.strict import output_schema_or_loose
 from streamkit.providers.tool_choice import select_tools
 from streamkit.providers.tool_result_media import Media, caption, convert_parts
 from streamkit.tools import Tool, strict_parameters
@@ -67,6 +70,7 @@ def build_request(
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
+    output: OutputType[Any] | None = None,
 ) -> Json:
     """Return the fields of a request's body that the conversation decides.
 
@@ -85,6 +89,10 @@ def build_request(
             body["strict_tools"] = True
         if (choice := _TOOL_CHOICES[mode]) is not None:
             body["tool_choice"] = choice
+    if output is not None:
+        # https://docs.cohere.com/reference/chat-stream#request.body.response_format
+        schema, _ = output_schema_or_loose(output, STRICT, rendered.changes)
+        body["response_format"] = {"type": "json_object", "json_schema": schema}
     if stream:
         body["stream"] = True
     return body

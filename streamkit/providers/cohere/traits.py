@@ -9,6 +9,7 @@ from streamkit.providers.cohere.errors import ERRORS
 from streamkit.providers.cohere.message_format import rate_message
 from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.provider import Traits
 
 __all__ = ["FINISH_REASONS", "TRAITS"]
@@ -60,6 +61,8 @@ TRAITS = Traits(
     rate_message=rate_message,
     markup_families=frozenset(),
     event_name_field="type",
+    # "The parameter is not supported when used in combinations with the documents or tools parameters" (its reference)
+    output=OutputSupport(has_field=True, with_tools=False),
     end_marker="[DONE]",
     classify_error=ERRORS.classify,
     endpoint=Endpoint(

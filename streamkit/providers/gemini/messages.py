@@ -23,7 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from types import NoneType
-from typing import Final, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from streamkit.history.content import (
     Block,
@@ -37,6 +37,7 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.output import OutputType
 from streamkit.providers.gemini.media import file_part, image_part, is_allowed_in_result, media_part
 from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.strict import STRICT
@@ -99,6 +100,7 @@ def build_request(
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
+    output: OutputType[Any] | None = None,
 ) -> Json:
     """Return the fields of a request's body that the conversation decides.
 
@@ -111,6 +113,7 @@ def build_request(
         tools: the tools to offer.
         tool_choice: a mode or the name of a tool; without tools it is left out.
         stream: ignored: the address decides whether the response is streamed.
+        output: the type of a structured output.
 
     Raises:
         UsageError: a strict tool's schema cannot be converted.
@@ -128,6 +131,9 @@ def build_request(
         body["tools"] = [{"functionDeclarations": declarations}]
         if config := _calling_config(tool_choice, is_strict=bool(strict)):
             body["toolConfig"] = {"functionCallingConfig": config}
+    if output is not None:
+        # https://ai.google.dev/gemini-api/docs/structured-output: JSON Schema, of which other keywords have no effect
+        body["generationConfig"] = {"responseMimeType": "application/json", "responseJsonSchema": output.schema}
     return body
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from hashlib import sha256
 from typing import Any, Final
@@ -11,7 +12,9 @@ from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.gemini.errors import ERRORS
 from streamkit.providers.gemini.message_format import rate_message
+from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.provider import Traits
+from streamkit.providers.tool_schema import ToolSchemaRules
 from streamkit.target_ids import IdRule, unchanged_ids
 
 __all__ = ["FINISH_REASONS", "TRAITS"]
@@ -93,6 +96,13 @@ TRAITS = Traits(
         answers_arrays=True,
     ),
     batched_results=True,
+    # parametersJsonSchema has no $schema (GetStream/Vision-Agents#513)
+    tool_schema=ToolSchemaRules(refused_keywords=frozenset({"$schema"})),
+    # "Function calling with a response mime type: 'application/json' is unsupported" (googleapis/python-genai#867);
+    # https://ai.google.dev/gemini-api/docs/structured-output: Gemini 3 combines them.
+    output=OutputSupport(
+        has_field=True, with_tools=False, with_tools_of=re.compile(r"gemini-(?:[3-9]|\d\d)\b"), any_root=True
+    ),
     media_speakers=frozenset({"human", "tool", "ai"}),
     sign_call=_sign_call,
     # https://ai.google.dev/gemini-api/docs/thought-signatures

@@ -17,6 +17,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history import (
@@ -31,6 +32,7 @@ from streamkit.history import (
 )
 from streamkit.history.tool_results import ResultPart
 from streamkit.media import normalize_data, parse_data_url, quote_source
+from streamkit.output import OutputType
 from streamkit.providers.message_renderer import RoleRenderer
 from streamkit.providers.ollama.schema import Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
@@ -65,6 +67,7 @@ def build_request(
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
+    output: OutputType[Any] | None = None,
 ) -> Json:
     """Return the fields of a request's body that the conversation decides.
 
@@ -78,6 +81,8 @@ def build_request(
     body: Json = {traits.messages_field: rendered.messages}
     if offered and mode != "none":
         body["tools"] = [_tool(tool) for tool in offered]
+    if output is not None:
+        body["format"] = output.schema  # https://docs.ollama.com/capabilities/structured-outputs
     body["stream"] = stream  # always explicit: a request without the field is streamed
     return body
 

@@ -9,6 +9,7 @@ from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.ollama.errors import ERRORS
 from streamkit.providers.ollama.message_format import rate_message
+from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.provider import Traits
 
 __all__ = ["FINISH_REASONS", "TRAITS"]
@@ -33,6 +34,8 @@ TRAITS = Traits(
     framing="ndjson",
     matches_head=HeadMatcher(_is_own),
     whole_calls=True,
+    # The schema constrains every token of the response, so that the model could not call a tool.
+    output=OutputSupport(has_field=True, with_tools=False, any_root=True),
     classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="http://localhost:11434",

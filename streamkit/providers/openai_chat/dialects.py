@@ -21,7 +21,9 @@ from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_chat.detect import is_chat_stream
 from streamkit.providers.openai_chat.errors import ERRORS
 from streamkit.providers.openai_chat.message_format import rate_message
+from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.provider import Traits
+from streamkit.providers.tool_schema import ToolSchemaRules
 from streamkit.target_ids import IdRule, prefixed_ids
 
 __all__ = ["DIALECTS", "FINISH_REASONS", "ChatDialect"]
@@ -84,6 +86,10 @@ _KIMI_IDS = IdRule(
 _RULES_OF_MODELS = {"mistral": _MISTRAL_IDS, "kimi": _KIMI_IDS}
 
 
+#: 400 "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"
+#: (langchain-ai/langchainjs#9804)
+_OPENAI_SCHEMAS = ToolSchemaRules(refused_at_root=frozenset({"anyOf", "oneOf", "allOf", "enum", "not"}))
+
 # https://platform.openai.com/docs/guides/images-vision#image-input-requirements
 _OPENAI_IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
 
@@ -110,7 +116,8 @@ class ChatDialect(Traits):
         file_annotations: annotations of type ``file`` are sent back, so that the file is not parsed again.
         image_replay: images that the model generated are sent back.
         image_types: the media types of images that it takes; None if they are not documented.
-        cache_marks: parts of content have ``cache_control``, in the form of Anthropic's blocks.
+        cache_marks: parts of content have ``cache_control``, in the form of Anthropic's blocks. Tools have none: a mark
+            on the system text, which follows them, caches them too.
         strict: the name of its strict mode for tools in ``strict.STRICT_PROFILES``; None if it has none.
         refuses_as: the name of its request rules in ``request_rules.py``.
         one_chunk_calls: ``emit`` writes a call in one chunk.
@@ -134,6 +141,7 @@ class ChatDialect(Traits):
     model_id_rules: Mapping[str, IdRule] = field(default_factory=lambda: _RULES_OF_MODELS, repr=False)
     end_marker: str | None = "[DONE]"
     classify_error: Callable[[StreamError], StreamError] = field(default=ERRORS.classify, repr=False, compare=False)
+    output: OutputSupport = field(default=OutputSupport(has_field=True), repr=False)
     signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")  # of Gemini's OpenAI-compatible endpoint
     # requests
     reasoning_field: str | None = None
@@ -179,6 +187,7 @@ DIALECTS = (
         ),
         matches_head=is_chat_stream,  # of this row alone: the first bytes of all dialects are alike
         strict="openai",
+        tool_schema=_OPENAI_SCHEMAS,
         refuses_as="openai",
         # Only for servers that are known to do so: Moonshot's revise earlier arguments (danny-avila/agents#181, #237),
         # and others may, too.
@@ -201,6 +210,7 @@ DIALECTS = (
             route_example="/openai/deployments/{deployment}/chat/completions",
         ),
         strict="azure",
+        tool_schema=_OPENAI_SCHEMAS,
         refuses_as="openai",
         calls_end_in_order=True,
         custom_calls=True,
@@ -218,6 +228,7 @@ DIALECTS = (
         markup_families=frozenset({"dsml", "deepseek"}),
         endpoint=Endpoint(base_url="https://api.deepseek.com/v1", key_variables=("DEEPSEEK_API_KEY",)),
         strict="deepseek",
+        output=OutputSupport(),  # 400 "This response_format type is unavailable now" (llm-exe/llm-exe#662)
         refuses_as="deepseek",
         reasoning_field="reasoning_content",
         # https://api-docs.deepseek.com/guides/thinking_mode: 400 if it is missing after a tool call (#tool-calls),
@@ -234,6 +245,9 @@ DIALECTS = (
         name="groq",
         endpoint=Endpoint(base_url="https://api.groq.com/openai/v1", key_variables=("GROQ_API_KEY",)),
         strict="groq",
+        # "Streaming and tool use are not currently supported with Structured Outputs"
+        # (https://console.groq.com/docs/structured-outputs, read 2026-11)
+        output=OutputSupport(has_field=True, with_stream=False, with_tools=False),
         # The SDK's ChatCompletionAssistantMessageParam has it; "reasoning_content" is refused (janhq/jan#8136).
         reasoning_field="reasoning",
         one_chunk_calls=True,
@@ -253,6 +267,14 @@ DIALECTS = (
             call_id=None,  # functions.{name}:{index}, which the encoder generates
         ),
         strict="kimi",
+        # 400 "not a valid moonshot flavored json schema": "type is not defined", "type should be defined in anyOf items
+        # instead of the parent schema" (MoonshotAI/kimi-code#2661, MoonshotAI/kimi-cli#1595, #2061);
+        # https://github.com/MoonshotAI/walle/blob/main/docs/mfjs-spec.md
+        tool_schema=ToolSchemaRules(
+            refused_at_root=frozenset({"anyOf", "oneOf", "allOf", "if", "then", "else", "not", "enum"}),
+            refused_keywords=frozenset({"$schema"}),
+            one_type=True,
+        ),
         id_rule=_KIMI_IDS,
         # https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model: keep it in the context, all of it
         reasoning_field="reasoning_content",
@@ -297,6 +319,7 @@ DIALECTS = (
         name="openrouter",
         endpoint=Endpoint(base_url="https://openrouter.ai/api/v1", key_variables=("OPENROUTER_API_KEY",)),
         strict="openrouter",
+        tool_schema=_OPENAI_SCHEMAS,  # of the servers behind it (HKUDS/nanobot#2287)
         reasoning_field="reasoning",
         reasoning_details=True,  # https://openrouter.ai/docs/use-cases/reasoning-tokens
         # https://openrouter.ai/docs/guides/overview/multimodal/pdfs, both
@@ -325,6 +348,7 @@ DIALECTS = (
             base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1", key_variables=("DASHSCOPE_API_KEY",)
         ),
         refuses_as="qwen",
+        output=OutputSupport(),  # JSON without a schema only (langchain4j/langchain4j#4111)
         reasoning_field="reasoning_content",
     ),
     ChatDialect(
@@ -337,6 +361,9 @@ DIALECTS = (
         name="vllm",
         endpoint=Endpoint(base_url="http://localhost:8000/v1", key_variables=("VLLM_API_KEY",), key_required=False),
         strict="vllm",
+        output=OutputSupport(
+            has_field=True, any_root=True
+        ),  # https://docs.vllm.ai/en/latest/features/structured_outputs
         reasoning_field="reasoning",
     ),
     ChatDialect(

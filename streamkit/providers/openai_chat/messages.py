@@ -31,6 +31,8 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import ResultPart
+from streamkit.output import OutputType
+from streamkit.providers.cache_marks import MOST_CACHE_MARKS, drop_first_marks
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.message_renderer import Json, RoleRenderer, cache_mark
@@ -48,6 +50,7 @@ from streamkit.providers.openai_chat.message_parts import (
 )
 from streamkit.providers.openai_chat.strict import strict_profile
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice
+from streamkit.providers.strict import output_schema_or_loose
 from streamkit.providers.tool_choice import select_tools
 from streamkit.providers.tool_result_media import Media, caption, convert_parts, result_parts, split_text_and_media
 from streamkit.tools import Tool, strict_parameters
@@ -76,6 +79,7 @@ def build_request(
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
+    output: OutputType[Any] | None = None,
 ) -> Json:
     """Return the fields of a request's body that the conversation decides.
 
@@ -90,6 +94,15 @@ def build_request(
     if tools:
         strict = strict_parameters(tools, strict_profile(traits.strict))
         body["tools"] = [_tool(tool, strict.get(tool.name)) for tool in tools]
+    if output is not None:
+        # https://platform.openai.com/docs/guides/structured-outputs; a server without a strict mode gets no such field
+        profile = strict_profile(traits.strict)
+        schema, is_strict = output_schema_or_loose(output, profile, rendered.changes)
+        described: Json = {"name": output.name} | ({"description": output.description} if output.description else {})
+        described["schema"] = schema
+        if profile is not None:
+            described["strict"] = is_strict
+        body["response_format"] = {"type": "json_schema", "json_schema": described}
     choice = _tool_choice(tool_choice, tools, traits)
     if choice is not None:
         body["tool_choice"] = choice
@@ -194,6 +207,15 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             self.changes.append("added an assistant message between a tool's result and a person's message")
         self.append(message)
 
+    def finish(self) -> None:
+        """Append the last results, and remove the first cache marks if there are too many."""
+        super().finish()
+        contents = [message.get("content") for message in self.messages if self.traits.cache_marks]
+        parts = [part for content in contents if isinstance(content, list) for part in content]
+        marked = [part for part in parts if "cache_control" in part]
+        if drop_first_marks(marked, lambda part: part.pop("cache_control")):
+            self.report(f"the first cache marks were left out: a request may have {MOST_CACHE_MARKS}")
+
     def results_flushed(self) -> None:
         """Forget the calls of the last assistant message."""
         self._call_places = {}
@@ -234,7 +256,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
     def add_assistant(self, blocks: Sequence[Block]) -> None:
         """Append an assistant message, unless it would have neither content nor calls."""
         parts = self._sort_blocks(blocks)
-        message: Json = {"role": "assistant", "content": assistant_content(parts.content)}
+        message: Json = {"role": "assistant", "content": self._assistant_content(parts)}
         refusal = join_text(parts.refusals)
         if refusal and message["content"] is None and not parts.calls:
             # "one or more of type text, or exactly one of type refusal": content is required if there are no calls
@@ -255,6 +277,16 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             self.ids.start_round()
             self.messages[-1]["tool_calls"] = calls = [self._call(call) for call in parts.calls]
             self._call_places = {call["id"]: place for place, call in enumerate(calls)}
+
+    def _assistant_content(self, parts: _AssistantParts) -> str | list[Json] | None:
+        """Return the content of an assistant message; as parts if a text has a cache mark."""
+        if self.traits.cache_marks and any(cache_mark(block) is not None for block in parts.calls):
+            self.report(f"a cache mark on a call was left out: {self.traits.name} accepts it on parts of content only")
+        texts = [block for block in parts.content if isinstance(block, TextBlock) and block.text]
+        marked = [self._marked({"type": "text", "text": block.text}, block) for block in texts]
+        if len(texts) == len(parts.content) and _has_marks(marked):
+            return marked
+        return assistant_content(parts.content)
 
     def _sort_blocks(self, blocks: Sequence[Block]) -> _AssistantParts:
         """Return the model's blocks by the field that they are sent in, and report those that are left out."""
@@ -340,6 +372,9 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             content = text_or_json(block.result if block.error is None else block.error)
         else:
             content, media = self._split_result(self.tool_media(parts))
+        if self.traits.cache_marks and content and cache_mark(block) is not None:
+            parts_of_result = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            content = [*parts_of_result[:-1], self._marked(parts_of_result[-1], block)]
         message = {"role": "tool", "tool_call_id": call_id, "content": content}
         if self.traits.result_names and name:
             message["name"] = name

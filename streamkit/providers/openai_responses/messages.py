@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from streamkit.history.content import (
     Block,
@@ -37,6 +38,7 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.output import OutputType
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.message_renderer import MessageRenderer
 from streamkit.providers.openai_responses.client_outputs import client_item, output_item
@@ -54,7 +56,7 @@ from streamkit.providers.openai_responses.media import (
 from streamkit.providers.openai_responses.output_items import item_type
 from streamkit.providers.openai_responses.schema import Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
-from streamkit.providers.strict import OPENAI
+from streamkit.providers.strict import OPENAI, output_schema_or_loose
 from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["build_request", "convert_media", "render_messages"]
@@ -84,6 +86,7 @@ def build_request(
     tools: Sequence[Tool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
+    output: OutputType[Any] | None = None,
 ) -> Json:
     """Return the fields of a request's body that the conversation decides; the caller adds ``model`` and settings.
 
@@ -107,6 +110,18 @@ def build_request(
         if tool_choice is not None:
             named: Json = {"type": "function", "name": tool_choice}
             body["tool_choice"] = tool_choice if tool_choice in _CHOICES else named
+    if output is not None:
+        # https://platform.openai.com/docs/api-reference/responses/create#responses-create-text
+        schema, is_strict = output_schema_or_loose(output, OPENAI, rendered.changes)
+        body["text"] = {
+            "format": {
+                "type": "json_schema",
+                "name": output.name,
+                **({"description": output.description} if output.description else {}),
+                "schema": schema,
+                "strict": is_strict,
+            }
+        }
     if stream:
         body["stream"] = True
     return body

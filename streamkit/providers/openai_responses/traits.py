@@ -11,7 +11,9 @@ from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_errors import ERRORS
 from streamkit.providers.openai_responses.message_format import rate_message
+from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.provider import Traits
+from streamkit.providers.tool_schema import ToolSchemaRules
 from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
 
 __all__ = ["FINISH_REASONS", "TRAITS"]
@@ -52,6 +54,10 @@ TRAITS = Traits(
     messages_field="input",
     call_id_path=("call_id",),
     event_name_field="type",
+    # 400 "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"
+    # (langchain-ai/langchainjs#9804)
+    tool_schema=ToolSchemaRules(refused_at_root=frozenset({"anyOf", "oneOf", "allOf", "enum", "not"})),
+    output=OutputSupport(has_field=True),
     classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="https://api.openai.com/v1",

@@ -1,0 +1,12 @@
+"""Structured output: the type that a model's output must have, and the output while it streams.
+
+``output_type`` has the schema and the validation, ``growing`` the output so far, ``shape`` and ``partial_view`` its
+typed view. A provider's renderer writes the schema into a request.
+"""
+
+from __future__ import annotations
+
+from streamkit.output.growing import Growing
+from streamkit.output.output_type import OUTPUT_TOOL, OutputType
+
+__all__ = ["OUTPUT_TOOL", "Growing", "OutputType"]

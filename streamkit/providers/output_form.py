@@ -1,0 +1,99 @@
+"""How a provider's requests state the schema of a structured output: in a field of their own, or as a tool.
+
+A provider declares an `OutputSupport` in its traits. Where no field can be used, the output is the arguments of a tool
+that the model must call, which every provider with tools accepts. This module depends on no provider.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
+    from streamkit.tools import Tool
+
+__all__ = ["OLDER_CLAUDE", "OutputRefused", "OutputSupport", "add_output_tool", "check_root"]
+
+#: Claude models without structured outputs: all before Sonnet 4.5, Opus 4.1 and Haiku 4.5
+#: (https://platform.claude.com/docs/en/build-with-claude/structured-outputs, read 2026-11).
+OLDER_CLAUDE = re.compile(r"claude-(?:instant|v2|[123][-.]|(?:opus|sonnet)-4(?![-.]?[1-9](?!\d)))")
+
+
+class OutputRefused(UsageError):
+    """The provider's field does not accept this schema; a tool may."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputSupport:
+    """What a provider accepts for a structured output.
+
+    Attributes:
+        has_field: a field of the request takes the schema.
+        with_stream: the field is accepted in a request whose response is streamed.
+        with_tools: the field is accepted in a request with tools.
+        with_tools_of: matches the models that accept that, if ``with_tools`` is False.
+        not_of: matches the models that do not accept the field.
+        any_root: the output may be a list or another value; else it must be an object.
+    """
+
+    has_field: bool = False
+    with_stream: bool = True
+    with_tools: bool = True
+    with_tools_of: re.Pattern[str] | None = None
+    not_of: re.Pattern[str] | None = None
+    any_root: bool = False
+
+    def reason_for_tool(self, model: str | None, *, stream: bool, has_tools: bool) -> str | None:
+        """Return why the output must be the arguments of a tool; None if a field takes its schema."""
+        if not self.has_field:
+            return "there is no field for its schema"
+        if model and self.not_of is not None and self.not_of.search(model):
+            return f"{model} has no field for its schema"
+        if stream and not self.with_stream:
+            return "the field for its schema is refused in streams"
+        if has_tools and not self.with_tools:
+            if not (model and self.with_tools_of is not None and self.with_tools_of.search(model)):
+                return "the field for its schema is refused next to tools"
+        return None
+
+
+def add_output_tool(
+    output: OutputType[object], tools: Sequence[Tool], tool_choice: str | None
+) -> tuple[list[Tool], str]:
+    """Return the tools of a request with the output's own tool added, and the tool choice.
+
+    Without other tools, and where these must not be called, the model must call that tool; else it must call one.
+
+    Raises:
+        UsageError: a tool of the request has its name.
+    """
+    from streamkit.output import OUTPUT_TOOL
+    from streamkit.tools import Tool
+
+    if any(tool.name == OUTPUT_TOOL for tool in tools):
+        raise UsageError(f"the tool {OUTPUT_TOOL!r} is the one that makes the model return the output; rename yours")
+    purpose = "Give the final answer, once you know it."
+    description = f"{output.description}\n{purpose}" if output.description else purpose
+    output_tool = Tool(name=OUTPUT_TOOL, description=description, parameters=output.schema)
+    if tool_choice in (None, "auto", "required") and tools:
+        return [*tools, output_tool], "required"
+    is_named = any(tool.name == tool_choice for tool in tools)
+    return [*tools, output_tool], tool_choice if is_named and tool_choice is not None else OUTPUT_TOOL
+
+
+def check_root(output: OutputType[object], provider: str) -> None:
+    """Check that an output is an object.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if output.schema.get("type") != "object":
+        raise UsageError(
+            f"the output of a request to {provider} must be an object, and {output.name} is not one: make it a field of"
+            " a model"
+        )

@@ -1,0 +1,286 @@
+"""Changes to the schemas of tools that a provider would refuse, and with them the whole request.
+
+MCP servers write any JSON Schema. A provider declares in its traits which forms it refuses (`ToolSchemaRules`); only
+these are changed, to the nearest form that it accepts, and each change is reported. The tool itself still validates a
+call's arguments by the schema that it has. This module depends on no provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["ToolSchemaRules", "adapt_tool_schema"]
+
+Json = dict[str, Any]
+
+_UNIONS = ("anyOf", "oneOf")
+_COMBINATIONS = (*_UNIONS, "allOf")
+_ANNOTATIONS = ("description", "title", "default", "examples", "$comment")
+_TYPES = ("string", "number", "boolean", "object", "array", "null")
+#: The type that a schema with one of these keywords, and without a type, describes.
+_TYPE_OF_KEYWORD = {
+    **dict.fromkeys(("properties", "required", "additionalProperties", "patternProperties"), "object"),
+    **dict.fromkeys(("items", "prefixItems", "minItems", "maxItems", "uniqueItems"), "array"),
+    **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), "string"),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"),
+}
+_DEEPEST = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSchemaRules:
+    """The forms of a tool's schema that a provider refuses.
+
+    Attributes:
+        refused_at_root: the keywords that it refuses at the root of a schema.
+        refused_keywords: the keywords that it refuses anywhere.
+        one_type: every schema must have exactly one type, or be a union of such, without a type next to it; a reference
+            has no keywords next to it.
+    """
+
+    refused_at_root: frozenset[str] = frozenset()
+    refused_keywords: frozenset[str] = frozenset()
+    one_type: bool = False
+
+
+def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[str]]:
+    """Return a tool's schema in a form that the provider accepts, and a sentence for each change.
+
+    Args:
+        schema: the tool's parameters, of the type ``object``.
+        rules: what the provider refuses.
+    """
+    changes: list[str] = []
+    refused = [keyword for keyword in schema if keyword in rules.refused_at_root]
+    if refused:
+        changes.append(f"{' and '.join(refused)} at its root became one list of properties")
+        schema = _merge_root(schema, schema, rules.refused_at_root, 0)
+    if rules.refused_keywords:
+        schema = _without_keywords(schema, rules.refused_keywords, changes)
+    if rules.one_type:
+        schema = _OneType(schema, changes).convert_object()
+    return schema, list(dict.fromkeys(changes))
+
+
+# ---------------------------------------------------------------- the root
+
+
+def _merge_root(schema: Json, root: Json, refused: frozenset[str], depth: int) -> Json:
+    """Return an object's schema without combinations: every property of any of them, and the required ones of all."""
+    merged = {name: value for name, value in schema.items() if name not in refused and name not in _COMBINATIONS}
+    properties: Json = dict(merged.get("properties") or {})
+    required: list[Any] = list(merged.get("required") or ())
+    notes: list[str] = []
+    for keyword in _COMBINATIONS if depth < _DEEPEST else ():
+        options = schema.get(keyword)
+        if not isinstance(options, list) or not options:
+            continue
+        objects = [_merge_root(_resolved(option, root), root, refused, depth + 1) for option in options]
+        for option in objects:
+            for name, value in (option.get("properties") or {}).items():
+                properties[name] = _either(properties.get(name), value)
+        needed = [[name for name in option.get("required") or () if isinstance(name, str)] for option in objects]
+        if keyword == "allOf":
+            required += [name for names in needed for name in names]
+        else:
+            required += [name for name in needed[0] if all(name in names for names in needed)]
+            if any(needed):
+                count = "at least" if keyword == "anyOf" else "exactly"
+                notes.append(f"Give {count} one of: {'; '.join(' and '.join(names) or 'none' for names in needed)}.")
+        if any("additionalProperties" in option for option in objects):
+            merged.pop("additionalProperties", None)
+    merged["properties"] = properties
+    if required:
+        merged["required"] = list(dict.fromkeys(required))
+    if notes:
+        merged["description"] = " ".join([text for text in (merged.get("description"),) if text] + notes)
+    return merged
+
+
+def _resolved(schema: Any, root: Json) -> Json:
+    from streamkit.tools.placeholder_nulls import resolve_reference
+
+    if not isinstance(schema, dict):
+        return {}
+    target = resolve_reference(schema.get("$ref"), root) if "$ref" in schema else None
+    return schema if target is None else {**target, **{key: schema[key] for key in schema if key != "$ref"}}
+
+
+def _either(one: Any, other: Any) -> Any:
+    if one is None or one == other or one == {}:
+        return other
+    if other == {}:
+        return one
+    options = one["anyOf"] if isinstance(one, dict) and list(one) == ["anyOf"] else [one]
+    return {"anyOf": options if other in options else [*options, other]}
+
+
+# ---------------------------------------------------------------- keywords
+
+
+def _without_keywords(schema: Any, refused: frozenset[str], changes: list[str]) -> Any:
+    """Return the schema without these keywords; a property of such a name is kept."""
+    if isinstance(schema, list):
+        items = [_without_keywords(item, refused, changes) for item in schema]
+        return schema if all(map(_is_same, items, schema)) else items
+    if not isinstance(schema, dict):
+        return schema
+    kept: Json = {}
+    for keyword, value in schema.items():
+        if keyword in refused:
+            changes.append(f"{keyword} was left out")
+        elif keyword in ("properties", "$defs", "definitions", "patternProperties") and isinstance(value, dict):
+            kept[keyword] = {name: _without_keywords(item, refused, changes) for name, item in value.items()}
+        elif keyword in ("default", "const", "enum", "examples"):
+            kept[keyword] = value
+        else:
+            kept[keyword] = _without_keywords(value, refused, changes)
+    return schema if kept == schema else kept
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return one is other
+
+
+# ---------------------------------------------------------------- one type
+
+
+class _OneType:
+    """The conversion of a schema to one in which every schema has one type or is a union of such."""
+
+    def __init__(self, root: Json, changes: list[str]) -> None:
+        self._root = root
+        self._changes = changes
+
+    def convert_object(self) -> Json:
+        """Return the root; the same object if nothing was changed."""
+        converted = self._convert_children(self._root, 0)
+        return self._root if converted == self._root else converted
+
+    def _convert(self, schema: Any, depth: int) -> Any:
+        if not isinstance(schema, dict) or depth > _DEEPEST:
+            return schema if isinstance(schema, dict) else self._any_type({}) if schema is True else schema
+        if "$ref" in schema:
+            return self._convert_reference(schema, depth)
+        if "allOf" in schema:
+            self._changes.append("allOf was merged")
+            siblings = {key: value for key, value in schema.items() if key != "allOf"}
+            return self._convert(_merge_all([siblings, *map(self._resolve, schema["allOf"])]), depth + 1)
+        for keyword in _UNIONS:
+            if isinstance(schema.get(keyword), list):
+                return self._convert_union(schema, keyword, depth)
+        if isinstance(schema.get("type"), list):
+            self._changes.append("a list of types became a union")
+            return self._union(schema, [{"type": kind} for kind in schema["type"]], depth)
+        if isinstance(schema.get("enum"), list) or "const" in schema:
+            return self._convert_values(schema)
+        if "type" not in schema:
+            found = [kind for keyword, kind in _TYPE_OF_KEYWORD.items() if keyword in schema]
+            self._changes.append("a type was added where there was none")
+            if not found:
+                return self._any_type(schema)
+            schema = {"type": found[0], **schema}
+        return self._convert_children(schema, depth)
+
+    def _convert_children(self, schema: Json, depth: int) -> Json:
+        converted = dict(schema)
+        for keyword in ("properties", "$defs", "definitions"):
+            if isinstance(schema.get(keyword), dict):
+                converted[keyword] = {name: self._convert(each, depth + 1) for name, each in schema[keyword].items()}
+        if isinstance(schema.get("items"), dict):
+            converted["items"] = self._convert(schema["items"], depth + 1)
+        if isinstance(schema.get("additionalProperties"), dict) and schema["additionalProperties"]:
+            converted["additionalProperties"] = self._convert(schema["additionalProperties"], depth + 1)
+        return converted
+
+    def _convert_reference(self, schema: Json, depth: int) -> Json:
+        if len(schema) == 1:
+            return schema
+        siblings = {key: value for key, value in schema.items() if key != "$ref"}
+        self._changes.append("keywords next to a $ref were merged with what it refers to")
+        if all(key in _ANNOTATIONS for key in siblings):
+            return {"anyOf": [{"$ref": schema["$ref"]}], **siblings}
+        return self._convert({**self._resolve({"$ref": schema["$ref"]}), **siblings}, depth + 1)  # type: ignore[no-any-return]
+
+    def _convert_union(self, schema: Json, keyword: str, depth: int) -> Json:
+        siblings = {key: value for key, value in schema.items() if key != keyword and key not in _ANNOTATIONS}
+        if keyword == "oneOf":
+            self._changes.append("oneOf became anyOf")
+        if siblings:
+            self._changes.append(f"the keywords next to {keyword} moved into its options")
+        return self._union(schema, [option for option in schema[keyword] if isinstance(option, dict)], depth)
+
+    def _union(self, schema: Json, options: list[Json], depth: int) -> Json:
+        """Return a union of the options, each with the schema's keywords that it does not have itself."""
+        shared = {key: value for key, value in schema.items() if key not in (*_UNIONS, *_ANNOTATIONS) and key != "type"}
+        kind = schema.get("type")
+        converted: list[Any] = []
+        for option in options:
+            own_kind = option.get("type", kind if isinstance(kind, str) else None)
+            fitting = {key: value for key, value in shared.items() if _fits(key, own_kind)}
+            complete = _merge_all([fitting, option]) | ({"type": own_kind} if own_kind and "$ref" not in option else {})
+            if "enum" in complete and own_kind is not None:
+                complete["enum"] = [value for value in complete["enum"] if _kind_of(value) in (own_kind, "integer")]
+                if own_kind == "null" or not complete["enum"]:
+                    del complete["enum"]
+            converted.append(self._convert(complete, depth + 1))
+        annotations = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
+        return {"anyOf": converted, **annotations}
+
+    def _convert_values(self, schema: Json) -> Json:
+        """Return an enum or a constant with values of one type, or a union if they have several."""
+        values = [schema["const"]] if "const" in schema else schema["enum"]
+        others = {key: value for key, value in schema.items() if key not in ("const", "enum", "type")}
+        by_kind: dict[str, list[Any]] = {}
+        for value in values:
+            kind = _kind_of(value)
+            kind = "number" if kind == "integer" and schema.get("type") == "number" else kind
+            by_kind.setdefault(kind, []).append(value)
+        options = [
+            {"type": kind, "enum": found} if kind in ("string", "number", "integer") else {"type": kind}
+            for kind, found in by_kind.items()
+        ]
+        if len(options) == 1:
+            converted = {**others, **options[0]}
+            if "type" not in schema:
+                self._changes.append("a type was added where there was none")
+            elif converted != schema:
+                self._changes.append("a constant became an enum")
+            return converted
+        self._changes.append("an enum of several types became a union")
+        return {"anyOf": options, **others}
+
+    def _any_type(self, schema: Json) -> Json:
+        return {**schema, "anyOf": [{"type": kind} for kind in _TYPES]}
+
+    def _resolve(self, schema: Any) -> Json:
+        return _resolved(schema, self._root)
+
+
+def _merge_all(schemas: list[Json]) -> Json:
+    """Return one schema with the keywords of all: properties and required names together, else the last one's."""
+    merged: Json = {}
+    for schema in schemas:
+        for keyword, value in schema.items():
+            before = merged.get(keyword)
+            if keyword == "properties" and isinstance(before, dict) and isinstance(value, dict):
+                merged[keyword] = {**before, **value}
+            elif keyword == "required" and isinstance(before, list) and isinstance(value, list):
+                merged[keyword] = list(dict.fromkeys([*before, *value]))
+            elif keyword not in ("if", "then", "else", "not"):
+                merged[keyword] = value
+    return merged
+
+
+def _fits(keyword: str, kind: Any) -> bool:
+    expected = _TYPE_OF_KEYWORD.get(keyword)
+    return expected is None or kind is None or expected == kind or (expected == "number" and kind == "integer")
+
+
+def _kind_of(value: Any) -> str:
+    for kind, types in (("boolean", bool), ("integer", int), ("number", float), ("string", str), ("array", list)):
+        if isinstance(value, types):
+            return kind
+    return "null" if value is None else "object" if isinstance(value, Mapping) else "string"

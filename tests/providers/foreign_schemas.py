@@ -1,0 +1,326 @@
+"""Schemas of tools that exist, as data: what servers and other libraries' tests have.
+
+The shapes only: descriptions are left out, except where a test of theirs is about one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+STRING: Json = {"type": "string"}
+NUMBER: Json = {"type": "number"}
+STRINGS: Json = {"type": "array", "items": STRING}
+OBJECT: Json = {"type": "object"}
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
+
+def values(*names: str) -> Json:
+    return {"type": "string", "enum": list(names)}
+
+
+#: Tools of the GitHub MCP server, by name: https://github.com/github/github-mcp-server/tree/main/pkg/github/__toolsnaps__
+#: (MIT). Of the snapshots there, those whose schemas have more than texts and numbers.
+GITHUB_TOOLS: dict[str, Json] = {
+    "get_me": {"properties": {}, "type": "object"},
+    "issue_write": {
+        "properties": {
+            "assignees": STRINGS,
+            "body": STRING,
+            "duplicate_of": NUMBER,
+            "labels": STRINGS,
+            "method": values("create", "update"),
+            "owner": STRING,
+            "repo": STRING,
+            "show_ui": {"type": "boolean"},
+            "state_reason": values("completed", "not_planned", "duplicate"),
+        },
+        "required": ["method", "owner", "repo"],
+        "type": "object",
+    },
+    "push_files": {
+        "properties": {
+            "branch": STRING,
+            "files": {
+                "items": {
+                    "additionalProperties": False,
+                    "properties": {"content": STRING, "mode": values("100644", "100755"), "path": STRING},
+                    "required": ["path", "content"],
+                    "type": "object",
+                },
+                "type": "array",
+            },
+            "owner": {"type": "string", "x-mcp-header": "owner"},
+        },
+        "required": ["owner", "branch", "files"],
+        "type": "object",
+    },
+    "projects_write": {
+        "properties": {
+            "method": values("add_project_item", "update_project_item"),
+            "project_number": NUMBER,
+            "updated_field": OBJECT,
+            "updated_fields": {"items": OBJECT, "type": "array"},
+        },
+        "required": ["method", "project_number"],
+        "type": "object",
+    },
+    "actions_run_trigger": {
+        "properties": {
+            "inputs": {"properties": {}, "type": "object"},
+            "method": values("run_workflow"),
+            "run_id": NUMBER,
+        },
+        "required": ["method"],
+        "type": "object",
+    },
+    "list_issues": {
+        "properties": {
+            "field_filters": {
+                "items": {
+                    "properties": {"field_name": STRING, "value": STRING, "values": STRINGS},
+                    "required": ["field_name"],
+                    "type": "object",
+                },
+                "type": "array",
+            },
+            "fields": {"items": values("number", "title", "body"), "type": "array"},
+            "perPage": {"maximum": 100, "minimum": 1, "type": "number"},
+        },
+        "required": [],
+        "type": "object",
+    },
+    "custom_properties_write": {
+        "properties": {
+            "level": values("repository", "organization", "enterprise"),
+            "properties": {
+                "items": {
+                    "oneOf": [
+                        {
+                            "additionalProperties": False,
+                            "properties": {
+                                "property_name": STRING,
+                                "value": {"oneOf": [STRING, STRINGS, {"type": "null"}]},
+                            },
+                            "required": ["property_name", "value"],
+                            "type": "object",
+                        },
+                        {
+                            "additionalProperties": False,
+                            "properties": {
+                                "allowed_values": STRINGS,
+                                "default_value": {"oneOf": [STRING, STRINGS]},
+                                "property_name": STRING,
+                                "required": {"type": "boolean"},
+                                "value_type": values("string", "single_select"),
+                            },
+                            "required": ["property_name", "value_type"],
+                            "type": "object",
+                        },
+                    ]
+                },
+                "type": "array",
+            },
+        },
+        "required": ["level", "properties"],
+        "type": "object",
+    },
+    "create_repository_ruleset": {
+        "additionalProperties": False,
+        "properties": {
+            "conditions": OBJECT,
+            "rules": {
+                "items": {
+                    "additionalProperties": False,
+                    "properties": {"parameters": OBJECT, "type": STRING},
+                    "required": ["type"],
+                    "type": "object",
+                },
+                "type": "array",
+            },
+        },
+        "required": ["rules"],
+        "type": "object",
+    },
+}
+
+#: Schemas that one of the targets refuses, by what it is, each from the report that is cited.
+REFUSED: dict[str, Json] = {
+    # https://github.com/MoonshotAI/kimi-code/issues/2661: Notion's notion-create-attachment
+    "variants at the root": {
+        "type": "object",
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "description": "Provide exactly one of the documented input variants.",
+        "anyOf": [
+            {
+                "type": "object",
+                "properties": {"filename": STRING, "content": STRING},
+                "required": ["filename", "content"],
+            },
+            {
+                "type": "object",
+                "properties": {"filename": STRING, "source_url": STRING},
+                "required": ["filename", "source_url"],
+            },
+        ],
+    },
+    # https://github.com/FTShare-Lab/FTShare-MCP/issues/7: ft_balance
+    "required sets at the root": {
+        "type": "object",
+        "anyOf": [
+            {"properties": {"stock_code": {}}, "required": ["stock_code"]},
+            {"properties": {"report_type": {}, "year": {}}, "required": ["year", "report_type"]},
+        ],
+        "properties": {"stock_code": STRING, "year": {"type": "integer"}, "report_type": STRING},
+        "required": [],
+    },
+    # https://github.com/MoonshotAI/kimi-cli/issues/1595
+    "no type": {"type": "object", "properties": {"truncateMode": {"description": "mode"}}},
+    "an option without a type": {
+        "type": "object",
+        "properties": {"from_format": {"anyOf": [STRING, {"description": "A format option"}]}},
+    },
+    # https://github.com/nicobailon/pi-subagents/issues/127
+    "a type next to anyOf": {
+        "type": "object",
+        "properties": {"skill": {"type": "string", "anyOf": [{"minLength": 1}, {"type": "array", "items": STRING}]}},
+    },
+    # https://github.com/earendil-works/pi/issues/5822
+    "conditions in allOf": {
+        "type": "object",
+        "properties": {"expand": STRING},
+        "allOf": [
+            {"if": {"required": ["expand"]}, "then": {"required": ["task"]}},
+            {"if": {"required": ["collect"]}, "then": {"properties": {"task": STRING}}},
+        ],
+    },
+    # https://github.com/MoonshotAI/kimi-cli/issues/2061
+    "a description next to $ref": {
+        "type": "object",
+        "properties": {"assetRef": {"$ref": "#/$defs/Asset", "description": "the asset"}},
+        "$defs": {"Asset": {"type": "object", "description": "an asset", "properties": {"id": STRING}}},
+    },
+    "an enum of several types": {"type": "object", "properties": {"limit": {"enum": [1, "all", None]}}},
+}
+
+_CONTACT: Json = {
+    "anyOf": [
+        {
+            "type": "object",
+            "properties": {"type": {"type": "string", "const": kind}, "value": STRING},
+            "required": ["type", "value"],
+            "additionalProperties": False,
+        }
+        for kind in ("email", "phone")
+    ]
+}
+
+#: The inputs of the tests of Vercel's conversion to Gemini's OpenAPI subset (the field ``parameters``), Apache-2.0:
+#: https://github.com/vercel/ai/blob/main/packages/google/src/convert-json-schema-to-openapi-schema.test.ts
+#: The difference by design: here they are sent in ``parametersJsonSchema``, which takes JSON Schema, so that nothing
+#: but ``$schema`` is removed.
+VERCEL_INPUTS: dict[str, Json] = {
+    "additionalProperties and $schema": {
+        "$schema": DRAFT_7,
+        "type": "object",
+        "properties": {"name": STRING, "age": NUMBER},
+        "additionalProperties": False,
+    },
+    "additionalProperties of nested objects": {
+        "type": "object",
+        "properties": {
+            "keys": {"type": "object", "additionalProperties": STRING, "description": "Description for the key"}
+        },
+        "additionalProperties": False,
+        "$schema": DRAFT_7,
+    },
+    "nested objects and arrays": {
+        "type": "object",
+        "properties": {
+            "users": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"id": NUMBER, "name": STRING},
+                    "additionalProperties": False,
+                },
+            }
+        },
+        "additionalProperties": False,
+    },
+    "const": {"type": "object", "properties": {"status": {"const": "active"}}},
+    "allOf, anyOf, and oneOf": {
+        "type": "object",
+        "properties": {
+            "allOfProp": {"allOf": [STRING, {"minLength": 5}]},
+            "anyOfProp": {"anyOf": [STRING, NUMBER]},
+            "oneOfProp": {"oneOf": [{"type": "boolean"}, {"type": "null"}]},
+        },
+    },
+    "format": {"type": "object", "properties": {"timestamp": {"type": "string", "format": "date-time"}}},
+    "required properties": {"type": "object", "properties": {"id": NUMBER, "name": STRING}, "required": ["id"]},
+    "deeply nested const": {
+        "type": "object",
+        "properties": {
+            "nested": {
+                "type": "object",
+                "properties": {
+                    "deeplyNested": {
+                        "anyOf": [{"type": "object", "properties": {"value": {"const": "specific value"}}}, STRING]
+                    }
+                },
+            }
+        },
+    },
+    "a complex schema": {
+        "type": "object",
+        "properties": {"name": STRING, "age": NUMBER, "contact": _CONTACT},
+        "required": ["name", "age", "contact"],
+        "additionalProperties": False,
+        "$schema": DRAFT_7,
+    },
+    "null": {
+        "type": "object",
+        "properties": {"nullableField": {"type": ["string", "null"]}, "explicitNullField": {"type": "null"}},
+    },
+    "descriptions": {
+        "type": "object",
+        "description": "A user object",
+        "properties": {"email": {"type": "string", "format": "email", "description": "The user's email address"}},
+    },
+    "an empty object": {"type": "object", "properties": {}},
+    "nested empty objects": {
+        "type": "object",
+        "properties": {"url": STRING, "launchOptions": {"type": "object", "description": "PuppeteerJS LaunchOptions"}},
+        "required": ["url", "launchOptions"],
+    },
+    "nested empty objects without descriptions": {
+        "type": "object",
+        "properties": {"options": OBJECT},
+        "required": ["options"],
+    },
+    "string enums": {
+        "type": "object",
+        "properties": {"kind": values("text", "code", "image")},
+        "required": ["kind"],
+        "additionalProperties": False,
+        "$schema": DRAFT_7,
+    },
+    "a nullable string enum": {
+        "type": "object",
+        "properties": {"fieldD": {"anyOf": [values("a", "b", "c"), {"type": "null"}]}},
+        "required": ["fieldD"],
+        "additionalProperties": False,
+        "$schema": DRAFT_7,
+    },
+    "several types and null": {
+        "type": "object",
+        "properties": {"multiTypeField": {"type": ["string", "number", "null"]}},
+    },
+    "several types": {"type": "object", "properties": {"multiTypeField": {"type": ["string", "number"]}}},
+    "min and max items": {
+        "type": "object",
+        "properties": {"list": {"type": "array", "minItems": 2, "maxItems": 5, "items": STRING}},
+    },
+}

@@ -1,0 +1,240 @@
+"""Schemas of tools: changed where the target would refuse the whole request, and nowhere else."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from providers.foreign_schemas import GITHUB_TOOLS, REFUSED, STRING, VERCEL_INPUTS
+
+from streamkit import Content, Tool, render_request
+from streamkit.tools.json_schema import find_problems
+
+Json = dict[str, Any]
+ALL = {**GITHUB_TOOLS, **REFUSED, **VERCEL_INPUTS}
+ROOT_REFUSED = {
+    "anthropic": {"anyOf", "oneOf", "allOf"},
+    "bedrock_invoke": {"anyOf", "oneOf", "allOf"},
+    "bedrock_converse": {"anyOf", "oneOf", "allOf"},
+    "openai_chat": {"anyOf", "oneOf", "allOf", "enum", "not"},
+    "azure_openai": {"anyOf", "oneOf", "allOf", "enum", "not"},
+    "openai_responses": {"anyOf", "oneOf", "allOf", "enum", "not"},
+}
+
+
+def rendered(schema: Json, provider: str, changes: list[str] | None = None) -> Json:
+    """Return the schema as a request has it."""
+    tool = Tool(name="t", parameters=copy.deepcopy(schema))
+    body = render_request([Content.human("?")], provider, tools=[tool], changes=changes)
+    found = [value for name, value in walk(body.get("tools") or body["toolConfig"]["tools"]) if name in SCHEMA_FIELDS]
+    (schema,) = found
+    return schema["json"] if provider == "bedrock_converse" else schema
+
+
+SCHEMA_FIELDS = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema")
+
+
+def walk(data: Any) -> Iterator[tuple[str, Any]]:
+    for name, value in data.items() if isinstance(data, dict) else [("", item) for item in data]:
+        if name in SCHEMA_FIELDS:
+            yield name, value
+        elif isinstance(value, dict | list):
+            yield from walk(value)
+
+
+def sent(schema: Json) -> Json:
+    """Return the schema as a target without rules gets it: an object's, with properties."""
+    return {"type": "object", "properties": {}} | schema
+
+
+def moonshot_problems(schema: Any, path: str = "root") -> list[str]:
+    """Return what Moonshot refuses in a schema, in the words of its errors.
+
+    https://github.com/MoonshotAI/walle/blob/main/docs/mfjs-spec.md and the reports in ``foreign_schemas``.
+    """
+    if path == "root" and schema.get("type") != "object":
+        return ['type is required and must be "object"']
+    if not isinstance(schema, dict):
+        return [f"{path}: not a schema"]
+    if "$ref" in schema:
+        return [f"{path}: conflicting keywords found after $ref expansion"] if len(schema) > 1 else []
+    problems = [f"{path}: {keyword}" for keyword in ("oneOf", "allOf", "if", "const", "$schema") if keyword in schema]
+    if "anyOf" in schema:
+        if "type" in schema:
+            problems.append(f"{path}: when using anyOf, type should be defined in anyOf items")
+        for option in schema["anyOf"]:
+            problems += moonshot_problems(option, f"{path}.anyOf")
+    elif not isinstance(schema.get("type"), str):
+        problems.append(f"{path}: type is not defined")
+    if len({type(value) for value in schema.get("enum", ())}) > 1 or None in schema.get("enum", ()):
+        problems.append(f"{path}: an enum of several types")
+    for name, value in (schema.get("properties") or {}).items():
+        problems += moonshot_problems(value, f"{path}.{name}")
+    for name, value in (schema.get("$defs") or {}).items():
+        problems += moonshot_problems(value, f"{path}.$defs.{name}")
+    if "items" in schema:
+        problems += moonshot_problems(schema["items"], f"{path}[]")
+    return problems
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("provider", ROOT_REFUSED)
+def test_openai_and_anthropic_get_no_union_at_the_root(name: str, provider: str) -> None:
+    changes: list[str] = []
+    schema = rendered(ALL[name], provider, changes)
+    refused = ROOT_REFUSED[provider] & set(ALL[name])
+    assert not ROOT_REFUSED[provider] & set(schema)
+    assert schema["type"] == "object"
+    assert len(changes) == bool(refused)
+    if not refused:
+        assert schema == sent(ALL[name])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_kimi_gets_the_subset_that_it_accepts(name: str) -> None:
+    changes: list[str] = []
+    schema = rendered(ALL[name], "kimi", changes)
+    assert moonshot_problems(schema) == []
+    was_legal = moonshot_problems(sent(ALL[name])) == []
+    assert bool(changes) is not was_legal
+    if was_legal:
+        assert schema == sent(ALL[name])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_gemini_gets_json_schema_without_its_dialect(name: str) -> None:
+    expected = {keyword: value for keyword, value in sent(ALL[name]).items() if keyword != "$schema"}
+    changes: list[str] = []
+    assert rendered(ALL[name], "gemini", changes) == expected
+    assert len(changes) == ("$schema" in ALL[name])
+
+
+@pytest.mark.parametrize("provider", ["mistral", "cohere", "ollama", "vllm", "xai"])
+def test_other_targets_get_every_schema_unchanged(provider: str) -> None:
+    for schema in ALL.values():
+        assert rendered(schema, provider) == sent(schema)
+
+
+# ---------------------------------------------------------------- what is kept
+
+
+def test_variants_at_the_root_become_one_list_of_properties() -> None:
+    changes: list[str] = []
+    assert rendered(REFUSED["variants at the root"], "anthropic", changes) == {
+        "type": "object",
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "description": "Provide exactly one of the documented input variants. Give at least one of: filename and"
+        " content; filename and source_url.",
+        "properties": {"filename": STRING, "content": STRING, "source_url": STRING},
+        "required": ["filename"],
+    }
+    assert changes == [
+        "the schema of the tool t was changed for anthropic: anyOf at its root became one list of properties"
+    ]
+
+
+def test_an_open_property_of_a_variant_does_not_replace_the_typed_one() -> None:
+    schema = rendered(REFUSED["required sets at the root"], "openai_chat")
+    assert schema["properties"] == REFUSED["required sets at the root"]["properties"]
+    assert schema["description"] == "Give at least one of: stock_code; year and report_type."
+
+
+def test_properties_of_several_forms_are_a_union() -> None:
+    options = [{"properties": {"to": STRING}, "required": ["to"]}, {"properties": {"to": {"type": "integer"}}}]
+    schema = rendered({"type": "object", "oneOf": options, "additionalProperties": False}, "openai_responses")
+    assert schema["properties"] == {"to": {"anyOf": [STRING, {"type": "integer"}]}}
+    assert schema["description"] == "Give exactly one of: to; none."
+
+
+def test_allof_and_references_at_the_root_are_merged() -> None:
+    schema = {
+        "type": "object",
+        "allOf": [{"$ref": "#/$defs/Base"}, {"properties": {"b": STRING}, "required": ["b"]}],
+        "$defs": {"Base": {"type": "object", "properties": {"a": STRING}, "required": ["a"]}},
+    }
+    merged = rendered(schema, "anthropic")
+    assert merged["properties"] == {"a": STRING, "b": STRING}
+    assert merged["required"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"type": ["string", "null"]}, {"anyOf": [STRING, {"type": "null"}]}),
+        (
+            {"type": ["string", "integer"], "minLength": 2, "minimum": 1, "description": "d"},
+            {"anyOf": [{"type": "string", "minLength": 2}, {"type": "integer", "minimum": 1}], "description": "d"},
+        ),
+        ({"const": "a"}, {"type": "string", "enum": ["a"]}),
+        ({"const": True}, {"type": "boolean"}),
+        (
+            {"enum": [1, "all", None]},
+            {"anyOf": [{"type": "integer", "enum": [1]}, {"type": "string", "enum": ["all"]}, {"type": "null"}]},
+        ),
+        ({"enum": [1, 2.5], "type": "number"}, {"type": "number", "enum": [1, 2.5]}),
+        ({"properties": {"a": STRING}}, {"type": "object", "properties": {"a": STRING}}),
+        ({"items": {"pattern": "x"}}, {"type": "array", "items": {"type": "string", "pattern": "x"}}),
+        (
+            {"type": "string", "anyOf": [{"minLength": 1}, {"type": "null"}]},
+            {"anyOf": [{"minLength": 1, "type": "string"}, {"type": "null"}]},
+        ),
+        ({"allOf": [STRING, {"minLength": 5}]}, {"type": "string", "minLength": 5}),
+        ({"oneOf": [STRING, {"type": "null"}]}, {"anyOf": [STRING, {"type": "null"}]}),
+    ],
+)
+def test_each_form_has_a_type_for_kimi(before: Json, after: Json) -> None:
+    schema = {"type": "object", "properties": {"value": before}}
+    assert rendered(schema, "kimi")["properties"]["value"] == after
+
+
+def test_a_value_of_any_type_is_a_union_of_all() -> None:
+    value = rendered(REFUSED["no type"], "kimi")["properties"]["truncateMode"]
+    assert {option["type"] for option in value["anyOf"]} == {"string", "number", "boolean", "object", "array", "null"}
+    assert value["description"] == "mode"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("custom_properties_write", {"level": "repository", "properties": [{"property_name": "p", "value": ["a"]}]}),
+        (
+            "custom_properties_write",
+            {"level": "enterprise", "properties": [{"property_name": "p", "value_type": "string"}]},
+        ),
+        ("an enum of several types", {"limit": "all"}),
+        ("an enum of several types", {"limit": None}),
+        ("a type next to anyOf", {"skill": "x"}),
+        ("variants at the root", {"filename": "a", "source_url": "b"}),
+        ("null", {"nullableField": None, "explicitNullField": None}),
+    ],
+)
+def test_arguments_that_fit_the_tool_fit_what_the_model_is_shown(name: str, arguments: Json) -> None:
+    assert find_problems(arguments, ALL[name]) == []
+    for provider in ("kimi", "openai_chat", "anthropic", "gemini"):
+        assert find_problems(arguments, rendered(ALL[name], provider)) == []
+
+
+def test_the_tool_validates_by_its_own_schema() -> None:
+    tool = Tool(name="t", parameters=REFUSED["required sets at the root"])
+    shown = tool.with_parameters(rendered(REFUSED["required sets at the root"], "anthropic"))
+    assert tool.parameters == REFUSED["required sets at the root"]
+    with pytest.raises(ValueError, match="another form"):
+        tool.validate({"year": 2026})
+    assert shown.parameters != tool.parameters
+
+
+def test_the_callers_schema_is_not_changed() -> None:
+    before = json.dumps(ALL)
+    for schema in ALL.values():
+        for provider in ("kimi", "openai_chat", "gemini"):
+            render_request([Content.human("?")], provider, tools=[Tool(name="t", parameters=schema)])
+    assert json.dumps(ALL) == before
+
+
+def test_a_schema_that_contains_itself_ends() -> None:
+    schema: Json = {"type": "object", "anyOf": [{"$ref": "#"}], "properties": {"a": {"$ref": "#", "minProperties": 1}}}
+    for provider in ("openai_chat", "kimi"):
+        assert json.dumps(rendered(schema, provider))
