@@ -36,7 +36,7 @@ from streamkit.errors import (
     UsageError,
 )
 from streamkit.events import Event, NormalizedToolChunk
-from streamkit.providers import detect, parse_messages, render, render_request
+from streamkit.providers import detect, parse_messages, render, render_request, writer
 from streamkit.providers.provider import Provider, ToolChoice, Traits
 from streamkit.turn import Turn
 
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         UnknownBlock,
         convert_to_vercel_messages,
     )
+    from streamkit.providers.writer import Writer
     from streamkit.stream_reader import StreamReader, read
     from streamkit.tools import Approval, Tool, ToolContext, ToolSet, tool
 
@@ -106,6 +107,9 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "WireTraits",
     "Provider",
     "Traits",
+    # writing a stream
+    "writer",
+    "Writer",
     # running tools
     "Tool",
     "tool",
@@ -161,7 +165,8 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "__version__",
 ]
 
-_LAZY_IMPORTS = {  # the modules that load pydantic or anyio
+_LAZY_IMPORTS = {  # the modules that load pydantic or anyio, and what reading a stream does not need
+    "streamkit.providers.writer": ("Writer",),
     "streamkit.stream_reader": ("StreamReader", "read"),
     "streamkit.execution": (
         "Execution",
