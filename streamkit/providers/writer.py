@@ -291,7 +291,7 @@ class Writer:
                     name=call.ref.name,
                     index=call.ref.index,
                     kind=call.ref.kind,
-                    arguments_text=call.text + "".join(call.waiting or ()),
+                    arguments_text=call.received,
                 )
                 self.end_call(call, call.ready)
         for tool in self._server_tools.values():
@@ -320,15 +320,18 @@ class Writer:
         self.omitted.setdefault(kind, sentence)
 
     def check_call(self, call: CallText, final: ToolCall) -> None:
-        """End the stream with an error if what was sent of a call is another call than its final state.
+        """Report a call whose final state is not what was sent; end the stream with an error if that is another call.
 
         The client has the arguments, and nothing in a stream of deltas takes them back. An error is the only way to
-        prevent that it runs the call.
+        prevent that it runs the other call.
         """
-        if call.contradicts(final):
-            message = f"the arguments of the call {final.name!r} changed after they were sent"
-            self.omit("changed_call", message)
-            self.error = self.error or StreamError("provider_error", message)
+        verdict = call.compare(final)
+        if verdict == "same":
+            return
+        message = f"the arguments of the call {final.name!r} changed after they were sent"
+        self.omit("changed_call", message)
+        if verdict == "contradictory" and self.error is None:
+            self.error = StreamError("provider_error", message)
 
     def omit_call(self, call: ToolCall) -> None:
         """Record that a call is left out because the wire has complete calls alone."""

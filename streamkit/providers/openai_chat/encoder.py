@@ -270,14 +270,12 @@ class ChatWriter(Writer):
             self._arguments(call, rest)
 
     def end_call(self, call: CallText, final: ToolCall) -> None:
-        """Write what is left of a call; an empty object as such, because clients parse the text."""
+        """Write what is left of a call, or all of it if the dialect sends a call in one chunk."""
         rest = call.finish(final)
-        if final.state == "complete" and final.kind == "function" and not call.has_text:
-            rest = call.add_last("{}")
         if self._dialect.one_chunk_calls:
             while self._unwritten and self._unwritten[0].ready is not None:  # calls keep their order
                 first = self._unwritten.popleft()
-                self._first_delta(first, first.sent)
+                self._first_delta(first, first.wire_text)
         elif rest:
             self._arguments(call, rest)
         if "extra_content" in final.metadata and not call.item and self._own_state is None:

@@ -296,7 +296,7 @@ class ResponsesWriter(Writer):
 
     def restate_arguments(self, call: CallText, text: str) -> None:
         """Write the rest of the text if it continues what was sent; else the call's end has the whole text."""
-        if text.startswith(call.text):
+        if text.startswith(call.sent):
             self._arguments(call, call.restate(text))
         else:
             call.replace(text)
@@ -311,14 +311,12 @@ class ResponsesWriter(Writer):
                 self._write_item(call.item, {"status": "in_progress"})
             return
         self._arguments(call, call.finish(final))
-        if final.state == "complete" and final.kind == "function" and not call.has_text:
-            self._arguments(call, call.add_last("{}"))
         field, name = _argument_names(call)
-        call.item[field] = call.text
+        call.item[field] = call.sent
         if final.state == "incomplete" and call.item["status"] != "in_progress":
             call.item["status"] = "incomplete"
         position = {"item_id": call.item["id"], "output_index": call.position}
-        self._event(f"response.{name}.done", {**position, field: call.text, "name": call.ref.name})
+        self._event(f"response.{name}.done", {**position, field: call.sent, "name": call.ref.name})
         self._end_item(call.position)
         if final.state != "complete":
             self.check_call(call, final)
