@@ -60,6 +60,10 @@ class SequentialWriter(Writer):
         elif call.waiting is not None:
             call.waiting = [text]
 
+    def call_ended(self, call: CallText) -> None:
+        """Write what waited for the current call."""
+        self._advance()
+
     def end_call(self, call: CallText, final: ToolCall) -> None:
         """Write the end of the current call, and what waited for it."""
         if call is self._current:

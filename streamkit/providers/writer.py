@@ -172,7 +172,6 @@ class Writer:
         self.end()
         if self._chunks is None:
             return self._take()
-        self._frames.clear()
         if self.error is not None:
             status, message, code = self.error_fields(self.error)
             return [encode_json(self.error_body(status, message, code))]
@@ -244,6 +243,7 @@ class Writer:
         call = self._calls.get(event.call.id)
         if call is not None:
             call.ended = True
+            self.call_ended(call)
 
     def _call_ready(self, event: ToolCallReady) -> None:
         self._begin_once()
@@ -308,8 +308,9 @@ class Writer:
             self._chunks.append(chunk)
 
     def send_bytes(self, frame: bytes) -> None:
-        """Add a frame that is no chunk, such as a terminator."""
-        self._frames.append(frame)
+        """Add a frame that is no chunk, such as a terminator; a body has none."""
+        if self._chunks is None:
+            self._frames.append(frame)
 
     def _take(self) -> list[bytes]:
         frames, self._frames = self._frames, []
@@ -348,10 +349,13 @@ class Writer:
         return raw if isinstance(raw, str) and table.get(raw) == reason else names[reason]
 
     def error_fields(self, error: StreamError) -> tuple[int, str, str | None]:
-        """Return an error as the arguments of ``error_body``: status, message, and the wire's name of the code."""
-        status = error.status or (_STATUS_OF_CODE[error.code] if error.code is not None else 500)
-        name = None if error.code is None else self.error_names().get(error.code)
-        return status, error.message, name
+        """Return an error as the arguments of ``error_body``: status, message, and the wire's name of the code.
+
+        An error without a code is one of the server: its status would name another meaning on another wire.
+        """
+        if error.code is None:
+            return 500, error.message, None
+        return error.status or _STATUS_OF_CODE[error.code], error.message, self.error_names().get(error.code)
 
     # ------------------------------------------------------------ what a wire's writer implements
 
@@ -407,6 +411,9 @@ class Writer:
     def restate_arguments(self, call: CallText, text: str) -> None:
         """Write that the arguments of a call are another text."""
         raise NotImplementedError
+
+    def call_ended(self, call: CallText) -> None:
+        """Write what the reported end of a call allows; its final state may come later."""
 
     def end_call(self, call: CallText, final: ToolCall) -> None:
         """Write the end of a call, whose final state is known."""

@@ -94,13 +94,16 @@ class GeminiWriter(WholeCallWriter):
             usage = {"promptTokenCount": self.usage.input_tokens}
         if usage:
             chunk["usageMetadata"] = usage
-        chunk["modelVersion"] = self.model or ""
-        chunk["responseId"] = self.response_id or ""
-        self.send(chunk)
+        self.send({**chunk, **self._names()})
+
+    def _names(self) -> Json:
+        return {"modelVersion": self.model or "", "responseId": self.response_id or ""}
 
     def end(self) -> None:
         """Write the finish reason with all token counts, or the error."""
         if self.error is not None:
+            if self.usage is not None:
+                self.send({"usageMetadata": _usage_metadata(self.usage), **self._names()})
             self.send(error_body(*self.error_fields(self.error)))
         else:
             # The last part is an empty text, as Gemini 3 sends it after calls.

@@ -77,21 +77,26 @@ class ChatWriter(Writer):
 
     def end(self) -> None:
         """Write the finish reason, the usage and the end marker, or the error."""
+        counts = None if self.usage is None else self._usage_fields(self.usage)
         if self.finish is not None:
-            self._last_chunks()
+            self._last_chunks(counts)
+        elif counts is not None:
+            self._usage_chunk(counts)
         if self.error is not None:
             self.send(error_body(*self.error_fields(self.error)))
         elif self._dialect.end_marker:
             self.send_bytes(b"data: %b%b" % (self._dialect.end_marker.encode(), self._line_end))
 
-    def _last_chunks(self) -> None:
+    def _usage_chunk(self, counts: Json) -> None:
+        self.send({**self._common, "choices": [], "usage": counts})
+
+    def _last_chunks(self, counts: Json | None) -> None:
         position = self._dialect.usage_position
         reason = self.finish_name(FINISH_REASONS, _FINISH_REASON_NAMES)
         choice: Json = {}
         top: Json = {}
-        if reason == "error" and self._dialect.error_in_band and self.error is None:
+        if self.finish_reason == "error" and self._dialect.error_in_band and self.error is None:
             top["error"] = {"code": 502, "message": "Provider returned error"}
-        counts = None if self.usage is None else self._usage_fields(self.usage)
         if counts is not None:
             if position == "choice":
                 choice["usage"] = counts
@@ -101,7 +106,7 @@ class ChatWriter(Writer):
                 top["x_groq"] = {"id": self._common["id"], "usage": counts}
         self._delta({}, choice, top, reason)
         if counts is not None and position == "own":
-            self.send({**self._common, "choices": [], "usage": counts})
+            self._usage_chunk(counts)
         elif counts is not None and position == "again":
             self._delta({"role": "assistant", "content": ""}, {}, {"usage": counts}, reason)
 
