@@ -26,6 +26,7 @@ __all__ = [
     "encode_chunk",
     "encode_json",
     "encode_sse_event",
+    "encode_text",
     "raw_call_id",
     "split_text",
     "text_or_json",
@@ -83,6 +84,14 @@ def encode_chunk(chunk: Mapping[str, Any]) -> bytes:
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError, OverflowError):
         data = to_json_data(chunk, object_fields, deepest=_DEEPEST)
         return json.dumps(data, separators=(",", ":"), default=str).encode()
+
+
+def encode_text(text: str) -> bytes:
+    """Return a text as a JSON string; half a surrogate pair is escaped."""
+    try:
+        return msgspec.json.encode(text)
+    except UnicodeEncodeError:
+        return json.dumps(text).encode()
 
 
 def citation_links(data: Any) -> list[tuple[str, str]]:

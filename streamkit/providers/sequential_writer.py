@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamkit.calls import ToolCall
-from streamkit.events import Event
+from streamkit.events import BlockEnded, Event
 from streamkit.providers.call_text import CallText
 from streamkit.providers.traits import Traits
 from streamkit.providers.writer import Writer, WriterOptions, concerns_call
@@ -29,10 +29,13 @@ class SequentialWriter(Writer):
         self._waiting: deque[CallText | tuple[Event, Callable[[Any, Any], None]]] = deque()
 
     def apply(self, event: Event, handler: Callable[[Any, Any], None]) -> None:
-        """Write an event, or keep it until the current call is over."""
+        """Write an event, or keep it until the current call is over.
+
+        The end of the block before the call, if it has no state, is left out: the call's start has ended that block.
+        """
         if self._current is None or concerns_call(handler):
             handler(self, event)
-        else:
+        elif self._waiting or not isinstance(event, BlockEnded) or event.signature or event.metadata:
             self._waiting.append((event, handler))
             self._advance()
 

@@ -13,7 +13,7 @@ on history, a clock or randomness.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
@@ -40,7 +40,7 @@ from streamkit.events import (
     UsageReport,
 )
 from streamkit.providers.call_text import CallText
-from streamkit.providers.encoding import encode_json
+from streamkit.providers.encoding import encode_json, encode_text
 from streamkit.providers.error_rules import STATUS_CODES
 from streamkit.providers.traits import Traits
 from streamkit.target_ids import TargetIds
@@ -69,6 +69,9 @@ _STATUS_OF_CODE: Final[dict[ErrorCode, int]] = {
     "content_policy": 400,
     **{code: status for status, code in reversed(STATUS_CODES.items())},
 }
+_MARK: Final = "\ue000streamkit\ue001"  # of the private use area
+_ENCODED_MARK: Final = encode_text(_MARK)
+_MOST_TEMPLATES: Final = 64  # more than the calls that are open at once
 _TRUNCATED = StreamError("stream_truncated", "the stream ended before the response was complete")
 
 
@@ -121,6 +124,7 @@ class Writer:
         self.model = options.model
         self.omitted: dict[OmittedKind, str] = {}
         self._frames: list[bytes] = []
+        self._templates: dict[Hashable, list[bytes]] = {}
         self._chunks: list[Json] | None = None if options.stream else []
         self._has_begun = False
         self._is_closed = False
@@ -142,7 +146,16 @@ class Writer:
             event: an event of a turn, in the turn's order. Warnings and the events of execution are not part of a
                 response and add nothing, nor does anything after ``close``.
         """
-        return b"".join(self.frames(event))
+        handler = _HANDLERS.get(event.__class__)
+        if handler is None or self._is_closed:
+            return b""
+        if event.choice == self._choice or self._takes_choice(event, handler):
+            self.apply(event, handler)
+        frames = self._frames
+        if not frames:
+            return b""
+        self._frames = []
+        return frames[0] if len(frames) == 1 else b"".join(frames)
 
     def close(self) -> bytes:
         """Return the end of the stream: finish, usage and terminator, or the error. A second call returns ``b""``.
@@ -154,10 +167,9 @@ class Writer:
 
     def frames(self, event: Event) -> list[bytes]:
         """Return the same as ``write``, frame by frame."""
-        handler = _HANDLERS.get(type(event))
-        if handler is None or self._is_closed:
-            return []
-        self._handle(event, handler)
+        handler = _HANDLERS.get(event.__class__)
+        if handler is not None and not self._is_closed and self._takes_choice(event, handler):
+            self.apply(event, handler)
         return self._take()
 
     def end_frames(self) -> list[bytes]:
@@ -192,13 +204,15 @@ class Writer:
 
     # ------------------------------------------------------------ the events
 
-    def _handle(self, event: Event, handler: _Handler) -> None:
-        if event.choice != self._choice and handler not in _OF_NO_CHOICE:
-            if self._choice is not None:
-                self.omit("other_choice", "the events of all choices but one were left out")
-                return
+    def _takes_choice(self, event: Event, handler: _Handler) -> bool:
+        """Return True if an event is of the choice that is written; the first one with content decides."""
+        if event.choice == self._choice or handler in _OF_NO_CHOICE:
+            return True
+        if self._choice is None:
             self._choice = event.choice
-        self.apply(event, handler)
+            return True
+        self.omit("other_choice", "the events of all choices but one were left out")
+        return False
 
     def apply(self, event: Event, handler: _Handler) -> None:
         """Write an event of the choice, now or later."""
@@ -306,6 +320,33 @@ class Writer:
                 self._frames.append(frame)
         else:
             self._chunks.append(chunk)
+
+    def send_delta(self, key: Hashable, make: Callable[..., Json], text: str, *arguments: Any) -> None:
+        """Add the chunk ``make(text, *arguments)``, encoded with what was encoded for the last text of that key.
+
+        Args:
+            key: determines the chunk but for its text.
+            make: returns the chunk of a text, which has the text once, as a value.
+            text: the text.
+            arguments: further arguments of ``make``.
+        """
+        if self._chunks is not None:
+            self._chunks.append(make(text, *arguments))
+            return
+        template = self._templates.get(key)
+        if template is None:
+            template = self._new_template(key, make, arguments)
+        if len(template) == 2:
+            self._frames.append(template[0] + encode_text(text) + template[1])
+        else:
+            self.send(make(text, *arguments))
+
+    def _new_template(self, key: Hashable, make: Callable[..., Json], arguments: tuple[Any, ...]) -> list[bytes]:
+        """Return the encoded chunk before and after its text; a list of another length if an id is like the mark."""
+        if len(self._templates) > _MOST_TEMPLATES:
+            self._templates.clear()
+        self._templates[key] = self.encode(make(_MARK, *arguments)).split(_ENCODED_MARK)
+        return self._templates[key]
 
     def send_bytes(self, frame: bytes) -> None:
         """Add a frame that is no chunk, such as a terminator; a body has none."""
@@ -440,32 +481,38 @@ class Writer:
 
 
 def _on_text(writer: Writer, event: Text) -> None:
-    writer._begin_once()
+    if not writer._has_begun:
+        writer._begin_once()
     writer.text(event.text)
 
 
 def _on_reasoning(writer: Writer, event: Reasoning) -> None:
-    writer._begin_once()
+    if not writer._has_begun:
+        writer._begin_once()
     writer.reasoning(event.text, event.kind)
 
 
 def _on_refusal(writer: Writer, event: Refusal) -> None:
-    writer._begin_once()
+    if not writer._has_begun:
+        writer._begin_once()
     writer.refusal(event.text)
 
 
 def _on_block_end(writer: Writer, event: BlockEnded) -> None:
-    writer._begin_once()
+    if not writer._has_begun:
+        writer._begin_once()
     writer.end_block(event)
 
 
 def _on_citation(writer: Writer, event: Citation) -> None:
-    writer._begin_once()
+    if not writer._has_begun:
+        writer._begin_once()
     writer.citation(event.data)
 
 
 def _on_file(writer: Writer, event: File) -> None:
-    writer._begin_once()
+    if not writer._has_begun:
+        writer._begin_once()
     writer.file(event)
 
 

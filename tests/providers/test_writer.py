@@ -145,7 +145,7 @@ def test_interleaved_calls_are_the_same_calls_on_every_wire(
     assert turn.error is None
     assert arguments(turn) == values
     assert [call.state for call in turn.calls] == ["complete"] * len(values)
-    assert [call.raw_id for call in turn.calls] == sorted({call.raw_id for call in turn.calls}, key=str)
+    assert len({call.raw_id for call in turn.calls}) == len(values)
     assert "changed_call" not in live.omitted
 
 
@@ -160,6 +160,7 @@ def test_a_delta_waits_only_for_the_call_before_it(
     texts: dict[int, str] = {}
     is_over: set[int] = set()
     finished: set[int] = set()
+    held: set[int] = set()
     for event in events:
         if data := live.write(event):
             turn.feed(data)
@@ -167,14 +168,16 @@ def test_a_delta_waits_only_for_the_call_before_it(
             texts[event.call.index] = ""
         elif isinstance(event, ToolCallDelta):
             texts[event.call.index] += event.arguments_delta
+            if event.arguments_delta == "{}":
+                held.add(event.call.index)  # it may be a placeholder
         elif isinstance(event, ToolCallEnd):
             is_over.add(event.call.index)
         elif isinstance(event, ToolCallReady):
             finished.add(event.call.index)
-        is_over |= {number for number, text in texts.items() if text != "{}" and _is_object(text)}
+        is_over |= {number for number, text in texts.items() if number not in held and _is_object(text)}
         for number, text in sorted(texts.items()):
             shown = turn.calls[number].arguments_text if number < len(turn.calls) else None
-            expected = "" if text == "{}" and number not in finished else text
+            expected = "" if number in held and number not in finished else text
             if target in INTERLEAVED or all(before in is_over | finished for before in range(number)):
                 assert shown is not None
                 assert shown in (expected, text)

@@ -161,6 +161,9 @@ class AnthropicWriter(SequentialWriter):
     def _delta(self, delta: Json) -> None:
         self.send({"type": "content_block_delta", "index": self._index, "delta": delta})
 
+    def _text_delta(self, text: str, type: str, field: str) -> Json:
+        return {"type": "content_block_delta", "index": self._index, "delta": {"type": type, field: text}}
+
     def _stop(self) -> None:
         if self._open is not None:
             self._open = None
@@ -170,13 +173,13 @@ class AnthropicWriter(SequentialWriter):
         """Write a text delta."""
         if self._open != "text":
             self._start("text", {"type": "text", "text": ""})
-        self._delta({"type": "text_delta", "text": text})
+        self.send_delta(("text_delta", self._index), self._text_delta, text, "text_delta", "text")
 
     def reasoning(self, text: str, kind: ReasoningKind) -> None:
         """Write a delta of thinking; this wire has one kind of it."""
         if self._open != "thinking":
             self._start("thinking", {"type": "thinking", "thinking": "", "signature": ""})
-        self._delta({"type": "thinking_delta", "thinking": text})
+        self.send_delta(("thinking_delta", self._index), self._text_delta, text, "thinking_delta", "thinking")
 
     def refusal(self, text: str) -> None:
         """Keep a delta of a refusal: it is the explanation in ``stop_details``, at the message's end."""
@@ -219,7 +222,7 @@ class AnthropicWriter(SequentialWriter):
 
     def write_arguments(self, call: CallText, text: str) -> None:
         """Write a delta of a call's input."""
-        self._delta({"type": "input_json_delta", "partial_json": text})
+        self.send_delta(("input_json_delta", self._index), self._text_delta, text, "input_json_delta", "partial_json")
 
     def close_call(self, call: CallText) -> None:
         """Write the end of a call's block."""

@@ -105,8 +105,11 @@ class CohereWriter(SequentialWriter):
     def _content(self, kind: str, text: str) -> None:
         if self._open != kind:
             self._start(kind)
+        self.send_delta(("content", self._content_count), self._content_delta, text, kind)
+
+    def _content_delta(self, text: str, kind: str) -> Json:
         message = {"content": {kind: text}}
-        self.send({"type": "content-delta", "index": self._content_count, "delta": {"message": message}})
+        return {"type": "content-delta", "index": self._content_count, "delta": {"message": message}}
 
     def text(self, text: str) -> None:
         """Write a text delta."""
@@ -150,12 +153,16 @@ class CohereWriter(SequentialWriter):
 
     def write_arguments(self, call: CallText, text: str) -> None:
         """Write a delta of a call's arguments."""
-        message = {"tool_calls": {"function": {"arguments": text}}}
-        self.send({"type": "tool-call-delta", "index": call.index, "delta": {"message": message}})
+        self.send_delta(("call", call.index), _call_delta, text, call.index)
 
     def close_call(self, call: CallText) -> None:
         """Write the end of a call."""
         self.send({"type": "tool-call-end", "index": call.index})
+
+
+def _call_delta(text: str, index: int) -> Json:
+    message = {"tool_calls": {"function": {"arguments": text}}}
+    return {"type": "tool-call-delta", "index": index, "delta": {"message": message}}
 
 
 def _document(url: str, title: str) -> Json:

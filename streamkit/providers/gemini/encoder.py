@@ -89,12 +89,18 @@ class GeminiWriter(WholeCallWriter):
         self._candidate({"content": {"parts": [part], "role": "model"}, "index": 0})
 
     def _candidate(self, candidate: Json, usage: Mapping[str, int] | None = None) -> None:
+        self.send(self._chunk(candidate, usage))
+
+    def _chunk(self, candidate: Json, usage: Mapping[str, int] | None = None) -> Json:
         chunk: Json = {"candidates": [candidate]}
         if usage is None and self.usage is not None and self.usage.input_tokens is not None:
             usage = {"promptTokenCount": self.usage.input_tokens}
         if usage:
             chunk["usageMetadata"] = usage
-        self.send({**chunk, **self._names()})
+        return {**chunk, **self._names()}
+
+    def _text_chunk(self, text: str, thought: Json) -> Json:
+        return self._chunk({"content": {"parts": [{"text": text, **thought}], "role": "model"}, "index": 0})
 
     def _names(self) -> Json:
         return {"modelVersion": self.model or "", "responseId": self.response_id or ""}
@@ -142,8 +148,11 @@ class GeminiWriter(WholeCallWriter):
         own = self._own_state
         if own is not None and own.get(SIGNATURE):
             self._own_state = {**own, "text": own.get("text", "") + text}
+        elif self._is_array:
+            self.send(self._text_chunk(text, thought))
         else:
-            self._part({"text": text, **thought})
+            key = bool(thought), None if self.usage is None else self.usage.input_tokens
+            self.send_delta(key, self._text_chunk, text, thought)
 
     def end_block(self, event: BlockEnded) -> None:
         """Write the signature of a block: with its text if that was kept for it, else with an empty text."""
@@ -165,11 +174,11 @@ class GeminiWriter(WholeCallWriter):
 
     def server_tool_call(self, tool: ServerToolCall) -> None:
         """Write a ``toolCall``."""
-        self._part({"toolCall": {**_tool_fields(tool), "args": {} if tool.arguments is None else tool.arguments}})
+        self._part({"toolCall": {**_tool_fields(tool), "args": _object(tool.arguments, "input")}})
 
     def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
         """Write a ``toolResponse``."""
-        self._part({"toolResponse": {**_tool_fields(tool), "response": result}})
+        self._part({"toolResponse": {**_tool_fields(tool), "response": _object(result, "result")}})
 
     def citation(self, data: Any) -> None:
         """Write the sources of the text: this wire's own object, or addresses as chunks of a search."""
@@ -207,6 +216,13 @@ class GeminiWriter(WholeCallWriter):
         """Write a part of this wire."""
         if isinstance(raw, dict):
             self._part(raw)
+
+
+def _object(value: Any, name: str) -> Json:
+    """Return a value as the object that this wire requires: another value under a name, None as an empty one."""
+    if isinstance(value, dict):
+        return value
+    return {} if value is None else {name: value}
 
 
 def _tool_fields(tool: ServerToolCall) -> Json:

@@ -53,8 +53,13 @@ class OllamaWriter(WholeCallWriter):
         self._call_count = 0
 
     def _message(self, fields: Json) -> None:
-        message = {"role": "assistant", "content": "", **fields}
-        self.send({**self._head(), "message": message, "done": False})
+        self.send(self._line(fields))
+
+    def _line(self, fields: Json) -> Json:
+        return {**self._head(), "message": {"role": "assistant", "content": "", **fields}, "done": False}
+
+    def _text_line(self, text: str, field: str) -> Json:
+        return self._line({field: text})
 
     def _head(self) -> Json:
         return {"model": self.model or "", "created_at": "1970-01-01T00:00:00Z"}
@@ -89,11 +94,11 @@ class OllamaWriter(WholeCallWriter):
 
     def text(self, text: str) -> None:
         """Write a text delta."""
-        self._message({"content": text})
+        self.send_delta("content", self._text_line, text, "content")
 
     def reasoning(self, text: str, kind: ReasoningKind) -> None:
         """Write a delta of thinking."""
-        self._message({"thinking": text})
+        self.send_delta("thinking", self._text_line, text, "thinking")
 
     def end_block(self, event: BlockEnded) -> None:
         """Report the state of a block of another provider; a block has no end on this wire."""

@@ -54,6 +54,8 @@ class ChatWriter(Writer):
         self._dialect = traits
         self._line_end = 2 * traits.line_end.encode()
         self._common: Json = {}
+        self._annotations: list[Any] = []  # of the block that is written
+        self._annotation_count = 0
         self._unwritten: deque[CallText] = deque()  # the calls of a dialect that sends each in one chunk
 
     # ------------------------------------------------------------ the response
@@ -77,6 +79,7 @@ class ChatWriter(Writer):
 
     def end(self) -> None:
         """Write the finish reason, the usage and the end marker, or the error."""
+        self._send_annotations()
         counts = None if self.usage is None else self._usage_fields(self.usage)
         if self.finish is not None:
             self._last_chunks(counts)
@@ -92,7 +95,7 @@ class ChatWriter(Writer):
 
     def _last_chunks(self, counts: Json | None) -> None:
         position = self._dialect.usage_position
-        reason = self.finish_name(FINISH_REASONS, _FINISH_REASON_NAMES)
+        reason = _FINISH_REASON_NAMES[self.finish_reason]  # the table has the names of other wires, too
         choice: Json = {}
         top: Json = {}
         if self.finish_reason == "error" and self._dialect.error_in_band and self.error is None:
@@ -128,13 +131,22 @@ class ChatWriter(Writer):
         self, delta: Json, choice: Json | None = None, top: Json | None = None, finish: str | None = None
     ) -> None:
         """Send a chunk: its delta, further fields of its choice and of the chunk itself, and the finish reason."""
-        part = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        chunk = self._chunk(delta, finish)
         if choice:
-            part |= choice
-        chunk = {**self._common, "choices": [part], "usage": None}
+            chunk["choices"][0] |= choice
         if top:
             chunk |= top
         self.send(chunk)
+
+    def _chunk(self, delta: Json, finish: str | None = None) -> Json:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return {**self._common, "choices": [choice], "usage": None}
+
+    def _text_chunk(self, text: str, field: str) -> Json:
+        return self._chunk({field: text})
+
+    def _arguments_chunk(self, text: str, index: int, kind: str, field: str) -> Json:
+        return self._chunk({"tool_calls": [{"index": index, kind: {field: text}}]})
 
     def encode(self, chunk: Json) -> bytes:
         """Return a chunk as a server-sent event."""
@@ -158,7 +170,7 @@ class ChatWriter(Writer):
         """Write a text delta; in an audio response of the same provider, a delta of the transcript."""
         own = self._own_state
         if own is None:
-            self._delta({"content": text})
+            self.send_delta("content", self._text_chunk, text, "content")
         elif isinstance(own.get("audio"), dict):
             if "id" in own["audio"] and own.get("audio_started") is None:
                 self._delta({"audio": {"id": own["audio"]["id"], "transcript": ""}})
@@ -190,7 +202,7 @@ class ChatWriter(Writer):
             name = "summary" if kind == "summary" else "text"
             self._details([{"type": f"reasoning.{name}", name: text, "index": 0}])
         elif dialect.reasoning_field:
-            self._delta({dialect.reasoning_field: text})
+            self.send_delta("reasoning", self._text_chunk, text, dialect.reasoning_field)
         else:
             super().reasoning(text, kind)
 
@@ -202,7 +214,8 @@ class ChatWriter(Writer):
             self._delta({**({name: text} if name and text else {}), "reasoning_details": [detail]})
 
     def end_block(self, event: BlockEnded) -> None:
-        """Write the state of a block that the dialect has a field for."""
+        """Write the annotations of a block, and its state where the dialect has a field for it."""
+        self._send_annotations()
         own, details = self._own_state, event.metadata.get("reasoning_details")
         audio = event.metadata.get("audio")
         if own is not None and isinstance(details, list):
@@ -215,6 +228,21 @@ class ChatWriter(Writer):
             self._delta({"content": [{"type": "thinking", "thinking": [], "signature": event.signature}]})
         elif own is None:
             super().end_block(event)
+
+    def _send_annotations(self) -> None:
+        """Send the annotations of a block in one chunk, as OpenAI does.
+
+        Its SDK merges entries of lists by their ``index``, and refuses further ones that have none.
+        """
+        annotations, self._annotations = self._annotations, []
+        if self._annotation_count and self._own_state is None:
+            annotations = [
+                {"index": number, **entry} if isinstance(entry, dict) else entry
+                for number, entry in enumerate(annotations, self._annotation_count)
+            ]
+        if annotations:
+            self._annotation_count += len(annotations)
+            self._delta({"annotations": annotations})
 
     def citation(self, data: Any) -> None:
         """Write a citation as the dialect has it: an annotation of the text, a part of it, or a source of the chunk."""
@@ -232,9 +260,9 @@ class ChatWriter(Writer):
             else:
                 super().citation(data)
         elif is_own or (isinstance(data, dict) and "url_citation" in data):
-            self._delta({"annotations": [data]})
+            self._annotations.append(data)
         elif links:
-            self._delta({"annotations": [_annotation(*link) for link in links]})
+            self._annotations += [_annotation(*link) for link in links]
         else:
             self.omit("citation", "citations without an address were left out: the wire has no form for them")
 
@@ -265,7 +293,7 @@ class ChatWriter(Writer):
     def _arguments(self, call: CallText, text: str) -> None:
         if not self._dialect.one_chunk_calls:
             kind, name = self._kind(call)
-            self._delta({"tool_calls": [{"index": call.index, kind: {name: text}}]})
+            self.send_delta(call.index, self._arguments_chunk, text, call.index, kind, name)
 
     def restate_arguments(self, call: CallText, text: str) -> None:
         """Write the rest of the text if it continues what was sent; replace it if the dialect sends it at the end."""

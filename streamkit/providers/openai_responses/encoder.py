@@ -9,7 +9,7 @@ Wire: https://platform.openai.com/docs/api-reference/responses-streaming
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, ClassVar, Final
 
 from streamkit.calls import ErrorCode, ToolCall
@@ -219,9 +219,19 @@ class ResponsesWriter(Writer):
 
     def _delta(self, item: OpenItem, text: str) -> None:
         item.texts.append(text)
+        self._send_text((item.index, item.part_count), self._text_delta, text, item)
+
+    def _text_delta(self, text: str, item: OpenItem) -> Json:
         name, _ = _TEXT_EVENTS[item.kind or ""]
         logprobs: Json = {"logprobs": []} if item.kind == "output_text" else {}
-        self._event(f"{name}.delta", {**item.position, "delta": text, **logprobs})
+        return {"type": f"{name}.delta", **item.position, "delta": text, **logprobs}
+
+    def _send_text(self, key: Hashable, make: Callable[..., Json], text: str, source: OpenItem | CallText) -> None:
+        """Send a delta; its number is inserted at the end of the encoded event."""
+        self.send_delta(key, make, text, source)
+        number, self._event_count = self._event_count, self._event_count + 1
+        if self._frames:
+            self._frames[-1] = b'%b,"sequence_number":%d}\n\n' % (self._frames[-1][:-3], number)
 
     def _close_part(self, item: OpenItem) -> None:
         if item.kind is None:
@@ -290,9 +300,7 @@ class ResponsesWriter(Writer):
 
     def _arguments(self, call: CallText, text: str) -> None:
         if text and call.position is not None:
-            _, name = _argument_names(call)
-            position = {"item_id": call.item["id"], "output_index": call.position}
-            self._event(f"response.{name}.delta", {**position, "delta": text})
+            self._send_text(call.position, _arguments_delta, text, call)
 
     def restate_arguments(self, call: CallText, text: str) -> None:
         """Write the rest of the text if it continues what was sent; else the call's end has the whole text."""
@@ -358,6 +366,12 @@ class ResponsesWriter(Writer):
         """Write an item of this wire."""
         if isinstance(raw, dict):
             self._write_item(raw, {"status": "in_progress"} if is_server_tool else {})
+
+
+def _arguments_delta(text: str, call: CallText) -> Json:
+    _, name = _argument_names(call)
+    position = {"item_id": call.item["id"], "output_index": call.position}
+    return {"type": f"response.{name}.delta", **position, "delta": text}
 
 
 def _argument_names(call: CallText) -> tuple[str, str]:

@@ -41,6 +41,7 @@ class OpenItem:
         texts: the deltas of that part.
         annotations: the annotations of that part.
         position: the fields of an event that name the part.
+        part_count: the parts that were opened.
     """
 
     def __init__(self, type: Literal["message", "reasoning"], item: Json) -> None:
@@ -52,6 +53,7 @@ class OpenItem:
         self.texts: list[str] = []
         self.annotations: list[Any] = []
         self.position: Json = {}
+        self.part_count = 0
         self._counts: dict[str, int] = {}
 
     def start_part(self, kind: str) -> None:
@@ -59,6 +61,7 @@ class OpenItem:
         name, field = _LISTS[kind]
         number = self._counts.get(name, 0)
         self._counts[name] = number + 1
+        self.part_count += 1
         self.kind, self.texts, self.annotations = kind, [], []
         self.position = {"item_id": self.item.get("id"), "output_index": self.index, field: number}
 
@@ -143,12 +146,10 @@ def annotation(url: str, title: str) -> Json:
 def usage_fields(usage: Usage) -> Json:
     """Return the token counts."""
     input_tokens, output_tokens = usage.input_tokens or 0, usage.output_tokens or 0
-    input_details = {"cached_tokens": usage.cache_read_tokens or 0}
-    if usage.cache_write_tokens is not None:
-        input_details["cache_write_tokens"] = usage.cache_write_tokens
+    cached = {"cached_tokens": usage.cache_read_tokens or 0, "cache_write_tokens": usage.cache_write_tokens or 0}
     return {
         "input_tokens": input_tokens,
-        "input_tokens_details": input_details,
+        "input_tokens_details": cached,
         "output_tokens": output_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
         "total_tokens": input_tokens + output_tokens,
