@@ -38,7 +38,7 @@ from streamkit.errors import (
 )
 from streamkit.events import Event, NormalizedToolChunk
 from streamkit.json_text import Change
-from streamkit.providers import detect, parse_messages, render, render_request
+from streamkit.providers import detect, parse_messages, render, render_request, writer
 from streamkit.providers.provider import Provider, ToolChoice, Traits
 from streamkit.turn import Turn
 
@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         convert_to_vercel_messages,
     )
     from streamkit.output import Growing
+    from streamkit.providers.writer import Writer
     from streamkit.stream_reader import StreamReader, read
     from streamkit.tools import Approval, Tool, ToolContext, ToolSet, tool
 
@@ -112,6 +113,9 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "WireTraits",
     "Provider",
     "Traits",
+    # writing a stream
+    "writer",
+    "Writer",
     # running tools
     "Tool",
     "tool",
@@ -168,7 +172,8 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "__version__",
 ]
 
-_LAZY_IMPORTS = {  # the modules that load pydantic or anyio
+_LAZY_IMPORTS = {  # the modules that load pydantic or anyio, and what reading a stream does not need
+    "streamkit.providers.writer": ("Writer",),
     "streamkit.stream_reader": ("StreamReader", "read"),
     "streamkit.execution": (
         "Execution",

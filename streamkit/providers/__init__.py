@@ -8,5 +8,17 @@ from __future__ import annotations
 
 from streamkit.providers.registry import broken, detect, dialect, get, names, register
 from streamkit.providers.rendering import parse_messages, render, render_request
+from streamkit.providers.writing import writer
 
-__all__ = ["broken", "detect", "dialect", "get", "names", "parse_messages", "register", "render", "render_request"]
+__all__ = [
+    "broken",
+    "detect",
+    "dialect",
+    "get",
+    "names",
+    "parse_messages",
+    "register",
+    "render",
+    "render_request",
+    "writer",
+]

@@ -13,7 +13,7 @@ from typing import Any, Final
 from streamkit.calls import StreamError
 from streamkit.framing.event_stream import EXCEPTION, encode_message
 from streamkit.providers.decoding import as_text, excerpt, read_json
-from streamkit.providers.encoding import encode_json
+from streamkit.providers.encoding import encode_chunk
 from streamkit.providers.error_rules import ErrorRules, MessageRule
 from streamkit.providers.lenient_json import frame_error
 
@@ -160,4 +160,4 @@ def encode_exception(name: str, message: str) -> bytes:
 
 def _encode(name_header: str, message_type: str, name: str, body: dict[str, Any]) -> bytes:
     headers = {name_header: name, ":content-type": "application/json", ":message-type": message_type}
-    return encode_message(headers, encode_json(body))
+    return encode_message(headers, encode_chunk(body))

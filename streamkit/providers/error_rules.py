@@ -99,6 +99,13 @@ class ErrorRules:
             counts={**self.counts, **other.counts},
         )
 
+    def names(self) -> dict[ErrorCode, str]:
+        """Return the provider's name of each code that it has one for: the first in the table."""
+        names: dict[ErrorCode, str] = {}
+        for name, code in self.codes.items():
+            names.setdefault(code, name)
+        return names
+
     def classify(self, error: StreamError) -> StreamError:
         """Return a provider's error with its code, and with the token counts of an overflow if they are given."""
         if error.kind != "provider_error" or error.code is not None:

@@ -9,7 +9,7 @@ pydantic nor the code that builds requests:
     errors.py    ERRORS, the meaning of the provider's errors (`Traits.classify_error`); only where it has names
     importer.py  parse_messages(messages, traits, system=, changes=); only where `Traits.has_importer`
     request_rules.py  list_rules(traits); only where `Traits.has_request_rules`
-    encoder.py   emit(content, traits, ...), error_body and error_event(status, message, code)
+    encoder.py   create_writer(traits, options), error_body and error_event(status, message, code)
 
 A provider's package must not depend on the accumulator, the derivation of canonical ids, the execution of tools, I/O or
 another provider, except for a wire format that contains another one.
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from streamkit.history import CacheMark, Content, FileBlock, ImageBlock
     from streamkit.output import OutputType
     from streamkit.providers.request_rule import Rule
+    from streamkit.providers.writer import Writer, WriterOptions
     from streamkit.tools import Tool
 
 __all__ = [
@@ -117,17 +118,7 @@ class _RequestRulesModule(Protocol):
 
 
 class _EncoderModule(Protocol):
-    def emit(
-        self,
-        content: Content,
-        traits: Any,
-        *,
-        response_id: str,
-        model: str,
-        finish: FinishReason | None = None,
-        usage: Usage | None = None,
-        delta_size: int = 16,
-    ) -> Iterator[bytes]: ...
+    def create_writer(self, traits: Any, options: WriterOptions) -> Writer: ...
 
     def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]: ...
 
@@ -320,10 +311,31 @@ class Provider:
         """
         if delta_size < 1:
             raise UsageError(f"delta_size must be a number of characters, at least 1, not {delta_size!r}")
+        from streamkit.providers.content_writer import write_content
+
+        writer = self.writer(response_id=response_id, model=model, framing=framing)
+        return write_content(writer, content, finish=finish, usage=usage, delta_size=delta_size)
+
+    def writer(
+        self,
+        *,
+        response_id: str | None = None,
+        model: str | None = None,
+        stream: bool = True,
+        framing: Framing | None = None,
+    ) -> Writer:
+        """Return a writer of one response: ``streamkit.writer`` describes it.
+
+        Args:
+            response_id: the id of the response; None: that of the first event that has one.
+            model: the model's name; None: the same.
+            stream: False: ``close`` returns one body, of a response that is not streamed.
+            framing: another framing that the provider supports; None for its usual one.
+        """
+        from streamkit.providers.writer import WriterOptions
+
         traits = self.traits if framing is None else replace(self.traits, framing=framing)
-        return self._encoder.emit(
-            content, traits, response_id=response_id, model=model, finish=finish, usage=usage, delta_size=delta_size
-        )
+        return self._encoder.create_writer(traits, WriterOptions(response_id, model, stream))
 
     def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]:
         """Return the JSON body of this provider's response to a request that failed.

@@ -1,42 +1,35 @@
-"""The encoder of Anthropic Messages streams: a content as the bytes that api.anthropic.com would have streamed.
+"""The writer of Anthropic Messages streams: events as the bytes that api.anthropic.com would have streamed.
 
-The parser reads the same turn from them, opaque state byte for byte. The embedded server uses this module; it must not
-depend on requests or sockets.
+The parser reads the same turn from them, opaque state byte for byte. Content blocks follow each other, so of several
+open calls one is written at a time. This module must not depend on requests, sockets, clocks or history.
+
+Wire: https://docs.anthropic.com/en/api/messages-streaming
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final, TypeGuard
+from collections.abc import Mapping
+from typing import Any, Final
 
-from streamkit.calls import FinishReason, Usage
-from streamkit.history.content import (
-    Block,
-    Content,
-    OpaqueBlock,
-    ReasoningBlock,
-    ServerToolBlock,
-    TextBlock,
-    ToolCallBlock,
-)
+from streamkit.calls import ErrorCode, Usage
+from streamkit.events import BlockEnded, ReasoningKind
+from streamkit.json_text import finalize_arguments
+from streamkit.providers.anthropic.errors import ERRORS
 from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.anthropic.traits import FINISH_REASONS
+from streamkit.providers.call_text import CallText
 from streamkit.providers.decoding import compact_json
-from streamkit.providers.encoding import (
-    arguments_text,
-    default_finish_reason,
-    encode_sse_event,
-    raw_call_id,
-    split_text,
-    uncached_input_tokens,
-)
+from streamkit.providers.encoding import citation_links, encode_chunk, encode_sse_event, uncached_input_tokens
 from streamkit.providers.finish_reasons import invert_finish_reasons
-from streamkit.providers.provider import Traits
+from streamkit.providers.sequential_writer import SequentialWriter
+from streamkit.providers.traits import Traits
+from streamkit.providers.writer import ServerToolCall, WriterOptions
 
-__all__ = ["emit", "error_body", "error_event"]
+__all__ = ["AnthropicWriter", "create_writer", "error_body", "error_event"]
 
 #: This wire has no name for a filtered turn; a refusal is the nearest.
 _STOP_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"content_filter": "refusal"})
+_ERROR_NAMES: Final = ERRORS.names()
 
 #: https://docs.anthropic.com/en/api/errors
 _ERROR_TYPES: Final = {
@@ -50,58 +43,13 @@ _ERROR_TYPES: Final = {
     504: "timeout_error",
     529: "overloaded_error",
 }
+#: The fields of a call's start beside its id, name and input.
+_CALL_FIELDS: Final = ("caller", "toolset_name")
 
 
-def emit(
-    content: Content,
-    traits: Traits,
-    *,
-    response_id: str,
-    model: str,
-    finish: FinishReason | None = None,
-    usage: Usage | None = None,
-    delta_size: int = 16,
-) -> Iterator[bytes]:
-    """Yield the SSE events of a stream that the parser reads as this content.
-
-    Args:
-        content: The assistant's content.
-        traits: The traits of the provider; the stream does not depend on them.
-        response_id: The message's id.
-        model: The model's name.
-        finish: None: ``refusal`` if the content has one, ``tool_calls`` if it has calls, else ``stop``. ``error``
-            ends the stream with an error event.
-        usage: The tokens; None is sent as zeros, as this wire always reports usage.
-        delta_size: Characters of a delta.
-    """
-    tokens = usage or Usage()
-    prompt = _prompt_usage(tokens)
-    message: Json = {
-        "id": response_id,
-        "type": "message",
-        "role": "assistant",
-        "model": model,
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": {**prompt, "output_tokens": min(1, tokens.output_tokens or 0)},
-    }
-    yield _event("message_start", {"message": message})
-    for index, (block, deltas) in enumerate(_wire_blocks(content.blocks, delta_size)):
-        yield _event("content_block_start", {"index": index, "content_block": block})
-        if index == 0:
-            yield _event("ping", {})
-        for delta in deltas:
-            yield _event("content_block_delta", {"index": index, "delta": delta})
-        yield _event("content_block_stop", {"index": index})
-    if finish == "error":
-        yield _event("error", {"error": {"type": "api_error", "message": "Internal server error"}})
-        return
-    output: Json = {**prompt, "output_tokens": tokens.output_tokens or 0}
-    if tokens.reasoning_tokens is not None:
-        output["output_tokens_details"] = {"thinking_tokens": tokens.reasoning_tokens}
-    yield _event("message_delta", {"delta": _stop_fields(content, finish), "usage": output})
-    yield _event("message_stop", {})
+def create_writer(traits: Traits, options: WriterOptions) -> AnthropicWriter:
+    """Return a writer of one response."""
+    return AnthropicWriter(traits, options)
 
 
 def error_body(status: int, message: str, code: str | None = None) -> Json:
@@ -115,8 +63,202 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
     return encode_sse_event("error", error_body(status, message, code))
 
 
-def _event(name: str, fields: Json) -> bytes:
-    return encode_sse_event(name, {"type": name, **fields})
+class AnthropicWriter(SequentialWriter):
+    """A writer of one message."""
+
+    def __init__(self, traits: Traits, options: WriterOptions) -> None:
+        super().__init__(traits, options)
+        self._index = -1
+        self._open: str | None = None  # the type of the open block
+        self._refusal: list[str] = []
+
+    # ------------------------------------------------------------ the message
+
+    def begin(self) -> None:
+        """Write ``message_start``."""
+        usage = self.usage or Usage()
+        message: Json = {
+            "id": self.response_id or "msg_0",
+            "type": "message",
+            "role": "assistant",
+            "model": self.model or "",
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {**_prompt_usage(usage), "output_tokens": min(1, usage.output_tokens or 0)},
+        }
+        self.send({"type": "message_start", "message": message})
+
+    def end(self) -> None:
+        """Write the stop reason, the usage and ``message_stop``, or the error event."""
+        self._stop()
+        if self.error is not None:
+            self.send(error_body(*self.error_fields(self.error)))
+            return
+        if self.finish_reason == "error":
+            self.send(error_body(500, "Internal server error"))
+            return
+        usage = self.usage or Usage()
+        output: Json = {**_prompt_usage(usage), "output_tokens": usage.output_tokens or 0}
+        if usage.reasoning_tokens is not None:
+            output["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+        self.send({"type": "message_delta", "delta": self._stop_fields(), "usage": output})
+        self.send({"type": "message_stop"})
+
+    def _stop_fields(self) -> Json:
+        name = self.finish_name(FINISH_REASONS, _STOP_REASONS)
+        fields: Json = {"stop_reason": name, "stop_sequence": None}
+        container = (self._own_state or {}).get("container")
+        if isinstance(container, dict):
+            fields["container"] = container
+        if self._refusal:
+            if self.finish_reason == "stop":
+                fields["stop_reason"] = _STOP_REASONS["refusal"]
+            fields["stop_details"] = {"type": "refusal", "category": None, "explanation": "".join(self._refusal)}
+        return fields
+
+    def encode(self, chunk: Json) -> bytes:
+        """Return an event as a server-sent event with its name."""
+        return b"event: %b\ndata: %b\n\n" % (chunk["type"].encode(), encode_chunk(chunk))
+
+    def error_body(self, status: int, message: str, code: str | None) -> Json:
+        """Return the body of a response that failed."""
+        return error_body(status, message, code)
+
+    def error_names(self) -> Mapping[ErrorCode, str]:
+        """Return the types of errors by the neutral code."""
+        return _ERROR_NAMES
+
+    def body(self, chunks: list[Json]) -> Json:
+        """Return the message that the events build."""
+        message: Json = {}
+        blocks: list[Json] = []
+        for chunk in chunks:
+            kind = chunk["type"]
+            if kind == "message_start":
+                message = {**chunk["message"], "content": blocks}
+            elif kind == "content_block_start":
+                blocks.append(dict(chunk["content_block"]))
+                texts: dict[str, list[str]] = {}
+            elif kind == "content_block_delta":
+                _add_delta(blocks[-1], texts, chunk["delta"])
+            elif kind == "content_block_stop":
+                _join_texts(blocks[-1], texts)
+            elif kind == "message_delta":
+                message |= {**chunk["delta"], "usage": {**message["usage"], **chunk["usage"]}}
+        return message
+
+    # ------------------------------------------------------------ blocks
+
+    def _start(self, type: str, block: Json) -> None:
+        self._stop()
+        self._index += 1
+        self._open = type
+        self.send({"type": "content_block_start", "index": self._index, "content_block": block})
+        if self._index == 0 and self._chunks is None:
+            self.send({"type": "ping"})
+
+    def _delta(self, delta: Json) -> None:
+        self.send({"type": "content_block_delta", "index": self._index, "delta": delta})
+
+    def _text_delta(self, text: str, type: str, field: str) -> Json:
+        return {"type": "content_block_delta", "index": self._index, "delta": {"type": type, field: text}}
+
+    def _stop(self) -> None:
+        if self._open is not None:
+            self._open = None
+            self.send({"type": "content_block_stop", "index": self._index})
+
+    def text(self, text: str) -> None:
+        """Write a text delta."""
+        if self._open != "text":
+            self._start("text", {"type": "text", "text": ""})
+        self.send_delta(("text_delta", self._index), self._text_delta, text, "text_delta", "text")
+
+    def reasoning(self, text: str, kind: ReasoningKind) -> None:
+        """Write a delta of thinking; this wire has one kind of it."""
+        if self._open != "thinking":
+            self._start("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+        self.send_delta(("thinking_delta", self._index), self._text_delta, text, "thinking_delta", "thinking")
+
+    def refusal(self, text: str) -> None:
+        """Keep a delta of a refusal: it is the explanation in ``stop_details``, at the message's end."""
+        self._refusal.append(text)
+
+    def end_block(self, event: BlockEnded) -> None:
+        """Write the signature of a block and its end."""
+        kind = "thinking" if event.kind == "reasoning" else event.kind
+        opaque = event.metadata.get("opaque")
+        if isinstance(opaque, dict) and opaque.get("type") == "redacted_thinking":
+            self._start("redacted_thinking", opaque)
+        elif kind == "thinking" and event.signature:
+            if self._open != "thinking":
+                self._start("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+            self._delta({"type": "signature_delta", "signature": event.signature})
+        elif event.signature or (event.metadata and self._own_state is None):
+            super().end_block(event)
+        if self._open in (kind, "redacted_thinking"):
+            self._stop()
+
+    def citation(self, data: Any) -> None:
+        """Write a citation of a text block, in the form of a web search's if another provider made it."""
+        is_own = isinstance(data, dict) and ("cited_text" in data or self._own_state is not None)
+        citations = [data] if is_own else [_web_citation(*link) for link in citation_links(data)]
+        if not citations:
+            self.omit("citation", "citations without an address were left out: the wire has no form for them")
+        for citation in citations:
+            if self._open != "text":
+                self._start("text", {"type": "text", "text": ""})
+            self._delta({"type": "citations_delta", "citation": citation})
+
+    # ------------------------------------------------------------ calls
+
+    def open_call(self, call: CallText) -> None:
+        """Write the start of a ``tool_use`` block and its first delta, which is empty, as the API sends it."""
+        block: Json = {"type": "tool_use", "id": call.id, "name": call.ref.name, "input": {}}
+        own = self._own_state or {}
+        self._start("tool_use", {**block, **{name: own[name] for name in _CALL_FIELDS if name in own}})
+        self.write_arguments(call, "")
+
+    def write_arguments(self, call: CallText, text: str) -> None:
+        """Write a delta of a call's input."""
+        self.send_delta(("input_json_delta", self._index), self._text_delta, text, "input_json_delta", "partial_json")
+
+    def close_call(self, call: CallText) -> None:
+        """Write the end of a call's block."""
+        self._stop()
+
+    # ------------------------------------------------------------ server tools and blocks of the provider's own
+
+    def server_tool_call(self, tool: ServerToolCall) -> None:
+        """Write a ``server_tool_use`` block."""
+        arguments = tool.arguments if isinstance(tool.arguments, dict) else {}
+        tool.id = tool.id or f"srvtoolu_{self._index + 1}"
+        self._use({"type": "server_tool_use", "id": tool.id, "name": tool.name, "input": {}}, arguments)
+
+    def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
+        """Write the result of a server tool as a block of its own."""
+        block = {"type": f"{tool.name}_tool_result", "tool_use_id": tool.id, "content": result}
+        self._start("result", block)
+        self._stop()
+
+    def _use(self, start: Json, arguments: Json) -> None:
+        self._start("use", start)
+        if arguments:
+            self._delta({"type": "input_json_delta", "partial_json": ""})
+            self._delta({"type": "input_json_delta", "partial_json": compact_json(arguments)})
+        self._stop()
+
+    def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
+        """Write a block of this wire; the input of a server tool as a delta."""
+        if not isinstance(raw, dict):
+            raw = {"type": "unknown", "value": raw}
+        arguments = raw.get("input")
+        if str(raw.get("type")).endswith("_tool_use") and isinstance(arguments, dict):
+            self._use({**raw, "input": {}}, arguments)
+        else:
+            self._start("raw", raw)
+            self._stop()
 
 
 def _prompt_usage(usage: Usage) -> Json:
@@ -129,78 +271,27 @@ def _prompt_usage(usage: Usage) -> Json:
     return fields
 
 
-def _stop_fields(content: Content, finish: FinishReason | None) -> Json:
-    refusal = "".join(block.text for block in content.blocks if _is_refusal(block))
-    reason = finish or ("refusal" if refusal else default_finish_reason(content))
-    fields: Json = {"stop_reason": _STOP_REASONS[reason], "stop_sequence": None}
-    if refusal:
-        fields["stop_details"] = {"type": "refusal", "category": None, "explanation": refusal}
-    container = content.metadata.get("container")
-    if isinstance(container, dict):
-        fields["container"] = container
-    return fields
+def _web_citation(url: str, title: str) -> Json:
+    """Return an address as a citation (https://docs.anthropic.com/en/docs/build-with-claude/citations)."""
+    citation = {"type": "web_search_result_location", "url": url, "title": title, "encrypted_index": ""}
+    return {**citation, "cited_text": ""}
 
 
-def _is_refusal(block: Block) -> TypeGuard[TextBlock]:
-    return isinstance(block, TextBlock) and bool(block.metadata.get("refusal"))
+def _add_delta(block: Json, texts: dict[str, list[str]], delta: Json) -> None:
+    """Add a delta to a block of a body; texts are collected by their field."""
+    if delta["type"] == "citations_delta":
+        block.setdefault("citations", []).append(delta["citation"])
+        return
+    (name, text), *_ = ((name, value) for name, value in delta.items() if name != "type")
+    texts.setdefault(name, []).append(text)
 
 
-def _wire_blocks(blocks: list[Block], delta_size: int) -> Iterator[tuple[Json, list[Json]]]:
-    """Yield each block as its start event has it, and its deltas."""
-    for block in blocks:
-        if _is_refusal(block):
-            continue  # sent at the message's end, in stop_details
-        if isinstance(block, TextBlock):
-            citations = block.metadata.get("citations") or []
-            deltas: list[Json] = [{"type": "text_delta", "text": part} for part in split_text(block.text, delta_size)]
-            deltas += [{"type": "citations_delta", "citation": citation} for citation in citations]
-            yield {"type": "text", "text": ""}, deltas
-        elif isinstance(block, ReasoningBlock):
-            yield _thinking_block(block, delta_size)
-        elif isinstance(block, ToolCallBlock):
-            yield _call_block(block, delta_size)
-        elif isinstance(block, ServerToolBlock):
-            for raw in block.raw or _from_other_provider(block):
-                yield _server_tool_block(raw, delta_size)
-        elif isinstance(block, OpaqueBlock) and isinstance(block.raw, dict):
-            yield block.raw, []
-
-
-def _thinking_block(block: ReasoningBlock, delta_size: int) -> tuple[Json, list[Json]]:
-    if isinstance(block.opaque, dict) and block.opaque.get("type") == "redacted_thinking":
-        return block.opaque, []
-    deltas: list[Json] = [{"type": "thinking_delta", "thinking": part} for part in split_text(block.text, delta_size)]
-    signature = block.signature or block.metadata.get("signature")
-    if signature:
-        deltas.append({"type": "signature_delta", "signature": signature})
-    return {"type": "thinking", "thinking": "", "signature": ""}, deltas
-
-
-def _call_block(block: ToolCallBlock, delta_size: int) -> tuple[Json, list[Json]]:
-    start: Json = {"type": "tool_use", "id": raw_call_id(block) or block.id, "name": block.name, "input": {}}
-    start.update({name: block.metadata[name] for name in ("caller", "toolset_name") if name in block.metadata})
-    return start, _input_deltas(arguments_text(block), delta_size)
-
-
-def _server_tool_block(raw: Any, delta_size: int) -> tuple[Json, list[Json]]:
-    if not isinstance(raw, dict):
-        return {"type": "unknown", "value": raw}, []
-    arguments = raw.get("input")
-    if str(raw.get("type")).endswith("_tool_use") and isinstance(arguments, dict) and arguments:
-        return {**raw, "input": {}}, _input_deltas(compact_json(arguments), delta_size)
-    return raw, []
-
-
-def _from_other_provider(block: ServerToolBlock) -> list[Json]:
-    """Return another provider's server tool as blocks of this wire."""
-    use_id = block.id or "srvtoolu_0"
-    arguments = block.arguments if isinstance(block.arguments, dict) else {}
-    blocks: list[Json] = [{"type": "server_tool_use", "id": use_id, "name": block.name, "input": arguments}]
-    if block.result is not None:
-        blocks.append({"type": f"{block.name}_tool_result", "tool_use_id": use_id, "content": block.result})
-    return blocks
-
-
-def _input_deltas(text: str, delta_size: int) -> list[Json]:
-    """Return argument text as deltas; the first is empty, as the API sends it."""
-    return [{"type": "input_json_delta", "partial_json": part} for part in ("", *split_text(text, delta_size))]
+def _join_texts(block: Json, texts: dict[str, list[str]]) -> None:
+    """Set the texts of a block of a body: an incomplete input stays the text that it is."""
+    for name, parts in texts.items():
+        text = "".join(parts)
+        if name == "partial_json":
+            parsed = finalize_arguments(text)
+            block["input"] = parsed.arguments if parsed.state == "complete" else text
+        else:
+            block[name] = text

@@ -1,88 +1,204 @@
-"""The encoder of Bedrock Converse streams: a content as the bytes that ConverseStream would have sent.
+"""The writer of Bedrock Converse streams: events as the bytes that ConverseStream would have sent.
 
 The parser reads the same turn from them, opaque state byte for byte. This wire has no field for the response's id nor
-for its model. The embedded server uses this module; it must not depend on requests or sockets.
+for its model, and its blocks follow each other. This module must not depend on requests, sockets or clocks.
+
+Wire: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStreamOutput.html
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any, Final
 
-from streamkit.calls import FinishReason, Usage
-from streamkit.history.content import (
-    Block,
-    Content,
-    FileBlock,
-    OpaqueBlock,
-    ReasoningBlock,
-    ServerToolBlock,
-    TextBlock,
-    ToolCallBlock,
-)
+from streamkit.calls import ErrorCode, Usage
+from streamkit.events import BlockEnded, File, ReasoningKind
 from streamkit.providers import aws_frames
 from streamkit.providers.aws_frames import error_body, error_event
+from streamkit.providers.bedrock_converse.body import fold_events
 from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.bedrock_converse.traits import FINISH_REASONS
+from streamkit.providers.call_text import CallText
 from streamkit.providers.decoding import compact_json
-from streamkit.providers.encoding import (
-    arguments_text,
-    default_finish_reason,
-    raw_call_id,
-    split_text,
-    uncached_input_tokens,
-)
+from streamkit.providers.encoding import citation_links, uncached_input_tokens
 from streamkit.providers.finish_reasons import invert_finish_reasons
-from streamkit.providers.provider import Traits
+from streamkit.providers.sequential_writer import SequentialWriter
+from streamkit.providers.traits import Traits
+from streamkit.providers.writer import ServerToolCall, WriterOptions
 
-__all__ = ["emit", "error_body", "error_event"]
+__all__ = ["ConverseWriter", "create_writer", "error_body", "error_event"]
 
 _STOP_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"content_filter": "content_filtered"})
+_ERROR_NAMES: Final = aws_frames.ERRORS.names()
 _PADDING = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
-def emit(
-    content: Content,
-    traits: Traits,
-    *,
-    response_id: str,
-    model: str,
-    finish: FinishReason | None = None,
-    usage: Usage | None = None,
-    delta_size: int = 16,
-) -> Iterator[bytes]:
-    """Yield the frames of a stream that the parser reads as this content.
+def create_writer(traits: Traits, options: WriterOptions) -> ConverseWriter:
+    """Return a writer of one response."""
+    return ConverseWriter(traits, options)
 
-    Args:
-        content: The assistant's content.
-        traits: The traits of the provider; the stream does not depend on them.
-        response_id: Not sent; this wire has no field for it.
-        model: The same.
-        finish: None: ``tool_calls`` if the content has calls, else ``stop``. ``error`` ends the stream with an
-            exception.
-        usage: The tokens; None is sent as zeros, as this wire always reports usage.
-        delta_size: Characters of a delta.
-    """
-    yield _event("messageStart", {"role": "assistant"})
-    parts = (part for block in content.blocks for part in _wire_blocks(block, delta_size))
-    for index, (start, deltas) in enumerate(parts):
+
+class ConverseWriter(SequentialWriter):
+    """A writer of one message. A chunk is ``{name: body}``, as boto3 yields it."""
+
+    def __init__(self, traits: Traits, options: WriterOptions) -> None:
+        super().__init__(traits, options)
+        self._index = -1
+        self._open: str | None = None  # the kind of the open block
+        self._event_count = 0
+
+    # ------------------------------------------------------------ the message
+
+    def begin(self) -> None:
+        """Write ``messageStart``."""
+        self.send({"messageStart": {"role": "assistant"}})
+
+    def end(self) -> None:
+        """Write the stop reason and the usage, or the exception."""
+        self._stop()
+        if self.error is not None:
+            self.send_bytes(error_event(*self.error_fields(self.error)))
+            return
+        if self.finish_reason == "error":
+            message = "The model stopped before the end of its response."
+            self.send_bytes(aws_frames.encode_exception("modelStreamErrorException", message))
+            return
+        self.send({"messageStop": {"stopReason": self.finish_name(FINISH_REASONS, _STOP_REASONS)}})
+        self.send({"metadata": {"usage": _usage_fields(self.usage or Usage()), "metrics": {"latencyMs": 0}}})
+
+    def encode(self, chunk: Json) -> bytes:
+        """Return an event as a frame with padding, which hides a text's length; its size is deterministic here."""
+        ((name, body),) = chunk.items()
+        self._event_count += 1
+        return aws_frames.encode_event(name, {**body, "p": _PADDING[: 7 * self._event_count % len(_PADDING)]})
+
+    def error_body(self, status: int, message: str, code: str | None) -> Json:
+        """Return the body of a response that failed."""
+        return error_body(status, message, code)
+
+    def error_names(self) -> Mapping[ErrorCode, str]:
+        """Return the exceptions by the neutral code."""
+        return _ERROR_NAMES
+
+    def body(self, chunks: list[Json]) -> Json:
+        """Return the response that the events build."""
+        return fold_events(chunks)
+
+    # ------------------------------------------------------------ blocks
+
+    def _start(self, kind: str, start: Json | None = None) -> None:
+        self._stop()
+        self._index += 1
+        self._open = kind
         if start is not None:
-            yield _event("contentBlockStart", {"contentBlockIndex": index, "start": start})
-        for delta in deltas:
-            yield _event("contentBlockDelta", {"contentBlockIndex": index, "delta": delta})
-        yield _event("contentBlockStop", {"contentBlockIndex": index})
-    if finish == "error":
-        yield aws_frames.encode_exception(
-            "modelStreamErrorException", "The model stopped before the end of its response."
-        )
-        return
-    yield _event("messageStop", {"stopReason": _STOP_REASONS[finish or default_finish_reason(content)]})
-    yield _event("metadata", {"usage": _usage_fields(usage or Usage()), "metrics": {"latencyMs": 0}})
+            self.send({"contentBlockStart": {"contentBlockIndex": self._index, "start": start}})
 
+    def _delta(self, delta: Json) -> None:
+        self.send({"contentBlockDelta": {"contentBlockIndex": self._index, "delta": delta}})
 
-def _event(name: str, body: Json) -> bytes:
-    """Return an event with padding, which hides a text's length from an observer; here its size is deterministic."""
-    return aws_frames.encode_event(name, {**body, "p": _PADDING[: len(compact_json(body)) % len(_PADDING)]})
+    def _stop(self) -> None:
+        if self._open is not None:
+            self._open = None
+            self.send({"contentBlockStop": {"contentBlockIndex": self._index}})
+
+    def text(self, text: str) -> None:
+        """Write a text delta."""
+        if self._open != "text":
+            self._start("text")
+        self._delta({"text": text})
+
+    def reasoning(self, text: str, kind: ReasoningKind) -> None:
+        """Write a delta of reasoning; this wire has one kind of it."""
+        if self._open != "reasoning":
+            self._start("reasoning")
+        self._delta({"reasoningContent": {"text": text}})
+
+    def end_block(self, event: BlockEnded) -> None:
+        """Write the signature of a block and its end."""
+        opaque = event.metadata.get("opaque")
+        kind = "text" if event.kind == "refusal" else event.kind
+        if isinstance(opaque, dict) and "reasoningContent" in opaque:
+            self._start("reasoning")
+            self._delta(opaque)
+        elif kind == "reasoning" and event.signature:
+            if self._open != "reasoning":
+                self._start("reasoning")
+            self._delta({"reasoningContent": {"signature": event.signature}})
+        elif self._own_state is None:
+            super().end_block(event)
+        if self._open == kind:
+            self._stop()
+
+    def citation(self, data: Any) -> None:
+        """Write a citation of a text block: this wire's own, or an address of the web."""
+        is_own = isinstance(data, dict) and ("location" in data or self._own_state is not None)
+        citations = [data] if is_own else [_web_citation(*link) for link in citation_links(data)]
+        if not citations:
+            self.omit("citation", "citations without an address were left out: the wire has no form for them")
+        for citation in citations:
+            if self._open != "text":
+                self._start("text")
+            self._delta({"citation": citation})
+
+    def file(self, event: File) -> None:
+        """Write an image; this wire has no other generated files."""
+        kind, _, image_format = (event.media_type or "").partition("/")
+        if kind != "image" or not (event.data or event.url):
+            self.omit("file", "a file that is no image was left out: the wire has no field for it")
+            return
+        source: Json = {"bytes": event.data} if event.data else {"s3Location": {"uri": event.url}}
+        self._start("image", {"image": {"format": image_format}})
+        self._delta({"image": {"source": source}})
+        self._stop()
+
+    # ------------------------------------------------------------ calls and server tools
+
+    def open_call(self, call: CallText) -> None:
+        """Write the start of a call."""
+        self._start("call", {"toolUse": {"toolUseId": call.id, "name": call.ref.name}})
+
+    def write_arguments(self, call: CallText, text: str) -> None:
+        """Write a delta of a call's input."""
+        self._delta({"toolUse": {"input": text}})
+
+    def close_call(self, call: CallText) -> None:
+        """Write the end of a call's block."""
+        self._stop()
+
+    def server_tool_call(self, tool: ServerToolCall) -> None:
+        """Write the ``toolUse`` of a server tool."""
+        tool.id = tool.id or f"tooluse_{self._index + 1}"
+        arguments = tool.arguments if isinstance(tool.arguments, dict) else {}
+        self._use({"toolUseId": tool.id, "name": tool.name, "type": "server_tool_use", "input": arguments})
+
+    def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
+        """Write the ``toolResult`` of a server tool."""
+        content = [{"json": result}] if isinstance(result, dict) else [{"text": compact_json(result)}]
+        head = {"toolUseId": tool.id, "type": f"{tool.name}_result", "status": "success"}
+        self._result({**head, "content": content})
+
+    def _use(self, body: Json) -> None:
+        arguments = body.get("input")
+        self._start("use", {"toolUse": {name: value for name, value in body.items() if name != "input"}})
+        if arguments:
+            self._delta({"toolUse": {"input": compact_json(arguments)}})
+        self._stop()
+
+    def _result(self, body: Json) -> None:
+        self._start("result", {"toolResult": {name: value for name, value in body.items() if name != "content"}})
+        self._delta({"toolResult": body.get("content") or []})
+        self._stop()
+
+    def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
+        """Write a block of this wire."""
+        body = next(iter(raw.values()), None) if isinstance(raw, dict) else None
+        if isinstance(body, dict) and "toolUse" in raw:
+            self._use(body)
+        elif isinstance(body, dict) and "toolResult" in raw:
+            self._result(body)
+        else:
+            self._start("raw", raw if isinstance(raw, dict) else {"unknown": raw})
+            self._stop()
 
 
 def _usage_fields(usage: Usage) -> Json:
@@ -99,61 +215,6 @@ def _usage_fields(usage: Usage) -> Json:
     return fields
 
 
-def _wire_blocks(block: Block, delta_size: int) -> Iterator[tuple[Json | None, list[Json]]]:
-    """Yield the wire's blocks of one block: the body of its start event, None if it has none, and its deltas."""
-    if isinstance(block, TextBlock):
-        deltas: list[Json] = [{"text": part} for part in split_text(block.text, delta_size)]
-        yield None, [*deltas, *({"citation": citation} for citation in block.metadata.get("citations") or [])]
-    elif isinstance(block, ReasoningBlock):
-        yield None, _reasoning_deltas(block, delta_size)
-    elif isinstance(block, ToolCallBlock):
-        start = {"toolUseId": raw_call_id(block) or block.id, "name": block.name}
-        yield {"toolUse": start}, _input_deltas(arguments_text(block), delta_size)
-    elif isinstance(block, ServerToolBlock):
-        for raw in block.raw or _from_other_provider(block):
-            yield _server_tool_block(raw, delta_size)
-    elif isinstance(block, FileBlock) and (block.media_type or "").startswith("image/"):
-        source: Json = {"bytes": block.data} if block.data else {"s3Location": {"uri": block.url}}
-        yield {"image": {"format": (block.media_type or "").partition("/")[2]}}, [{"image": {"source": source}}]
-    elif isinstance(block, OpaqueBlock) and isinstance(block.raw, dict):
-        yield block.raw, []
-
-
-def _reasoning_deltas(block: ReasoningBlock, delta_size: int) -> list[Json]:
-    if isinstance(block.opaque, dict) and "reasoningContent" in block.opaque:
-        return [block.opaque]
-    deltas: list[Json] = [{"reasoningContent": {"text": part}} for part in split_text(block.text, delta_size)]
-    signature = block.signature or block.metadata.get("signature")
-    if signature:
-        deltas.append({"reasoningContent": {"signature": signature}})
-    return deltas
-
-
-def _server_tool_block(raw: Any, delta_size: int) -> tuple[Json | None, list[Json]]:
-    body = next(iter(raw.values()), None) if isinstance(raw, dict) else None
-    if not isinstance(body, dict):
-        return {"unknown": raw}, []
-    if "toolUse" in raw:
-        arguments = body.get("input")
-        start = {name: value for name, value in body.items() if name != "input"}
-        return {"toolUse": start}, _input_deltas(compact_json(arguments) if arguments else "", delta_size)
-    if "toolResult" in raw:
-        start = {name: value for name, value in body.items() if name != "content"}
-        return {"toolResult": start}, [{"toolResult": body.get("content") or []}]
-    return raw, []
-
-
-def _from_other_provider(block: ServerToolBlock) -> list[Json]:
-    """Return another provider's server tool as blocks of this wire."""
-    use_id = block.id or "tooluse_0"
-    arguments = block.arguments if isinstance(block.arguments, dict) else {}
-    use = {"toolUseId": use_id, "name": block.name, "type": "server_tool_use", "input": arguments}
-    if block.result is None:
-        return [{"toolUse": use}]
-    content = [{"json": block.result}] if isinstance(block.result, dict) else [{"text": compact_json(block.result)}]
-    result = {"toolUseId": use_id, "type": f"{block.name}_result", "status": "success", "content": content}
-    return [{"toolUse": use}, {"toolResult": result}]
-
-
-def _input_deltas(text: str, delta_size: int) -> list[Json]:
-    return [{"toolUse": {"input": part}} for part in split_text(text, delta_size)]
+def _web_citation(url: str, title: str) -> Json:
+    """Return an address as a citation (API_runtime_CitationLocation, member ``web``)."""
+    return {"title": title, "location": {"web": {"url": url}}}

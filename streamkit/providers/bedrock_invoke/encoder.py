@@ -1,48 +1,44 @@
-"""The encoder of InvokeModelWithResponseStream: Anthropic's stream in Amazon's frames.
+"""The writer of InvokeModelWithResponseStream: Anthropic's events in Amazon's frames.
 
-It converts frames and must not depend on the contents of the events.
+It must not depend on the contents of the events.
 """
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
-from collections.abc import Iterator
 
-from streamkit.calls import FinishReason, Usage
-from streamkit.framing import framer_for
-from streamkit.history import Content
 from streamkit.providers import aws_frames
-from streamkit.providers.anthropic import encoder as anthropic
+from streamkit.providers.anthropic.encoder import AnthropicWriter
 from streamkit.providers.aws_frames import error_body, error_event
-from streamkit.providers.provider import Traits
+from streamkit.providers.encoding import encode_chunk
+from streamkit.providers.traits import Traits
+from streamkit.providers.writer import Json, WriterOptions
 
-__all__ = ["emit", "error_body", "error_event"]
+__all__ = ["InvokeWriter", "create_writer", "error_body", "error_event"]
 
-
-def emit(
-    content: Content,
-    traits: Traits,
-    *,
-    response_id: str,
-    model: str,
-    finish: FinishReason | None = None,
-    usage: Usage | None = None,
-    delta_size: int = 16,
-) -> Iterator[bytes]:
-    """Return the event-stream frames of a stream that the parser reads as this content."""
-    events = anthropic.emit(
-        content, traits, response_id=response_id, model=model, finish=finish, usage=usage, delta_size=delta_size
-    )
-    return _encode_frames(events)
+_ERROR_NAMES = aws_frames.ERRORS.names()
 
 
-def _encode_frames(stream: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield server-sent events as event-stream frames, an ``error`` event as an exception."""
-    framer = framer_for("sse")
-    for data in stream:
-        for name, payload in framer.feed(data):
-            if name == b"error":
-                yield aws_frames.encode_exception("modelStreamErrorException", json.loads(payload)["error"]["message"])
-            elif name != b"ping":  # Bedrock sends none
-                yield aws_frames.encode_event("chunk", {"bytes": b64encode(payload).decode(), "p": "abcdefgh"})
+def create_writer(traits: Traits, options: WriterOptions) -> InvokeWriter:
+    """Return a writer of one response."""
+    return InvokeWriter(traits, options)
+
+
+class InvokeWriter(AnthropicWriter):
+    """A writer of one message. Bedrock sends no pings, and an error as an exception."""
+
+    def encode(self, chunk: Json) -> bytes:
+        """Return an event as a frame; an error as an exception."""
+        if chunk["type"] == "ping":
+            return b""
+        if chunk["type"] == "error":
+            if self.error is None:
+                return aws_frames.encode_exception("modelStreamErrorException", chunk["error"]["message"])
+            status, message, _ = self.error_fields(self.error)
+            name = _ERROR_NAMES.get(self.error.code) if self.error.code is not None else None
+            return error_event(status, message, name)
+        return aws_frames.encode_event("chunk", {"bytes": b64encode(encode_chunk(chunk)).decode(), "p": "abcdefgh"})
+
+    def error_body(self, status: int, message: str, code: str | None) -> Json:
+        """Return the body of a response that failed."""
+        return error_body(status, message, code)

@@ -1,126 +1,174 @@
-"""Encoder of content as the stream that api.cohere.com would have sent.
+"""The writer of Cohere streams: events as the bytes that api.cohere.com would have sent.
 
 Parsed again, the stream is the same turn. This module does not depend on requests, sockets or clocks.
+
+Wire: https://docs.cohere.com/v2/reference/chat-stream
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
-from streamkit.calls import FinishReason, Usage
-from streamkit.history import Block, Content, ReasoningBlock, TextBlock, ToolCallBlock
+from streamkit.calls import Usage
+from streamkit.events import BlockEnded, ReasoningKind
+from streamkit.providers.call_text import CallText
+from streamkit.providers.cohere.body import fold_events
 from streamkit.providers.cohere.schema import Json
 from streamkit.providers.cohere.traits import FINISH_REASONS
-from streamkit.providers.encoding import (
-    arguments_text,
-    default_finish_reason,
-    encode_sse_event,
-    raw_call_id,
-    split_text,
-)
+from streamkit.providers.encoding import citation_links, encode_chunk, encode_sse_event
 from streamkit.providers.finish_reasons import invert_finish_reasons
-from streamkit.providers.provider import Traits
-from streamkit.target_ids import DEFAULT_ID_RULE, TargetIds
+from streamkit.providers.sequential_writer import SequentialWriter
+from streamkit.providers.traits import Traits
+from streamkit.providers.writer import WriterOptions
 
-__all__ = ["emit", "error_body", "error_event"]
+__all__ = ["CohereWriter", "create_writer", "error_body", "error_event"]
 
 # A reason for which the vendor has no name is the neutral one in capitals.
 _FINISH_REASONS: Final = invert_finish_reasons(
     FINISH_REASONS, preferred={"refusal": "REFUSAL", "pause": "PAUSE", "other": "OTHER"}
 )
+_INTERNAL_ERROR: Final = "internal server error, this has been reported to our developers."
 
 
-def emit(
-    content: Content,
-    traits: Traits,
-    *,
-    response_id: str,
-    model: str,
-    finish: FinishReason | None = None,
-    usage: Usage | None = None,
-    delta_size: int = 16,
-) -> Iterator[bytes]:
-    """Yield the content as a stream of SSE events, one at a time.
-
-    Args:
-        content: the assistant's content. Blocks that this wire cannot express (another provider's opaque ones) are left
-            out.
-        traits: the provider's.
-        response_id: the message's id.
-        model: ignored: no event of this wire has the model's name.
-        finish: None means ``tool_calls`` if there are calls, else ``stop``. ``error`` comes with an error message.
-        usage: the token counts, or None for a stream without usage.
-        delta_size: the characters of a delta.
-    """
-    empty: Json = {"role": "assistant", "content": [], "tool_plan": "", "tool_calls": [], "citations": []}
-    yield _event({"id": response_id, "type": "message-start", "delta": {"message": empty}})
-    encoder = _BlockEncoder(traits, delta_size)
-    for block in content.blocks:
-        for event in encoder.encode(block):
-            yield _event(event)
-    reason = finish or default_finish_reason(content)
-    ending: Json = {"finish_reason": _FINISH_REASONS[reason]}
-    if reason == "error":
-        ending["error"] = "internal server error, this has been reported to our developers."
-    if usage is not None:
-        ending["usage"] = _usage(usage)
-    yield _event({"type": "message-end", "delta": ending})
-    yield b"data: [DONE]\n\n"
+def create_writer(traits: Traits, options: WriterOptions) -> CohereWriter:
+    """Return a writer of one response."""
+    return CohereWriter(traits, options)
 
 
-class _BlockEncoder:
-    """An encoder of the blocks of one response, which counts its contents, calls and citations from 0."""
+def error_body(status: int, message: str, code: str | None = None) -> Json:
+    """Return the body with which the API reports a failed request. This wire has no code of an error."""
+    return {"message": message}
 
-    def __init__(self, traits: Traits, delta_size: int) -> None:
-        self._accepts_state = traits.accepts_state
-        self._call_count = 0
-        self._delta_size = delta_size
+
+def error_event(status: int, message: str, code: str | None = None) -> bytes:
+    """Return the event that ends a stream with an error (https://docs.cohere.com/v2/reference/chat-stream)."""
+    event = {"type": "message-end", "delta": {"error": message, "finish_reason": "ERROR"}}
+    return encode_sse_event("message-end", event)
+
+
+class CohereWriter(SequentialWriter):
+    """A writer of one message, which counts its contents, calls and citations from 0 each."""
+
+    def __init__(self, traits: Traits, options: WriterOptions) -> None:
+        super().__init__(traits, options)
+        self._open: str | None = None  # the kind of the open content
         self._content_count = 0
         self._citation_count = 0
-        self._ids = TargetIds(DEFAULT_ID_RULE)
 
-    def encode(self, block: Block) -> Iterator[Json]:
-        """Yield the events of a block."""
-        if isinstance(block, TextBlock):
-            citations = block.metadata.get("citations") if self._accepts_state(block.metadata) else None
-            yield from self._content("text", block.text, citations if isinstance(citations, list) else [])
-        elif isinstance(block, ReasoningBlock) and block.kind == "plan":
-            for text in split_text(block.text, self._delta_size):
-                yield {"type": "tool-plan-delta", "delta": {"message": {"tool_plan": text}}}
-        elif isinstance(block, ReasoningBlock):
-            yield from self._content("thinking", block.text, [])
-        elif isinstance(block, ToolCallBlock):
-            yield from self._call(block)
+    # ------------------------------------------------------------ the message
 
-    def _content(self, kind: str, text: str, citations: list[Json]) -> Iterator[Json]:
-        index, self._content_count = self._content_count, self._content_count + 1
-        yield {"type": "content-start", "index": index, "delta": {"message": {"content": {"type": kind, kind: ""}}}}
-        for delta in split_text(text, self._delta_size):
-            yield {"type": "content-delta", "index": index, "delta": {"message": {"content": {kind: delta}}}}
+    def begin(self) -> None:
+        """Write ``message-start``. No event of this wire has the model's name."""
+        empty: Json = {"role": "assistant", "content": [], "tool_plan": "", "tool_calls": [], "citations": []}
+        self.send({"id": self.response_id or "0", "type": "message-start", "delta": {"message": empty}})
+
+    def end(self) -> None:
+        """Write ``message-end`` with finish reason, usage and error, and the terminator."""
+        self._stop()
+        ending: Json = {"finish_reason": self.finish_name(FINISH_REASONS, _FINISH_REASONS)}
+        if self.error is not None:
+            ending = {"error": self.error.message, "finish_reason": _FINISH_REASONS["error"]}
+        elif self.finish_reason == "error":
+            ending["error"] = _INTERNAL_ERROR
+        if self.usage is not None:
+            ending["usage"] = _usage(self.usage)
+        self.send({"type": "message-end", "delta": ending})
+        if self.error is None:
+            self.send_bytes(b"data: [DONE]\n\n")
+
+    def encode(self, chunk: Json) -> bytes:
+        """Return an event as a server-sent event with its name."""
+        return b"event: %b\ndata: %b\n\n" % (chunk["type"].encode(), encode_chunk(chunk))
+
+    def error_body(self, status: int, message: str, code: str | None) -> Json:
+        """Return the body of a response that failed."""
+        return error_body(status, message, code)
+
+    def body(self, chunks: list[Json]) -> Json:
+        """Return the response that the events build."""
+        return fold_events(chunks)
+
+    # ------------------------------------------------------------ contents
+
+    def _start(self, kind: str) -> None:
+        self._stop()
+        self._open = kind
+        content = {"content": {"type": kind, kind: ""}}
+        self.send({"type": "content-start", "index": self._content_count, "delta": {"message": content}})
+
+    def _stop(self) -> None:
+        if self._open is not None:
+            self._open = None
+            self.send({"type": "content-end", "index": self._content_count})
+            self._content_count += 1
+
+    def _content(self, kind: str, text: str) -> None:
+        if self._open != kind:
+            self._start(kind)
+        self.send_delta(("content", self._content_count), self._content_delta, text, kind)
+
+    def _content_delta(self, text: str, kind: str) -> Json:
+        message = {"content": {kind: text}}
+        return {"type": "content-delta", "index": self._content_count, "delta": {"message": message}}
+
+    def text(self, text: str) -> None:
+        """Write a text delta."""
+        self._content("text", text)
+
+    def reasoning(self, text: str, kind: ReasoningKind) -> None:
+        """Write a delta of a tool plan or of thinking."""
+        if kind == "plan":
+            self._stop()
+            self.send({"type": "tool-plan-delta", "delta": {"message": {"tool_plan": text}}})
+        else:
+            self._content("thinking", text)
+
+    def end_block(self, event: BlockEnded) -> None:
+        """Write the end of a content."""
+        if self._own_state is None:
+            super().end_block(event)
+        if (event.kind == "reasoning") == (self._open == "thinking"):
+            self._stop()
+
+    def citation(self, data: Any) -> None:
+        """Write a citation within its text: this wire's own, or an address as a document."""
+        is_own = isinstance(data, dict) and ("sources" in data or self._own_state is not None)
+        citations = [data] if is_own else [_document(*link) for link in citation_links(data)]
+        if not citations:
+            self.omit("citation", "citations without an address were left out: the wire has no form for them")
         for citation in citations:
+            if self._open != "text":
+                self._start("text")
             number, self._citation_count = self._citation_count, self._citation_count + 1
-            yield {"type": "citation-start", "index": number, "delta": {"message": {"citations": citation}}}
-            yield {"type": "citation-end", "index": number}
-        yield {"type": "content-end", "index": index}
+            self.send({"type": "citation-start", "index": number, "delta": {"message": {"citations": citation}}})
+            self.send({"type": "citation-end", "index": number})
 
-    def _call(self, block: ToolCallBlock) -> Iterator[Json]:
-        index, self._call_count = self._call_count, self._call_count + 1
-        raw_id = raw_call_id(block) if self._accepts_state(block.metadata) else None
-        call: Json = {
-            "id": raw_id or self._ids.call(block.id, block.name),
-            "type": "function",
-            "function": {"name": block.name, "arguments": ""},
-        }
-        yield {"type": "tool-call-start", "index": index, "delta": {"message": {"tool_calls": call}}}
-        for part in split_text(arguments_text(block), self._delta_size):  # none for a call without arguments
-            delta = {"message": {"tool_calls": {"function": {"arguments": part}}}}
-            yield {"type": "tool-call-delta", "index": index, "delta": delta}
-        yield {"type": "tool-call-end", "index": index}
+    # ------------------------------------------------------------ calls
+
+    def open_call(self, call: CallText) -> None:
+        """Write the start of a call."""
+        self._stop()
+        function = {"id": call.id, "type": "function", "function": {"name": call.ref.name, "arguments": ""}}
+        self.send({"type": "tool-call-start", "index": call.index, "delta": {"message": {"tool_calls": function}}})
+
+    def write_arguments(self, call: CallText, text: str) -> None:
+        """Write a delta of a call's arguments."""
+        self.send_delta(("call", call.index), _call_delta, text, call.index)
+
+    def close_call(self, call: CallText) -> None:
+        """Write the end of a call."""
+        self.send({"type": "tool-call-end", "index": call.index})
 
 
-def _event(fields: Json) -> bytes:
-    return encode_sse_event(fields["type"], fields)
+def _call_delta(text: str, index: int) -> Json:
+    message = {"tool_calls": {"function": {"arguments": text}}}
+    return {"type": "tool-call-delta", "index": index, "delta": {"message": message}}
+
+
+def _document(url: str, title: str) -> Json:
+    """Return an address as a citation of a document (https://docs.cohere.com/docs/rag-citations)."""
+    document = {"id": url, "url": url, "title": title}
+    return {"start": 0, "end": 0, "text": "", "sources": [{"type": "document", "id": url, "document": document}]}
 
 
 def _usage(usage: Usage) -> Json:
@@ -133,13 +181,3 @@ def _usage(usage: Usage) -> Json:
     billed = {name: count for name, count in tokens.items() if name != "reasoning_tokens"}
     cached = {} if usage.cache_read_tokens is None else {"cached_tokens": usage.cache_read_tokens}
     return {"billed_units": billed, "tokens": tokens, **cached}
-
-
-def error_body(status: int, message: str, code: str | None = None) -> Json:
-    """Return the body with which the API reports a failed request. This wire has no code of an error."""
-    return {"message": message}
-
-
-def error_event(status: int, message: str, code: str | None = None) -> bytes:
-    """Return the event that ends a stream with an error (https://docs.cohere.com/v2/reference/chat-stream)."""
-    return _event({"type": "message-end", "delta": {"error": message, "finish_reason": "ERROR"}})

@@ -1,34 +1,29 @@
-"""Encoder of content as the stream that generativelanguage.googleapis.com would have sent.
+"""The writer of Gemini streams: events as the bytes that generativelanguage.googleapis.com would have streamed.
 
-The embedded server uses it. Parsed again, the stream is the same turn, opaque state byte for byte. This module does not
-depend on requests, sockets or clocks.
+A part is complete: a call is written when its final state is known, and an incomplete one is left out. Parsed again,
+the stream is the same turn, opaque state byte for byte. This module does not depend on requests, sockets or clocks.
+
+Wire: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
-from streamkit.calls import FinishReason, Usage
-from streamkit.history.content import (
-    Block,
-    Content,
-    FileBlock,
-    ImageBlock,
-    OpaqueBlock,
-    ReasoningBlock,
-    ServerToolBlock,
-    TextBlock,
-    ToolCallBlock,
-)
-from streamkit.providers.encoding import arguments_object, encode_json, raw_call_id, split_text
+from streamkit.calls import ToolCall, Usage
+from streamkit.errors import UnsupportedContent
+from streamkit.events import BlockEnded, File, ReasoningKind
+from streamkit.providers.encoding import citation_links, encode_chunk, encode_json
 from streamkit.providers.finish_reasons import invert_finish_reasons
-from streamkit.providers.gemini.media import file_part, image_part
+from streamkit.providers.gemini.body import fold_chunks
 from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.traits import FINISH_REASONS
-from streamkit.providers.provider import Traits
+from streamkit.providers.traits import Traits
+from streamkit.providers.whole_call_writer import WholeCallWriter
+from streamkit.providers.writer import Json, ServerToolCall, WriterOptions
 
-__all__ = ["emit", "error_body", "error_event"]
+__all__ = ["GeminiWriter", "create_writer", "error_body", "error_event"]
 
 # The wire has no name of its own for calls, refusals and pauses.
 _FINISH_REASONS: Final = invert_finish_reasons(
@@ -49,39 +44,20 @@ _ERROR_STATUSES = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
+#: The field of a candidate for sources of each kind, by a member that shows the kind.
+_CITATION_FIELDS: Final = {
+    "urlMetadata": "urlContextMetadata",
+    "citationSources": "citationMetadata",
+    "citations": "citationMetadata",
+    "groundingChunks": "groundingMetadata",
+    "searchEntryPoint": "groundingMetadata",
+    "webSearchQueries": "groundingMetadata",
+}
 
 
-def emit(
-    content: Content,
-    traits: Traits,
-    *,
-    response_id: str,
-    model: str,
-    finish: FinishReason | None = None,
-    usage: Usage | None = None,
-    delta_size: int = 16,
-) -> Iterator[bytes]:
-    """Yield the content as a stream: an SSE event (``alt=sse``) or an element of a JSON array at a time.
-
-    Args:
-        content: the assistant's content.
-        traits: the target's; its framing is ``sse`` or ``json_array``.
-        response_id: the response's id, in every chunk.
-        model: the model's name, in every chunk.
-        finish: None means ``STOP``, with or without calls.
-        usage: the token counts. Those of the prompt are in every chunk, all of them in the last.
-        delta_size: the characters of a text delta. Signed text is not split: its signature belongs to one part.
-    """
-    chunks = _chunks(content, response_id, model, finish, usage, delta_size)
-    if traits.framing == "json_array":  # the API's framing without ``alt=sse``
-        separator = b"["
-        for chunk in chunks:
-            yield separator + encode_json(chunk)
-            separator = b"\n,\r\n"
-        yield b"\n]\n"
-        return
-    for chunk in chunks:
-        yield b"data: %b\r\n\r\n" % encode_json(chunk)
+def create_writer(traits: Traits, options: WriterOptions) -> GeminiWriter:
+    """Return a writer of one response."""
+    return GeminiWriter(traits, options)
 
 
 def error_body(status: int, message: str, code: str | None = None) -> dict[str, Any]:
@@ -95,26 +71,162 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
     return b"data: %b\r\n\r\n" % encode_json(error_body(status, message, code))
 
 
-def _chunks(
-    content: Content, response_id: str, model: str, finish: FinishReason | None, usage: Usage | None, delta_size: int
-) -> Iterator[dict[str, Any]]:
-    prompt = None if usage is None or usage.input_tokens is None else {"promptTokenCount": usage.input_tokens}
-    for block in content.blocks:
-        for part in _parts(block, delta_size):
-            yield _chunk({"content": {"parts": [part], "role": "model"}, "index": 0}, prompt, model, response_id)
-    # The last part is an empty text, as Gemini 3 sends it after calls.
-    last: dict[str, Any] = {"content": {"parts": [{"text": ""}], "role": "model"}}
-    last |= {"finishReason": _FINISH_REASONS[finish or "stop"], "index": 0}
-    yield _chunk(last, None if usage is None else _usage_metadata(usage), model, response_id)
+class GeminiWriter(WholeCallWriter):
+    """A writer of one candidate: an SSE event (``alt=sse``) or an element of a JSON array at a time."""
+
+    call_state: ClassVar[frozenset[str]] = frozenset({SIGNATURE})
+    has_calls_without_id: ClassVar[bool] = True
+
+    def __init__(self, traits: Traits, options: WriterOptions) -> None:
+        super().__init__(traits, options)
+        self._is_array = traits.framing == "json_array"
+        self._separator = b"["
+
+    # ------------------------------------------------------------ the response
+
+    def _part(self, part: Json) -> None:
+        """Send a part in a chunk of its own."""
+        self._candidate({"content": {"parts": [part], "role": "model"}, "index": 0})
+
+    def _candidate(self, candidate: Json, usage: Mapping[str, int] | None = None) -> None:
+        self.send(self._chunk(candidate, usage))
+
+    def _chunk(self, candidate: Json, usage: Mapping[str, int] | None = None) -> Json:
+        chunk: Json = {"candidates": [candidate]}
+        if usage is None and self.usage is not None and self.usage.input_tokens is not None:
+            usage = {"promptTokenCount": self.usage.input_tokens}
+        if usage:
+            chunk["usageMetadata"] = usage
+        return {**chunk, **self._names()}
+
+    def _text_chunk(self, text: str, thought: Json) -> Json:
+        return self._chunk({"content": {"parts": [{"text": text, **thought}], "role": "model"}, "index": 0})
+
+    def _names(self) -> Json:
+        return {"modelVersion": self.model or "", "responseId": self.response_id or ""}
+
+    def end(self) -> None:
+        """Write the finish reason with all token counts, or the error."""
+        if self.error is not None:
+            if self.usage is not None:
+                self.send({"usageMetadata": _usage_metadata(self.usage), **self._names()})
+            self.send(error_body(*self.error_fields(self.error)))
+        else:
+            # The last part is an empty text, as Gemini 3 sends it after calls.
+            last: Json = {"content": {"parts": [{"text": ""}], "role": "model"}}
+            last |= {"finishReason": self.finish_name(FINISH_REASONS, _FINISH_REASONS), "index": 0}
+            self._candidate(last, {} if self.usage is None else _usage_metadata(self.usage))
+        if self._is_array:
+            self.send_bytes(b"\n]\n")
+
+    def encode(self, chunk: Json) -> bytes:
+        """Return a chunk as a server-sent event, or as an element of the array."""
+        if not self._is_array:
+            return b"data: %b\r\n\r\n" % encode_chunk(chunk)
+        separator, self._separator = self._separator, b"\n,\r\n"  # the API's framing without ``alt=sse``
+        return separator + encode_chunk(chunk)
+
+    def error_body(self, status: int, message: str, code: str | None) -> Json:
+        """Return the body of a response that failed."""
+        return error_body(status, message, code)
+
+    def body(self, chunks: list[Json]) -> Json:
+        """Return the response that the chunks build."""
+        return fold_chunks(chunks)
+
+    # ------------------------------------------------------------ parts
+
+    def text(self, text: str) -> None:
+        """Write a text part; signed text of the same provider is written at its end, because it is one part."""
+        self._text(text, {})
+
+    def reasoning(self, text: str, kind: ReasoningKind) -> None:
+        """Write a part of thoughts."""
+        self._text(text, {"thought": True})
+
+    def _text(self, text: str, thought: Json) -> None:
+        own = self._own_state
+        if own is not None and own.get(SIGNATURE):
+            self._own_state = {**own, "text": own.get("text", "") + text}
+        elif self._is_array:
+            self.send(self._text_chunk(text, thought))
+        else:
+            key = bool(thought), None if self.usage is None else self.usage.input_tokens
+            self.send_delta(key, self._text_chunk, text, thought)
+
+    def end_block(self, event: BlockEnded) -> None:
+        """Write the signature of a block: with its text if that was kept for it, else with an empty text."""
+        thought = {"thought": True} if event.kind == "reasoning" else {}
+        signature = event.metadata.get(SIGNATURE)
+        if isinstance(signature, str) and signature:
+            self._part({"text": (self._own_state or {}).get("text", ""), **thought, SIGNATURE: signature})
+        elif self._own_state is None:
+            super().end_block(event)
+
+    def write_call(self, call: ToolCall, id: str | None) -> None:
+        """Write a ``functionCall`` with its thought signature."""
+        arguments = call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
+        part: Json = {"name": call.name, "args": arguments}
+        if id is not None:
+            part["id"] = id
+        signature = call.metadata.get(SIGNATURE)
+        self._part({"functionCall": part, **({SIGNATURE: signature} if signature else {})})
+
+    def server_tool_call(self, tool: ServerToolCall) -> None:
+        """Write a ``toolCall``."""
+        self._part({"toolCall": {**_tool_fields(tool), "args": _object(tool.arguments, "input")}})
+
+    def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
+        """Write a ``toolResponse``."""
+        self._part({"toolResponse": {**_tool_fields(tool), "response": _object(result, "result")}})
+
+    def citation(self, data: Any) -> None:
+        """Write the sources of the text: this wire's own object, or addresses as chunks of a search."""
+        name = next((field for key, field in _CITATION_FIELDS.items() if isinstance(data, dict) and key in data), None)
+        links = citation_links(data)
+        if name is None and not links:
+            self.omit("citation", "citations without an address were left out: the wire has no form for them")
+            return
+        if name is None:
+            name = "groundingMetadata"
+            data = {"groundingChunks": [{"web": {"uri": url, "title": title}} for url, title in links]}
+        self._candidate({"content": {"parts": [{"text": ""}], "role": "model"}, name: data, "index": 0})
+
+    def file(self, event: File) -> None:
+        """Write a file as inline data or as its address."""
+        from streamkit.history.content import FileBlock  # the conversion of requests loads pydantic
+        from streamkit.providers.gemini.media import file_part, image_part
+
+        own = self._own_state or {}
+        if isinstance(own.get("raw"), dict):
+            self._part(own["raw"])
+            return
+        try:
+            if event.media_type is None and event.data:
+                part = image_part(event.data)
+            else:
+                part = file_part(FileBlock(media_type=event.media_type, data=event.data, url=event.url))
+        except UnsupportedContent as error:
+            self.omit("file", f"a file was left out: {error}")
+            return
+        signature = own.get(SIGNATURE)
+        self._part({**part, **({SIGNATURE: signature} if signature else {})})
+
+    def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
+        """Write a part of this wire."""
+        if isinstance(raw, dict):
+            self._part(raw)
 
 
-def _chunk(
-    candidate: dict[str, Any], usage_metadata: dict[str, int] | None, model: str, response_id: str
-) -> dict[str, Any]:
-    chunk: dict[str, Any] = {"candidates": [candidate]}
-    if usage_metadata:
-        chunk["usageMetadata"] = usage_metadata
-    return {**chunk, "modelVersion": model, "responseId": response_id}
+def _object(value: Any, name: str) -> Json:
+    """Return a value as the object that this wire requires: another value under a name, None as an empty one."""
+    if isinstance(value, dict):
+        return value
+    return {} if value is None else {name: value}
+
+
+def _tool_fields(tool: ServerToolCall) -> Json:
+    return {"toolType": tool.name, **({"id": tool.id} if tool.id else {})}
 
 
 def _usage_metadata(usage: Usage) -> dict[str, int]:
@@ -129,37 +241,3 @@ def _usage_metadata(usage: Usage) -> dict[str, int]:
         "totalTokenCount": (usage.input_tokens or 0) + (usage.output_tokens or 0),
     }
     return {name: count for name, count in counts.items() if count is not None}
-
-
-def _parts(block: Block, delta_size: int) -> Iterator[dict[str, Any]]:
-    """Yield the parts of a block as the API would have sent them."""
-    signature = block.metadata.get(SIGNATURE)
-    signed = {SIGNATURE: signature} if isinstance(signature, str) and signature else {}
-    if isinstance(block, (TextBlock, ReasoningBlock)):
-        thought = {"thought": True} if isinstance(block, ReasoningBlock) else {}
-        for text in [block.text] if signed else split_text(block.text, delta_size):
-            yield {"text": text, **thought, **signed}
-    elif isinstance(block, ToolCallBlock):
-        call: dict[str, Any] = {"name": block.name, "args": arguments_object(block)}
-        if raw_id := raw_call_id(block):
-            call["id"] = raw_id
-        yield {"functionCall": call, **signed}
-    elif isinstance(block, ServerToolBlock):
-        yield from block.raw or _server_tool_parts(block)
-    elif isinstance(block, OpaqueBlock):
-        if isinstance(block.raw, dict):
-            yield block.raw
-    elif isinstance(block, (FileBlock, ImageBlock)):
-        raw = block.metadata.get("raw")
-        if isinstance(raw, dict):
-            yield raw
-        else:
-            yield {**(file_part(block) if isinstance(block, FileBlock) else image_part(block.data)), **signed}
-
-
-def _server_tool_parts(block: ServerToolBlock) -> Iterator[dict[str, Any]]:
-    """Yield the parts of a server tool that has no parts of the API's own."""
-    tool = {"toolType": block.name, **({"id": block.id} if block.id else {})}
-    yield {"toolCall": {**tool, "args": block.arguments} if block.arguments is not None else tool}
-    if block.result is not None:
-        yield {"toolResponse": {**tool, "response": block.result}}

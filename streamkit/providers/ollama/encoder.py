@@ -1,103 +1,36 @@
-"""Encoder of content as the lines that Ollama would have sent.
+"""The writer of Ollama streams: events as the lines that Ollama would have sent.
 
+A line has complete calls alone, so a call is written when its final state is known, and an incomplete one is left out.
 Parsed again, the stream is the same turn. ``created_at`` is the epoch and durations are 0, so that the lines depend on
-the content alone. This module does not depend on requests, sockets or clocks.
+the events alone. This module does not depend on requests, sockets or clocks.
+
+Wire: https://docs.ollama.com/api/chat
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from typing import ClassVar, Final
 
-from streamkit.calls import FinishReason, Usage
-from streamkit.history import Block, Content, FileBlock, ReasoningBlock, TextBlock, ToolCallBlock
-from streamkit.providers.encoding import arguments_object, encode_json, raw_call_id, split_text
+from streamkit.calls import ToolCall
+from streamkit.events import BlockEnded, File, ReasoningKind
+from streamkit.providers.encoding import encode_chunk, encode_json
 from streamkit.providers.finish_reasons import invert_finish_reasons
+from streamkit.providers.ollama.body import fold_lines
 from streamkit.providers.ollama.schema import Json
 from streamkit.providers.ollama.traits import FINISH_REASONS
-from streamkit.providers.provider import Traits
-from streamkit.target_ids import DEFAULT_ID_RULE, TargetIds
+from streamkit.providers.traits import Traits
+from streamkit.providers.whole_call_writer import WholeCallWriter
+from streamkit.providers.writer import WriterOptions
 
-__all__ = ["emit", "error_body", "error_event"]
+__all__ = ["OllamaWriter", "create_writer", "error_body", "error_event"]
 
 # Calls end in ``stop`` too. A reason for which the vendor has no name is the neutral one.
 _DONE_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"tool_calls": "stop"})
 
 
-def emit(
-    content: Content,
-    traits: Traits,
-    *,
-    response_id: str,
-    model: str,
-    finish: FinishReason | None = None,
-    usage: Usage | None = None,
-    delta_size: int = 16,
-) -> Iterator[bytes]:
-    """Yield the content as a stream, one line at a time.
-
-    Args:
-        content: the assistant's content. Blocks that this wire cannot express (another provider's opaque ones) are left
-            out.
-        traits: the provider's.
-        response_id: ignored: this wire has no response id.
-        model: the model's name.
-        finish: None and ``tool_calls`` are ``stop``, as on this wire. ``error`` ends the stream with an error line.
-        usage: the token counts, or None for a stream without usage.
-        delta_size: the characters of a text delta.
-    """
-    head: Json = {"model": model, "created_at": "1970-01-01T00:00:00Z"}
-    encoder = _BlockEncoder(traits, delta_size)
-    for block in content.blocks:
-        for fields in encoder.encode(block):
-            yield _line({**head, "message": {"role": "assistant", "content": "", **fields}, "done": False})
-    if finish == "error":
-        yield _line({"error": "an error was encountered while running the model"})
-        return
-    done_reason = _DONE_REASONS[finish or "stop"]
-    ending: Json = {**head, "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": done_reason}
-    ending |= {"total_duration": 0, "load_duration": 0}
-    if usage is not None:
-        counts = {"prompt_eval_count": usage.input_tokens, "eval_count": usage.output_tokens}
-        ending |= {name: count for name, count in counts.items() if count is not None}
-    yield _line(ending)
-
-
-class _BlockEncoder:
-    """An encoder of the blocks of one response, which counts its calls from 0."""
-
-    def __init__(self, traits: Traits, delta_size: int) -> None:
-        self._accepts_state = traits.accepts_state
-        self._delta_size = delta_size
-        self._call_count = 0
-        self._ids = TargetIds(DEFAULT_ID_RULE)
-
-    def encode(self, block: Block) -> Iterator[Json]:
-        """Yield the message fields of each line of a block."""
-        if isinstance(block, TextBlock):
-            for text in split_text(block.text, self._delta_size):
-                yield {"content": text}
-        elif isinstance(block, ReasoningBlock):
-            for text in split_text(block.text, self._delta_size):
-                yield {"thinking": text}
-        elif isinstance(block, ToolCallBlock):
-            yield {"tool_calls": [self._call(block)]}
-        elif isinstance(block, FileBlock) and block.data and (block.media_type or "image/").startswith("image/"):
-            yield {"images": [block.data.partition(";base64,")[2] or block.data]}
-
-    def _call(self, block: ToolCallBlock) -> Json:
-        index, self._call_count = self._call_count, self._call_count + 1
-        raw_arguments = block.metadata.get("raw_arguments")  # never were an object, and are encoded unchanged
-        arguments = raw_arguments if isinstance(raw_arguments, str) else arguments_object(block)
-        call: Json = {"function": {"index": index, "name": block.name, "arguments": arguments}}
-        if not self._accepts_state(block.metadata):
-            return {"id": self._ids.call(block.id, block.name), **call}
-        raw_id = raw_call_id(block)
-        return {"id": raw_id, **call} if raw_id else call  # older servers sent none
-
-
-def _line(fields: Json) -> bytes:
-    return encode_json(fields) + b"\n"
+def create_writer(traits: Traits, options: WriterOptions) -> OllamaWriter:
+    """Return a writer of one response."""
+    return OllamaWriter(traits, options)
 
 
 def error_body(status: int, message: str, code: str | None = None) -> Json:
@@ -107,4 +40,82 @@ def error_body(status: int, message: str, code: str | None = None) -> Json:
 
 def error_event(status: int, message: str, code: str | None = None) -> bytes:
     """Return the line that ends a stream with an error (https://docs.ollama.com/api/errors)."""
-    return _line(error_body(status, message))
+    return encode_json(error_body(status, message)) + b"\n"
+
+
+class OllamaWriter(WholeCallWriter):
+    """A writer of one response, a line at a time. This wire has no response id."""
+
+    has_calls_without_id: ClassVar[bool] = True
+
+    def __init__(self, traits: Traits, options: WriterOptions) -> None:
+        super().__init__(traits, options)
+        self._call_count = 0
+
+    def _message(self, fields: Json) -> None:
+        self.send(self._line(fields))
+
+    def _line(self, fields: Json) -> Json:
+        return {**self._head(), "message": {"role": "assistant", "content": "", **fields}, "done": False}
+
+    def _text_line(self, text: str, field: str) -> Json:
+        return self._line({field: text})
+
+    def _head(self) -> Json:
+        return {"model": self.model or "", "created_at": "1970-01-01T00:00:00Z"}
+
+    def end(self) -> None:
+        """Write the last line with finish reason and token counts, or the error."""
+        if self.error is not None:
+            self.send(error_body(*self.error_fields(self.error)))
+            return
+        if self.finish_reason == "error":
+            self.send(error_body(500, "an error was encountered while running the model"))
+            return
+        done_reason = self.finish_name(FINISH_REASONS, _DONE_REASONS)
+        ending: Json = {**self._head(), "message": {"role": "assistant", "content": ""}, "done": True}
+        ending |= {"done_reason": done_reason, "total_duration": 0, "load_duration": 0}
+        if self.usage is not None:
+            counts = {"prompt_eval_count": self.usage.input_tokens, "eval_count": self.usage.output_tokens}
+            ending |= {name: count for name, count in counts.items() if count is not None}
+        self.send(ending)
+
+    def encode(self, chunk: Json) -> bytes:
+        """Return a line."""
+        return encode_chunk(chunk) + b"\n"
+
+    def error_body(self, status: int, message: str, code: str | None) -> Json:
+        """Return the body of a response that failed."""
+        return error_body(status, message, code)
+
+    def body(self, chunks: list[Json]) -> Json:
+        """Return the response that the lines build."""
+        return fold_lines(chunks)
+
+    def text(self, text: str) -> None:
+        """Write a text delta."""
+        self.send_delta("content", self._text_line, text, "content")
+
+    def reasoning(self, text: str, kind: ReasoningKind) -> None:
+        """Write a delta of thinking."""
+        self.send_delta("thinking", self._text_line, text, "thinking")
+
+    def end_block(self, event: BlockEnded) -> None:
+        """Report the state of a block of another provider; a block has no end on this wire."""
+        if self._own_state is None:
+            super().end_block(event)
+
+    def write_call(self, call: ToolCall, id: str | None) -> None:
+        """Write a call; older servers sent no id."""
+        index, self._call_count = self._call_count, self._call_count + 1
+        arguments = call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
+        function: Json = {"function": {"index": index, "name": call.name, "arguments": arguments}}
+        self._message({"tool_calls": [function if id is None else {"id": id, **function}]})
+
+    def file(self, event: File) -> None:
+        """Write an image; this wire has no field for its media type, nor for other files."""
+        data = event.data
+        if data and (event.media_type or "image/").startswith("image/") and "://" not in data[:16]:
+            self._message({"images": [data.partition(";base64,")[2] or data]})
+        else:
+            self.omit("file", "a file that is no image with data was left out: the wire has no field for it")

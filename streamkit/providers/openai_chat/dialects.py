@@ -1,6 +1,6 @@
 """The dialects of Chat Completions as data: the requests that each server expects, and the form of its streams.
 
-A dialect is a row of ``DIALECTS``. Its fields are for requests and for ``emit`` only: one parser reads the streams of
+A dialect is a row of ``DIALECTS``. Its fields are for requests and for the writer only: one parser reads the streams of
 every dialect. A field that differs from the default has its source next to it: a documented page, a recorded stream,
 or the message with which the server refuses anything else. A server without a known difference has only a name.
 
@@ -120,8 +120,7 @@ class ChatDialect(Traits):
             on the system text, which follows them, caches them too.
         strict: the name of its strict mode for tools in ``strict.STRICT_PROFILES``; None if it has none.
         refuses_as: the name of its request rules in ``request_rules.py``.
-        one_chunk_calls: ``emit`` writes a call in one chunk.
-        finish_in_last_delta: the finish reason is in the last chunk with content, not in a chunk of its own.
+        one_chunk_calls: the writer sends a call in one chunk.
         reasoning_details: reasoning is streamed a second time, in typed details.
         usage_position: the place of the streamed usage: ``own``, a chunk of its own; ``finish``, the chunk with the
             finish reason; ``x_groq``, that field of the same chunk as well; ``choice``, the choice with the finish
@@ -165,7 +164,6 @@ class ChatDialect(Traits):
     refuses_as: Literal["wire", "openai", "mistral", "deepseek", "qwen"] = "wire"
     # streams
     one_chunk_calls: bool = False
-    finish_in_last_delta: bool = False
     reasoning_details: bool = False
     usage_position: Literal["own", "finish", "x_groq", "choice", "again"] = "own"
     reasoning_excluded_from_output: bool = False
@@ -307,7 +305,6 @@ DIALECTS = (
         file_addresses=True,
         separator_text="Done.",  # 400 "Unexpected role 'user' after role 'tool'" (NousResearch/hermes-agent#20154)
         one_chunk_calls=True,
-        finish_in_last_delta=True,
         usage_position="finish",
     ),
     ChatDialect(

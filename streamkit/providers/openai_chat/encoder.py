@@ -1,77 +1,41 @@
-"""Encoder of Chat Completions streams: a content to the bytes that a server would have streamed.
+"""The writer of Chat Completions streams: events as the bytes that a server would have streamed.
 
 Wire: https://platform.openai.com/docs/api-reference/chat-streaming
 
 The counterpart of ``parser``: parsing the bytes again gives the same turn. The shapes are those of api.openai.com: a
 chunk with the role, deltas of the content, each call as a first delta (index, id, name, empty arguments) and deltas of
-its argument text, a chunk with the finish reason, the usage in a chunk without choices, ``[DONE]``. ``ChatDialect``
-describes where the streams of a dialect differ. The module must not read a clock: ``created`` is 0.
+its argument text, a chunk with the finish reason, the usage in a chunk without choices, ``[DONE]``. Calls are
+distinguished by their index, so open calls may alternate. ``ChatDialect`` describes where the streams of a dialect
+differ. The module must not read a clock: ``created`` is 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
-from streamkit.calls import FinishReason, Usage
-from streamkit.history import (
-    Block,
-    Content,
-    FileBlock,
-    OpaqueBlock,
-    ReasoningBlock,
-    ServerToolBlock,
-    TextBlock,
-    ToolCallBlock,
-)
+from streamkit.calls import ErrorCode, ToolCall, Usage
+from streamkit.events import BlockEnded, File, ReasoningKind
 from streamkit.media import is_url, normalize_data_url, to_data_url
-from streamkit.providers.encoding import default_finish_reason, encode_json, raw_call_id, split_text, text_or_json
+from streamkit.providers.call_text import CallText
+from streamkit.providers.encoding import citation_links, encode_chunk, encode_json
 from streamkit.providers.finish_reasons import invert_finish_reasons
+from streamkit.providers.openai_chat.body import fold_chunks
 from streamkit.providers.openai_chat.content_reader import reasoning_detail_text
 from streamkit.providers.openai_chat.dialects import FINISH_REASONS, ChatDialect
-from streamkit.providers.openai_errors import error_body
-from streamkit.target_ids import TargetIds
+from streamkit.providers.openai_errors import ERRORS, error_body
+from streamkit.providers.writer import Json, Writer, WriterOptions
 
-__all__ = ["emit", "error_body", "error_event"]
+__all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
 
-_FINISH_REASON_NAMES = invert_finish_reasons(FINISH_REASONS)
-
-
-def emit(
-    content: Content,
-    traits: ChatDialect,
-    *,
-    response_id: str,
-    model: str,
-    finish: FinishReason | None = None,
-    usage: Usage | None = None,
-    delta_size: int = 16,
-) -> Iterator[bytes]:
-    """Return the stream of one response, an SSE event at a time.
-
-    Args:
-        content: the response. Blocks that a chat stream has no field for (another provider's own) are left out.
-        traits: the dialect of the stream.
-        response_id: the ``id`` of every chunk.
-        model: the ``model`` of every chunk.
-        finish: the finish reason; None means ``tool_calls`` if the content has calls, else ``stop``.
-        usage: the token counts of the usage chunk; without them there is none.
-        delta_size: the characters of a delta, at least 1.
-    """
-    return _StreamEncoder(traits, response_id, model).encode(content, finish, usage, delta_size)
+_FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS)
+_ERROR_NAMES: Final = ERRORS.names()
 
 
-@dataclass(frozen=True, slots=True)
-class _ChunkDelta:
-    """The content of one chunk: its delta, further fields of its choice and of the chunk itself."""
-
-    delta: dict[str, Any]
-    choice: dict[str, Any] = field(default_factory=dict)
-    top: dict[str, Any] = field(default_factory=dict)
-
-
-# ---------------------------------------------------------------- chunks
+def create_writer(traits: ChatDialect, options: WriterOptions) -> ChatWriter:
+    """Return a writer of one response."""
+    return ChatWriter(traits, options)
 
 
 def error_event(status: int, message: str, code: str | None = None) -> bytes:
@@ -79,211 +43,302 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
     return b"data: %b\n\n" % encode_json(error_body(status, message, code))
 
 
-class _StreamEncoder:
-    """An encoder of one stream: the order of its chunks, and the fields that every chunk repeats."""
+class ChatWriter(Writer):
+    """A writer of one choice."""
 
-    def __init__(self, traits: ChatDialect, response_id: str, model: str) -> None:
-        self._traits = traits
-        self._response_id = response_id
-        self._common_fields = {"id": response_id, "object": "chat.completion.chunk", "created": 0, "model": model}
+    call_state: ClassVar[frozenset[str]] = frozenset({"extra_content"})
 
-    def encode(
-        self, content: Content, finish: FinishReason | None, usage: Usage | None, delta_size: int
-    ) -> Iterator[bytes]:
-        """Yield the SSE events of the stream."""
-        default_reason = default_finish_reason(content)
-        has_text = any(isinstance(block, TextBlock) for block in content.blocks)
-        yield from self._first_chunk()
-        empty_content = None if default_reason == "tool_calls" and not has_text else ""
-        yield self._chunk(_ChunkDelta({"role": "assistant", "content": empty_content, "refusal": None}))
-        last: _ChunkDelta | None = None
-        for delta in _DeltaEncoder(self._traits, delta_size).encode(content):
-            if last is not None:
-                yield self._chunk(last)
-            last = delta
-        if last is not None and not self._traits.finish_in_last_delta:
-            yield self._chunk(last)
-            last = None
-        reason = _FINISH_REASON_NAMES[finish or default_reason]
-        yield from self._last_chunks(last or _ChunkDelta({}), reason, usage)
-        if self._traits.end_marker:
-            yield self._sse_event(self._traits.end_marker.encode())
+    def __init__(self, traits: ChatDialect, options: WriterOptions) -> None:
+        super().__init__(traits, options)
+        self.has_custom_calls = traits.custom_calls
+        self._dialect = traits
+        self._line_end = 2 * traits.line_end.encode()
+        self._common: Json = {}
+        self._annotations: list[Any] = []  # of the block that is written
+        self._annotation_count = 0
+        self._unwritten: deque[CallText] = deque()  # the calls of a dialect that sends each in one chunk
 
-    def _first_chunk(self) -> Iterator[bytes]:
-        if self._traits.first_chunk == "comment":
-            yield b": OPENROUTER PROCESSING\n\n"
-        elif self._traits.first_chunk == "prompt_filter":
+    # ------------------------------------------------------------ the response
+
+    def begin(self) -> None:
+        """Write what the dialect begins with, and the chunk with the role."""
+        common = {"id": self.response_id or "chatcmpl-0", "object": "chat.completion.chunk", "created": 0}
+        self._common = {
+            **common,
+            "model": self.model or "",
+            "service_tier": "default",
+            "system_fingerprint": None,
+        }
+        if self._dialect.first_chunk == "comment":
+            self.send_bytes(b": OPENROUTER PROCESSING\n\n")
+        elif self._dialect.first_chunk == "prompt_filter":
             result = {"prompt_index": 0, "content_filter_results": {"hate": {"filtered": False, "severity": "safe"}}}
             chunk = {"choices": [], "created": 0, "id": "", "model": "", "object": ""}
-            yield self._json_event({**chunk, "prompt_filter_results": [result]})
+            self.send({**chunk, "prompt_filter_results": [result]})
+        self._delta({"role": "assistant", "content": "", "refusal": None})
 
-    def _last_chunks(self, last: _ChunkDelta, reason: str, usage: Usage | None) -> Iterator[bytes]:
-        position = self._traits.usage_position
-        choice, top = dict(last.choice), dict(last.top)
-        if reason == "error" and self._traits.error_in_band:
+    def end(self) -> None:
+        """Write the finish reason, the usage and the end marker, or the error."""
+        self._send_annotations()
+        counts = None if self.usage is None else self._usage_fields(self.usage)
+        if self.finish is not None:
+            self._last_chunks(counts)
+        elif counts is not None:
+            self._usage_chunk(counts)
+        if self.error is not None:
+            self.send(error_body(*self.error_fields(self.error)))
+        elif self._dialect.end_marker:
+            self.send_bytes(b"data: %b%b" % (self._dialect.end_marker.encode(), self._line_end))
+
+    def _usage_chunk(self, counts: Json) -> None:
+        self.send({**self._common, "choices": [], "usage": counts})
+
+    def _last_chunks(self, counts: Json | None) -> None:
+        position = self._dialect.usage_position
+        reason = _FINISH_REASON_NAMES[self.finish_reason]  # the table has the names of other wires, too
+        choice: Json = {}
+        top: Json = {}
+        if self.finish_reason == "error" and self._dialect.error_in_band and self.error is None:
             top["error"] = {"code": 502, "message": "Provider returned error"}
-        counts = None if usage is None else self._usage(usage)
         if counts is not None:
             if position == "choice":
                 choice["usage"] = counts
             if position in ("finish", "x_groq"):
                 top["usage"] = counts
             if position == "x_groq":
-                top["x_groq"] = {"id": self._response_id, "usage": counts}
-        yield self._chunk(_ChunkDelta(last.delta, choice, top), reason)
+                top["x_groq"] = {"id": self._common["id"], "usage": counts}
+        self._delta({}, choice, top, reason)
         if counts is not None and position == "own":
-            yield self._chunk_event({"choices": [], "usage": counts})
+            self._usage_chunk(counts)
         elif counts is not None and position == "again":
-            yield self._chunk(_ChunkDelta({"role": "assistant", "content": ""}, top={"usage": counts}), reason)
+            self._delta({"role": "assistant", "content": ""}, {}, {"usage": counts}, reason)
 
-    def _usage(self, usage: Usage) -> dict[str, Any]:
+    def _usage_fields(self, usage: Usage) -> Json:
         prompt, output, reasoning = usage.input_tokens, usage.output_tokens, usage.reasoning_tokens
         cached = {"cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}
         total = (prompt or 0) + (output or 0)
-        if self._traits.reasoning_excluded_from_output and output is not None and reasoning and reasoning <= output:
+        if self._dialect.reasoning_excluded_from_output and output is not None and reasoning and reasoning <= output:
             output -= reasoning
         return {
-            "prompt_tokens": prompt,
-            "completion_tokens": output,
+            "prompt_tokens": prompt or 0,
+            "completion_tokens": output or 0,
             "total_tokens": total,
             "prompt_tokens_details": {name: count for name, count in cached.items() if count is not None},
             "completion_tokens_details": {} if reasoning is None else {"reasoning_tokens": reasoning},
         }
 
-    def _chunk(self, part: _ChunkDelta, finish_reason: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": part.delta, "logprobs": None, "finish_reason": finish_reason, **part.choice}
-        return self._chunk_event({"choices": [choice], "usage": None, **part.top})
+    def _delta(
+        self, delta: Json, choice: Json | None = None, top: Json | None = None, finish: str | None = None
+    ) -> None:
+        """Send a chunk: its delta, further fields of its choice and of the chunk itself, and the finish reason."""
+        chunk = self._chunk(delta, finish)
+        if choice:
+            chunk["choices"][0] |= choice
+        if top:
+            chunk |= top
+        self.send(chunk)
 
-    def _chunk_event(self, fields: dict[str, Any]) -> bytes:
-        defaults = {"service_tier": "default", "system_fingerprint": None}
-        return self._json_event({**self._common_fields, **defaults, **fields})
+    def _chunk(self, delta: Json, finish: str | None = None) -> Json:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return {**self._common, "choices": [choice], "usage": None}
 
-    def _json_event(self, chunk: dict[str, Any]) -> bytes:
-        return self._sse_event(encode_json(chunk))
+    def _text_chunk(self, text: str, field: str) -> Json:
+        return self._chunk({field: text})
 
-    def _sse_event(self, payload: bytes) -> bytes:
-        return b"data: %b%b" % (payload, 2 * self._traits.line_end.encode())
+    def _arguments_chunk(self, text: str, index: int, kind: str, field: str) -> Json:
+        return self._chunk({"tool_calls": [{"index": index, kind: {field: text}}]})
 
+    def encode(self, chunk: Json) -> bytes:
+        """Return a chunk as a server-sent event."""
+        return b"data: %b%b" % (encode_chunk(chunk), self._line_end)
 
-# ---------------------------------------------------------------- deltas
+    def error_body(self, status: int, message: str, code: str | None) -> Json:
+        """Return the body of a response that failed."""
+        return error_body(status, message, code)
 
+    def error_names(self) -> Mapping[ErrorCode, str]:
+        """Return the codes of errors by the neutral code."""
+        return _ERROR_NAMES
 
-class _DeltaEncoder:
-    """An encoder of the blocks of one response to deltas: it numbers the calls and keeps their ids unique."""
+    def body(self, chunks: list[Json]) -> Json:
+        """Return the completion that the chunks build."""
+        return fold_chunks(chunks)
 
-    def __init__(self, traits: ChatDialect, delta_size: int) -> None:
-        self._traits = traits
-        self._delta_size = delta_size
-        self._ids = TargetIds(traits.id_rule)
-        self._call_count = 0
+    # ------------------------------------------------------------ texts
 
-    def encode(self, content: Content) -> Iterator[_ChunkDelta]:
-        """Yield the deltas of all blocks, in order."""
-        for block in content.blocks:
-            yield from self._block(block, is_own=block.metadata.get("provider") == self._traits.name)
-
-    def _block(self, block: Block, *, is_own: bool) -> Iterator[_ChunkDelta]:
-        if isinstance(block, TextBlock):
-            audio = block.metadata.get("audio") if is_own else None
-            if isinstance(audio, dict):
-                yield from self._audio_transcript(block, audio)
-            else:
-                yield from self._text(block, is_own=is_own)
-            yield from self._citations(block.metadata.get("citations") if is_own else None)
-        elif isinstance(block, ReasoningBlock):
-            yield from self._reasoning(block, is_own=is_own)
-        elif isinstance(block, ToolCallBlock):
-            yield from self._call(block, is_own=is_own)
-        elif isinstance(block, FileBlock):
-            yield from self._file(block)
-        elif isinstance(block, ServerToolBlock) and is_own:
-            yield from (_ChunkDelta({"executed_tools": [raw]}) for raw in block.raw if isinstance(raw, dict))
-        elif isinstance(block, OpaqueBlock) and is_own and isinstance(block.raw, dict):
-            yield _ChunkDelta({"content": [block.raw]})
-
-    def _text(self, block: TextBlock, *, is_own: bool) -> Iterator[_ChunkDelta]:
-        name = "refusal" if block.metadata.get("refusal") is True else "content"
-        logprobs = block.metadata.get("logprobs") if is_own else None
-        choice = {"logprobs": {name: logprobs}} if logprobs else {}
-        for text in split_text(block.text, self._delta_size):
-            yield _ChunkDelta({name: text}, choice)
-            choice = {}
-
-    def _audio_transcript(self, block: TextBlock, audio: dict[str, Any]) -> Iterator[_ChunkDelta]:
-        """Yield the transcript of an audio response. Its audio data is another block."""
-        if "id" in audio:
-            yield _ChunkDelta({"audio": {"id": audio["id"], "transcript": ""}})
-        for text in split_text(block.text, self._delta_size):
-            yield _ChunkDelta({"audio": {"transcript": text}})
-        if "expires_at" in audio:
-            yield _ChunkDelta({"audio": {"expires_at": audio["expires_at"]}})
-
-    def _citations(self, citations: Any) -> Iterator[_ChunkDelta]:
-        if not isinstance(citations, list) or not citations:
-            return
-        if self._traits.thinking_parts:  # Mistral's references are parts
-            yield _ChunkDelta({"content": citations})
-        elif not self._traits.source_lists:
-            yield _ChunkDelta({"annotations": citations})
+    def text(self, text: str) -> None:
+        """Write a text delta; in an audio response of the same provider, a delta of the transcript."""
+        own = self._own_state
+        if own is None:
+            self.send_delta("content", self._text_chunk, text, "content")
+        elif isinstance(own.get("audio"), dict):
+            if "id" in own["audio"] and own.get("audio_started") is None:
+                self._delta({"audio": {"id": own["audio"]["id"], "transcript": ""}})
+                self._own_state = {**own, "audio_started": True}
+            self._delta({"audio": {"transcript": text}})
         else:
-            addresses = [source for source in citations if isinstance(source, str)]
-            results = [source for source in citations if not isinstance(source, str)]
-            lists = (("search_results", results), ("citations", addresses))
-            yield _ChunkDelta({"content": ""}, top={name: sources for name, sources in lists if sources})
+            self._delta({"content": text}, self._logprobs("content"))
 
-    def _reasoning(self, block: ReasoningBlock, *, is_own: bool) -> Iterator[_ChunkDelta]:
-        field_name = self._traits.reasoning_field
-        if self._traits.thinking_parts:
-            for text in split_text(block.text, self._delta_size):
-                yield _ChunkDelta({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]})
-            if is_own and block.signature is not None:
-                yield _ChunkDelta({"content": [{"type": "thinking", "thinking": [], "signature": block.signature}]})
-            return
-        details = block.metadata.get("reasoning_details") if is_own else None
-        if not isinstance(details, list) and self._traits.reasoning_details:
-            kind = "summary" if block.kind == "summary" else "text"
-            texts = split_text(block.text, self._delta_size)
-            details = [{"type": f"reasoning.{kind}", kind: text, "index": 0} for text in texts]
-        if isinstance(details, list):
-            # OpenRouter sends each detail twice, as a typed entry and as text; the parser counts it once.
-            for detail in details:
-                detail_text = reasoning_detail_text(detail) if isinstance(detail, dict) else None
-                text_field = {field_name: detail_text} if field_name and detail_text else {}
-                yield _ChunkDelta({**text_field, "reasoning_details": [detail]})
-        elif field_name:
-            for text in split_text(block.text, self._delta_size):
-                yield _ChunkDelta({field_name: text})
+    def refusal(self, text: str) -> None:
+        """Write a delta of a refusal."""
+        self._delta({"refusal": text}, self._logprobs("refusal"))
 
-    def _call(self, block: ToolCallBlock, *, is_own: bool) -> Iterator[_ChunkDelta]:
-        raw_id = raw_call_id(block) if is_own else None
-        target_id = self._ids.call(block.id, block.name, origin=raw_id)
-        index, self._call_count = self._call_count, self._call_count + 1
-        raw_arguments = block.metadata.get("raw_arguments")
-        text = text_or_json(raw_arguments if isinstance(raw_arguments, str) else block.parameters)
-        kind, text_field = ("custom", "input") if block.kind == "custom" else ("function", "arguments")
-        is_complete = self._traits.one_chunk_calls
-        first: dict[str, Any] = {
-            "index": index,
-            "id": raw_id or target_id,
-            "type": kind,
-            kind: {"name": block.name, text_field: text if is_complete else ""},
-        }
-        if is_own and "extra_content" in block.metadata:
-            first["extra_content"] = block.metadata["extra_content"]
-        yield _ChunkDelta({"tool_calls": [first]})
-        for delta in () if is_complete else split_text(text, self._delta_size):
-            yield _ChunkDelta({"tool_calls": [{"index": index, kind: {text_field: delta}}]})
+    def _logprobs(self, name: str) -> Json:
+        """Return the log probabilities of a text as a field of the choice of its first chunk."""
+        own = self._own_state
+        if own is None or not own.get("logprobs"):
+            return {}
+        self._own_state = {**own, "logprobs": None}
+        return {"logprobs": {name: own["logprobs"]}}
 
-    def _file(self, block: FileBlock) -> Iterator[_ChunkDelta]:
-        """Yield audio data in deltas, or an image as OpenRouter sends it. The wire has no field for other files."""
-        media_type = block.media_type or ""
-        url = block.url or block.data
-        if isinstance(block.metadata.get("raw"), dict):
-            yield _ChunkDelta({"images": [block.metadata["raw"]]})
-        elif media_type.startswith("audio/") and block.data:
-            for part in split_text(block.data, max(4, self._delta_size // 4 * 4)):  # each part is complete base64
-                yield _ChunkDelta({"audio": {"data": part}})
-        elif url and media_type.startswith("image/"):
+    def reasoning(self, text: str, kind: ReasoningKind) -> None:
+        """Write a delta of reasoning in the dialect's field."""
+        dialect = self._dialect
+        if dialect.thinking_parts:
+            self._delta({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]})
+        elif isinstance((self._own_state or {}).get("reasoning_details"), list):
+            pass  # the details have the text; they are written at the end of the block
+        elif dialect.reasoning_details:
+            name = "summary" if kind == "summary" else "text"
+            self._details([{"type": f"reasoning.{name}", name: text, "index": 0}])
+        elif dialect.reasoning_field:
+            self.send_delta("reasoning", self._text_chunk, text, dialect.reasoning_field)
+        else:
+            super().reasoning(text, kind)
+
+    def _details(self, details: list[Any]) -> None:
+        """Send typed details, each with its text a second time, as OpenRouter does; the parser counts it once."""
+        name = self._dialect.reasoning_field
+        for detail in details:
+            text = reasoning_detail_text(detail) if isinstance(detail, dict) else None
+            self._delta({**({name: text} if name and text else {}), "reasoning_details": [detail]})
+
+    def end_block(self, event: BlockEnded) -> None:
+        """Write the annotations of a block, and its state where the dialect has a field for it."""
+        self._send_annotations()
+        own, details = self._own_state, event.metadata.get("reasoning_details")
+        audio = event.metadata.get("audio")
+        if own is not None and isinstance(details, list):
+            self._details(details)
+        elif self._dialect.reasoning_details and isinstance(details, list):
+            self._details([detail for detail in details if not reasoning_detail_text(detail)])
+        elif own is not None and isinstance(audio, dict) and "expires_at" in audio:
+            self._delta({"audio": {"expires_at": audio["expires_at"]}})
+        elif event.signature and event.kind == "reasoning" and self._dialect.thinking_parts:
+            self._delta({"content": [{"type": "thinking", "thinking": [], "signature": event.signature}]})
+        elif own is None:
+            super().end_block(event)
+
+    def _send_annotations(self) -> None:
+        """Send the annotations of a block in one chunk, as OpenAI does.
+
+        Its SDK merges entries of lists by their ``index``, and refuses further ones that have none.
+        """
+        annotations, self._annotations = self._annotations, []
+        if self._annotation_count and self._own_state is None:
+            annotations = [
+                {"index": number, **entry} if isinstance(entry, dict) else entry
+                for number, entry in enumerate(annotations, self._annotation_count)
+            ]
+        if annotations:
+            self._annotation_count += len(annotations)
+            self._delta({"annotations": annotations})
+
+    def citation(self, data: Any) -> None:
+        """Write a citation as the dialect has it: an annotation of the text, a part of it, or a source of the chunk."""
+        is_own, links = self._own_state is not None, citation_links(data)
+        if self._dialect.thinking_parts:  # Mistral's references are parts
+            if is_own or (isinstance(data, dict) and data.get("type") == "reference"):
+                self._delta({"content": [data]})
+            else:
+                super().citation(data)
+        elif self._dialect.source_lists:
+            if is_own and not isinstance(data, str):
+                self._delta({"content": ""}, {}, {"search_results": [data]})
+            elif is_own or links:
+                self._delta({"content": ""}, {}, {"citations": [data] if is_own else [url for url, _ in links]})
+            else:
+                super().citation(data)
+        elif is_own or (isinstance(data, dict) and "url_citation" in data):
+            self._annotations.append(data)
+        elif links:
+            self._annotations += [_annotation(*link) for link in links]
+        else:
+            self.omit("citation", "citations without an address were left out: the wire has no form for them")
+
+    # ------------------------------------------------------------ calls
+
+    def start_call(self, call: CallText) -> None:
+        """Write the first delta of a call, unless the dialect sends a call in one chunk."""
+        own = self._own_state or {}
+        call.item = {"extra_content": own["extra_content"]} if "extra_content" in own else {}
+        if self._dialect.one_chunk_calls:
+            self._unwritten.append(call)
+        else:
+            self._first_delta(call, "")
+
+    def _first_delta(self, call: CallText, text: str) -> None:
+        kind, name = self._kind(call)
+        head = {"index": call.index, "id": call.id, "type": kind, kind: {"name": call.ref.name, name: text}}
+        self._delta({"tool_calls": [{**head, **call.item}]})
+
+    def _kind(self, call: CallText) -> tuple[str, str]:
+        return ("custom", "input") if self.has_custom_calls and call.ref.kind == "custom" else ("function", "arguments")
+
+    def add_arguments(self, call: CallText, delta: str) -> None:
+        """Write a delta of a call's arguments."""
+        if text := call.add(delta):
+            self._arguments(call, text)
+
+    def _arguments(self, call: CallText, text: str) -> None:
+        if not self._dialect.one_chunk_calls:
+            kind, name = self._kind(call)
+            self.send_delta(call.index, self._arguments_chunk, text, call.index, kind, name)
+
+    def restate_arguments(self, call: CallText, text: str) -> None:
+        """Write the rest of the text if it continues what was sent; replace it if the dialect sends it at the end."""
+        if self._dialect.one_chunk_calls:
+            call.replace(text)
+        elif rest := call.restate(text):
+            self._arguments(call, rest)
+
+    def end_call(self, call: CallText, final: ToolCall) -> None:
+        """Write what is left of a call, or all of it if the dialect sends a call in one chunk."""
+        rest = call.finish(final)
+        if self._dialect.one_chunk_calls:
+            while self._unwritten and self._unwritten[0].ready is not None:  # calls keep their order
+                first = self._unwritten.popleft()
+                self._first_delta(first, first.wire_text)
+        elif rest:
+            self._arguments(call, rest)
+        if "extra_content" in final.metadata and not call.item and self._own_state is None:
+            self._delta({"tool_calls": [{"index": call.index, "extra_content": final.metadata["extra_content"]}]})
+        self.check_call(call, final)
+
+    # ------------------------------------------------------------ files and blocks of the provider's own
+
+    def file(self, event: File) -> None:
+        """Write audio, or an image as OpenRouter sends it."""
+        own = self._own_state or {}
+        url = event.url or event.data
+        if isinstance(own.get("raw"), dict):
+            self._delta({"images": [own["raw"]]})
+        elif (event.media_type or "").startswith("audio/") and event.data:
+            self._delta({"audio": {"data": event.data}})
+        elif url and (event.media_type or "").startswith("image/"):
             if not is_url(url):
-                url = normalize_data_url(url) or to_data_url(url, media_type)
-            yield _ChunkDelta({"images": [{"type": "image_url", "image_url": {"url": url}}]})
+                url = normalize_data_url(url) or to_data_url(url, event.media_type or "")
+            self._delta({"images": [{"type": "image_url", "image_url": {"url": url}}]})
+        else:
+            self.omit("file", "a file that is no image and no audio was left out: the wire has no field for it")
+
+    def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
+        """Write a part of the dialect, or a tool that its server ran."""
+        if isinstance(raw, dict):
+            self._delta({"executed_tools": [raw]} if is_server_tool else {"content": [raw]})
+
+
+def _annotation(url: str, title: str) -> Json:
+    """Return an address as an annotation of the text (https://platform.openai.com/docs/guides/tools-web-search)."""
+    citation = {"url": url, "title": title, "start_index": 0, "end_index": 0}
+    return {"type": "url_citation", "url_citation": citation}

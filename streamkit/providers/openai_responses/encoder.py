@@ -1,68 +1,54 @@
-"""Encoder of Responses streams: a content to the bytes that api.openai.com would have streamed.
+"""The writer of Responses streams: events as the bytes that api.openai.com would have streamed.
 
-The counterpart of ``parser``: parsing the bytes again gives the same turn, opaque state byte for byte. The module must
-not read a clock (``created_at`` is 0), and must not depend on requests or sockets.
+The counterpart of ``parser``: parsing the bytes again gives the same turn, opaque state byte for byte. Calls are
+distinguished by their place in the output, so open calls may alternate. The module must not read a clock
+(``created_at`` is 0), and must not depend on requests or sockets.
+
+Wire: https://platform.openai.com/docs/api-reference/responses-streaming
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, ClassVar, Final
 
-from streamkit.calls import FinishReason, Usage
-from streamkit.history.content import (
-    Block,
-    Content,
-    FileBlock,
-    OpaqueBlock,
-    ReasoningBlock,
-    ServerToolBlock,
-    TextBlock,
-    ToolCallBlock,
-)
+from streamkit.calls import ErrorCode, ToolCall
+from streamkit.events import BlockEnded, File, ReasoningKind
 from streamkit.media import normalize_data
-from streamkit.providers.decoding import compact_json
-from streamkit.providers.encoding import encode_sse_event, raw_call_id, split_text, text_or_json
+from streamkit.providers.call_text import CallText
+from streamkit.providers.encoding import citation_links, encode_chunk, encode_sse_event
 from streamkit.providers.finish_reasons import invert_finish_reasons
-from streamkit.providers.openai_errors import error_body
-from streamkit.providers.openai_responses.client_outputs import client_item
-from streamkit.providers.openai_responses.media import reasoning_item
+from streamkit.providers.openai_errors import ERRORS, error_body
+from streamkit.providers.openai_responses.client_items import client_call_id, is_client_item
 from streamkit.providers.openai_responses.schema import Json
 from streamkit.providers.openai_responses.traits import FINISH_REASONS
-from streamkit.providers.provider import Traits
-from streamkit.target_ids import TargetIds
+from streamkit.providers.openai_responses.written_items import (
+    OpenItem,
+    annotation,
+    call_item,
+    empty_response,
+    mcp_call,
+    usage_fields,
+)
+from streamkit.providers.traits import Traits
+from streamkit.providers.writer import ServerToolCall, Writer, WriterOptions
 
-__all__ = ["emit", "error_body", "error_event"]
+__all__ = ["ResponsesWriter", "create_writer", "error_body", "error_event"]
 
-_FINISH_REASON_NAMES = invert_finish_reasons(FINISH_REASONS, default="completed")
+_FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, default="completed")
+_ERROR_NAMES: Final = ERRORS.names()
+#: Of each kind of text: the prefix of its events, and the field of its part.
+_TEXT_EVENTS: Final = {
+    "output_text": ("response.output_text", "text"),
+    "refusal": ("response.refusal", "refusal"),
+    "reasoning_text": ("response.reasoning_text", "text"),
+    "summary_text": ("response.reasoning_summary_text", "text"),
+}
 
-#: The metadata of a call block that is not a field of the call's item.
-_NON_ITEM_METADATA = frozenset({"provider", "model", "raw_id", "raw_arguments", "state", "item_id", "status"})
 
-
-def emit(
-    content: Content,
-    traits: Traits,
-    *,
-    response_id: str,
-    model: str,
-    finish: FinishReason | None = None,
-    usage: Usage | None = None,
-    delta_size: int = 16,
-) -> Iterator[bytes]:
-    """Return the stream of one response, an SSE event at a time.
-
-    Args:
-        content: the assistant's content. Blocks that only another provider can read are left out.
-        traits: the provider's traits.
-        response_id: the response's id.
-        model: the model's name.
-        finish: the finish reason. ``length`` and ``content_filter`` give an ``incomplete`` response, ``error`` a
-            ``failed`` one, None and all others a ``completed`` one.
-        usage: the token counts; None leaves them out.
-        delta_size: the characters of a delta, at least 1.
-    """
-    return _ResponseEncoder(traits, response_id, model, delta_size).encode(content.blocks, finish, usage)
+def create_writer(traits: Traits, options: WriterOptions) -> ResponsesWriter:
+    """Return a writer of one response."""
+    return ResponsesWriter(traits, options)
 
 
 def error_event(status: int, message: str, code: str | None = None) -> bytes:
@@ -75,258 +61,321 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
     return encode_sse_event("error", {"type": "error", **fields})
 
 
-class _ResponseEncoder:
-    """An encoder of one response: it numbers the events and collects the output."""
+class ResponsesWriter(Writer):
+    """A writer of one response: it numbers the events and collects the output."""
 
-    def __init__(self, traits: Traits, response_id: str, model: str, delta_size: int) -> None:
-        self._traits = traits
-        self._response_id = response_id
-        self._model = model
-        self._delta_size = delta_size
-        self._ids = TargetIds(traits.id_rule)
+    has_custom_calls: bool = True
+    call_state: ClassVar[frozenset[str]] = frozenset({"item_id", "status"})
+
+    def __init__(self, traits: Traits, options: WriterOptions) -> None:
+        super().__init__(traits, options)
         self._event_count = 0
         self._output: list[Json] = []
+        self._open: OpenItem | None = None  # the message or the reasoning that is being written
+        self._open_tools: set[int] = set()  # the places of their items in the output
+        self._response: Json = {}
 
-    def encode(self, blocks: Sequence[Block], finish: FinishReason | None, usage: Usage | None) -> Iterator[bytes]:
-        """Yield the SSE events of the response."""
-        yield self._event("response.created", response=self._response("in_progress"))
-        yield self._event("response.in_progress", response=self._response("in_progress"))
-        for group in self._item_groups(blocks):
-            if isinstance(group[0], TextBlock):
-                yield from self._message(cast("list[TextBlock]", group))
-            elif isinstance(group[0], ReasoningBlock):
-                yield from self._reasoning(cast("list[ReasoningBlock]", group))
-            else:
-                yield from self._block(group[0])
-        yield self._last_event(finish, usage)
+    # ------------------------------------------------------------ the response
 
-    def _last_event(self, finish: FinishReason | None, usage: Usage | None) -> bytes:
-        status, _, reason = _FINISH_REASON_NAMES[finish or "stop"].partition(":")
-        fields: Json = {"output": self._output, "usage": None if usage is None else _usage(usage)}
+    def begin(self) -> None:
+        """Write ``response.created`` and ``response.in_progress``."""
+        self._response = empty_response(self.response_id or "resp_0", self.model or "")
+        self._event("response.created", {"response": self._response})
+        self._event("response.in_progress", {"response": self._response})
+
+    def end(self) -> None:
+        """Write the last event, with the whole response."""
+        self._close_item()
+        for position in list(self._open_tools):
+            self._end_item(position)
+        status, _, reason = _FINISH_REASON_NAMES["error" if self.error else self.finish_reason].partition(":")
+        usage = None if self.usage is None else usage_fields(self.usage)
+        response = {**self._response, "status": status, "output": self._output, "usage": usage}
         if status == "incomplete":
-            fields["incomplete_details"] = {"reason": reason}
+            response["incomplete_details"] = {"reason": reason}
         elif status == "failed":
-            fields["error"] = {"code": "server_error", "message": "The server had an error processing your request."}
-        return self._event(f"response.{status}", response=self._response(status, fields))
+            error = {"code": "server_error", "message": "The server had an error processing your request."}
+            if self.error is not None:
+                _, message, code = self.error_fields(self.error)
+                error = {"code": code or "server_error", "message": message}
+            response["error"] = error
+        self._event(f"response.{status}", {"response": response})
 
-    def _response(self, status: str, fields: Json | None = None) -> Json:
-        return {
-            "id": self._response_id,
-            "object": "response",
-            "created_at": 0,
-            "status": status,
-            "background": False,
-            "error": None,
-            "incomplete_details": None,
-            "instructions": None,
-            "metadata": {},
-            "model": self._model,
-            "output": [],
-            "parallel_tool_calls": True,
-            "previous_response_id": None,
-            "store": True,
-            "temperature": 1.0,
-            "text": {"format": {"type": "text"}},
-            "tool_choice": "auto",
-            "tools": [],
-            "top_p": 1.0,
-            "truncation": "disabled",
-            "usage": None,
-            **(fields or {}),
-        }
-
-    def _event(self, type: str, **fields: Any) -> bytes:
-        event = {"type": type, "sequence_number": self._event_count, **fields}
+    def _event(self, type: str, fields: Json) -> None:
+        self.send({"type": type, "sequence_number": self._event_count, **fields})
         self._event_count += 1
-        return encode_sse_event(type, event)
+
+    def encode(self, chunk: Json) -> bytes:
+        """Return an event as a server-sent event with its name."""
+        return b"event: %b\ndata: %b\n\n" % (chunk["type"].encode(), encode_chunk(chunk))
+
+    def error_body(self, status: int, message: str, code: str | None) -> Json:
+        """Return the body of a response that failed."""
+        return error_body(status, message, code)
+
+    def error_names(self) -> Mapping[ErrorCode, str]:
+        """Return the codes of errors by the neutral code."""
+        return _ERROR_NAMES
+
+    def body(self, chunks: list[Json]) -> Json:
+        """Return the whole response, which the last event has."""
+        response: Json = chunks[-1]["response"]
+        return response
 
     # ------------------------------------------------------------ items
 
-    def _item_added(self, item: Json) -> bytes:
-        return self._event("response.output_item.added", output_index=len(self._output), item=item)
-
-    def _item_done(self, item: Json) -> bytes:
-        self._output.append(item)
-        return self._event("response.output_item.done", output_index=len(self._output) - 1, item=item)
-
-    def _complete_item(self, item: Json, **initial: Any) -> Iterator[bytes]:
-        """Yield an item without deltas; ``initial``: the fields that differ at its start."""
-        yield self._item_added({**item, **initial})
-        yield self._item_done(item)
-
-    def _item_groups(self, blocks: Sequence[Block]) -> Iterator[list[Block]]:
-        """Yield the blocks of one item together, all others alone."""
-        group: list[Block] = []
-        for block in blocks:
-            if group and not self._is_continuation(group[0], block):
-                yield group
-                group = []
-            group.append(block)
-        if group:
-            yield group
-
-    def _is_continuation(self, first: Block, block: Block) -> bool:
-        if isinstance(first, TextBlock) and isinstance(block, TextBlock):
-            item_id = first.metadata.get("item_id")
-            return item_id is not None and item_id == block.metadata.get("item_id")
-        is_later_part = bool({"summary_index", "content_index"} & block.metadata.keys())
-        return isinstance(block, ReasoningBlock) and is_later_part and reasoning_item(first) is not None
-
-    def _is_own(self, block: Block) -> bool:
-        return self._traits.accepts_state(block.metadata)
-
-    def _block(self, block: Block) -> Iterator[bytes]:
-        is_own = self._is_own(block)
-        if isinstance(block, ToolCallBlock):
-            yield from self._call(block)
-        elif isinstance(block, ServerToolBlock):
-            for raw in block.raw if is_own else [_mcp_call(block, self._new_id("mcp"))]:
-                if isinstance(raw, dict):
-                    yield from self._complete_item(raw, status="in_progress")
-        elif isinstance(block, OpaqueBlock):
-            if is_own and isinstance(block.raw, dict):
-                yield from self._complete_item(block.raw)
-        elif isinstance(block, FileBlock) and block.data and not (is_own and "item_id" in block.metadata):
-            yield from self._image(block.data, block.media_type or "image/png")
-
     def _new_id(self, prefix: str) -> str:
-        return f"{prefix}_{self._response_id.removeprefix('resp_')}_{len(self._output)}"
+        return f"{prefix}_{str(self._response['id']).removeprefix('resp_')}_{len(self._output)}"
 
-    def _text_events(self, position: Json, name: str, field: str, text: str) -> Iterator[bytes]:
-        """Yield a text in deltas and then complete."""
-        logprobs: Json = {"logprobs": []} if name == "output_text" else {}
-        for delta in split_text(text, self._delta_size):
-            yield self._event(f"response.{name}.delta", **position, delta=delta, **logprobs)
-        yield self._event(f"response.{name}.done", **position, **{field: text}, **logprobs)
+    def _add_item(self, item: Json, initial: Json) -> int:
+        """Write the start of an item; return its place in the output.
 
-    def _message(self, blocks: list[TextBlock]) -> Iterator[bytes]:
-        own_id, phase = blocks[0].metadata.get("item_id"), blocks[0].metadata.get("phase")
-        is_own = self._is_own(blocks[0])
-        item_id = own_id if is_own and isinstance(own_id, str) else self._new_id("msg")
-        item: Json = {"id": item_id, "type": "message", "status": "completed", "content": [], "role": "assistant"}
-        if is_own and phase is not None:
-            item["phase"] = phase
-        yield self._item_added({**item, "status": "in_progress"})
-        parts: list[Json] = []
-        for index, block in enumerate(blocks):
-            position = {"item_id": item_id, "output_index": len(self._output), "content_index": index}
-            part: Json = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
-            name, field = "output_text", "text"
-            if block.metadata.get("refusal"):
-                part, name, field = {"type": "refusal", "refusal": ""}, "refusal", "refusal"
-            yield self._event("response.content_part.added", **position, part=part)
-            citations = block.metadata.get("citations") if is_own and name == "output_text" else None
-            yield from self._text_events(position, name, field, block.text)
-            for number, citation in enumerate(citations if isinstance(citations, list) else ()):
-                yield self._event(
-                    "response.output_text.annotation.added", **position, annotation_index=number, annotation=citation
-                )
-            part = {**part, field: block.text, **({"annotations": citations} if citations else {})}
-            yield self._event("response.content_part.done", **position, part=part)
-            parts.append(part)
-        yield self._item_done({**item, "content": parts})
+        Args:
+            item: the item, which ``_end_item`` writes as it is then.
+            initial: the fields that differ at its start.
+        """
+        index = len(self._output)
+        self._output.append(item)
+        self._event("response.output_item.added", {"output_index": index, "item": {**item, **initial}})
+        return index
 
-    def _reasoning(self, blocks: list[ReasoningBlock]) -> Iterator[bytes]:
-        own_item = reasoning_item(blocks[0]) if self._is_own(blocks[0]) else None
-        item = own_item or self._new_reasoning_item(blocks[0])
-        position = {"item_id": item.get("id"), "output_index": len(self._output)}
-        yield self._item_added({"id": item.get("id"), "type": "reasoning", "summary": []})
-        counts = {"text": 0, "summary": 0}
-        for block in blocks:
-            kind = "text" if block.kind == "text" else "summary"
-            index, counts[kind] = counts[kind], counts[kind] + 1
-            if not block.text:
-                continue
-            if kind == "text":
-                text_position = {**position, "content_index": index}
-                yield from self._text_events(text_position, "reasoning_text", "text", block.text)
-                continue
-            summary_position = {**position, "summary_index": index}
-            part = {"type": "summary_text", "text": block.text}
-            yield self._event("response.reasoning_summary_part.added", **summary_position, part={**part, "text": ""})
-            yield from self._text_events(summary_position, "reasoning_summary_text", "text", block.text)
-            yield self._event("response.reasoning_summary_part.done", **summary_position, part=part)
-        yield self._item_done(item)
+    def _end_item(self, index: int) -> None:
+        item = self._output[index]
+        self._event("response.output_item.done", {"output_index": index, "item": item})
 
-    def _new_reasoning_item(self, block: ReasoningBlock) -> Json:
-        item: Json = {"id": self._new_id("rs"), "type": "reasoning", "summary": []}
-        if block.text:
-            if block.kind == "text":
-                item["content"] = [{"type": "reasoning_text", "text": block.text}]
-            else:
-                item["summary"] = [{"type": "summary_text", "text": block.text}]
-        if block.signature:
-            item["encrypted_content"] = block.signature
+    def _write_item(self, item: Json, initial: Json) -> None:
+        """Write an item without deltas."""
+        self._close_item()
+        self._end_item(self._add_item(item, initial))
+
+    def _close_item(self) -> None:
+        """Write the end of the message or reasoning that is open."""
+        if self._open is not None:
+            item, self._open = self._open, None
+            self._close_part(item)
+            self._end_item(item.index)
+
+    # ------------------------------------------------------------ texts
+
+    def text(self, text: str) -> None:
+        """Write a delta of a message's text."""
+        self._delta(self._message_part("output_text"), text)
+
+    def refusal(self, text: str) -> None:
+        """Write a delta of a message's refusal."""
+        self._delta(self._message_part("refusal"), text)
+
+    def reasoning(self, text: str, kind: ReasoningKind) -> None:
+        """Write a delta of reasoning: its text, or a summary of it."""
+        item = self._reasoning_item()
+        self._open_part(item, "reasoning_text" if kind == "text" else "summary_text")
+        self._delta(item, text)
+
+    def _message_part(self, kind: str) -> OpenItem:
+        """Return the open message, with an open part of that kind."""
+        own = self._own_state or {}
+        item, own_id = self._open, own.get("item_id")
+        if item is None or item.type != "message" or (own_id is not None and own_id != item.item["id"]):
+            self._close_item()
+            message: Json = {"id": own_id if isinstance(own_id, str) else self._new_id("msg"), "type": "message"}
+            message |= {"status": "completed", "content": [], "role": "assistant"}
+            if own.get("phase") is not None:
+                message["phase"] = own["phase"]
+            item = self._open = OpenItem("message", message)
+            item.index = self._add_item(message, {"status": "in_progress", "content": []})
+        self._open_part(item, kind)
         return item
 
-    def _call(self, block: ToolCallBlock) -> Iterator[bytes]:
-        asked = client_item(block) if self._is_own(block) else None
-        if asked is not None:
-            if block.metadata.get("state") == "incomplete":
-                yield self._item_added({**asked, "status": "in_progress"})  # it has no end
-            else:
-                yield from self._complete_item(asked, status="in_progress")
+    def _reasoning_item(self) -> OpenItem:
+        """Return the open reasoning; what belongs to another item of the same provider opens another one."""
+        own = self._own_state or {}
+        opaque, item = own.get("opaque"), self._open
+        is_other = self._own_state is not None and not ({"summary_index", "content_index"} & own.keys())
+        if item is None or item.type != "reasoning" or (is_other and item.kind is None):
+            self._close_item()
+            is_own = isinstance(opaque, dict) and opaque.get("type") == "reasoning"
+            fields: Json = {"id": self._new_id("rs"), "type": "reasoning", "summary": []}
+            item = self._open = OpenItem("reasoning", opaque if is_own and opaque is not None else fields)
+            item.is_own = is_own
+            item.index = len(self._output)
+            self._output.append(item.item)
+            start: Json = {"id": item.item.get("id"), "type": "reasoning", "summary": []}
+            self._event("response.output_item.added", {"output_index": item.index, "item": start})
+        return item
+
+    def _open_part(self, item: OpenItem, kind: str) -> None:
+        if item.kind == kind:
             return
-        is_own, is_custom = self._is_own(block), block.kind == "custom"
-        field, name = ("input", "custom_tool_call_input") if is_custom else ("arguments", "function_call_arguments")
-        raw_id, item_id = raw_call_id(block), block.metadata.get("item_id")
-        raw_arguments = block.metadata.get("raw_arguments")
-        target_id = self._ids.call(block.id, block.name, origin=raw_id)
-        text = text_or_json(raw_arguments if isinstance(raw_arguments, str) else block.parameters)
-        status = block.metadata.get("status", "completed") if is_own else "completed"
-        if block.metadata.get("state") == "incomplete" and status != "in_progress":
-            status = "incomplete"
-        item: Json = {
-            "id": item_id if is_own and isinstance(item_id, str) else self._new_id("ctc" if is_custom else "fc"),
-            "type": "custom_tool_call" if is_custom else "function_call",
-            "status": status,
-            field: text,
-            "call_id": raw_id or target_id,
-            "name": block.name,
+        self._close_part(item)
+        item.start_part(kind)
+        if kind == "output_text":
+            part = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
+            self._event("response.content_part.added", {**item.position, "part": part})
+        elif kind == "refusal":
+            self._event("response.content_part.added", {**item.position, "part": {"type": kind, "refusal": ""}})
+        elif kind == "summary_text":
+            part = {"type": "summary_text", "text": ""}
+            self._event("response.reasoning_summary_part.added", {**item.position, "part": part})
+
+    def _delta(self, item: OpenItem, text: str) -> None:
+        item.texts.append(text)
+        self._send_text((item.index, item.part_count), self._text_delta, text, item)
+
+    def _text_delta(self, text: str, item: OpenItem) -> Json:
+        name, _ = _TEXT_EVENTS[item.kind or ""]
+        logprobs: Json = {"logprobs": []} if item.kind == "output_text" else {}
+        return {"type": f"{name}.delta", **item.position, "delta": text, **logprobs}
+
+    def _send_text(self, key: Hashable, make: Callable[..., Json], text: str, source: OpenItem | CallText) -> None:
+        """Send a delta; its number is inserted at the end of the encoded event."""
+        self.send_delta(key, make, text, source)
+        number, self._event_count = self._event_count, self._event_count + 1
+        if self._frames:
+            self._frames[-1] = b'%b,"sequence_number":%d}\n\n' % (self._frames[-1][:-3], number)
+
+    def _close_part(self, item: OpenItem) -> None:
+        if item.kind is None:
+            return
+        name, field = _TEXT_EVENTS[item.kind]
+        logprobs: Json = {"logprobs": []} if item.kind == "output_text" else {}
+        part = item.end_part()
+        self._event(f"{name}.done", {**item.position, field: part[field], **logprobs})
+        if part["type"] == "summary_text":
+            self._event("response.reasoning_summary_part.done", {**item.position, "part": part})
+        elif part["type"] != "reasoning_text":
+            self._event("response.content_part.done", {**item.position, "part": part})
+
+    def end_block(self, event: BlockEnded) -> None:
+        """Write the end of a part, and keep the opaque state of a reasoning for the end of its item."""
+        opaque = event.metadata.get("opaque")
+        is_item = isinstance(opaque, dict) and opaque.get("type") == "reasoning"
+        state = opaque.get("encrypted_content") if is_item and isinstance(opaque, dict) else event.signature
+        if event.kind == "reasoning" and (is_item or event.signature):
+            item = self._reasoning_item()
+            self._close_part(item)
+            if not item.is_own:
+                if state:
+                    item.item["encrypted_content"] = state
+                self._close_item()
+        elif self._own_state is None and event.metadata.keys() - {"item_id", "phase"}:
+            super().end_block(event)
+        if self._open is not None:
+            self._close_part(self._open)
+            if self._open.type == "message" and (self._own_state or {}).get("item_id") is None:
+                self._close_item()
+
+    def citation(self, data: Any) -> None:
+        """Write a citation as an annotation of the text."""
+        is_own = isinstance(data, dict) and (self._own_state is not None or data.get("type") == "url_citation")
+        if is_own and "url_citation" in data:  # in the form of Chat Completions
+            is_own = self._own_state is not None
+        annotations = [data] if is_own else [annotation(*link) for link in citation_links(data)]
+        if not annotations:
+            self.omit("citation", "citations without an address were left out: the wire has no form for them")
+            return
+        item = self._message_part("output_text")
+        for each in annotations:
+            fields = {**item.position, "annotation_index": len(item.annotations), "annotation": each}
+            item.annotations.append(each)
+            self._event("response.output_text.annotation.added", fields)
+
+    # ------------------------------------------------------------ calls
+
+    def start_call(self, call: CallText) -> None:
+        """Write the start of a call's item."""
+        self._close_item()
+        own = self._own_state or {}
+        asked = own.get("item")
+        if isinstance(asked, dict) and is_client_item(asked) and client_call_id(asked):
+            call.item = asked
+            return
+        prefix = "ctc" if call.ref.kind == "custom" else "fc"
+        call.item = call_item(call, own.get("item_id") or self._new_id(prefix), own)
+        field, _ = _argument_names(call)
+        call.position = self._add_item(call.item, {field: "", "status": "in_progress"})
+
+    def add_arguments(self, call: CallText, delta: str) -> None:
+        """Write a delta of a call's arguments."""
+        self._arguments(call, call.add(delta))
+
+    def _arguments(self, call: CallText, text: str) -> None:
+        if text and call.position is not None:
+            self._send_text(call.position, _arguments_delta, text, call)
+
+    def restate_arguments(self, call: CallText, text: str) -> None:
+        """Write the rest of the text if it continues what was sent; else the call's end has the whole text."""
+        if text.startswith(call.sent):
+            self._arguments(call, call.restate(text))
+        else:
+            call.replace(text)
+
+    def end_call(self, call: CallText, final: ToolCall) -> None:
+        """Write the whole arguments of a call and the end of its item."""
+        if call.position is None:
+            if final.state == "incomplete":  # it has no end
+                item = {**call.item, "status": "in_progress"}
+                self._event("response.output_item.added", {"output_index": len(self._output), "item": item})
+            else:
+                self._write_item(call.item, {"status": "in_progress"})
+            return
+        self._arguments(call, call.finish(final))
+        field, name = _argument_names(call)
+        call.item[field] = call.sent
+        if final.state == "incomplete" and call.item["status"] != "in_progress":
+            call.item["status"] = "incomplete"
+        position = {"item_id": call.item["id"], "output_index": call.position}
+        self._event(f"response.{name}.done", {**position, field: call.sent, "name": call.ref.name})
+        self._end_item(call.position)
+        if final.state != "complete":
+            self.check_call(call, final)
+
+    # ------------------------------------------------------------ server tools, files and items of the provider's own
+
+    def server_tool_call(self, tool: ServerToolCall) -> None:
+        """Write the start of a server tool as an ``mcp_call``, which fits any tool."""
+        self._close_item()
+        item = mcp_call(tool, self._new_id("mcp"))
+        tool.position = self._add_item(item, {"status": "in_progress", "output": None})
+        self._open_tools.add(tool.position)
+
+    def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
+        """Write the end of a server tool with its result."""
+        if tool.position in self._open_tools:
+            self._open_tools.remove(tool.position)
+            self._output[tool.position] = mcp_call(tool, self._output[tool.position]["id"], result)
+            self._end_item(tool.position)
+
+    def file(self, event: File) -> None:
+        """Write an image as the result of an image generation; this wire has no other generated files."""
+        media_type = event.media_type or "image/png"
+        if self._own_state is not None and "item_id" in self._own_state:
+            return  # the item of the image has it
+        if not event.data or not media_type.startswith("image/"):
+            self.omit("file", "a file that is no image with data was left out: the wire has no field for it")
+            return
+        item = {
+            "id": self._new_id("ig"),
+            "type": "image_generation_call",
+            "status": "completed",
+            "output_format": media_type.removeprefix("image/").partition("+")[0],
+            "result": normalize_data(event.data).data,
         }
-        if is_own:
-            item |= {key: value for key, value in block.metadata.items() if key not in _NON_ITEM_METADATA}
-        yield self._item_added({**item, field: "", "status": "in_progress"})
-        position = {"item_id": item["id"], "output_index": len(self._output)}
-        yield from self._text_events(position, name, field, text)
-        yield self._item_done(item)
+        self._write_item(item, {"status": "in_progress", "result": None})
 
-    def _image(self, data: str, media_type: str) -> Iterator[bytes]:
-        if media_type.startswith("image/"):
-            item = {
-                "id": self._new_id("ig"),
-                "type": "image_generation_call",
-                "status": "completed",
-                "output_format": media_type.removeprefix("image/").partition("+")[0],
-                "result": normalize_data(data).data,
-            }
-            yield from self._complete_item(item, status="in_progress", result=None)
+    def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
+        """Write an item of this wire."""
+        if isinstance(raw, dict):
+            self._write_item(raw, {"status": "in_progress"} if is_server_tool else {})
 
 
-def _mcp_call(block: ServerToolBlock, item_id: str) -> Json:
-    """Return the call of another provider's server tool as an ``mcp_call``, which fits any tool."""
-    output = block.result
-    return {
-        "id": item_id,
-        "type": "mcp_call",
-        "status": "completed",
-        "name": block.name,
-        "server_label": "server",
-        "arguments": block.arguments if isinstance(block.arguments, str) else compact_json(block.arguments or {}),
-        "output": output if isinstance(output, str) or output is None else compact_json(output),
-        "error": None,
-    }
+def _arguments_delta(text: str, call: CallText) -> Json:
+    _, name = _argument_names(call)
+    position = {"item_id": call.item["id"], "output_index": call.position}
+    return {"type": f"response.{name}.delta", **position, "delta": text}
 
 
-def _usage(usage: Usage) -> Json:
-    input_tokens, output_tokens = usage.input_tokens or 0, usage.output_tokens or 0
-    input_details = {"cached_tokens": usage.cache_read_tokens or 0}
-    if usage.cache_write_tokens is not None:
-        input_details["cache_write_tokens"] = usage.cache_write_tokens
-    return {
-        "input_tokens": input_tokens,
-        "input_tokens_details": input_details,
-        "output_tokens": output_tokens,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
-        "total_tokens": input_tokens + output_tokens,
-    }
+def _argument_names(call: CallText) -> tuple[str, str]:
+    """Return the field of a call's arguments and the name of their events."""
+    if call.ref.kind == "custom":
+        return "input", "custom_tool_call_input"
+    return "arguments", "function_call_arguments"

@@ -77,10 +77,11 @@ def test_call_is_encoded_as_the_api_streams_it() -> None:
     assert sent[-2]["usage"]["output_tokens_details"] == {"thinking_tokens": 3}
 
 
-def test_call_without_arguments_has_one_empty_delta() -> None:
+def test_call_without_arguments_has_an_empty_object() -> None:
     sent = events(encode(Content.ai("", ToolCallBlock(id="t", name="now"))))
     assert [event["delta"] for event in sent if event["type"] == "content_block_delta"] == [
-        {"type": "input_json_delta", "partial_json": ""}
+        {"type": "input_json_delta", "partial_json": ""},
+        {"type": "input_json_delta", "partial_json": "{}"},
     ]
 
 

@@ -102,9 +102,10 @@ def test_contents_are_numbered_and_citations_are_within_their_text() -> None:
     assert events[-1]["delta"] == {"finish_reason": "COMPLETE"}
 
 
-def test_a_call_without_arguments_has_no_delta() -> None:
+def test_a_call_without_arguments_has_an_empty_object() -> None:
     events = decode_events(encode(Content.ai("", ToolCallBlock(id="a", name="now"))))
-    assert [event["type"] for event in events[1:-1]] == ["tool-call-start", "tool-call-end"]
+    assert [event["type"] for event in events[1:-1]] == ["tool-call-start", "tool-call-delta", "tool-call-end"]
+    assert events[2]["delta"]["message"]["tool_calls"] == {"function": {"arguments": "{}"}}
     assert events[1]["delta"]["message"]["tool_calls"]["id"] == "call_a"
 
 

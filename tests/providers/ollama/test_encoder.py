@@ -93,10 +93,11 @@ def test_an_error_finish_is_an_error_line() -> None:
     assert (turn.error.kind, turn.text) == ("provider_error", "x")
 
 
-def test_truncated_arguments_stay_truncated() -> None:
-    truncated = ToolCallBlock(id="t", name="w", metadata={"raw_arguments": '{"a":"b'})
-    turn = read(encode(Content.ai("", truncated), finish="length"))
-    assert [(call.state, call.arguments_text) for call in turn.calls] == [("incomplete", '{"a":"b')]
+@pytest.mark.parametrize("raw", ['{"a":"b', "[1]", '{"a":1}{"a":2}'])
+def test_a_call_that_is_not_complete_is_left_out_because_a_line_has_complete_calls_alone(raw: str) -> None:
+    call = ToolCallBlock(id="t", name="w", metadata={"raw_arguments": raw})
+    turn = read(encode(Content.ai("Hi", call), finish="length"))
+    assert (turn.text, turn.calls) == ("Hi", [])
 
 
 def test_content_of_other_providers_is_encoded_in_this_format() -> None:

@@ -23,7 +23,7 @@ from streamkit.history import (
     UnknownBlock,
 )
 from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
-from streamkit.providers.openai_chat.encoder import emit, error_body
+from streamkit.providers.openai_chat.encoder import error_body
 from streamkit.providers.provider import Provider
 
 BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
@@ -34,7 +34,8 @@ CALL = ToolCallBlock(id="hist_tool_" + "a" * 24, name="weather", parameters={"ci
 
 
 def _frames(content: Content, dialect: ChatDialect = OPENAI, **options: Any) -> list[bytes]:
-    return list(emit(content, dialect, response_id="chatcmpl-1", model="m", **options))
+    provider = Provider(dialect, "streamkit.providers.openai_chat")
+    return list(provider.emit(content, response_id="chatcmpl-1", model="m", **options))
 
 
 def _chunks(content: Content, dialect: ChatDialect = OPENAI, **options: Any) -> list[dict[str, Any]]:
@@ -72,7 +73,7 @@ def test_text_follows_the_role_in_deltas() -> None:
 def test_arguments_follow_the_first_delta_of_a_call() -> None:
     other = ToolCallBlock(id="x", name="time")
     assert _deltas(Content.ai("", CALL, other), delta_size=12) == [
-        {"role": "assistant", "content": None, "refusal": None},
+        {"role": "assistant", "content": "", "refusal": None},
         {
             "tool_calls": [
                 {
@@ -212,7 +213,7 @@ def test_citations_images_and_own_parts_are_kept_for_the_same_provider() -> None
 def test_blocks_that_a_chat_stream_cannot_contain_are_left_out() -> None:
     blocks: list[Block] = [
         OpaqueBlock(raw={"type": "x"}, metadata={"provider": "gemini"}),
-        ServerToolBlock(name="web_search", raw=[{}]),
+        ServerToolBlock(name="web_search", raw=[{}], metadata={"provider": "gemini"}),
         FileBlock(media_type="application/pdf", data="QQ=="),
     ]
     blocks.append(UnknownBlock(type="widget"))

@@ -1,0 +1,191 @@
+"""The argument text of a call as a writer has sent it, on wires that stream arguments.
+
+A delta that was sent cannot be taken back. So two texts are held until the call's final state shows what they were: an
+empty object at the beginning, which may be a placeholder for the arguments (vercel/ai#13137), and an object after the
+closed object, which may be a repeat or another call (vllm-project/vllm#51697). Any other text is sent at once. This
+module depends on no provider.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+from streamkit.calls import CallRef, ToolCall
+from streamkit.json_text import JsonObjectScanner, finalize_arguments
+
+__all__ = ["CallText"]
+
+_EMPTY = "{}"
+
+
+class CallText:
+    """One call of a stream that is written, with the text of its arguments so far.
+
+    Args:
+        ref: the call.
+        id: its id on the wire; None if it has none.
+        index: its number on the wire.
+        is_wrapped: the wire has no custom calls: their free text is sent as an object with the one text ``input``.
+
+    Attributes:
+        ended: the call's end was reported.
+        item: the wire's own item of the call, where it has one.
+        position: the place of that item in the output; None before it is sent.
+        ready: the call in its final state; None until that is known.
+        waiting: the deltas of a call whose start is not sent yet; None for every other call.
+    """
+
+    __slots__ = (
+        "_held",
+        "_is_over",
+        "_is_wrapped",
+        "_parts",
+        "_scanned",
+        "_scanner",
+        "_size",
+        "ended",
+        "id",
+        "index",
+        "item",
+        "position",
+        "ready",
+        "ref",
+        "waiting",
+    )
+
+    def __init__(self, ref: CallRef, id: str | None, index: int, *, is_wrapped: bool = False) -> None:
+        self.ref = ref
+        self.id = id
+        self.index = index
+        self.item: dict[str, Any] = {}
+        self.position: int | None = None
+        self.ended = False
+        self.ready: ToolCall | None = None
+        self.waiting: list[str] | None = None
+        self._is_over = False
+        self._is_wrapped = is_wrapped and ref.kind == "custom"
+        self._parts: list[str] = []
+        self._held: list[str] = []
+        self._size = 0
+        self._scanner: JsonObjectScanner | None = None
+        self._scanned = 0
+
+    # ------------------------------------------------------------ what was sent
+
+    @property
+    def sent(self) -> str:
+        """The arguments that were sent, as the model wrote them."""
+        if len(self._parts) > 1:
+            if self._scanner is not None:
+                self._scan(self._scanner)
+                self._scanned = 1
+            self._parts = ["".join(self._parts)]
+        return "".join(self._parts)
+
+    @property
+    def received(self) -> str:
+        """The arguments that were received: those that were sent, held or wait."""
+        return self.sent + "".join(self._held) + "".join(self.waiting or ())
+
+    @property
+    def wire_text(self) -> str:
+        """The arguments that were sent, as the wire has them."""
+        if not self._is_wrapped or not (self._size or self._is_over):
+            return self.sent
+        return '{"input":"' + _escape(self.sent) + ('"}' if self._is_over else "")
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the text is an object that has ended, so that something else may begin on a sequential wire."""
+        if self.ref.kind == "custom" or self._held:
+            return False
+        scanner = self._scanner
+        if scanner is None:
+            scanner = self._scanner = JsonObjectScanner()
+        self._scan(scanner)
+        return scanner.is_closed
+
+    def _scan(self, scanner: JsonObjectScanner) -> None:
+        for part in self._parts[self._scanned :]:
+            scanner.feed(part)
+        self._scanned = len(self._parts)
+
+    # ------------------------------------------------------------ what is to be sent
+
+    def add(self, delta: str) -> str:
+        """Add a delta; return the text to send, ``""`` for none."""
+        is_object = delta[:1] == "{" and self.ref.kind == "function"
+        if self._held or (is_object and (self.is_closed if self._size else delta == _EMPTY)):
+            self._held.append(delta)
+            return ""
+        return self._send(delta)
+
+    def _send(self, text: str) -> str:
+        if not text:
+            return ""
+        is_first = not self._size
+        self._size += len(text)
+        self._parts.append(text)
+        if self._is_wrapped:
+            return ('{"input":"' if is_first else "") + _escape(text)
+        return text
+
+    def restate(self, text: str) -> str:
+        """Replace the text; return the rest of it if it continues what was sent, else ``""``."""
+        self._held.clear()
+        sent = self.sent
+        return self._send(text[len(sent) :]) if text.startswith(sent) else ""
+
+    def replace(self, text: str) -> None:
+        """Replace the text on a wire that sends the whole text at the call's end."""
+        self._held, self._parts, self._size = [], [text], len(text)
+        self._scanner, self._scanned = None, 0
+
+    def finish(self, call: ToolCall | None = None) -> str:
+        """End the text; return what is still to be sent.
+
+        A complete call without arguments gets an empty object, because clients parse the text. An incomplete one gets
+        the beginning of an object, so that no client takes it for a call without arguments.
+
+        Args:
+            call: the call in its final state; None if another one begins before that is known.
+        """
+        if call is None:
+            held, self._held = "".join(self._held), []
+            return self._send(held)
+        self._held.clear()
+        text, sent = call.arguments_text, self.sent
+        rest = text[len(sent) :] if text.startswith(sent) else ""
+        if rest[:1] == "{" and sent and call.kind == "function":
+            rest = " " + rest  # two objects are one invalid text: on Chat Completions the second would be another call
+        if not text and not sent and call.kind == "function":
+            rest = {"complete": _EMPTY, "incomplete": "{", "invalid": ""}[call.state]
+        rest = self._send(rest)
+        if not self._is_wrapped:
+            return rest
+        beginning = "" if self._size else '{"input":"'
+        self._is_over = call.state == "complete"
+        return rest + beginning + ('"}' if self._is_over else "")
+
+    def compare(self, call: ToolCall) -> Literal["same", "unreadable", "contradictory"]:
+        """Compare what was sent with the call's final state.
+
+        Returns:
+            ``unreadable``: the call is complete, and what was sent is not. ``contradictory``: what was sent is a
+            complete call, and the final state is another one or none.
+        """
+        sent, is_complete = self.sent, call.state == "complete"
+        if call.kind == "custom":
+            return "contradictory" if is_complete and sent != call.arguments_text else "same"
+        if sent == call.arguments_text or (not is_complete and not sent.strip()):
+            return "same"
+        parsed = finalize_arguments(sent)
+        if parsed.state != "complete":
+            return "unreadable" if is_complete else "same"
+        return "same" if is_complete and parsed.arguments == call.arguments else "contradictory"
+
+
+def _escape(text: str) -> str:
+    """Return a text as the inside of a JSON string; half a surrogate pair is escaped."""
+    return json.dumps(text, ensure_ascii=any("\ud800" <= letter <= "\udfff" for letter in text))[1:-1]

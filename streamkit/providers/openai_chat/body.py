@@ -1,0 +1,59 @@
+"""The chunks of a Chat Completions stream as the body of a response that is not streamed.
+
+Wire: https://platform.openai.com/docs/api-reference/chat/object
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+__all__ = ["fold_chunks"]
+
+Json: TypeAlias = dict[str, Any]
+
+
+def fold_chunks(chunks: list[Json]) -> Json:
+    """Return the completion that the chunks build: texts joined, the deltas of each call merged by index."""
+    message: Json = {"role": "assistant", "content": None, "refusal": None}
+    calls: dict[int, Json] = {}
+    choice: Json = {"index": 0, "message": message, "logprobs": None, "finish_reason": None}
+    body: Json = {}
+    for chunk in chunks:
+        body |= {name: value for name, value in chunk.items() if value is not None and name != "choices"}
+        for part in chunk.get("choices") or ():
+            if part.get("finish_reason") is not None:
+                choice["finish_reason"] = part["finish_reason"]
+            for name, value in part["delta"].items():
+                if name == "tool_calls":
+                    for call in value:
+                        _merge_call(calls, call)
+                elif value is not None and name != "role":
+                    message[name] = _merged(message.get(name), value)
+    if calls:
+        message["tool_calls"] = list(calls.values())
+        message["content"] = message["content"] or None
+    return {**body, "object": "chat.completion", "choices": [choice]}
+
+
+def _merge_call(calls: dict[int, Json], delta: Json) -> None:
+    index = delta["index"]
+    fields = {name: value for name, value in delta.items() if name != "index"}
+    calls[index] = _merged(calls[index], fields) if index in calls else fields
+
+
+def _merged(before: Any, value: Any) -> Any:
+    """Return two deltas of one field as one value."""
+    if before is None:
+        return value
+    if isinstance(before, list) or isinstance(value, list):
+        return _as_parts(before) + _as_parts(value)
+    if isinstance(before, dict) and isinstance(value, dict):
+        return before | {name: _merged(before.get(name), item) for name, item in value.items()}
+    return before + value if isinstance(before, str) and isinstance(value, str) else value
+
+
+def _as_parts(value: Any) -> list[Any]:
+    """Return a content as a list of parts; a text is a part of type ``text``."""
+    if isinstance(value, list):
+        return value
+    return [{"type": "text", "text": value}] if value else []

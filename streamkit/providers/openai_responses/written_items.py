@@ -1,0 +1,156 @@
+"""The items of a response as the writer sends them: their fields, and the state of the one that is open.
+
+This module must not depend on the order of the events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from streamkit.calls import Usage
+from streamkit.providers.call_text import CallText
+from streamkit.providers.decoding import compact_json
+from streamkit.providers.openai_responses.schema import Json
+from streamkit.providers.writer import ServerToolCall
+
+__all__ = ["OpenItem", "annotation", "call_item", "empty_response", "mcp_call", "usage_fields"]
+
+#: The metadata of a call block that is not a field of the call's item.
+_NON_ITEM_METADATA: Final = frozenset(
+    {"provider", "model", "requested_model", "endpoint", "raw_id", "raw_arguments", "state", "item_id", "status"}
+)
+#: The list of an item that has the parts of each kind, and the field of an event with the place in it.
+_LISTS: Final = {
+    "output_text": ("content", "content_index"),
+    "refusal": ("content", "content_index"),
+    "reasoning_text": ("content", "content_index"),
+    "summary_text": ("summary", "summary_index"),
+}
+
+
+class OpenItem:
+    """A message or a reasoning that is being written.
+
+    Attributes:
+        type: ``message`` or ``reasoning``.
+        item: the item, which gets the complete parts.
+        index: its place in the output.
+        is_own: the item is the provider's own, and has its parts.
+        kind: the kind of the open part; None if no part is open.
+        texts: the deltas of that part.
+        annotations: the annotations of that part.
+        position: the fields of an event that name the part.
+        part_count: the parts that were opened.
+    """
+
+    def __init__(self, type: Literal["message", "reasoning"], item: Json) -> None:
+        self.type = type
+        self.item = item
+        self.index = 0
+        self.is_own = False
+        self.kind: str | None = None
+        self.texts: list[str] = []
+        self.annotations: list[Any] = []
+        self.position: Json = {}
+        self.part_count = 0
+        self._counts: dict[str, int] = {}
+
+    def start_part(self, kind: str) -> None:
+        """Open a part of a kind, the next of its list."""
+        name, field = _LISTS[kind]
+        number = self._counts.get(name, 0)
+        self._counts[name] = number + 1
+        self.part_count += 1
+        self.kind, self.texts, self.annotations = kind, [], []
+        self.position = {"item_id": self.item.get("id"), "output_index": self.index, field: number}
+
+    def end_part(self) -> Json:
+        """Close the open part and add it to the item; return it."""
+        kind, text = self.kind or "", "".join(self.texts)
+        part: Json = {"type": kind, "refusal" if kind == "refusal" else "text": text}
+        if kind == "output_text":
+            part |= {"annotations": self.annotations, "logprobs": []}
+        if not self.is_own:
+            self.item.setdefault(_LISTS[kind][0], []).append(part)
+        self.kind = None
+        return part
+
+
+def empty_response(response_id: str, model: str) -> Json:
+    """Return a response that has begun."""
+    return {
+        "id": response_id,
+        "object": "response",
+        "created_at": 0,
+        "status": "in_progress",
+        "background": False,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "model": model,
+        "output": [],
+        "parallel_tool_calls": True,
+        "previous_response_id": None,
+        "store": True,
+        "temperature": 1.0,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": 1.0,
+        "truncation": "disabled",
+        "usage": None,
+    }
+
+
+def call_item(call: CallText, item_id: str, own: Mapping[str, Any]) -> Json:
+    """Return the item of a call, without its arguments.
+
+    Args:
+        call: the call.
+        item_id: the id of the item.
+        own: the metadata of a call that the same provider made; else empty.
+    """
+    is_custom = call.ref.kind == "custom"
+    item: Json = {
+        "id": item_id,
+        "type": "custom_tool_call" if is_custom else "function_call",
+        "status": own.get("status", "completed"),
+        "input" if is_custom else "arguments": "",
+        "call_id": call.id,
+        "name": call.ref.name,
+    }
+    return item | {key: value for key, value in own.items() if key not in _NON_ITEM_METADATA}
+
+
+def mcp_call(tool: ServerToolCall, item_id: str, output: Any = None) -> Json:
+    """Return a server tool of another provider as the item of a tool of a remote server."""
+    return {
+        "id": item_id,
+        "type": "mcp_call",
+        "status": "completed",
+        "name": tool.name,
+        "server_label": "server",
+        "arguments": tool.arguments if isinstance(tool.arguments, str) else compact_json(tool.arguments or {}),
+        "output": output if isinstance(output, str) or output is None else compact_json(output),
+        "error": None,
+    }
+
+
+def annotation(url: str, title: str) -> Json:
+    """Return an address as an annotation of a text."""
+    return {"type": "url_citation", "url": url, "title": title, "start_index": 0, "end_index": 0}
+
+
+def usage_fields(usage: Usage) -> Json:
+    """Return the token counts."""
+    input_tokens, output_tokens = usage.input_tokens or 0, usage.output_tokens or 0
+    cached = {"cached_tokens": usage.cache_read_tokens or 0, "cache_write_tokens": usage.cache_write_tokens or 0}
+    return {
+        "input_tokens": input_tokens,
+        "input_tokens_details": cached,
+        "output_tokens": output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
+        "total_tokens": input_tokens + output_tokens,
+    }

@@ -1,0 +1,123 @@
+"""The base of the writers of wires whose blocks follow each other: no delta of a block comes after the next one began.
+
+A stream may have several open calls at once (Chat Completions, Responses). Then the first call is written as it comes,
+and what follows it waits until the call is over: its end was reported, or its object is closed and something else
+began. So each call is sent as soon as the one before it is complete. This module must not depend on any provider.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from streamkit.calls import ToolCall
+from streamkit.events import BlockEnded, Event
+from streamkit.providers.call_text import CallText
+from streamkit.providers.traits import Traits
+from streamkit.providers.writer import Writer, WriterOptions, concerns_call
+
+__all__ = ["SequentialWriter"]
+
+
+class SequentialWriter(Writer):
+    """A writer that sends one call at a time."""
+
+    def __init__(self, traits: Traits, options: WriterOptions) -> None:
+        super().__init__(traits, options)
+        self._current: CallText | None = None  # the call that is being written
+        self._waiting: deque[CallText | tuple[Event, Callable[[Any, Any], None]]] = deque()
+
+    def apply(self, event: Event, handler: Callable[[Any, Any], None]) -> None:
+        """Write an event, or keep it until the current call is over.
+
+        The end of the block before the call, if it has no state, is left out: the call's start has ended that block.
+        """
+        if self._current is None or concerns_call(handler):
+            handler(self, event)
+        elif self._waiting or not isinstance(event, BlockEnded) or event.signature or event.metadata:
+            self._waiting.append((event, handler))
+            self._advance()
+
+    def start_call(self, call: CallText) -> None:
+        """Write the start of a call, or keep the call until the current one is over."""
+        call.waiting = []
+        self._waiting.append(call)
+        self._advance()
+
+    def add_arguments(self, call: CallText, delta: str) -> None:
+        """Write a delta of the current call; keep that of a call that waits."""
+        if call is self._current:
+            if text := call.add(delta):
+                self.write_arguments(call, text)
+            if self._waiting:
+                self._advance()
+        elif call.waiting is not None:
+            call.waiting.append(delta)
+
+    def restate_arguments(self, call: CallText, text: str) -> None:
+        """Write the rest of the text if it continues what was sent; replace the text of a call that waits."""
+        if call is self._current:
+            if rest := call.restate(text):
+                self.write_arguments(call, rest)
+        elif call.waiting is not None:
+            call.waiting = [text]
+
+    def call_ended(self, call: CallText) -> None:
+        """Write what waited for the current call."""
+        self._advance()
+
+    def end_call(self, call: CallText, final: ToolCall) -> None:
+        """Write the end of the current call, and what waited for it."""
+        if call is self._current:
+            self._end_current(call)
+            self._advance()
+        elif call.waiting is None:  # it was taken for complete when something else began
+            self.check_call(call, final)
+
+    def _advance(self) -> None:
+        """Write what waits, up to the next call that is not over."""
+        while self._waiting:
+            current = self._current
+            if current is not None:
+                is_ended = current.ended and current.ref.kind == "function"
+                if current.ready is None and not is_ended and not current.is_closed:
+                    return
+                self._end_current(current)
+            item = self._waiting.popleft()
+            if isinstance(item, CallText):
+                self._start_waiting(item)
+            else:
+                item[1](self, item[0])
+        if self._current is not None and self._current.ready is not None:
+            self._end_current(self._current)
+
+    def _start_waiting(self, call: CallText) -> None:
+        self._current = call
+        self.open_call(call)
+        text = "".join([call.add(delta) for delta in call.waiting or ()])
+        call.waiting = None
+        if text:
+            self.write_arguments(call, text)
+
+    def _end_current(self, call: CallText) -> None:
+        if rest := call.finish(call.ready):
+            self.write_arguments(call, rest)
+        self._current = None
+        self.close_call(call)
+        if call.ready is not None:
+            self.check_call(call, call.ready)
+
+    # ------------------------------------------------------------ what a wire's writer implements
+
+    def open_call(self, call: CallText) -> None:
+        """Write the start of a call."""
+        raise NotImplementedError
+
+    def write_arguments(self, call: CallText, text: str) -> None:
+        """Write a delta of a call's arguments, not empty."""
+        raise NotImplementedError
+
+    def close_call(self, call: CallText) -> None:
+        """Write the end of a call."""
+        raise NotImplementedError

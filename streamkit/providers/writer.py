@@ -1,0 +1,574 @@
+"""The base of every provider's writer: events of a turn to the bytes that the provider would have streamed.
+
+The rules of docs/rules.md, "Writing a stream":
+
+- ``write`` never raises for what an event contains and never holds back what the wire can express already.
+- The finish, the usage and the error are written by ``close``: only then is it known that nothing follows them.
+- A call that is not complete never becomes complete: where a wire has whole calls alone, it is left out.
+- What the wire has no form for is left out, with a sentence in ``omitted``.
+
+A provider's ``encoder.py`` has a subclass with the shapes of its wire. This module must not depend on any provider, nor
+on history, a clock or randomness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Literal, TypeAlias
+
+from streamkit.calls import CallRef, ErrorCode, FinishReason, StreamError, ToolCall, Usage
+from streamkit.events import (
+    ArgumentsRestated,
+    BlockEnded,
+    Citation,
+    Event,
+    Failed,
+    File,
+    Finished,
+    Reasoning,
+    ReasoningKind,
+    Refusal,
+    ResponseStarted,
+    ServerTool,
+    Text,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallReady,
+    ToolCallStart,
+    Unknown,
+    UsageReport,
+)
+from streamkit.providers.call_text import CallText
+from streamkit.providers.encoding import encode_json, encode_text
+from streamkit.providers.error_rules import STATUS_CODES
+from streamkit.providers.traits import Traits
+from streamkit.target_ids import TargetIds
+
+__all__ = ["Json", "OmittedKind", "ServerToolCall", "Writer", "WriterOptions", "concerns_call"]
+
+Json: TypeAlias = dict[str, Any]
+
+#: What a stream may have that a wire cannot express.
+OmittedKind = Literal[
+    "reasoning",
+    "refusal",
+    "citation",
+    "server_tool",
+    "file",
+    "block_state",
+    "call_state",
+    "incomplete_call",
+    "changed_call",
+    "other_choice",
+    "unknown",
+]
+
+#: The HTTP status of each code, the inverse of what a status means.
+_STATUS_OF_CODE: Final[dict[ErrorCode, int]] = {
+    "content_policy": 400,
+    **{code: status for status, code in reversed(STATUS_CODES.items())},
+}
+_MARK: Final = "\ue000streamkit\ue001"  # of the private use area
+_ENCODED_MARK: Final = encode_text(_MARK)
+_MOST_TEMPLATES: Final = 64  # more than the calls that are open at once
+_TRUNCATED = StreamError("stream_truncated", "the stream ended before the response was complete")
+
+
+@dataclass(frozen=True, slots=True)
+class WriterOptions:
+    """What a writer is created with.
+
+    Attributes:
+        response_id: the id of the response; None: that of the first event that has one.
+        model: the model's name; None: the same.
+        stream: whether to write a stream; False: one body, at the end.
+    """
+
+    response_id: str | None = None
+    model: str | None = None
+    stream: bool = True
+
+
+@dataclass(slots=True)
+class ServerToolCall:
+    """A server tool as far as its events came."""
+
+    id: str | None
+    name: str
+    parts: list[str] = field(default_factory=list)
+    arguments: Any = None
+    is_written: bool = False
+    position: int = -1  #: the place of its item, on wires that number them
+
+
+class Writer:
+    """A writer of one response: events in, bytes of one provider's wire out.
+
+    Use ``streamkit.writer`` to make one. It writes the events of one choice: the first that has content.
+
+    Attributes:
+        omitted: a sentence for each kind of thing that was left out or could not be expressed, by its kind.
+    """
+
+    #: Whether the wire has custom calls; elsewhere their text is an object with the text ``input``.
+    has_custom_calls: bool = False
+    #: The metadata of a call that the wire has a field for.
+    call_state: ClassVar[frozenset[str]] = frozenset()
+    #: Whether the wire has calls without an id.
+    has_calls_without_id: ClassVar[bool] = False
+
+    def __init__(self, traits: Traits, options: WriterOptions) -> None:
+        self.traits = traits
+        self.response_id = options.response_id
+        self.model = options.model
+        self.omitted: dict[OmittedKind, str] = {}
+        self._frames: list[bytes] = []
+        self._templates: dict[Hashable, list[bytes]] = {}
+        self._chunks: list[Json] | None = None if options.stream else []
+        self._has_begun = False
+        self._is_closed = False
+        self._choice: int | None = None
+        self._ids = TargetIds(traits.id_rule)
+        self._calls: dict[str, CallText] = {}
+        self._server_tools: dict[str | None, ServerToolCall] = {}
+        self._own_state: Mapping[str, Any] | None = None
+        self.usage: Usage | None = None
+        self.finish: Finished | None = None
+        self.error: StreamError | None = None
+
+    # ------------------------------------------------------------ the public methods
+
+    def write(self, event: Event) -> bytes:
+        """Return the bytes that an event adds to the stream, ``b""`` if it adds none.
+
+        Args:
+            event: an event of a turn, in the turn's order. Warnings and the events of execution are not part of a
+                response and add nothing, nor does anything after ``close``.
+        """
+        handler = _HANDLERS.get(event.__class__)
+        if handler is None or self._is_closed:
+            return b""
+        if event.choice == self._choice or self._takes_choice(event, handler):
+            self.apply(event, handler)
+        frames = self._frames
+        if not frames:
+            return b""
+        self._frames = []
+        return frames[0] if len(frames) == 1 else b"".join(frames)
+
+    def close(self) -> bytes:
+        """Return the end of the stream: finish, usage and terminator, or the error. A second call returns ``b""``.
+
+        Without a finish and an error the stream ends with an error, because the response is not complete. A writer with
+        ``stream=False`` returns the whole body.
+        """
+        return b"".join(self.end_frames())
+
+    def frames(self, event: Event) -> list[bytes]:
+        """Return the same as ``write``, frame by frame."""
+        handler = _HANDLERS.get(event.__class__)
+        if handler is not None and not self._is_closed and self._takes_choice(event, handler):
+            self.apply(event, handler)
+        return self._take()
+
+    def end_frames(self) -> list[bytes]:
+        """Return the same as ``close``, frame by frame."""
+        if self._is_closed:
+            return []
+        self._begin_once()
+        self._end_blocks()
+        self._is_closed = True
+        if self.error is None and self.finish is None:
+            self.error = _TRUNCATED
+        self.end()
+        if self._chunks is None:
+            return self._take()
+        if self.error is not None:
+            status, message, code = self.error_fields(self.error)
+            return [encode_json(self.error_body(status, message, code))]
+        return [encode_json(self.body(self._chunks))]
+
+    def set_own_state(self, metadata: Mapping[str, Any] | None) -> None:
+        """Set the provider's own state of the next block, for a content of the same provider; None for none.
+
+        Events have a block's state at its end, and a call's at its end, too. Some wires have it at the start.
+        """
+        self._own_state = metadata
+
+    def own_block(self, raw: Any, *, is_server_tool: bool = False) -> list[bytes]:
+        """Return the frames of a block in the provider's own form, of a content of the same provider."""
+        self._begin_once()
+        self.provider_block(raw, is_server_tool=is_server_tool)
+        return self._take()
+
+    # ------------------------------------------------------------ the events
+
+    def _takes_choice(self, event: Event, handler: _Handler) -> bool:
+        """Return True if an event is of the choice that is written; the first one with content decides."""
+        if event.choice == self._choice or handler in _OF_NO_CHOICE:
+            return True
+        if self._choice is None:
+            self._choice = event.choice
+            return True
+        self.omit("other_choice", "the events of all choices but one were left out")
+        return False
+
+    def apply(self, event: Event, handler: _Handler) -> None:
+        """Write an event of the choice, now or later."""
+        handler(self, event)
+
+    def _begin_once(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self.begin()
+
+    def _started(self, event: ResponseStarted) -> None:
+        if not self._has_begun:
+            self.response_id = self.response_id or event.response_id
+            self.model = self.model or event.model
+            self._begin_once()
+
+    def _call_start(self, event: ToolCallStart) -> None:
+        self._begin_once()
+        self.start_call(self._new_call(event.call))
+
+    def _new_call(self, ref: CallRef) -> CallText:
+        own = self._own_state
+        raw_id = own.get("raw_id") if own is not None else None
+        target_id: str | None = raw_id if isinstance(raw_id, str) and raw_id else None
+        if target_id is None and (own is None or not self.has_calls_without_id):
+            target_id = self._ids.call(ref.id, ref.name)
+        call = CallText(ref, target_id, len(self._calls), is_wrapped=not self.has_custom_calls)
+        self._calls[ref.id] = call
+        return call
+
+    def _call_delta(self, event: ToolCallDelta) -> None:
+        call = self._calls.get(event.call.id)
+        if call is not None:
+            self.add_arguments(call, event.arguments_delta)
+
+    def _call_restated(self, event: ArgumentsRestated) -> None:
+        call = self._calls.get(event.call.id)
+        if call is not None:
+            self.restate_arguments(call, event.arguments_text)
+
+    def _call_end(self, event: ToolCallEnd) -> None:
+        call = self._calls.get(event.call.id)
+        if call is not None:
+            call.ended = True
+            self.call_ended(call)
+
+    def _call_ready(self, event: ToolCallReady) -> None:
+        self._begin_once()
+        call = self._calls.get(event.call.id)
+        if call is None:  # the events before it were left out
+            call = self._new_call(event.call.ref)
+            self.start_call(call)
+            self.add_arguments(call, event.call.arguments_text)
+        if call.ready is None:
+            call.ready = event.call
+            self.end_call(call, event.call)
+            if self._own_state is None and event.call.metadata.keys() - self.call_state:
+                self.omit("call_state", "opaque state of a call was left out: the wire has no field for it")
+
+    def _server_tool(self, event: ServerTool) -> None:
+        """Collect the arguments of a server tool: they are written when they are complete."""
+        self._begin_once()
+        tool = self._server_tools.get(event.id)
+        if tool is None or (event.id is None and event.phase == "started"):
+            tool = self._server_tools[event.id] = ServerToolCall(event.id, event.name)
+        tool.name = tool.name or event.name
+        if event.phase == "arguments" and not tool.is_written:
+            if isinstance(event.data, str) and event.data != "".join(tool.parts):
+                tool.parts.append(event.data)
+            else:
+                tool.arguments = event.data
+                self._write_server_tool(tool)
+        elif event.phase == "result":
+            self._write_server_tool(tool)
+            self.server_tool_result(tool, event.data)
+
+    def _write_server_tool(self, tool: ServerToolCall) -> None:
+        if not tool.is_written:
+            tool.is_written = True
+            if tool.arguments is None and tool.parts:
+                tool.arguments = "".join(tool.parts)
+            tool.parts = []
+            self.server_tool_call(tool)
+
+    def _end_blocks(self) -> None:
+        for call in list(self._calls.values()):
+            if call.ready is None:  # the caller did not close the turn
+                call.ready = ToolCall(
+                    id=call.ref.id,
+                    name=call.ref.name,
+                    index=call.ref.index,
+                    kind=call.ref.kind,
+                    arguments_text=call.received,
+                )
+                self.end_call(call, call.ready)
+        for tool in self._server_tools.values():
+            self._write_server_tool(tool)
+
+    # ------------------------------------------------------------ for the writers of the wires
+
+    def send(self, chunk: Json) -> None:
+        """Add a chunk to the stream."""
+        if self._chunks is None:
+            if frame := self.encode(chunk):
+                self._frames.append(frame)
+        else:
+            self._chunks.append(chunk)
+
+    def send_delta(self, key: Hashable, make: Callable[..., Json], text: str, *arguments: Any) -> None:
+        """Add the chunk ``make(text, *arguments)``, encoded with what was encoded for the last text of that key.
+
+        Args:
+            key: determines the chunk but for its text.
+            make: returns the chunk of a text, which has the text once, as a value.
+            text: the text.
+            arguments: further arguments of ``make``.
+        """
+        if self._chunks is not None:
+            self._chunks.append(make(text, *arguments))
+            return
+        template = self._templates.get(key)
+        if template is None:
+            template = self._new_template(key, make, arguments)
+        if len(template) == 2:
+            self._frames.append(template[0] + encode_text(text) + template[1])
+        else:
+            self.send(make(text, *arguments))
+
+    def _new_template(self, key: Hashable, make: Callable[..., Json], arguments: tuple[Any, ...]) -> list[bytes]:
+        """Return the encoded chunk before and after its text; a list of another length if an id is like the mark."""
+        if len(self._templates) > _MOST_TEMPLATES:
+            self._templates.clear()
+        self._templates[key] = self.encode(make(_MARK, *arguments)).split(_ENCODED_MARK)
+        return self._templates[key]
+
+    def send_bytes(self, frame: bytes) -> None:
+        """Add a frame that is no chunk, such as a terminator; a body has none."""
+        if self._chunks is None:
+            self._frames.append(frame)
+
+    def _take(self) -> list[bytes]:
+        frames, self._frames = self._frames, []
+        return frames
+
+    def omit(self, kind: OmittedKind, sentence: str) -> None:
+        """Record that something was left out; of each kind the first sentence is kept."""
+        self.omitted.setdefault(kind, sentence)
+
+    def check_call(self, call: CallText, final: ToolCall) -> None:
+        """Report a call whose final state is not what was sent; end the stream with an error if that is another call.
+
+        The client has the arguments, and nothing in a stream of deltas takes them back. An error is the only way to
+        prevent that it runs the other call.
+        """
+        verdict = call.compare(final)
+        if verdict == "same":
+            return
+        message = f"the arguments of the call {final.name!r} changed after they were sent"
+        self.omit("changed_call", message)
+        if verdict == "contradictory" and self.error is None:
+            self.error = StreamError("provider_error", message)
+
+    def omit_call(self, call: ToolCall) -> None:
+        """Record that a call is left out because the wire has complete calls alone."""
+        self.omit("incomplete_call", f"the call {call.name!r} was left out: its state is {call.state!r}")
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        """The neutral reason with which the response ends."""
+        return "error" if self.finish is None else self.finish.reason
+
+    def finish_name(self, table: Mapping[str, FinishReason], names: Mapping[FinishReason, str]) -> str:
+        """Return the wire's name of the finish: the provider's own value if the wire has it in that meaning."""
+        reason, raw = self.finish_reason, None if self.finish is None else self.finish.raw
+        return raw if isinstance(raw, str) and table.get(raw) == reason else names[reason]
+
+    def error_fields(self, error: StreamError) -> tuple[int, str, str | None]:
+        """Return an error as the arguments of ``error_body``: status, message, and the wire's name of the code.
+
+        An error without a code is one of the server: its status would name another meaning on another wire.
+        """
+        if error.code is None:
+            return 500, error.message, None
+        return error.status or _STATUS_OF_CODE[error.code], error.message, self.error_names().get(error.code)
+
+    # ------------------------------------------------------------ what a wire's writer implements
+
+    def begin(self) -> None:
+        """Write the beginning of the response."""
+
+    def end(self) -> None:
+        """Write the end of the response, by ``usage``, ``finish`` and ``error``."""
+        raise NotImplementedError
+
+    def encode(self, chunk: Json) -> bytes:
+        """Return a chunk as a frame."""
+        raise NotImplementedError
+
+    def body(self, chunks: list[Json]) -> Json:
+        """Return the chunks of a stream as the body of a response that is not streamed."""
+        raise NotImplementedError
+
+    def error_body(self, status: int, message: str, code: str | None) -> Json:
+        """Return the body of a response that failed."""
+        raise NotImplementedError
+
+    def error_names(self) -> Mapping[ErrorCode, str]:
+        """Return the wire's names of errors, by the neutral code."""
+        return {}
+
+    def text(self, text: str) -> None:
+        """Write a text delta."""
+        raise NotImplementedError
+
+    def reasoning(self, text: str, kind: ReasoningKind) -> None:
+        """Write a delta of reasoning."""
+        self.omit("reasoning", "reasoning was left out: the wire has no field for it")
+
+    def refusal(self, text: str) -> None:
+        """Write a delta of a refusal, as text where the wire has no field for it."""
+        self.omit("refusal", "a refusal was written as text: the wire has no field for it")
+        self.text(text)
+
+    def end_block(self, event: BlockEnded) -> None:
+        """Write the end of a block and its opaque state."""
+        if event.signature or event.metadata:
+            self.omit("block_state", "opaque state of a block was left out: the wire has no field for it")
+
+    def start_call(self, call: CallText) -> None:
+        """Write the start of a call."""
+        raise NotImplementedError
+
+    def add_arguments(self, call: CallText, delta: str) -> None:
+        """Write a delta of a call's arguments."""
+        raise NotImplementedError
+
+    def restate_arguments(self, call: CallText, text: str) -> None:
+        """Write that the arguments of a call are another text."""
+        raise NotImplementedError
+
+    def call_ended(self, call: CallText) -> None:
+        """Write what the reported end of a call allows; its final state may come later."""
+
+    def end_call(self, call: CallText, final: ToolCall) -> None:
+        """Write the end of a call, whose final state is known."""
+        raise NotImplementedError
+
+    def server_tool_call(self, tool: ServerToolCall) -> None:
+        """Write a server tool with its arguments."""
+        self.omit("server_tool", "server tools were left out: the wire has no field for them")
+
+    def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
+        """Write the result of a server tool."""
+
+    def citation(self, data: Any) -> None:
+        """Write a citation."""
+        self.omit("citation", "citations were left out: the wire has no field for them")
+
+    def file(self, event: File) -> None:
+        """Write a file."""
+        self.omit("file", "files were left out: the wire has no field for them")
+
+    def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
+        """Write a block in the wire's own form."""
+        self.omit("unknown", "a block of the provider's own was left out: the wire has no field for it")
+
+
+def _on_text(writer: Writer, event: Text) -> None:
+    if not writer._has_begun:
+        writer._begin_once()
+    writer.text(event.text)
+
+
+def _on_reasoning(writer: Writer, event: Reasoning) -> None:
+    if not writer._has_begun:
+        writer._begin_once()
+    writer.reasoning(event.text, event.kind)
+
+
+def _on_refusal(writer: Writer, event: Refusal) -> None:
+    if not writer._has_begun:
+        writer._begin_once()
+    writer.refusal(event.text)
+
+
+def _on_block_end(writer: Writer, event: BlockEnded) -> None:
+    if not writer._has_begun:
+        writer._begin_once()
+    writer.end_block(event)
+
+
+def _on_citation(writer: Writer, event: Citation) -> None:
+    if not writer._has_begun:
+        writer._begin_once()
+    writer.citation(event.data)
+
+
+def _on_file(writer: Writer, event: File) -> None:
+    if not writer._has_begun:
+        writer._begin_once()
+    writer.file(event)
+
+
+def _on_usage(writer: Writer, event: UsageReport) -> None:
+    writer.usage = event.usage
+
+
+def _on_finish(writer: Writer, event: Finished) -> None:
+    writer.finish = event
+
+
+def _on_error(writer: Writer, event: Failed) -> None:
+    if writer.error is None:
+        writer.error = event.error
+
+
+def _on_unknown(writer: Writer, event: Unknown) -> None:
+    writer.omit("unknown", "input without an event of its own was left out")
+
+
+_Handler: TypeAlias = Callable[[Any, Any], None]
+#: What concerns the response, not one of its choices.
+_OF_NO_CHOICE: Final[frozenset[_Handler]] = frozenset({Writer._started, _on_usage, _on_error, _on_unknown})
+#: What each event does. Warnings and the events of execution are not part of a response.
+_HANDLERS: Final[dict[type, _Handler]] = {
+    Text: _on_text,
+    ToolCallDelta: Writer._call_delta,
+    Reasoning: _on_reasoning,
+    ResponseStarted: Writer._started,
+    Refusal: _on_refusal,
+    BlockEnded: _on_block_end,
+    ToolCallStart: Writer._call_start,
+    ToolCallEnd: Writer._call_end,
+    ToolCallReady: Writer._call_ready,
+    ArgumentsRestated: Writer._call_restated,
+    ServerTool: Writer._server_tool,
+    Citation: _on_citation,
+    File: _on_file,
+    UsageReport: _on_usage,
+    Finished: _on_finish,
+    Failed: _on_error,
+    Unknown: _on_unknown,
+}
+_OF_CALLS: Final[frozenset[_Handler]] = frozenset(
+    {
+        Writer._call_start,
+        Writer._call_delta,
+        Writer._call_end,
+        Writer._call_ready,
+        Writer._call_restated,
+        *_OF_NO_CHOICE,
+        _on_finish,
+    }
+)
+
+
+def concerns_call(handler: _Handler) -> bool:
+    """Return True if an event is one of a call, or of the whole response, and no block of its own."""
+    return handler in _OF_CALLS
