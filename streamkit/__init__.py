@@ -44,6 +44,7 @@ from streamkit.turn import Turn
 
 if TYPE_CHECKING:
     from streamkit.execution import (
+        EndedStream,
         Execution,
         Notifier,
         QueuedCall,
@@ -135,6 +136,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "finalize_tool_execution",
     "SharedAccumulator",
     "QueuedCall",
+    "EndedStream",
     "Notifier",
     "ToolNotification",
     # runs of several rounds
@@ -176,6 +178,7 @@ _LAZY_IMPORTS = {  # the modules that load pydantic or anyio, and what reading a
     "streamkit.providers.writer": ("Writer",),
     "streamkit.stream_reader": ("StreamReader", "read"),
     "streamkit.execution": (
+        "EndedStream",
         "Execution",
         "Notifier",
         "QueuedCall",

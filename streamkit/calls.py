@@ -187,6 +187,8 @@ class ToolCall(Struct, frozen=True, kw_only=True):
             access returns the same dict, which grows with the stream: copy it to keep it, and do not change it.
         state: ``complete``, ``incomplete`` or ``invalid``; in ``Turn.calls`` ``incomplete`` until the turn ends.
         ended: the wire reported the end of this call.
+        message: the provider's own message of the call, if the parser passed one (``NormalizedToolChunk.message``). A
+            dict, or a list that ends in one, is a copy that has the arguments received so far.
         metadata: what the provider expects back with the call (signatures, item ids), by its own names. Of a call for
             the client itself the field ``CLIENT_ITEM`` has the provider's item.
         warnings: the irregularities of this call.
@@ -202,6 +204,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     partial: dict[str, Any] = field(default_factory=dict)
     state: CallState = "incomplete"
     ended: bool = False
+    message: Any = None
     metadata: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[StreamWarning, ...] = ()
 

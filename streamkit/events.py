@@ -74,10 +74,12 @@ class NormalizedToolChunk(Struct, frozen=True, gc=False):
         name: its name, or a fragment of it; None and ``""`` are equal.
         args: argument text at the start (the complete JSON on wires that send complete calls).
         arguments_delta: the next part of the argument text.
-        key: the opaque value that distinguishes calls on the wire (index, block index, item id).
+        key: the opaque value that distinguishes calls on the wire (index, block index, item id). Without one,
+            ``metadata["index"]`` is the key, and is not kept as metadata.
         position: index in the list of the chunk, from 0; used only if nothing else identifies the call.
         kind: ``function`` or ``custom``.
-        message: the provider's own message, for callers that keep native messages.
+        message: the provider's own message of the call, for callers that keep native messages. It is kept as
+            ``ToolCall.message``, with the arguments of later deltas.
         metadata: values that the provider expects back with the call.
     """
 

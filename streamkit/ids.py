@@ -36,6 +36,7 @@ __all__ = [
     "mistral_id_candidates",
     "mistral_tool_id",
     "normalize_anthropic_tool_call_id",
+    "normalize_to_anthropic_tool_id",
     "normalize_to_history_tool_id",
     "normalize_to_openai_tool_id",
     "tool_id_strategy",
@@ -159,6 +160,14 @@ def id_generator(turn_key: str) -> Callable[[], str]:
 def normalize_to_openai_tool_id(id: str) -> str:
     """Return the id with OpenAI's prefix, ``call_``, in place of a known prefix; the rest is unchanged."""
     return _with_prefix(_OPENAI, id)
+
+
+def normalize_to_anthropic_tool_id(id: str) -> str:
+    """Return the id with Anthropic's prefix, ``toolu_``, in place of a known prefix; the rest is unchanged.
+
+    A canonical id becomes one that Anthropic accepts. ``normalize_anthropic_tool_call_id`` makes any other id legal.
+    """
+    return _with_prefix(_ANTHROPIC, id)
 
 
 def normalize_to_history_tool_id(id: str) -> str:

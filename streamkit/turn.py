@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from streamkit.leaked_markup import LeakedMarkup, MarkupSink
 
-__all__ = ["Turn"]
+__all__ = ["Turn", "transport_error"]
 
 
 class Turn(ChoiceView):
@@ -285,7 +285,7 @@ class Turn(ChoiceView):
             self._parser.end()
         if self._markup is not None:
             self._markup.close()
-        failure = error if isinstance(error, StreamError) or error is None else _transport_error(error)
+        failure = error if isinstance(error, StreamError) or error is None else transport_error(error)
         is_complete = complete and error is None and self._accumulator.is_recognized()
         self._accumulator.close(complete=is_complete, failure=failure)
         return self._drain_events()
@@ -464,7 +464,8 @@ def _markup_sink(
     return MarkupSink(accumulator, mode, families, tools)
 
 
-def _transport_error(error: BaseException) -> StreamError:
+def transport_error(error: BaseException) -> StreamError:
+    """Return the error of a turn whose source raised."""
     text = str(error)
     message = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return StreamError("transport_error", message, raw=message)

@@ -96,6 +96,25 @@ def test_normalizing_changes_only_the_prefix(id: str, openai: str, history: str)
     assert ids.normalize_to_history_tool_id(id) == history
 
 
+@pytest.mark.parametrize(
+    ("id", "anthropic"),
+    [
+        ("hist_tool_CwGJ-4bjB1AzwiitK9edpV3i", "toolu_CwGJ-4bjB1AzwiitK9edpV3i"),
+        ("call_x", "toolu_x"),
+        ("toolu_x", "toolu_x"),
+        ("functions.read:0", "toolu_functions.read:0"),
+        ("", "toolu_"),
+    ],
+)
+def test_the_form_of_anthropic_has_its_prefix(id: str, anthropic: str) -> None:
+    assert ids.normalize_to_anthropic_tool_id(id) == anthropic
+
+
+def test_a_canonical_id_with_the_prefix_of_anthropic_is_legal_there() -> None:
+    converted = ids.normalize_to_anthropic_tool_id(ids.canonical_tool_id(raw_id="a|b:é"))
+    assert ids.normalize_anthropic_tool_call_id(converted) == converted
+
+
 @given(st.text())
 def test_prefixes_convert_in_both_directions(text: str) -> None:
     to_openai, to_history = ids.normalize_to_openai_tool_id, ids.normalize_to_history_tool_id

@@ -53,3 +53,9 @@ def test_both_commands_make_their_own_environment() -> None:
     assert len(commands) == 2
     assert commands[0].endswith("streamkit demo")
     assert commands[1].endswith("-m pytest -q -n auto")
+
+
+def test_a_parser_of_ones_own_hands_completed_calls_to_the_executor() -> None:
+    code = next(code for code in BLOCKS if "SharedAccumulator" in code)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.count("[{'called': ['x']}, {'is': 9}]") == 2

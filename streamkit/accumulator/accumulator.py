@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from streamkit.accumulator.choice import Choice
 from streamkit.accumulator.turn_state import OBJECT_SIZE, Limits, TurnState
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage, WireTraits
@@ -250,11 +252,15 @@ def process_tool_call_chunk(chunk: NormalizedToolChunk, calls: Accumulator) -> l
         calls: the accumulator of the turn. ``calls.close()`` ends the turn, ``calls.calls`` are its calls.
 
     Returns:
-        The events that the delta caused, in order.
+        The events that the delta caused, in order; none after an error, such as an exceeded limit.
     """
+    if calls.state.done:
+        return []
     calls.state.has_started = True  # the caller reads the response, so its start is no news
     events = calls.state.events
     before = len(events)
+    if chunk.message is not None and chunk.metadata is None:
+        chunk = msgspec.structs.replace(chunk, metadata={})  # the tracker's fast path reads no message
     calls.choice(0).tool(chunk)
     caused = events[before:]
     del events[before:]

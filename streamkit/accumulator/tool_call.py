@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
+from streamkit.accumulator.native_message import message_with_arguments
 from streamkit.calls import CallKind, CallRef, CallState, StreamWarning, ToolCall
 from streamkit.json_text import (
     IncrementalJsonObject,
@@ -49,6 +50,7 @@ class ToolCallBuilder:
         "is_final",
         "joins",
         "kind",
+        "message",
         "metadata",
         "name",
         "parts",
@@ -75,6 +77,7 @@ class ToolCallBuilder:
         self.is_final = False  # it is ready: from then on only metadata is added
         self.deltas_match_text = True  # the emitted deltas add up to the text in force
         self.restated_text: str | None = None  # the text that was emitted in place of the deltas
+        self.message: Any = None  # the provider's own, as the parser passed it last
         self.metadata: dict[str, Any] = {}
         self.warnings: list[StreamWarning] = []
         self.state: CallState = "incomplete"
@@ -286,6 +289,7 @@ class ToolCallBuilder:
             partial=partial,
             state=state,
             ended=self.ended,
+            message=None if self.message is None else message_with_arguments(self.message, text, arguments),
             metadata=self.metadata,
             warnings=tuple(self.warnings),
         )

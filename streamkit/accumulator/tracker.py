@@ -10,6 +10,9 @@ contains it: a call that opens is reported to a callable.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from typing import Any
+
+from msgspec.structs import replace
 
 from streamkit import ids
 from streamkit.accumulator.call_copies import CallCopies
@@ -92,6 +95,8 @@ class ToolCallTracker:
                 if size > state.check_at:
                     state.check_arguments(call)
                 return
+        if chunk.metadata is not None and chunk.key is None and "index" in chunk.metadata:
+            chunk = _with_key_of_metadata(chunk, chunk.metadata)
         text = chunk.args or text or ""
         copies = self._copies
         if copies is not None and copies.take(chunk, text):
@@ -133,6 +138,9 @@ class ToolCallTracker:
         new = {
             name: value for name, value in (chunk.metadata or {}).items() if name not in known or known[name] != value
         }
+        message = chunk.message
+        if message is not None and not call.is_final and not self._state.refuses(message):
+            call.message = message
         if new and not self._state.refuses(new):
             known.update(new)
 
@@ -398,3 +406,9 @@ class ToolCallTracker:
             self._ready.emit_final_arguments(call)
         if call.ended and call.ref is not None:
             self._ready.end(call)
+
+
+def _with_key_of_metadata(chunk: NormalizedToolChunk, metadata: dict[str, Any]) -> NormalizedToolChunk:
+    """Return a delta without a key with the ``index`` of its metadata as key."""
+    rest = {name: value for name, value in metadata.items() if name != "index"}
+    return replace(chunk, key=metadata["index"], metadata=rest)

@@ -28,7 +28,7 @@ from streamkit.execution.options import Approve
 from streamkit.execution.round import Round
 from streamkit.execution.run_tool import execute_one_tool
 from streamkit.execution.scheduler import Schedule
-from streamkit.execution.shared import QueuedCall, SharedAccumulator
+from streamkit.execution.shared import EndedStream, QueuedCall, SharedAccumulator
 from streamkit.execution.state import Ended, RunState
 from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.stream_reader import StreamReader, read
@@ -38,6 +38,7 @@ __all__ = [
     "BeforeFollowUp",
     "CreateStream",
     "Ended",
+    "EndedStream",
     "Execution",
     "Notifier",
     "QueuedCall",

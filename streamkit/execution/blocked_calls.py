@@ -5,7 +5,7 @@ This module must not depend on rounds, tools or an event loop.
 
 from __future__ import annotations
 
-from streamkit.calls import ToolCall, ToolResult
+from streamkit.calls import Finish, StreamError, ToolCall, ToolResult
 from streamkit.turn import Turn
 
 __all__ = ["blocked_result", "reason_to_block", "to_stopped_error"]
@@ -37,16 +37,16 @@ def blocked_result(call: ToolCall, turn: Turn | None = None) -> ToolResult | Non
     return None
 
 
-def reason_to_block(turn: Turn) -> str:
-    """Return why the complete calls of a turn may not run, as a part of a sentence."""
-    if turn.error is not None:
-        return f"the response that made the call ended in an error ({turn.error.kind})"
+def reason_to_block(error: StreamError | None, finish: Finish | None = None) -> str:
+    """Return why the complete calls of a turn may not run, from its error or finish, as a part of a sentence."""
+    if error is not None:
+        return f"the response that made the call ended in an error ({error.kind})"
     return {
         "content_filter": "the provider's content filter stopped the response that made the call",
         "refusal": "the response that made the call was a refusal",
         "pause": "the provider paused the response that made the call",
     }.get(
-        turn.finish.reason if turn.finish is not None else "",
+        finish.reason if finish is not None else "",
         "the provider ended the response that made the call in an error",
     )
 

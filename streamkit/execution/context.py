@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from inspect import isawaitable
+from typing import Any, TypeAlias, TypeVar, overload
 
 from streamkit import providers
 from streamkit.execution.thread_update import ThreadUpdate
@@ -133,6 +134,8 @@ class RoundContext:
         return replace(self, tool_choice=choice, round=self.round + 1)
 
 
+Stream = TypeVar("Stream")
+
 #: ``create_new_stream(context)``: returns the chunks of a stream (an iterable, sync or async), a response, or an
 #: awaitable or context manager of one.
 CreateStream: TypeAlias = Callable[[RoundContext], Any]
@@ -141,14 +144,31 @@ CreateStream: TypeAlias = Callable[[RoundContext], Any]
 BeforeFollowUp: TypeAlias = Callable[[RoundContext], Awaitable[RoundContext | None] | RoundContext | None]
 
 
-def finalize_tool_execution(
-    context: RoundContext, update: ThreadUpdate, create_new_stream: CreateStream
+@overload
+async def finalize_tool_execution(
+    context: RoundContext, update: ThreadUpdate, create_new_stream: Callable[[RoundContext], Awaitable[Stream]]
+) -> tuple[RoundContext, Stream]: ...
+@overload
+async def finalize_tool_execution(
+    context: RoundContext, update: ThreadUpdate, create_new_stream: Callable[[RoundContext], Stream]
+) -> tuple[RoundContext, Stream]: ...
+async def finalize_tool_execution(
+    context: RoundContext, update: ThreadUpdate, create_new_stream: Callable[[RoundContext], Any]
 ) -> tuple[RoundContext, Any]:
-    """End a round's tool execution, in a loop of your own.
+    """End a round's tool execution, in a loop of your own: make the next request.
+
+    Args:
+        context: that of the round.
+        update: what the round adds to the conversation.
+        create_new_stream: called with the next context; an awaitable that it returns is awaited.
 
     Returns:
         The next round's context, with the update in the conversation, the round counted and a forced tool choice
-        cleared; and what ``create_new_stream`` returned for it.
+        cleared; and the stream that ``create_new_stream`` made for it.
+
+    Raises:
+        Exception: what ``create_new_stream`` raised.
     """
     next_context = context.with_update(update).next_round()
-    return next_context, create_new_stream(next_context)
+    stream = create_new_stream(next_context)
+    return next_context, await stream if isawaitable(stream) else stream

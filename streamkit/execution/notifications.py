@@ -21,6 +21,7 @@ from msgspec import Struct, field
 from streamkit.calls import CallRef, ToolResult
 from streamkit.events import (
     ArgumentsRestated,
+    BlockEnded,
     Event,
     Failed,
     Finished,
@@ -28,6 +29,7 @@ from streamkit.events import (
     RoundStarted,
     ToolCallDelta,
     ToolCallEnd,
+    ToolCallReady,
     ToolCallStart,
     ToolCanceled,
     ToolCompleted,
@@ -57,6 +59,9 @@ class ToolNotification(Struct, frozen=True, kw_only=True):
             started later), and for calls of kind ``custom``, whose text is in the result's call.
         result: None until it has ended, and if its turn ended before it could run.
         progress: the value that the tool has just reported; None in all other notifications.
+        thought_signature: the provider's signature of the call (Gemini), from when the call is ready; else None.
+        reasoning_details: the provider's details of the reasoning before the call (OpenRouter), or those that a parser
+            of one's own passed with the call; else None.
     """
 
     id: str
@@ -67,7 +72,13 @@ class ToolNotification(Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any] = field(default_factory=dict)
     result: ToolResult | None = None
     progress: Any = None
+    thought_signature: str | None = None
+    reasoning_details: Any = None
 
+
+#: The names in a call's metadata: the provider's own, and those of ``NormalizedToolChunk.metadata``.
+_SIGNATURES = ("signature", "thought_signature", "thoughtSignature")
+_DETAILS = ("reasoning_details", "reasoningDetails")
 
 _LONG = 16384  # characters of argument text
 _GROWTH = 1.125  # by which longer text grows between two notifications of its deltas
@@ -90,6 +101,7 @@ class Notifier:
     def __init__(self, tools: Sequence[Callable[..., Any] | Tool] = ()) -> None:
         self._describe = {name: tool.describe for name, tool in to_tools(tools).items() if tool.describe is not None}
         self._open: dict[str, _OpenCall] = {}  # by canonical id, in order of appearance
+        self._reasoning_details: list[Any] = []  # of the turn
 
     def handle(self, event: Event) -> list[ToolNotification]:
         """Return the notifications of an event: most often none, at the end of a failed turn one for each call."""
@@ -103,6 +115,7 @@ class Notifier:
         """
         open_calls = list(self._open.values())
         self._open.clear()
+        self._reasoning_details = []
         return [call.change_state("canceled", done=True) for call in open_calls]
 
     # ---------------------------------------------------------------- while the turn is open
@@ -134,6 +147,18 @@ class Notifier:
         call = self._open.get(event.call.id)
         return [] if call is None or call.partial is None else call.notify_if_changed(call.arguments)
 
+    def _ready(self, event: ToolCallReady) -> list[ToolNotification]:
+        call = self._open.get(event.call.id)
+        if call is not None:
+            call.read_metadata(event.call.metadata)
+        return []
+
+    def _block_ended(self, event: BlockEnded) -> list[ToolNotification]:
+        details = event.metadata.get("reasoning_details")
+        if isinstance(details, list):
+            self._reasoning_details = self._reasoning_details + details  # earlier calls keep the list that they have
+        return []
+
     # ---------------------------------------------------------------- while tools run
 
     def _running(self, event: ToolRunning) -> list[ToolNotification]:
@@ -147,6 +172,7 @@ class Notifier:
         call = self._open.pop(event.call.id, None) or self._create(event.call)
         arguments = event.result.call.arguments
         call.final_arguments = arguments if isinstance(arguments, dict) else event.result.call.partial
+        call.read_metadata(event.result.call.metadata)
         return [call.change_state(_STATES[event.__class__], done=True, result=event.result)]
 
     # ---------------------------------------------------------------- calls that get no result
@@ -169,7 +195,7 @@ class Notifier:
     # ---------------------------------------------------------------- the calls
 
     def _create(self, ref: CallRef) -> _OpenCall:
-        return _OpenCall(ref, self._describe.get(ref.name))
+        return _OpenCall(ref, self._describe.get(ref.name), self._reasoning_details or None)
 
     def _add(self, ref: CallRef) -> _OpenCall:
         call = self._open[ref.id] = self._create(ref)
@@ -194,11 +220,13 @@ class _OpenCall:
         "notified_arguments",
         "notified_size",
         "partial",
+        "reasoning_details",
         "ref",
         "size",
+        "thought_signature",
     )
 
-    def __init__(self, ref: CallRef, describe: Describe | None) -> None:
+    def __init__(self, ref: CallRef, describe: Describe | None, reasoning_details: Any) -> None:
         self.ref = ref
         self.describe = describe
         self.is_running = False
@@ -209,6 +237,8 @@ class _OpenCall:
         self.size = 0  # characters of the argument text
         self.notified_size = 0  # of the text when it was last described
         self.final_arguments: dict[str, Any] | None = None  # once the text was parsed as complete
+        self.thought_signature: str | None = None
+        self.reasoning_details = reasoning_details
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -218,6 +248,17 @@ class _OpenCall:
             arguments = finalize_arguments(text).arguments
             self.final_arguments = parse_partial_object(text) if arguments is None else arguments
         return self.final_arguments
+
+    def read_metadata(self, metadata: dict[str, Any]) -> None:
+        """Keep the signature and the details of a call that is ready."""
+        extra = metadata.get("extra_content")  # of Gemini's endpoint for Chat Completions
+        google = extra.get("google") if isinstance(extra, dict) else None
+        for source in (metadata, google):
+            for name in _SIGNATURES:
+                if isinstance(source, dict) and isinstance(signature := source.get(name), str):
+                    self.thought_signature = signature
+        for name in _DETAILS:
+            self.reasoning_details = metadata.get(name, self.reasoning_details)
 
     def feed(self, partial: IncrementalJsonObject, text: str) -> list[ToolNotification]:
         """Parse more of the arguments and notify if the description changes."""
@@ -254,6 +295,8 @@ class _OpenCall:
             state=state,
             description=self.description,
             arguments=arguments,
+            thought_signature=self.thought_signature,
+            reasoning_details=self.reasoning_details,
             **fields,
         )
 
@@ -290,6 +333,8 @@ _HANDLERS: dict[type[Event], Callable[[Notifier, Any], list[ToolNotification]]] 
     ToolCallDelta: Notifier._delta,
     ArgumentsRestated: Notifier._restated,
     ToolCallEnd: Notifier._call_ended,
+    ToolCallReady: Notifier._ready,
+    BlockEnded: Notifier._block_ended,
     ToolRunning: Notifier._running,
     ToolProgress: Notifier._progress,
     **dict.fromkeys(_STATES, Notifier._result),

@@ -342,7 +342,7 @@ class Round:
         if unusable is not None:
             return unusable
         if self.turn is not None and call.id not in self._executable:
-            return ToolResult(call, "canceled", error=f"Not run: {reason_to_block(self.turn)}.")
+            return ToolResult(call, "canceled", error=f"Not run: {reason_to_block(self.turn.error, self.turn.finish)}.")
         return ToolResult(call, "canceled", error=self._block_reason) if self._block_reason is not None else None
 
 

@@ -1,44 +1,54 @@
 """One queue of completed calls for several streams: streams in one set of tasks, workers in another.
 
-Reading a stream costs no more than alone: a chunk is fed and its events are yielded, and nothing is awaited for it.
-Only a turn that has ended waits, if the queue is full; this is how slow workers slow the streams. ``round`` decides
-what a call's result means for its turn. This module must not run tools: the workers do.
+A stream arrives as a source (``read``), as a turn (``enqueue``), or as the chunks of a parser of one's own (``put`` and
+``end``). All three use what every stream uses: an ``Accumulator`` makes the calls, a ``Round`` decides what a call's
+result means. Reading costs no more than alone: a chunk is accumulated and its events are returned, and nothing is
+awaited for it. Only the end of a stream waits, if the queue is full; this is how slow workers slow the streams. This
+module must not run tools: the workers do.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from streamkit.calls import ToolCall, ToolResult
-from streamkit.errors import UsageError
-from streamkit.events import Event
+from streamkit import providers
+from streamkit.accumulator import Accumulator, process_tool_call_chunk
+from streamkit.calls import StreamError, ToolCall, ToolResult
+from streamkit.errors import UnknownProvider, UsageError
+from streamkit.events import Event, NormalizedToolChunk, TurnEvent
+from streamkit.execution.blocked_calls import reason_to_block
 from streamkit.execution.round import Round
-from streamkit.execution.thread_update import ThreadLayout, ThreadUpdate, check_layout
+from streamkit.execution.thread_update import FormatCallbacks, Messages, ThreadLayout, ThreadUpdate, check_layout
+from streamkit.providers.provider import Provider
 from streamkit.source import Source
 from streamkit.stream_reader import event_batches
-from streamkit.turn import Turn
+from streamkit.turn import Turn, transport_error
 
-__all__ = ["QueuedCall", "SharedAccumulator"]
+__all__ = ["EndedStream", "QueuedCall", "SharedAccumulator"]
 
 
 class QueuedCall:
-    """A completed call that may run, and the turn that made it.
+    """A completed call that may run, and the stream that it came from.
 
     Attributes:
-        call: the call; for its turn's round it has started.
-        turn: its turn, which is closed.
+        call: the call; for its stream's round it has started.
+        turn: its turn, which is closed; None for a stream of chunks.
+        stream: the name or accumulator of a stream of chunks, as passed to ``put``; None for a turn.
     """
 
-    __slots__ = ("_position", "_round", "call", "turn")
+    __slots__ = ("_position", "_round", "call", "stream", "turn")
 
-    def __init__(self, round: Round, position: int, turn: Turn) -> None:
+    def __init__(self, round: Round, position: int, stream: str | Accumulator | None) -> None:
         self.call: ToolCall = round.calls[position]
-        self.turn = turn
+        self.turn = round.turn
+        self.stream = stream
         self._round = round
         self._position = position
 
@@ -46,7 +56,7 @@ class QueuedCall:
         """Report the call's result, which ``execute_one_tool`` returns.
 
         Returns:
-            For the last call of its turn, what the turn adds to the conversation; else None.
+            For the last call of its stream, what the stream adds to the conversation; else None.
 
         Raises:
             UsageError: the call has its result, or the result is another call's.
@@ -55,20 +65,41 @@ class QueuedCall:
         return None if self._round.open_positions else self._round.update()
 
 
+@dataclass(frozen=True, slots=True)
+class EndedStream:
+    """The end of a stream of chunks.
+
+    Attributes:
+        events: the last events of the stream: its calls end and are ready.
+        calls: its calls in order, in their final state; the executable ones are in the queue.
+        update: what the stream adds to the conversation, if none of its calls may run; else None.
+    """
+
+    events: list[TurnEvent]
+    calls: list[ToolCall]
+    update: ThreadUpdate | None
+
+
 class SharedAccumulator:
     """A queue of the completed calls of several streams, for any number of workers.
 
-    Each stream is read in a task of its own, which gets its events; its turn's calls are put into the queue as soon as
-    it has ended, while other streams continue::
+    Each stream is read in a task of its own, which gets its events; its calls are put into the queue as soon as it has
+    ended, while other streams continue::
 
         async def stream(turn, source):
             async for event in shared.read(turn, source):
                 show(event)
 
+        async def stream_of_my_own(name, chunks):
+            async for chunk in chunks:  # of NormalizedToolChunk
+                for event in shared.put(chunk, stream=name):
+                    show(event)
+            await shared.end(name)
+
         async def work():
             async for queued in shared:
                 result = await execute_one_tool(queued.call, tools=tools, turn=queued.turn)
-                update = queued.set_result(result)  # of the turn's last call; else None
+                update = queued.set_result(result)  # of the stream's last call; else None
 
         with SharedAccumulator() as shared:
             async with anyio.create_task_group() as workers:
@@ -76,30 +107,55 @@ class SharedAccumulator:
                 async with anyio.create_task_group() as streams:
                     for turn, source in sources:
                         streams.start_soon(stream, turn, source)
+                    streams.start_soon(stream_of_my_own, "turn-3", chunks)
                 shared.close()
 
-    Only calls of a confirmed turn are put into the queue, never one of a stream that may still fail. (To run calls of
+    Only calls of a confirmed stream are put into the queue, never one of a stream that may still fail. (To run calls of
     safe tools earlier, see ``Execution.feed``; to run the calls of several turns under one limit without workers of
     your own, pass one ``Schedule`` to their executions.)
 
     Args:
         capacity: how many calls may wait for a worker before the streams wait; at least 1.
-        shape: the layout of each turn's calls and results.
+        shape: the layout of each stream's calls and results.
+        provider: the provider of the streams of chunks that have a name: a part of their calls' ids, and the format of
+            their messages. Without it an accumulator's provider is used, if it is a registered one.
+        format_tool_call_for_thread: ``(call, arguments)`` to the assistant message of one call.
+        format_tool_result_for_thread: ``(result, call, arguments)`` to the message of one ``ToolResult``.
+        format_batch_for_thread: ``(completed)``, the ``ToolResult`` list in call order, to all messages. The callbacks
+            replace the provider's format. With neither, an update has no messages; ``render`` its contents.
 
     Raises:
-        UsageError: the capacity is below 1.
+        UsageError: the capacity is below 1, or there is no such layout or provider.
     """
 
-    def __init__(self, capacity: int = 64, *, shape: ThreadLayout = "batched") -> None:
+    def __init__(
+        self,
+        capacity: int = 64,
+        *,
+        shape: ThreadLayout = "batched",
+        provider: str | Provider | None = None,
+        format_tool_call_for_thread: Callable[[ToolCall, Any], Messages] | None = None,
+        format_tool_result_for_thread: Callable[[ToolResult, ToolCall, Any], Messages] | None = None,
+        format_batch_for_thread: Callable[[list[ToolResult]], Messages] | None = None,
+    ) -> None:
         if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
             raise UsageError(f"capacity must be the number of calls that may wait, at least 1, not {capacity!r}")
         check_layout(shape)
         self._layout: ThreadLayout = shape
+        self._provider = None if provider is None else providers.get(provider)
+        self._callbacks = FormatCallbacks(
+            format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread
+        )
         self._send: MemoryObjectSendStream[QueuedCall]
         self._receive: MemoryObjectReceiveStream[QueuedCall]
         self._send, self._receive = anyio.create_memory_object_stream(capacity)
-        self._reading = 0
+        self._reading = 0  # streams that have not ended
+        self._streams: dict[str | Accumulator, Accumulator] = {}  # those of chunks
+        self._ended_names: set[str] = set()
+        self._ended: WeakSet[Accumulator] = WeakSet()
         self._closed = False
+
+    # ---------------------------------------------------------------- turns
 
     async def read(self, turn: Turn, source: Any) -> AsyncGenerator[Event, None]:
         """Yield the events of a stream, as ``streamkit.read`` does; at its end put its calls into the queue.
@@ -109,15 +165,14 @@ class SharedAccumulator:
         Raises:
             UsageError: this object was closed.
         """
-        if self._closed:
-            raise UsageError("the shared accumulator was closed: no stream can be added")
+        self._check_open("stream")
         self._reading += 1
         try:
             async with aclosing(event_batches(turn, Source(turn, source))) as batches:
                 async for events in batches:
                     for event in events:
                         yield event
-            await self._enqueue(turn)
+            await self._enqueue(self._create_round(turn))
         finally:
             self._reading -= 1
             self._close_if_done()
@@ -131,12 +186,90 @@ class SharedAccumulator:
         Raises:
             UsageError: the turn is open, or this object was closed.
         """
-        if self._closed:
-            raise UsageError("the shared accumulator was closed: no turn can be added")
-        return await self._enqueue(turn)
+        self._check_open("turn")
+        return await self._enqueue(self._create_round(turn))
 
-    async def _enqueue(self, turn: Turn) -> ThreadUpdate | None:
-        calls = Round(turn, shape=self._layout)
+    # ---------------------------------------------------------------- chunks
+
+    def put(self, chunk: NormalizedToolChunk, *, stream: str | Accumulator) -> list[TurnEvent]:
+        """Accumulate the next delta of a stream; its first one adds the stream. Nothing is awaited.
+
+        Args:
+            chunk: the delta.
+            stream: the name of the stream, which is unique and is the turn key of its calls' ids; or an ``Accumulator``
+                of your own, with the provider's name, the facts about its wire (``WireTraits``) and limits.
+
+        Returns:
+            The events that the delta caused, in order.
+
+        Raises:
+            UsageError: the stream has ended; or it is a new one and this object was closed.
+        """
+        return process_tool_call_chunk(chunk, self._accumulator(stream))
+
+    async def end(self, stream: str | Accumulator, error: BaseException | StreamError | None = None) -> EndedStream:
+        """End a stream of chunks, and put its complete calls into the queue. Every stream must be ended.
+
+        Args:
+            stream: as passed to ``put``; also one that had no chunk, because its response called no tool.
+            error: what ended the stream too early; its calls then get ``canceled`` results and none is queued.
+
+        Raises:
+            UsageError: the stream has ended; or it had no chunk and this object was closed; or this object was left.
+        """
+        calls = self._accumulator(stream)
+        failure = error if isinstance(error, StreamError) or error is None else transport_error(error)
+        calls.state.has_started = True  # as in put: the caller reads the response, so its start is no news
+        calls.close(complete=failure is None, failure=failure)
+        events: list[TurnEvent] = calls.events[:]  # type: ignore[assignment]  # an accumulator makes no other events
+        calls.events.clear()
+        del self._streams[stream]
+        self._ended_names.add(stream) if isinstance(stream, str) else self._ended.add(stream)
+        try:
+            update = await self._enqueue(self._create_round(calls), stream)
+        finally:
+            self._reading -= 1
+            self._close_if_done()
+        return EndedStream(events, calls.calls, update)
+
+    def _accumulator(self, stream: str | Accumulator) -> Accumulator:
+        """Return the accumulator of a stream; add the stream if it is a new one."""
+        if not isinstance(stream, (str, Accumulator)):
+            raise UsageError(f"stream must be a name or an Accumulator, not {stream!r}")
+        calls = self._streams.get(stream)
+        if calls is not None:
+            return calls
+        if stream in self._ended_names or stream in self._ended:
+            raise UsageError("the stream has ended: give the next stream a name or an Accumulator of its own")
+        self._check_open("stream")
+        if isinstance(stream, Accumulator):
+            calls = stream
+        elif self._provider is None:
+            calls = Accumulator("", turn_key=stream)
+        else:
+            calls = Accumulator(self._provider.name, self._provider.traits, turn_key=stream)
+        self._streams[stream] = calls
+        self._reading += 1
+        return calls
+
+    # ---------------------------------------------------------------- the queue
+
+    def _check_open(self, added: str) -> None:
+        if self._closed:
+            raise UsageError(f"the shared accumulator was closed: no {added} can be added")
+
+    def _create_round(self, ended: Turn | Accumulator) -> Round:
+        if isinstance(ended, Turn):
+            return Round(ended, shape=self._layout, callbacks=self._callbacks)
+        provider, callbacks = self._provider or _registered(ended.state.provider_name), self._callbacks
+        if provider is None and not callbacks.is_complete:
+            callbacks = _NO_MESSAGES
+        choice, reason = ended.turn_choice, None
+        if not choice.executable:
+            reason = f"Not run: {reason_to_block(ended.error, choice.effective_finish)}."
+        return Round(ended.calls, provider=provider, shape=self._layout, callbacks=callbacks, block_reason=reason)
+
+    async def _enqueue(self, calls: Round, stream: str | Accumulator | None = None) -> ThreadUpdate | None:
         waiting = calls.open_positions
         if not waiting:
             return calls.update()
@@ -144,7 +277,7 @@ class SharedAccumulator:
             calls.start(position)
         try:
             for position in waiting:
-                await self._send.send(QueuedCall(calls, position, turn))
+                await self._send.send(QueuedCall(calls, position, stream))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             raise UsageError("the shared accumulator was left while calls waited for a place in the queue") from None
         return None
@@ -174,3 +307,18 @@ class SharedAccumulator:
             return await self._receive.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError):
             raise StopAsyncIteration from None
+
+
+def _registered(name: str) -> Provider | None:
+    """Return the provider of that name, or None if there is none: the name of an accumulator is the caller's own."""
+    try:
+        return providers.get(name)
+    except UnknownProvider:
+        return None
+
+
+def _write_nothing(_: list[ToolResult]) -> Messages:
+    return []
+
+
+_NO_MESSAGES = FormatCallbacks(batch=_write_nothing)

@@ -580,7 +580,7 @@ async def test_a_custom_loop() -> None:
         if not turn.calls:
             break
         update = await execute_tool_calls_batched(turn, tools=context.tools)
-        context, stream = finalize_tool_execution(context, update, model)
+        context, stream = await finalize_tool_execution(context, update, model)
     assert turn.text == "Rain."
     assert context.round == 1
     assert model.choices == ["required", None]

@@ -26,6 +26,7 @@ from streamkit import (
 from streamkit.calls import CallRef, StreamError, ToolCall, ToolResult
 from streamkit.events import (
     ArgumentsRestated,
+    BlockEnded,
     Event,
     Failed,
     Finished,
@@ -34,6 +35,7 @@ from streamkit.events import (
     Text,
     ToolCallDelta,
     ToolCallEnd,
+    ToolCallReady,
     ToolCallStart,
     ToolCanceled,
     ToolCompleted,
@@ -603,3 +605,71 @@ def test_long_arguments_are_copied_a_bounded_number_of_times() -> None:
     assert sum(sizes) < 20 * 64 * 5000
     assert sizes == sorted(sizes)
     assert sizes[-1] > 0.8 * 64 * 5000
+
+
+# ---------------------------------------------------------------- signatures and details of reasoning
+
+
+def native_notes(provider: str, *chunks: dict[str, Any]) -> list[ToolNotification]:
+    """Return the notifications of a turn whose calls are then executed."""
+    turn, notifier = Turn(provider, turn_key="t"), Notifier()
+    seen = [event for chunk in chunks for event in turn.feed(chunk)] + turn.close(complete=True)
+    notes = notify(notifier, seen)
+    update = execute_tool_calls_batched(turn, tools=[clock]).run_sync()
+    return (
+        notes
+        + notify(notifier, [ToolRunning(each.call.ref) for each in update.results])
+        + notify(notifier, [ToolCompleted(each.call.ref, each) for each in update.results])
+    )
+
+
+def test_notifications_have_the_thought_signature_of_gemini() -> None:
+    part = {"functionCall": {"name": "clock", "args": {}}, "thoughtSignature": "c2lnbmF0dXJl"}
+    candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
+    notes = native_notes("gemini", {"candidates": [candidate], "responseId": "r"})
+    assert [(note.state, note.thought_signature) for note in notes] == [
+        ("preparing", None),  # the start; the signature comes with the call that is ready
+        ("running", "c2lnbmF0dXJl"),
+        ("completed", "c2lnbmF0dXJl"),
+    ]
+
+
+def test_notifications_have_the_thought_signature_of_geminis_endpoint_for_chat_completions() -> None:
+    call = {
+        "index": 0, "id": "a", "type": "function", "function": {"name": "clock", "arguments": "{}"},
+        "extra_content": {"google": {"thought_signature": "c2ln"}},
+    }  # fmt: skip
+    delta = {"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}
+    notes = native_notes("openai_chat", {"id": "r", "choices": [delta]})
+    assert [note.thought_signature for note in notes if note.state != "preparing"] == ["c2ln", "c2ln"]
+
+
+def test_notifications_have_the_details_of_the_reasoning_before_the_call() -> None:
+    details = [{"type": "reasoning.text", "text": "Hm.", "signature": "s", "index": 0}]
+    call = {"index": 0, "id": "a", "type": "function", "function": {"name": "clock", "arguments": "{}"}}
+    deltas: list[dict[str, Any]] = [{"reasoning_details": details}, {"tool_calls": [call]}]
+    chunks = [{"id": "r", "choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    notes = native_notes("openrouter", *chunks)
+    assert [(note.state, note.reasoning_details) for note in notes] == [
+        ("preparing", details),
+        ("running", details),
+        ("completed", details),
+    ]
+
+
+def test_details_are_those_of_the_calls_own_round() -> None:
+    notifier = Notifier()
+    notify(notifier, [RoundStarted(0), BlockEnded("reasoning", None, {"reasoning_details": [{"n": 1}]})])
+    notify(notifier, [RoundFinished(0), RoundStarted(1)])
+    (note,) = notify(notifier, [ToolCallStart(CLOCK)])
+    assert note.reasoning_details is None
+
+
+def test_the_metadata_of_a_parser_of_ones_own_is_notified_too() -> None:
+    notifier = Notifier()
+    metadata = {"thoughtSignature": "c2ln", "reasoningDetails": {"any": 1}}
+    ready = ToolCall(id=CLOCK.id, name="clock", index=1, metadata=metadata)
+    notify(notifier, [ToolCallStart(CLOCK), ToolCallReady(ready)])
+    (note,) = notify(notifier, [ToolRunning(CLOCK)])
+    assert (note.thought_signature, note.reasoning_details) == ("c2ln", {"any": 1})
+    assert notify(Notifier(), [ToolCallReady(ready)]) == []  # a call whose start was missed

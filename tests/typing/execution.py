@@ -119,8 +119,14 @@ async def check_run(ask: Any, stored: str) -> None:
 async def check_custom_loop(
     context: RoundContext, update: ThreadUpdate, turn: Turn, source: AsyncIterator[bytes]
 ) -> None:
-    following, _ = finalize_tool_execution(context, update, lambda context: source)
+    following, stream = await finalize_tool_execution(context, update, lambda context: source)
     assert_type(following, RoundContext)
+    assert_type(stream, AsyncIterator[bytes])
+
+    async def request(context: RoundContext) -> AsyncIterator[bytes]:
+        return source
+
+    assert_type(await finalize_tool_execution(context, update, request), tuple[RoundContext, AsyncIterator[bytes]])
     with SharedAccumulator(capacity=8) as shared:
         async for event in shared.read(turn, source):
             assert_type(event, Event)
