@@ -54,7 +54,7 @@ def test_openai(server, name):
     check(name, path, server, chunks, {"stream": True})
 
 
-@pytest.mark.asyncio
+@pytest.mark.asyncio  # the SDK documents asyncio alone
 async def test_openai_async(server):
     async with openai.AsyncOpenAI(base_url=server.base_url("openai_chat"), api_key="k") as client:
         stream = await client.chat.completions.create(model="m", messages=QUESTION, tools=TOOLS, stream=True)
@@ -111,7 +111,7 @@ def test_anthropic_objects(server):
     check("anthropic", "/v1/messages", server, chunks, {"stream": True})
 
 
-@pytest.mark.asyncio
+@pytest.mark.asyncio  # the SDK documents asyncio alone
 async def test_anthropic_async(server):
     async with anthropic.AsyncAnthropic(base_url=server.base_url("anthropic"), api_key="k") as client:
         chunks = [chunk async for chunk in await client.messages.create(messages=QUESTION, stream=True, **ANTHROPIC)]
@@ -168,7 +168,7 @@ def test_gemini(server):
     check("gemini", "/v1beta/models/m:streamGenerateContent?alt=sse", server, chunks, {"contents": []})
 
 
-@pytest.mark.asyncio
+@pytest.mark.asyncio  # the SDK documents asyncio alone
 async def test_gemini_async(server):
     async with genai_client(server).aio as client:
         stream = await client.models.generate_content_stream(model="m", contents="Weather?", config=GEMINI_CONFIG)

@@ -113,7 +113,7 @@ async def test_groq(server: Any) -> None:
     check("groq", "/chat/completions", server, rounds[0], {"stream": True})
 
 
-@pytest.mark.asyncio
+@pytest.mark.asyncio  # the SDK documents asyncio alone
 async def test_groq_async(server: Any) -> None:
     import groq
 

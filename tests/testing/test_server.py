@@ -439,7 +439,7 @@ async def test_the_server_works_with_asyncio_and_trio():
     assert read("anthropic", response).text == "Let me look."
 
 
-@pytest.mark.asyncio
+@pytest.mark.asyncio  # it is about asyncio.gather
 async def test_many_conversations_at_once():
     async with serve([Reply("hello")], delay=0.001) as server, httpx.AsyncClient() as client:
 
