@@ -22,6 +22,7 @@ __all__ = [
     "CallKind",
     "CallRef",
     "CallState",
+    "Ended",
     "ErrorCode",
     "ErrorKind",
     "Finish",
@@ -48,6 +49,20 @@ FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "refusa
 #: ``<function=...>`` of Qwen3-Coder), ``harmony`` (gpt-oss: its control tokens in names).
 MarkupFamily = Literal["dsml", "deepseek", "kimi", "hermes", "qwen", "harmony"]
 ALL_MARKUP_FAMILIES: frozenset[MarkupFamily] = frozenset(get_args(MarkupFamily))
+#: Why a run ended.
+Ended = Literal[
+    "answered",  # the model answered without calling a tool
+    "max_rounds",  # it still called tools in the last round, or the provider paused too often
+    "breaker",  # the same call failed in three rounds
+    "refusal",
+    "filtered",  # by the provider's content filter
+    "length",  # the response was truncated at its length limit, and no call of it is complete
+    "awaiting_approval",  # calls await approval: ``pending`` lists them, ``state`` is what the run is resumed from
+    "awaiting_results",  # the same, with calls that no tool here runs: their results come from the client
+    "canceled",  # the reader left, or was cancelled
+    "timed_out",  # after run_timeout
+    "error",  # a turn failed, the output did not fit, or the caller's code raised
+]
 ErrorKind = Literal[
     "provider_error", "protocol_error", "stream_truncated", "transport_error", "timed_out", "limit_exceeded"
 ]

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import msgspec
 from msgspec import Struct
 
-from streamkit.calls import CallRef, FinishReason, StreamError, ToolCall, ToolResult, Usage
+from streamkit.calls import CallRef, Ended, FinishReason, StreamError, ToolCall, ToolResult, Usage
 from streamkit.json_data import object_fields, to_json_data
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Failed",
     "File",
     "Finished",
+    "LogProbabilities",
     "NormalizedToolChunk",
     "Reasoning",
     "ReasoningKind",
@@ -35,9 +36,13 @@ __all__ = [
     "ResponseStarted",
     "RoundFinished",
     "RoundStarted",
+    "RunEnded",
     "ServerTool",
     "ServerToolPhase",
     "Text",
+    "TokenLogProbability",
+    "ToolAwaitingApproval",
+    "ToolAwaitingResult",
     "ToolCallDelta",
     "ToolCallEnd",
     "ToolCallReady",
@@ -268,6 +273,32 @@ class Failed(_Event, frozen=True, gc=False, tag="failed"):
     choice: int = 0
 
 
+class TokenLogProbability(Struct, frozen=True, gc=False):
+    """A token of the response with the natural logarithm of its probability; a value of ``LogProbabilities``.
+
+    Attributes:
+        token: the token's text.
+        logprob: the logarithm; None if the wire sent no number.
+        alternatives: the most probable tokens at this position, most often with the chosen one among them.
+    """
+
+    token: str
+    logprob: float | None = None
+    alternatives: tuple[TokenLogProbability, ...] = ()
+
+
+class LogProbabilities(_Event, frozen=True, gc=False, tag="log_probabilities"):
+    """The log probabilities of the next tokens, if the request asked for them; ``raw`` is the wire's own form.
+
+    ``tokens`` is empty if the wire's form does not separate them.
+    """
+
+    type: ClassVar[Literal["log_probabilities"]] = "log_probabilities"
+    tokens: tuple[TokenLogProbability, ...] = ()
+    raw: Any = None
+    choice: int = 0
+
+
 class Unknown(_Event, frozen=True, gc=False, tag="unknown"):
     """Input without an event of its own, unchanged."""
 
@@ -294,6 +325,7 @@ TurnEvent: TypeAlias = (
     | Finished
     | Warned
     | Failed
+    | LogProbabilities
     | Unknown
 )
 
@@ -315,6 +347,22 @@ class ToolProgress(_Event, frozen=True, gc=False, tag="tool_progress"):
     type: ClassVar[Literal["tool_progress"]] = "tool_progress"
     call: CallRef
     value: Any
+    choice: int = 0
+
+
+class ToolAwaitingApproval(_Event, frozen=True, gc=False, tag="tool_awaiting_approval"):
+    """A call that runs only after a person's decision, which has not been made."""
+
+    type: ClassVar[Literal["tool_awaiting_approval"]] = "tool_awaiting_approval"
+    call: CallRef
+    choice: int = 0
+
+
+class ToolAwaitingResult(_Event, frozen=True, gc=False, tag="tool_awaiting_result"):
+    """A call that no tool of the program runs: its result is passed when the run is resumed."""
+
+    type: ClassVar[Literal["tool_awaiting_result"]] = "tool_awaiting_result"
+    call: CallRef
     choice: int = 0
 
 
@@ -380,9 +428,27 @@ class RoundFinished(_Event, frozen=True, gc=False, tag="round_finished"):
     choice: int = 0
 
 
+class RunEnded(_Event, frozen=True, gc=False, tag="run_ended"):
+    """The end of a run, its last event.
+
+    Attributes:
+        ended: the reason (``Run.ended``).
+        error: the error of the turn that ended it, if one did.
+        pending: the calls that await approval or their results, in call order.
+    """
+
+    type: ClassVar[Literal["run_ended"]] = "run_ended"
+    ended: Ended
+    error: StreamError | None = None
+    pending: tuple[ToolCall, ...] = ()
+    choice: int = 0
+
+
 ToolEvent: TypeAlias = (
     ToolRunning
     | ToolProgress
+    | ToolAwaitingApproval
+    | ToolAwaitingResult
     | ToolCompleted
     | ToolError
     | ToolDenied
@@ -390,6 +456,7 @@ ToolEvent: TypeAlias = (
     | ToolCanceled
     | RoundStarted
     | RoundFinished
+    | RunEnded
 )
 Event: TypeAlias = TurnEvent | ToolEvent
 
@@ -460,7 +527,7 @@ def _convert_object(value: Any) -> Any:
 _DEEPEST = 300  # more than the nesting of a frame that is read
 _PLAIN_EVENTS = frozenset(
     {ResponseStarted, Text, Reasoning, Refusal, ToolCallStart, ToolCallDelta, ToolCallEnd, ArgumentsRestated, File}
-    | {Finished, Warned, ToolRunning, RoundStarted}
+    | {Finished, Warned, ToolRunning, ToolAwaitingApproval, ToolAwaitingResult, RoundStarted}
 )  # without values of other origin
 _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 EVENT_TYPES: dict[str, type[Event]] = {cls.type: cls for cls in get_args(Event)}

@@ -68,6 +68,9 @@ class RecordingChoice:
     def citation(self, data: Any) -> None:
         self._record("citation", data)
 
+    def log_probabilities(self, tokens: Any, raw: Any) -> None:
+        self._record("log_probabilities", raw)
+
     def file(
         self,
         media_type: str | None,

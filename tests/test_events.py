@@ -37,6 +37,10 @@ EXAMPLES: dict[type[Any], dict[str, Any]] = {
     events.Finished: {"reason": "stop", "raw": None},
     events.Warned: {"code": "slot_reused", "message": "x"},
     events.Failed: {"error": StreamError("provider_error", "x", raw={"code": 1})},
+    events.LogProbabilities: {
+        "tokens": (events.TokenLogProbability("a", -0.5, (events.TokenLogProbability("b", -1.5),)),),
+        "raw": [{"token": "a", "logprob": -0.5}],
+    },
     events.Unknown: {"raw": {"a": [None]}},
     events.ToolRunning: {"call": CALL},
     events.ToolProgress: {"call": CALL, "value": 0.5},
@@ -45,8 +49,15 @@ EXAMPLES: dict[type[Any], dict[str, Any]] = {
     events.ToolDenied: {"call": CALL, "result": RESULT},
     events.ToolTimedOut: {"call": CALL, "result": RESULT},
     events.ToolCanceled: {"call": CALL, "result": RESULT},
+    events.ToolAwaitingApproval: {"call": CALL},
+    events.ToolAwaitingResult: {"call": CALL},
     events.RoundStarted: {"round": 0},
     events.RoundFinished: {"round": 1, "update": None},
+    events.RunEnded: {
+        "ended": "awaiting_approval",
+        "error": StreamError("timed_out", "x"),
+        "pending": (ToolCall(id=CALL.id, name="count", index=0, arguments={"n": 1}, state="complete"),),
+    },
 }
 each = pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
 
@@ -177,7 +188,9 @@ FIELDS: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
     events.Citation: {"data": DATA},
     events.UsageReport: {"usage": st.builds(Usage, st.none() | st.integers(0, 9), raw=DATA)},
     events.Failed: {"error": st.builds(StreamError, st.just("provider_error"), ANY_TEXT, raw=DATA)},
+    events.LogProbabilities: {"tokens": st.just((events.TokenLogProbability("a", -0.5),)), "raw": DATA},
     events.Unknown: {"raw": DATA},
+    events.RunEnded: {"ended": st.just("error"), "pending": st.lists(CALLS, max_size=2).map(tuple)},
     events.ToolProgress: {"call": st.just(CALL), "value": DATA},
     **{
         kind: {"call": st.just(CALL), "result": RESULTS}

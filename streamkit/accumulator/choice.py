@@ -7,7 +7,7 @@ accumulator that contains it; what it shares with the other choices is its ``Tur
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from streamkit.accumulator.block import Block, BlockKind, TextKind
@@ -21,12 +21,14 @@ from streamkit.events import (
     Citation,
     File,
     Finished,
+    LogProbabilities,
     Reasoning,
     ReasoningKind,
     Refusal,
     ServerTool,
     ServerToolPhase,
     Text,
+    TokenLogProbability,
     Unknown,
 )
 from streamkit.json_text import join_half, join_surrogates, json_size
@@ -239,6 +241,11 @@ class Choice:
         self._state.start_response()
         (self._early_citations if self._last_text is None else self._last_text.citations).append(data)
         self._emit(Citation(data, self.index))
+
+    def log_probabilities(self, tokens: Sequence[TokenLogProbability], raw: Any) -> None:
+        """Implement ``ChoiceSink.log_probabilities``."""
+        self._state.start_response()
+        self._emit(LogProbabilities(tuple(tokens), raw, self.index))
 
     def file(
         self,

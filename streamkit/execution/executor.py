@@ -17,7 +17,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
-from streamkit.events import Event, ToolEvent, Warned
+from streamkit.events import Event, ToolAwaitingApproval, ToolEvent, Warned
 from streamkit.execution.background import EventQueue
 from streamkit.execution.call_tasks import CallTasks
 from streamkit.execution.options import ExecutionOptions
@@ -215,6 +215,7 @@ class Executor:
             self._to_approve.append(position)
         if needs_approval and not was_awaiting:
             self.round.require_approval(position)
+            self.queue.put(ToolAwaitingApproval(call.ref))
         elif was_awaiting and not needs_approval:
             self.round.approve(position)
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
-from streamkit.calls import ResultStatus, ToolCall, ToolResult, Usage
+from streamkit.calls import Ended, ResultStatus, ToolCall, ToolResult, Usage
 from streamkit.errors import UsageError
 from streamkit.execution.context import RoundContext
 from streamkit.execution.round import Round
@@ -30,21 +30,6 @@ from streamkit.json_text import replace_lone_surrogates
 from streamkit.tools import Approval
 
 __all__ = ["Ended", "RunState", "check_approvals"]
-
-#: Why a run ended.
-Ended: TypeAlias = Literal[
-    "answered",  # the model answered without calling a tool
-    "max_rounds",  # it still called tools in the last round, or the provider paused too often
-    "breaker",  # the same call failed in three rounds
-    "refusal",
-    "filtered",  # by the provider's content filter
-    "length",  # the response was truncated at its length limit, and no call of it is complete
-    "awaiting_approval",  # calls await approval: ``pending`` lists them, ``state`` is what the run is resumed from
-    "awaiting_results",  # the same, with calls that no tool here runs: their results come from the client
-    "canceled",  # the reader left, or was cancelled
-    "timed_out",  # after run_timeout
-    "error",  # a turn failed, the output did not fit, or the caller's code raised
-]
 
 
 def _struct(kind: type[msgspec.Struct]) -> Any:

@@ -7,12 +7,12 @@ buffered text is finalized first. It does not depend on what a grammar means, on
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from streamkit.accumulator.choice import Choice
 from streamkit.calls import FinishReason
-from streamkit.events import NormalizedToolChunk, ReasoningKind, ServerToolPhase
+from streamkit.events import NormalizedToolChunk, ReasoningKind, ServerToolPhase, TokenLogProbability
 from streamkit.leaked_markup.grammars.base import SPACE, CallSink, GrammarCoroutine, InvalidMarkup, TruncatedMarkup
 from streamkit.leaked_markup.grammars.hermes import parse_hermes
 from streamkit.leaked_markup.grammars.token_style import parse_token_style
@@ -112,6 +112,10 @@ class MarkupChoice:
     def citation(self, data: Any) -> None:
         """Implement ``ChoiceSink.citation``. A citation does not interrupt the text."""
         self._choice.citation(data)
+
+    def log_probabilities(self, tokens: Sequence[TokenLogProbability], raw: Any) -> None:
+        """Implement ``ChoiceSink.log_probabilities``. They do not interrupt the text."""
+        self._choice.log_probabilities(tokens, raw)
 
     def file(
         self,

@@ -11,11 +11,11 @@ Rules of a parser:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 from streamkit.calls import FinishReason, StreamError, TurnWarningCode, Usage
-from streamkit.events import NormalizedToolChunk, ReasoningKind, ServerToolPhase
+from streamkit.events import NormalizedToolChunk, ReasoningKind, ServerToolPhase, TokenLogProbability
 
 __all__ = ["ChoiceSink", "Parser", "Sink"]
 
@@ -61,6 +61,9 @@ class ChoiceSink(Protocol):
 
     def citation(self, data: Any) -> None:
         """Add a citation to the last text block, or to the first one that follows if there is none."""
+
+    def log_probabilities(self, tokens: Sequence[TokenLogProbability], raw: Any) -> None:
+        """Report the log probabilities of the next tokens, and ``raw``, the wire's own form of them."""
 
     def file(
         self,

@@ -45,8 +45,9 @@ def check_events(events: list[Event], update: ThreadUpdate) -> None:
         assert kinds[-1] in ENDINGS
         assert own[-1].result == result  # type: ignore[union-attr]
         assert kinds.count("tool_running") <= 1
+        asked = [kind for kind in kinds if kind == "tool_awaiting_approval"]
         if "tool_running" in kinds:
-            assert kinds[0] == "tool_running"
+            assert kinds[: len(asked) + 1] == [*asked, "tool_running"]
 
 
 async def collect_events(execution: Any) -> list[Event]:

@@ -15,7 +15,7 @@ from streamkit import (
     execute_tool_calls_batched,
     tool,
 )
-from streamkit.events import ToolRunning
+from streamkit.events import ToolAwaitingApproval, ToolRunning
 
 pytestmark = pytest.mark.anyio
 
@@ -90,6 +90,7 @@ async def test_only_approved_calls_are_notified_as_running() -> None:
     )
     events = await collect_events(execution)
     assert [event.call.index for event in events if isinstance(event, ToolRunning)] == [0]
+    assert [event.call.index for event in events if isinstance(event, ToolAwaitingApproval)] == [0, 1]
 
 
 async def test_awaiting_approval_occupies_no_place() -> None:

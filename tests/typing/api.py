@@ -110,6 +110,8 @@ def of_the_stream(event: TurnEvent) -> str:
             return event.reason
         case events.Warned():
             return assert_type(event.code, str)
+        case events.LogProbabilities():
+            return "".join(assert_type(token.token, str) for token in event.tokens)
         case events.Failed():
             return assert_type(event.error, StreamError).message
         case _:
@@ -119,7 +121,7 @@ def of_the_stream(event: TurnEvent) -> str:
 def of_execution(event: ToolEvent) -> int | str:
     """Match every event of execution by class."""
     match event:
-        case events.ToolRunning():
+        case events.ToolRunning() | events.ToolAwaitingApproval() | events.ToolAwaitingResult():
             return event.call.id
         case events.ToolProgress():
             return str(event.value)
@@ -133,6 +135,10 @@ def of_execution(event: ToolEvent) -> int | str:
             return assert_type(event.result, ToolResult).status
         case events.RoundStarted() | events.RoundFinished():
             return assert_type(event.round, int)
+        case events.RunEnded():
+            assert_type(event.error, StreamError | None)
+            assert_type(event.pending, tuple[ToolCall, ...])
+            return event.ended
         case _:
             assert_never(event)
 

@@ -32,6 +32,7 @@ from streamkit.providers.cohere.traits import FINISH_REASONS
 from streamkit.providers.decoding import as_integer, as_text, error_message, excerpt, read_json
 from streamkit.providers.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.lenient_json import arguments_as_text, frame_error
+from streamkit.providers.log_probabilities import read_log_probabilities
 from streamkit.providers.provider import Sink, Traits
 from streamkit.providers.unknown_fields import report_unknown_fields
 
@@ -186,9 +187,9 @@ class CohereParser:
                 report_unknown_fields(self._sink, part, CONTENT_FIELDS, "content.")
 
     def _read_logprobs(self, logprobs: Any, key: Hashable) -> None:
-        """Report log probabilities as an unknown value, and keep them with their text."""
+        """Report log probabilities, and keep them with their text."""
         if logprobs:
-            self._sink.unknown({"logprobs": logprobs})
+            self._choice.log_probabilities(read_log_probabilities(logprobs), logprobs)
             self._choice.add_metadata({"logprobs": logprobs if isinstance(logprobs, list) else [logprobs]}, key)
 
     def _read_message(self, message: Json, index: Hashable, *, starts: bool = False, is_complete: bool = False) -> None:

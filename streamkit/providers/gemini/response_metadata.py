@@ -13,6 +13,7 @@ from typing import Any
 
 from streamkit.json_text import json_size
 from streamkit.providers.gemini.schema import Candidate, WideCandidate, to_camel_case
+from streamkit.providers.log_probabilities import read_log_probabilities
 from streamkit.providers.provider import Sink
 
 __all__ = ["ResponseMetadataReader"]
@@ -39,7 +40,9 @@ class ResponseMetadataReader:
             plain = to_camel_case(kept, rename=False)
             self._sink.add_response_metadata({f"{prefix}{name}": value for name, value in plain.items()})
         if candidate.logprobsResult is not None:
-            self._add_log_probabilities(f"{prefix}logprobsResult", candidate.logprobsResult)
+            result = candidate.logprobsResult
+            self._sink.choice(number).log_probabilities(read_log_probabilities(result), result)
+            self._add_log_probabilities(f"{prefix}logprobsResult", result)
 
     def _add_log_probabilities(self, name: str, result: Any) -> None:
         if not self._sink.keep(json_size(result)):

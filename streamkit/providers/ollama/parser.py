@@ -18,6 +18,7 @@ from streamkit.media import sniff_base64_type
 from streamkit.providers.decoding import as_integer, as_text, error_message, read_json
 from streamkit.providers.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.lenient_json import arguments_as_text, frame_error
+from streamkit.providers.log_probabilities import read_log_probabilities
 from streamkit.providers.ollama.schema import (
     CALL_FIELDS,
     DECODER,
@@ -135,9 +136,9 @@ class OllamaParser:
                 report_unknown_fields(self._sink, call["function"], FUNCTION_FIELDS, "tool_call.function.")
 
     def _read_logprobs(self, logprobs: Any) -> None:
-        """Report log probabilities as an unknown value, and keep them with their text."""
+        """Report log probabilities, and keep them with their text."""
         if isinstance(logprobs, list) and logprobs:
-            self._sink.unknown({"logprobs": logprobs})
+            self._choice.log_probabilities(read_log_probabilities(logprobs), logprobs)
             self._choice.add_metadata({"logprobs": logprobs})
 
     def _identify(self, model: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from streamkit.media import parse_data_url
 from streamkit.providers.decoding import as_text, compact_json
 from streamkit.providers.lenient_json import parse_json_or_text
+from streamkit.providers.log_probabilities import read_log_probabilities
 from streamkit.providers.openai_chat.schema import Delta, PlainDelta
 from streamkit.providers.sink import ChoiceSink, Sink
 
@@ -131,19 +132,18 @@ class ExtrasReader:
                     self._sources_seen.add(source["url"])
                 choice.citation(source)
 
-    def read_logprobs(self, choice: ChoiceSink, index: int, logprobs: Any, *, has_text: bool) -> None:
-        """Report log probabilities as an unknown value, and keep them in the metadata of their text.
+    def read_logprobs(self, choice: ChoiceSink, logprobs: Any, *, has_text: bool) -> None:
+        """Report log probabilities, and keep them in the metadata of their text.
 
         Args:
             choice: the sink of the choice.
-            index: the number of the choice.
             logprobs: the field ``logprobs``.
             has_text: the delta has text or a refusal that the log probabilities belong to.
         """
         by_field = logprobs if isinstance(logprobs, dict) else {"": logprobs}
         if not any(by_field.values()):
             return  # {"content": [], "refusal": null}
-        self._sink.unknown({"index": index, "logprobs": logprobs})
+        choice.log_probabilities(read_log_probabilities(logprobs), logprobs)
         if has_text:
             entries = [*_as_list(by_field.get("content")), *_as_list(by_field.get("refusal"))]
             choice.add_metadata({"logprobs": entries or [logprobs]})

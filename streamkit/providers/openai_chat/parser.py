@@ -302,7 +302,7 @@ class ChatParser:
         if choice.logprobs is not None:
             delta = choice.delta if choice.delta is not None else choice.message
             has_text = delta is not None and bool(delta.content or delta.refusal) and not delta.tool_calls
-            self._extras_reader().read_logprobs(choice_sink, index, choice.logprobs, has_text=has_text)
+            self._extras_reader().read_logprobs(choice_sink, choice.logprobs, has_text=has_text)
         action = "flagged the response"
         if is_reason(choice.finish_reason):
             raw, reason = read_finish_reason(choice.finish_reason, FINISH_REASONS)

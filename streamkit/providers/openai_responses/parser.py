@@ -17,6 +17,7 @@ from streamkit.calls import Usage
 from streamkit.events import NormalizedToolChunk
 from streamkit.providers.decoding import as_integer, as_text, convert, excerpt, read_json
 from streamkit.providers.lenient_json import frame_error
+from streamkit.providers.log_probabilities import read_log_probabilities
 from streamkit.providers.openai_errors import to_stream_error
 from streamkit.providers.openai_responses.item_reader import ItemReader
 from streamkit.providers.openai_responses.schema import (
@@ -52,7 +53,6 @@ _SERVER_ARGUMENT_EVENTS = {
     "response.code_interpreter_call_code.done": "code",
 }
 _ANNOTATION_EVENTS = ("response.output_text.annotation.added", "response.output_text_annotation.added")
-_LOGPROB_FIELDS = ("type", "item_id", "output_index", "content_index", "logprobs")
 _HEARTBEAT_EVENTS = PROGRESS_EVENTS | {"response.keepalive"}
 _PINGS = ("keepalive", "ping")  # other wires have them too, so they show nothing
 
@@ -131,7 +131,7 @@ class ResponsesParser:
         if isinstance(kind, str) and kind in _DELTA_EVENTS:
             report_unknown_fields(self._sink, data, KNOWN_DELTA_FIELDS)
             if data.get("logprobs"):
-                self._sink.unknown({name: data[name] for name in _LOGPROB_FIELDS if name in data})
+                self._choice.log_probabilities(read_log_probabilities(data["logprobs"]), data["logprobs"])
             self._read_delta(convert(data, ResponseStreamEvent, self._sink) or ResponseStreamEvent(), data)
         else:
             self._read_event(data)

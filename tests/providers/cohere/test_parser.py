@@ -479,11 +479,11 @@ def test_interleaved_calls_equal_the_calls_one_by_one(texts: list[list[str]], ra
     assert turn.warnings == []
 
 
-def test_log_probabilities_are_unknown_events_and_kept_with_their_text() -> None:
+def test_log_probabilities_are_events_and_kept_with_their_text() -> None:
     logprobs = {"text": "Hi", "token_ids": [1], "logprobs": [-0.5]}
     delta = {"type": "content-delta", "index": 0, "delta": {"message": {"content": {"text": "Hi"}}}}
     assert read(delta | {"logprobs": logprobs}) == [
         ("text", "Hi", ("content", 0)),
-        ("unknown", {"logprobs": logprobs}),
+        ("log_probabilities", logprobs),
         ("add_metadata", {"logprobs": [logprobs]}, ("content", 0)),
     ]

@@ -378,11 +378,11 @@ def test_bytes_of_any_kind_never_raise(drawn: list[bytes]) -> None:
     parse_frames(*drawn)
 
 
-def test_log_probabilities_are_unknown_events_and_kept_with_their_text() -> None:
+def test_log_probabilities_are_events_and_kept_with_their_text() -> None:
     entries = [{"token": "Hi", "logprob": -0.5}]
     assert read(line("Hi") | {"logprobs": entries}) == [
         ("text", "Hi"),
-        ("unknown", {"logprobs": entries}),
+        ("log_probabilities", entries),
         ("add_metadata", {"logprobs": entries}),
     ]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from wire_streams import Chunk, chat, chat_call, run
 
 from streamkit import Turn, providers
-from streamkit.events import Citation, Event, File, ServerTool, Text, Unknown
+from streamkit.events import Citation, Event, File, LogProbabilities, ServerTool, Text, Unknown
 from streamkit.history import FileBlock, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.providers.openai_chat.schema import (
     REASONING_TEXT_FIELDS,
@@ -48,7 +48,7 @@ def _with_logprobs(chunk: Chunk, logprobs: Any) -> Chunk:
     return chunk
 
 
-def test_log_probabilities_are_unknown_events_and_kept_with_their_text() -> None:
+def test_log_probabilities_are_events_and_kept_with_their_text() -> None:
     turn, seen = _read(
         _with_logprobs(chat({"role": "assistant", "content": ""}), {"content": [], "refusal": None}),
         _with_logprobs(chat({"content": "Hel"}), _logprobs("Hel", -0.5)),
@@ -56,8 +56,7 @@ def test_log_probabilities_are_unknown_events_and_kept_with_their_text() -> None
         _with_logprobs(chat({}, "stop"), None),
     )
     assert turn.text == "Hello"
-    shown = [event.raw for event in _only(seen, Unknown)]
-    assert shown == [{"index": 0, "logprobs": _logprobs("Hel", -0.5)}, {"index": 0, "logprobs": _logprobs("lo", -0.25)}]
+    assert [event.raw for event in _only(seen, LogProbabilities)] == [_logprobs("Hel", -0.5), _logprobs("lo", -0.25)]
     [block] = turn.content.blocks
     assert [entry["token"] for entry in block.metadata["logprobs"]] == ["Hel", "lo"]
     assert turn.warnings == []
@@ -73,7 +72,7 @@ def test_log_probabilities_of_a_refusal_of_old_shape_and_without_text() -> None:
     assert turn.content.blocks[0].metadata["logprobs"] == [together]
 
     turn, seen = _read(_with_logprobs(chat({}), _logprobs("<think>", -1)), chat({"content": "Hi"}, "stop"))
-    assert len(_only(seen, Unknown)) == 1
+    assert len(_only(seen, LogProbabilities)) == 1
     assert "logprobs" not in turn.content.blocks[0].metadata
     assert turn.warnings == []
 
@@ -89,7 +88,7 @@ def test_log_probabilities_of_another_choice_and_of_a_complete_body() -> None:
     turn, seen = _read(
         chat({"content": "a"}, "stop"), _with_logprobs(chat({"content": "b"}, "stop", index=1), _logprobs("b", -1))
     )
-    assert [event.raw["index"] for event in _only(seen, Unknown)] == [1]
+    assert [event.choice for event in _only(seen, LogProbabilities)] == [1]
     assert turn.choices[1].content.blocks[0].metadata["logprobs"] == _logprobs("b", -1)["content"]
 
 

@@ -56,6 +56,9 @@ class RecordingSink:
     def citation(self, data: Any) -> None:
         self.records.append(("citation", data))
 
+    def log_probabilities(self, tokens: Any, raw: Any) -> None:
+        self.records.append(("log_probabilities", raw))
+
     def file(self, media_type: str | None, data: str | None = None, url: str | None = None, *, raw: Any = None) -> None:
         self.records.append(("file", media_type, data))
 

@@ -148,8 +148,7 @@ def test_an_unknown_field_warns_once_however_many_deltas_have_it() -> None:
 def test_log_probabilities_are_emitted_and_the_text_is_read() -> None:
     logprobs = [{"token": "a", "logprob": -0.1, "top_logprobs": []}]
     records = record(text_delta("b"), {**text_delta("a"), "logprobs": logprobs}, {**text_delta("c"), "logprobs": []})
-    [(_, unknown)] = [event for event in records if event[0] == "unknown"]
-    assert (unknown["type"], unknown["logprobs"]) == ("response.output_text.delta", logprobs)
+    assert [event for event in records if event[0] == "log_probabilities"] == [("log_probabilities", logprobs)]
     assert [event[1] for event in records if event[0] == "text"] == ["b", "a", "c"]
 
 
