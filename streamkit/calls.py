@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
+from functools import reduce
 from typing import Any, Final, Literal, get_args
 
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
-from streamkit.redaction import redact_message, redact_value
+from streamkit.redaction import excerpt_repr, redact_message, redact_value
 
 __all__ = [
     "ALL_MARKUP_FAMILIES",
@@ -133,6 +134,9 @@ RunWarningCode = Literal[
 WarningCode = Literal[TurnWarningCode, RunWarningCode]
 
 
+_SHOWN = 100  # characters of one value in the repr of a call
+
+
 def _unclassified(error: StreamError) -> StreamError:
     return error
 
@@ -223,6 +227,15 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[StreamWarning, ...] = ()
 
+    def __repr__(self) -> str:
+        # For debuggers and logs: without metadata (signatures), without secrets of known forms, and short.
+        parts = [self.name or "without a name", self.state, excerpt_repr(self.arguments_text), f"id={self.id}"]
+        if self.message is not None:
+            parts.append(f"message={excerpt_repr(self.message)}")
+        if self.warnings:
+            parts.append(f"warnings={[warning.code for warning in self.warnings][:4]}")
+        return f"<ToolCall {' '.join(part[:_SHOWN] for part in parts)}>"
+
     @property
     def ref(self) -> CallRef:
         """The identity of the call in events."""
@@ -263,22 +276,26 @@ class Usage(Struct, frozen=True):
     reasoning_tokens: int | None = None  #: of the output
     cache_read_tokens: int | None = None  #: of the input, read from the provider's cache
     cache_write_tokens: int | None = None  #: of the input, written to it
-    raw: Any = None  #: the provider's last report
+    raw: Any = None  #: the provider's last report; of a sum the list of the reports
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return the tokens of both, as of two turns; ``sum(reports, start=Usage())`` adds up many."""
+        if not isinstance(other, Usage):
+            return NotImplemented
+        return Usage(
+            _sum((self.input_tokens, other.input_tokens)),
+            _sum((self.output_tokens, other.output_tokens)),
+            _sum((self.reasoning_tokens, other.reasoning_tokens)),
+            _sum((self.cache_read_tokens, other.cache_read_tokens)),
+            _sum((self.cache_write_tokens, other.cache_write_tokens)),
+            [*_reports(self), *_reports(other)],
+        )
 
     @staticmethod
     def sum(reports: Iterable[Usage]) -> Usage | None:
         """Return the tokens of several turns, added up; None for no reports. ``raw`` is the list of their reports."""
         turns = list(reports)
-        if not turns:
-            return None
-        return Usage(
-            _sum(report.input_tokens for report in turns),
-            _sum(report.output_tokens for report in turns),
-            _sum(report.reasoning_tokens for report in turns),
-            _sum(report.cache_read_tokens for report in turns),
-            _sum(report.cache_write_tokens for report in turns),
-            [report.raw for report in turns],
-        )
+        return reduce(Usage.__add__, turns, Usage()) if turns else None
 
     def updated_with(self, later: Usage) -> Usage:
         """Return the figures after a *later* report of the same turn.
@@ -298,6 +315,11 @@ class Usage(Struct, frozen=True):
 def _sum(figures: Iterable[int | None]) -> int | None:
     sent = [figure for figure in figures if figure is not None]
     return sum(sent) if sent else None
+
+
+def _reports(usage: Usage) -> list[Any]:
+    """Return the raw reports of a turn's usage, or of a sum."""
+    return usage.raw if isinstance(usage.raw, list) else [] if usage.raw is None else [usage.raw]
 
 
 def _latest(before: int | None, later: int | None) -> int | None:

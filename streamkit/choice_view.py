@@ -12,6 +12,7 @@ from streamkit.accumulator.choice import Choice
 from streamkit.accumulator.turn_state import TurnState
 from streamkit.calls import Finish, ServerCall, ToolCall
 from streamkit.errors import UsageError
+from streamkit.redaction import excerpt_repr
 
 if TYPE_CHECKING:
     from streamkit.history import Content
@@ -27,6 +28,23 @@ class ChoiceView:
     def __init__(self, choice: Choice, state: TurnState) -> None:
         self._own_choice = choice
         self._state = state
+
+    def __repr__(self) -> str:
+        return f"<ChoiceView {self.index}{self._describe()}>"
+
+    def _describe(self) -> str:
+        """Return the contents in short, for the ``repr``. Nothing counts as read by that, least of all the error."""
+        choice = self._choice
+        parts = [
+            f" {name}={excerpt_repr(text)}" for name in ("text", "reasoning") if (text := choice.joined_text(name))
+        ]
+        calls = choice.tracker.calls
+        if calls:
+            names = ", ".join(f"{call.name[:40]} {call.state}" for call in calls[:4])
+            parts.append(f" calls=[{names}{', ...' if len(calls) > 4 else ''}]")
+        if choice.effective_finish is not None:
+            parts.append(f" finish={choice.effective_finish.reason!r}")
+        return "".join(parts)
 
     @property
     def _choice(self) -> Choice:

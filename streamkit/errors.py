@@ -49,13 +49,33 @@ class UnknownProvider(UsageError):
         self.name = name
         self.known = tuple(sorted(known))
         self.broken = dict(broken or {})
-        message = f"unknown provider {name!r}; known are: {', '.join(self.known)}"
+        message = f"unknown provider {_quote(name)}; known are: {', '.join(self.known)}"
+        if isinstance(name, str) and (similar := _similar(name, self.known)):
+            message += f". Did you mean {' or '.join(map(repr, similar))}?"
         if isinstance(name, str) and name in self.broken:
             message = f"the plugin of the provider {name!r} cannot be loaded: {self.broken[name]}"
         elif self.broken:
             plugins = "; ".join(f"{plugin!r}: {error}" for plugin, error in sorted(self.broken.items()))
-            message += f". Plugins that cannot be loaded: {plugins}"
+            message += f"{'' if message.endswith('?') else '.'} Plugins that cannot be loaded: {plugins}"
         super().__init__(message)
+
+
+_LONGEST = 64  # characters of an unknown name that are compared and shown
+
+
+def _similar(name: str, known: Iterable[str]) -> list[str]:
+    """Return up to three known names that an unknown one may mean: those that contain it, else the most similar."""
+    wanted = name[:_LONGEST].strip().lower().replace("-", "_").replace(" ", "_")
+    containing = [other for other in known if len(wanted) > 2 and (wanted in other or other in wanted)]
+    if containing:
+        return containing[:3]
+    from difflib import get_close_matches  # rarely needed
+
+    return get_close_matches(wanted, known, n=1)
+
+
+def _quote(name: object) -> str:
+    return f"{name[:_LONGEST]!r}..." if isinstance(name, str) and len(name) > _LONGEST else repr(name)
 
 
 class UnsupportedContent(UsageError):

@@ -15,12 +15,14 @@ import re
 from functools import cache
 from typing import Any
 
-__all__ = ["MASK", "redact", "redact_message", "redact_value"]
+__all__ = ["MASK", "excerpt_repr", "redact", "redact_message", "redact_value"]
 
 MASK = "***"
 
 _DEEPEST = 64  # levels of an error object; what is nested more deeply is left out
 _LONGEST = 16_384  # characters of a message; errors of servers have a few hundred, and a page of HTML is cut anyway
+_EXCERPT = 60  # characters of a value in the repr of another
+_SEARCHED = 1024  # characters of it that are searched for secrets
 _MOST = 65_536  # characters of an error object
 
 #: Parameters of URLs that are credentials. Amazon's and Google's signed URLs have several (``X-Amz-Signature``,
@@ -109,6 +111,16 @@ def redact(text: str) -> str:
 def redact_message(text: str) -> str:
     """Return a message with its secrets masked, and cut if it has more than 16,384 characters."""
     return redact(text) if len(text) <= _LONGEST else redact(text[:_LONGEST]) + " [cut]"
+
+
+def excerpt_repr(value: Any) -> str:
+    """Return the beginning of the ``repr`` of a value with its secrets masked, for the ``repr`` of what contains it."""
+    try:
+        text = repr(value[:_SEARCHED] if isinstance(value, str) else value)
+    except Exception as error:  # a debugger must get a text
+        return f"<{type(value).__name__}: {type(error).__name__}>"
+    masked = redact(text[:_SEARCHED])  # before it is cut, because the beginning of a key is not recognized
+    return masked if len(masked) <= _EXCERPT else f"{masked[:_EXCERPT]}..."
 
 
 def redact_value(value: Any) -> Any:

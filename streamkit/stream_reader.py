@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any
 
 from streamkit.errors import UsageError
-from streamkit.events import Event
+from streamkit.events import TurnEvent
 from streamkit.source import BYTES, Source
 from streamkit.turn import Turn
 
@@ -70,7 +70,7 @@ class StreamReader:
     def __init__(self, turn: Turn, source: Source) -> None:
         self._turn = turn
         self._source = source
-        self._events: AsyncGenerator[Event, None] | Generator[Event, None, None] | None = None
+        self._events: AsyncGenerator[TurnEvent, None] | Generator[TurnEvent, None, None] | None = None
         self._is_used = False  # iterated, entered or closed
 
     def __del__(self) -> None:
@@ -78,12 +78,16 @@ class StreamReader:
             message = "a stream was never read: iterate over read(turn, source)"
             warnings.warn(message, RuntimeWarning, stacklevel=2, source=self)
 
+    def __repr__(self) -> str:
+        state = "closed" if self._source.is_closed else "unread" if self._events is None else "open"
+        return f"<StreamReader {state} {self._turn!r}>"
+
     def _check_unread(self) -> None:
         # The generator of a second loop would be empty, as if the response were.
         if self._source.is_closed:
             raise UsageError("the events of this reader were read: they arrive once; turn.content has what they added")
 
-    def __aiter__(self) -> AsyncGenerator[Event, None]:
+    def __aiter__(self) -> AsyncGenerator[TurnEvent, None]:
         # The generator itself: no further hop per event, and the event loop closes it if the loop is left early.
         self._is_used = True
         if self._events is None:
@@ -93,7 +97,7 @@ class StreamReader:
         self._check_unread()
         return self._events
 
-    def __anext__(self) -> Awaitable[Event]:
+    def __anext__(self) -> Awaitable[TurnEvent]:
         if isinstance(self._events, AsyncGenerator):
             return self._events.__anext__()
         return aiter(self).__anext__()
@@ -115,7 +119,7 @@ class StreamReader:
         self._turn.close()
         await self._source.aclose()
 
-    def __iter__(self) -> Generator[Event, None, None]:
+    def __iter__(self) -> Generator[TurnEvent, None, None]:
         self._is_used = True
         if self._events is None:
             self._events = _sync_events(self._turn, self._source)
@@ -124,7 +128,7 @@ class StreamReader:
         self._check_unread()
         return self._events
 
-    def __next__(self) -> Event:
+    def __next__(self) -> TurnEvent:
         return next(self._events if isinstance(self._events, Generator) else iter(self))
 
     def __enter__(self) -> StreamReader:
@@ -145,7 +149,7 @@ class StreamReader:
         self._source.close()
 
 
-async def _events(turn: Turn, source: Source) -> AsyncGenerator[Event, None]:
+async def _events(turn: Turn, source: Source) -> AsyncGenerator[TurnEvent, None]:
     # The loop of event_batches() again: an event that passes two generators costs as much as one that is fed.
     reading = _Reading(turn, source)
     feed = turn.feed
@@ -166,7 +170,7 @@ async def _events(turn: Turn, source: Source) -> AsyncGenerator[Event, None]:
         await reading.aclose()
 
 
-async def event_batches(turn: Turn, source: Source) -> AsyncGenerator[list[Event], None]:
+async def event_batches(turn: Turn, source: Source) -> AsyncGenerator[list[TurnEvent], None]:
     """Yield the events of each input that caused any, as ``feed`` returned them."""
     reading = _Reading(turn, source)
     feed = turn.feed
@@ -187,7 +191,7 @@ async def event_batches(turn: Turn, source: Source) -> AsyncGenerator[list[Event
         await reading.aclose()
 
 
-def _sync_events(turn: Turn, source: Source) -> Generator[Event, None, None]:
+def _sync_events(turn: Turn, source: Source) -> Generator[TurnEvent, None, None]:
     reading = _Reading(turn, source)
     feed = turn.feed
     try:
@@ -231,7 +235,7 @@ class _Reading:
         if not self._ended:
             self._source.report(error)
 
-    def end(self) -> list[Event]:
+    def end(self) -> list[TurnEvent]:
         """Close the turn after the last input; return its last events."""
         has_objects = not isinstance(self.last_input, BYTES)
         events = self._turn.close(self._source.error, complete=self._ended and has_objects)

@@ -21,13 +21,15 @@ from streamkit.accumulator.choice import Choice
 from streamkit.calls import MarkupFamily, StreamError, StreamWarning, ToolCall, Usage
 from streamkit.choice_view import ChoiceView
 from streamkit.errors import StreamInterrupted, UsageError
-from streamkit.events import Event, Failed
+from streamkit.events import Failed, TurnEvent
 from streamkit.framing import Framer
 from streamkit.json_text import replace_lone_surrogates
 from streamkit.providers.decoding import excerpt, read_json
 from streamkit.providers.detection import HEAD_SIZE, encode_head
+from streamkit.providers.names import ProviderName
 from streamkit.providers.origin import normalize_endpoint
 from streamkit.providers.provider import Provider
+from streamkit.redaction import excerpt_repr
 from streamkit.response_body import ResponseBody, failed_response, retry_after
 
 if TYPE_CHECKING:
@@ -96,7 +98,7 @@ class Turn(ChoiceView):
 
     def __init__(
         self,
-        provider: str | Provider,
+        provider: ProviderName | str | Provider,
         turn_key: str | None = None,
         *,
         limits: Limits | None = None,
@@ -138,6 +140,14 @@ class Turn(ChoiceView):
         self._closed = False
         self.unread_error_reminder: finalize[..., Turn] | None = None
 
+    def __repr__(self) -> str:
+        state = self._state
+        model = "" if state.model is None else f" model={excerpt_repr(state.model)}"
+        error = "" if state.error is None else f" error={state.error.kind}: {excerpt_repr(state.error.message)}"
+        warnings = f" warnings={len(state.warnings)}" if state.warnings else ""
+        is_open = "closed" if self._closed else "open"
+        return f"<Turn {self.provider.name} {is_open}{model}{self._describe()}{error}{warnings}>"
+
     # ---------------------------------------------------------------- input
 
     def response(self, status: int, headers: Mapping[str, str] | None = None) -> None:
@@ -154,7 +164,7 @@ class Turn(ChoiceView):
             raise UsageError("Turn.response() must be called before the first feed()")
         self._state.status = (status, retry_after(headers or {}))
 
-    def feed(self, data: Any) -> list[Event]:
+    def feed(self, data: Any) -> list[TurnEvent]:
         """Read the next input.
 
         Args:
@@ -183,7 +193,7 @@ class Turn(ChoiceView):
         self._events.clear()
         return events
 
-    def _feed_checked(self, data: Any) -> list[Event]:
+    def _feed_checked(self, data: Any) -> list[TurnEvent]:
         """Read input that is not known to be bytes of this wire."""
         if self._closed:
             raise UsageError("feed() after close(): make a new Turn for the next stream")
@@ -266,7 +276,7 @@ class Turn(ChoiceView):
         else:
             self._state.report_limit(f"a frame exceeds {self._state.limits.frame} bytes")
 
-    def close(self, error: BaseException | StreamError | None = None, *, complete: bool = False) -> list[Event]:
+    def close(self, error: BaseException | StreamError | None = None, *, complete: bool = False) -> list[TurnEvent]:
         """End the input. A second call does nothing.
 
         Args:
@@ -335,7 +345,7 @@ class Turn(ChoiceView):
         if body.framer is not None and body.framer.warning is not None:
             self._state.warn("events_unseparated", body.framer.warning)
 
-    def _drain_events(self) -> list[Event]:
+    def _drain_events(self) -> list[TurnEvent]:
         if self._first_chunks:
             self._name_foreign_wire()
         events = self._events[:]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -26,6 +26,7 @@ from wire_streams import (
 
 from streamkit import Limits, StreamInterrupted, Turn, UnknownProvider, UsageError, providers
 from streamkit.events import BlockEnded, Failed, Finished, ToolCallDelta
+from streamkit.providers.names import ProviderName
 
 WIRES = ["openai_chat", "anthropic", "gemini"]
 HELLO = {
@@ -48,6 +49,34 @@ def kinds(inputs: list[bytes], provider: str = "openai_chat", **options: Any) ->
 
 
 # ---------------------------------------------------------------- misuse
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("antropic", "Did you mean 'anthropic'?"),
+        ("OpenAI-Responses", "Did you mean 'openai_responses'?"),
+        ("bedrock", "Did you mean 'bedrock_converse' or 'bedrock_invoke'?"),
+        ("azure", "Did you mean 'azure_openai'?"),
+    ],
+)
+def test_an_unknown_provider_is_answered_with_similar_names(name: str, hint: str) -> None:
+    with pytest.raises(UnknownProvider) as raised:
+        Turn(name)
+    assert str(raised.value).endswith(hint)
+
+
+@pytest.mark.parametrize("name", ["", "z", "nothing-similar", "x" * 100_000])
+def test_without_a_similar_name_there_is_no_hint(name: str) -> None:
+    with pytest.raises(UnknownProvider) as raised:
+        Turn(name)
+    assert "Did you mean" not in str(raised.value)
+    assert len(str(raised.value)) < 1000
+
+
+def test_the_type_of_names_lists_the_built_in_providers() -> None:
+    built_in = {name for name in providers.names() if providers.get(name).package.startswith("streamkit.providers.")}
+    assert set(get_args(ProviderName)) == built_in
 
 
 def test_an_unknown_provider_raises_an_error_that_lists_the_registered_names() -> None:

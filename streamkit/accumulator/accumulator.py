@@ -14,7 +14,7 @@ import msgspec
 from streamkit.accumulator.choice import Choice
 from streamkit.accumulator.turn_state import OBJECT_SIZE, Limits, TurnState
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage, WireTraits
-from streamkit.events import Event, NormalizedToolChunk, TurnEvent, Unknown, UsageReport
+from streamkit.events import NormalizedToolChunk, TurnEvent, Unknown, UsageReport
 from streamkit.indexes import normalize_index
 from streamkit.json_text import join_surrogates, json_size
 
@@ -154,7 +154,7 @@ class Accumulator:
     # ---------------------------------------------------------------- the result
 
     @property
-    def events(self) -> list[Event]:
+    def events(self) -> list[TurnEvent]:
         """The events that were not taken yet; the caller empties the list."""
         return self.state.events
 
@@ -264,4 +264,4 @@ def process_tool_call_chunk(chunk: NormalizedToolChunk, calls: Accumulator) -> l
     calls.choice(0).tool(chunk)
     caused = events[before:]
     del events[before:]
-    return caused  # type: ignore[return-value]  # an accumulator makes events of the turn only
+    return caused

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from streamkit.calls import StreamError, StreamWarning, TurnWarningCode, WireTraits
-from streamkit.events import Event, Failed, ResponseStarted, Warned
+from streamkit.events import Failed, ResponseStarted, TurnEvent, Warned
 from streamkit.json_text import join_surrogates, json_size, nests_deeper
 
 __all__ = ["OBJECT_SIZE", "Limits", "TurnState"]
@@ -102,7 +102,7 @@ class TurnState:
         self.turn_key = turn_key
         self.limits = limits
         self.recover_trailing_junk = recover_trailing_junk
-        self.events: list[Event] = []  # emptied by the caller of the accumulator
+        self.events: list[TurnEvent] = []  # emptied by the caller of the accumulator
         self.warnings: list[StreamWarning] = []
         self.error: StreamError | None = None
         self.has_started = False  # the event of the response's start was emitted

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -123,7 +123,7 @@ def _describe(head: bytes) -> str:
     return f"not a stream of a known provider: it begins with {begin!r}. Name the provider with --provider"
 
 
-def _print_events(name: str, events: list[Event], is_wanted: bool) -> None:
+def _print_events(name: str, events: Sequence[Event], is_wanted: bool) -> None:
     """Print the events, if they are wanted."""
     if is_wanted:
         for event in events:

@@ -16,6 +16,7 @@ from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.history import Content, ToolCallBlock
 from streamkit.output import OutputType
 from streamkit.providers import rendering
+from streamkit.providers.names import ProviderName
 from streamkit.providers.origin import IdPolicy, RenderOptions
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.tools import Tool
@@ -33,7 +34,7 @@ class Target:
         endpoint: the address of the server; None if it is not to be compared.
     """
 
-    provider: str | Provider
+    provider: ProviderName | str | Provider
     model: str | None = None
     endpoint: str | None = None
 

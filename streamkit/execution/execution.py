@@ -22,6 +22,7 @@ from streamkit.execution.options import Approve, ExecutionOptions
 from streamkit.execution.round import CallStage, Round
 from streamkit.execution.scheduler import OccupiedPlace, Schedule, to_schedule
 from streamkit.execution.thread_update import FormatCallbacks, Messages, ThreadUpdate
+from streamkit.providers.names import ProviderName
 from streamkit.providers.provider import Provider
 from streamkit.tools import Approval, Tool, to_tools
 from streamkit.turn import Turn
@@ -242,7 +243,7 @@ def execute_tool_calls_batched(
     limit: int | Schedule = 8,
     timeout: float | None = 30.0,
     run_timeout: float | None = None,
-    provider: str | Provider | None = None,
+    provider: ProviderName | str | Provider | None = None,
     deps: Any = None,
     approve: Approve | None = None,
     format_tool_call_for_thread: Callable[[ToolCall, Any], Messages] | None = None,
@@ -289,7 +290,7 @@ def execute_tool_calls_sequentially(
     limit: int | Schedule = 8,
     timeout: float | None = 30.0,
     run_timeout: float | None = None,
-    provider: str | Provider | None = None,
+    provider: ProviderName | str | Provider | None = None,
     deps: Any = None,
     approve: Approve | None = None,
     format_tool_call_for_thread: Callable[[ToolCall, Any], Messages] | None = None,
@@ -311,7 +312,7 @@ def execute_tool_calls_sequentially(
 
 def _create_execution(
     turn_or_calls: Turn | Iterable[ToolCall],
-    provider: str | Provider | None,
+    provider: ProviderName | str | Provider | None,
     callbacks: FormatCallbacks,
     options: ExecutionOptions,
 ) -> Execution:

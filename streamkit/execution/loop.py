@@ -28,6 +28,7 @@ from streamkit.execution.state import Ended, RunState, check_approvals
 from streamkit.execution.thread_update import ThreadLayout
 from streamkit.history import Content
 from streamkit.output import OutputType
+from streamkit.providers.names import ProviderName
 from streamkit.providers.origin import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
 from streamkit.tools import Approval, Tool, to_tools
@@ -42,7 +43,7 @@ __all__ = ["Run", "run_loop"]
 def run_loop(
     create_new_stream: CreateStream,
     *,
-    provider: str | Provider | None = None,
+    provider: ProviderName | str | Provider | None = None,
     tools: Sequence[Callable[..., Any] | Tool] = (),
     history: Sequence[Content] | None = None,
     thread: Sequence[dict[str, Any]] | None = None,
@@ -56,7 +57,7 @@ def run_loop(
     run_timeout: float | None = None,
     shape: ThreadLayout = "batched",
     retries: int = 0,
-    fallbacks: Sequence[str | Provider | Target] = (),
+    fallbacks: Sequence[ProviderName | str | Provider | Target] = (),
     before_follow_up: BeforeFollowUp | Sequence[BeforeFollowUp] = (),
     turn_limits: Limits | None = None,
     leaked_markup: LeakedMarkup = "keep",
@@ -175,7 +176,7 @@ def run_loop(
     return Run(_create_state(context, options, run_key if run_key is not None else secrets.token_urlsafe(12)))
 
 
-def _to_target(fallback: str | Provider | Target) -> Target:
+def _to_target(fallback: ProviderName | str | Provider | Target) -> Target:
     target = fallback if isinstance(fallback, Target) else Target(fallback)
     return replace(target, provider=providers.get(target.provider))
 

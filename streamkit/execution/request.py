@@ -165,6 +165,6 @@ class StreamRequest:
         raise UsageError(f"create_new_stream returned {type(stream).__name__}, which cannot be read as a stream")
 
 
-def _has_no_content(events: list[Event]) -> bool:
+def _has_no_content(events: list[TurnEvent]) -> bool:
     """Return True if these events of a failed turn contain nothing but its start, failure and end."""
     return all(isinstance(event, (ResponseStarted, Failed, Finished, Warned)) for event in events)

@@ -29,6 +29,7 @@ from streamkit.execution.thread_update import (
     with_distinct_ids,
 )
 from streamkit.history import Content
+from streamkit.providers.names import ProviderName
 from streamkit.providers.origin import RenderOptions
 from streamkit.providers.provider import Provider
 from streamkit.turn import Turn
@@ -90,7 +91,7 @@ class Round:
         self,
         turn_or_calls: Turn | Iterable[ToolCall],
         *,
-        provider: str | Provider | None = None,
+        provider: ProviderName | str | Provider | None = None,
         shape: ThreadLayout = "batched",
         callbacks: FormatCallbacks | None = None,
         block_reason: str | None = None,
@@ -133,7 +134,7 @@ class Round:
         results: Iterable[ToolResult],
         pending: Iterable[str] = (),
         *,
-        provider: str | Provider,
+        provider: ProviderName | str | Provider,
         shape: ThreadLayout = "batched",
         options: RenderOptions | None = None,
     ) -> Round:

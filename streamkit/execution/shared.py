@@ -22,10 +22,11 @@ from streamkit import providers
 from streamkit.accumulator import Accumulator, process_tool_call_chunk
 from streamkit.calls import StreamError, ToolCall, ToolResult
 from streamkit.errors import UnknownProvider, UsageError
-from streamkit.events import Event, NormalizedToolChunk, TurnEvent
+from streamkit.events import NormalizedToolChunk, TurnEvent
 from streamkit.execution.blocked_calls import reason_to_block
 from streamkit.execution.round import Round
 from streamkit.execution.thread_update import FormatCallbacks, Messages, ThreadLayout, ThreadUpdate, check_layout
+from streamkit.providers.names import ProviderName
 from streamkit.providers.provider import Provider
 from streamkit.source import Source
 from streamkit.stream_reader import event_batches
@@ -133,7 +134,7 @@ class SharedAccumulator:
         capacity: int = 64,
         *,
         shape: ThreadLayout = "batched",
-        provider: str | Provider | None = None,
+        provider: ProviderName | str | Provider | None = None,
         format_tool_call_for_thread: Callable[[ToolCall, Any], Messages] | None = None,
         format_tool_result_for_thread: Callable[[ToolResult, ToolCall, Any], Messages] | None = None,
         format_batch_for_thread: Callable[[list[ToolResult]], Messages] | None = None,
@@ -157,7 +158,7 @@ class SharedAccumulator:
 
     # ---------------------------------------------------------------- turns
 
-    async def read(self, turn: Turn, source: Any) -> AsyncGenerator[Event, None]:
+    async def read(self, turn: Turn, source: Any) -> AsyncGenerator[TurnEvent, None]:
         """Yield the events of a stream, as ``streamkit.read`` does; at its end put its calls into the queue.
 
         A failed turn has no calls to put, nor has one that is left early (by ``contextlib.aclosing``).
@@ -221,7 +222,7 @@ class SharedAccumulator:
         failure = error if isinstance(error, StreamError) or error is None else transport_error(error)
         calls.state.has_started = True  # as in put: the caller reads the response, so its start is no news
         calls.close(complete=failure is None, failure=failure)
-        events: list[TurnEvent] = calls.events[:]  # type: ignore[assignment]  # an accumulator makes no other events
+        events = calls.events[:]
         calls.events.clear()
         del self._streams[stream]
         self._ended_names.add(stream) if isinstance(stream, str) else self._ended.add(stream)

@@ -22,6 +22,7 @@ from streamkit.calls import ALL_MARKUP_FAMILIES
 from streamkit.errors import UnknownProvider, UsageError
 from streamkit.message_format import RateMessage
 from streamkit.providers.detection import HEAD_SIZE, HeadMatcher, read_head
+from streamkit.providers.names import ProviderName
 from streamkit.providers.provider import Provider, Traits
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _packages_loaded = False
 _entry_points_loaded = False
 
 
-def get(provider: str | Provider) -> Provider:
+def get(provider: ProviderName | str | Provider) -> Provider:
     """Return the provider of that name; a ``Provider`` object is returned unchanged.
 
     Raises:
@@ -95,7 +96,7 @@ def register(provider: Provider) -> None:
 
 def dialect(
     name: str,
-    base: str | Provider = "openai_chat",
+    base: ProviderName | str | Provider = "openai_chat",
     *,
     rewrite: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     **traits: Any,

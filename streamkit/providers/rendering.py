@@ -9,6 +9,7 @@ from streamkit.errors import UsageError
 from streamkit.message_format import RateMessage, check_format
 from streamkit.providers.cache_marks import CachePolicy, auto_mark, mark_contents
 from streamkit.providers.media_policy import MediaPolicy, apply_media_policy
+from streamkit.providers.names import ProviderName
 from streamkit.providers.origin import IdPolicy
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.providers.registry import get, message_formats
@@ -21,7 +22,7 @@ __all__ = ["parse_messages", "render", "render_messages", "render_request"]
 
 def render(
     contents: Sequence[Content],
-    provider: str | Provider,
+    provider: ProviderName | str | Provider,
     *,
     ids: IdPolicy = "origin",
     model: str | None = None,
@@ -62,7 +63,7 @@ def render(
 
 def render_messages(
     contents: Sequence[Content],
-    provider: str | Provider,
+    provider: ProviderName | str | Provider,
     *,
     ids: IdPolicy = "origin",
     model: str | None = None,
@@ -87,7 +88,7 @@ def render_messages(
 
 def render_request(
     contents: Sequence[Content],
-    provider: str | Provider,
+    provider: ProviderName | str | Provider,
     *,
     tools: Sequence[Any] = (),
     tool_choice: ToolChoice | None = None,
@@ -164,7 +165,7 @@ def _repair(contents: Sequence[Content], changes: list[str]) -> Sequence[Content
 
 def parse_messages(
     messages: Sequence[dict[str, Any]],
-    provider: str | Provider,
+    provider: ProviderName | str | Provider,
     *,
     system: Any = None,
     changes: list[str] | None = None,

@@ -42,6 +42,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamkit import providers
+from streamkit.providers.names import ProviderName
 from streamkit.providers.provider import Provider
 from streamkit.testing.case import Case, every_cut
 
@@ -80,7 +81,7 @@ class ConformanceError(AssertionError):
         super().__init__(str(report))
 
 
-def check_provider(provider: str | Provider, folder: str | Path) -> Report:
+def check_provider(provider: ProviderName | str | Provider, folder: str | Path) -> Report:
     """Check a provider against all cases of a folder.
 
     Args:
@@ -112,7 +113,7 @@ def cases_in(folder: str | Path) -> list[Path]:
     return sorted(path for path in Path(folder).glob("*.json") if path.name[0] not in "._")
 
 
-def check_case(provider: str | Provider, path: str | Path) -> list[str]:
+def check_case(provider: ProviderName | str | Provider, path: str | Path) -> list[str]:
     """Check a provider against one case, for a test of each case.
 
     Returns:

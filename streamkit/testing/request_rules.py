@@ -17,13 +17,14 @@ from __future__ import annotations
 from typing import Any
 
 from streamkit import providers
+from streamkit.providers.names import ProviderName
 from streamkit.providers.provider import Provider
 from streamkit.providers.request_rule import Rule, Violation
 
 __all__ = ["Rule", "Violation", "list_rules", "validate_request"]
 
 
-def list_rules(provider: str | Provider) -> tuple[Rule, ...]:
+def list_rules(provider: ProviderName | str | Provider) -> tuple[Rule, ...]:
     """Return the rules of a provider's wire, in the order in which they are checked.
 
     Raises:
@@ -32,7 +33,7 @@ def list_rules(provider: str | Provider) -> tuple[Rule, ...]:
     return providers.get(provider).request_rules()
 
 
-def validate_request(provider: str | Provider, body: Any, *, model: str = "") -> list[Violation]:
+def validate_request(provider: ProviderName | str | Provider, body: Any, *, model: str = "") -> list[Violation]:
     """Return the violations in a request's body for which the provider would reject it; empty if it is legal.
 
     Args:

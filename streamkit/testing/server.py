@@ -23,6 +23,7 @@ import msgspec
 from streamkit import providers
 from streamkit.calls import Usage
 from streamkit.errors import UnknownProvider, UsageError
+from streamkit.providers.names import ProviderName
 from streamkit.providers.provider import Provider
 from streamkit.testing.endpoints import make_call_id, make_response_id, parse_http_request
 from streamkit.testing.request_rules import validate_request
@@ -130,7 +131,7 @@ class Server:
             raise UsageError("the server runs only inside its `with` or `async with` block")
         return "http://{}:{}".format(*self._socket.getsockname()[:2])
 
-    def base_url(self, provider: str | Provider, conversation: str = "") -> str:
+    def base_url(self, provider: ProviderName | str | Provider, conversation: str = "") -> str:
         """Return the base URL for the provider's own SDK (for Azure: its endpoint).
 
         Args:

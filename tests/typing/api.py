@@ -33,10 +33,10 @@ from streamkit.events import ToolEvent, TurnEvent
 def a_turn(data: bytes, chunk: dict[str, Any], headers: Mapping[str, str]) -> None:
     turn = Turn("anthropic", turn_key="turn-1", limits=Limits(calls=10), recover_trailing_junk=False)
     assert_type(turn.response(200, headers), None)
-    assert_type(turn.feed(data), list[Event])
-    assert_type(turn.feed(chunk), list[Event])
-    assert_type(turn.close(), list[Event])
-    assert_type(turn.close(OSError(), complete=True), list[Event])
+    assert_type(turn.feed(data), list[TurnEvent])
+    assert_type(turn.feed(chunk), list[TurnEvent])
+    assert_type(turn.close(), list[TurnEvent])
+    assert_type(turn.close(OSError(), complete=True), list[TurnEvent])
     assert_type(turn.done, bool)
     assert_type(turn.text, str)
     assert_type(turn.reasoning, str)
@@ -185,6 +185,6 @@ async def reading(inputs: AsyncIterator[bytes], at_once: Iterable[bytes]) -> Non
     turn = Turn("openai_chat")
     assert_type(streamkit.read(turn, inputs), StreamReader)
     async for event in streamkit.read(turn, inputs):
-        assert_type(event, Event)
+        assert_type(event, TurnEvent)
     for event_ in streamkit.read(Turn("openai_chat"), at_once):
-        assert_type(event_, Event)
+        assert_type(event_, TurnEvent)

@@ -32,6 +32,7 @@ from streamkit import (
     run_loop,
     tool,
 )
+from streamkit.events import TurnEvent
 from streamkit.execution import QueuedCall, Run
 from streamkit.tools import ToolState
 
@@ -129,7 +130,7 @@ async def check_custom_loop(
     assert_type(await finalize_tool_execution(context, update, request), tuple[RoundContext, AsyncIterator[bytes]])
     with SharedAccumulator(capacity=8) as shared:
         async for event in shared.read(turn, source):
-            assert_type(event, Event)
+            assert_type(event, TurnEvent)
         async for handed in shared:
             assert_type(handed, QueuedCall)
             assert_type(handed.set_result(ToolResult(handed.call, "completed", 1)), ThreadUpdate | None)
