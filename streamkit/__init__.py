@@ -31,6 +31,7 @@ from streamkit.errors import (
     InvalidOutput,
     StreamInterrupted,
     StreamkitError,
+    StreamkitWarning,
     ToolFailed,
     UnknownProvider,
     UnsupportedContent,
@@ -165,6 +166,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "convert_to_vercel_messages",
     # errors
     "StreamkitError",
+    "StreamkitWarning",
     "UsageError",
     "UnknownProvider",
     "UnsupportedContent",

@@ -8,6 +8,8 @@
   - InvalidOutput            the model: its structured output does not fit; the message is written for it
   - ToolFailed               raised by a tool; its message is sent to the model
 
+* StreamkitWarning           the caller: the program works, and probably not as it should (``warnings.warn``)
+
 Bad input from a wire raises none of these: it becomes an event and, if it ends the turn, ``turn.error``. The module
 depends on nothing.
 """
@@ -21,6 +23,7 @@ __all__ = [
     "InvalidOutput",
     "StreamInterrupted",
     "StreamkitError",
+    "StreamkitWarning",
     "ToolFailed",
     "UnknownProvider",
     "UnsupportedContent",
@@ -115,6 +118,10 @@ class InvalidOutput(StreamkitError):
     def __init__(self, message: str, text: str = "") -> None:
         self.text = text
         super().__init__(message)
+
+
+class StreamkitWarning(UserWarning):
+    """A definition that works, but not well: a tool that a model cannot understand. Filter it as any warning."""
 
 
 class ToolFailed(StreamkitError):

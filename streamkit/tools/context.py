@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 from msgspec import structs
+from typing_extensions import TypeVar  # a dependency of pydantic; that of typing has no default before 3.13
 
 from streamkit.calls import ToolCall
 
@@ -28,8 +29,13 @@ class Approval:
     reason: str | None = None
 
 
-class ToolContext:
+Deps = TypeVar("Deps", default=Any)
+
+
+class ToolContext(Generic[Deps]):
     """The context of a call. A tool gets it by a parameter with this annotation, which is not part of the schema.
+
+    ``ToolContext[MyDeps]`` declares the type of ``deps``; it is not checked when the tool runs.
 
     Attributes:
         call: the call, with its canonical id, name and arguments.
@@ -45,7 +51,7 @@ class ToolContext:
         call: ToolCall,
         *,
         id: str | None = None,
-        deps: Any = None,
+        deps: Deps = None,  # type: ignore[assignment]  # a run without deps has None
         turn: Any = None,
         progress: Callable[[Any], object] | None = None,
         canceled: Callable[[], bool] | None = None,

@@ -9,11 +9,12 @@ import functools
 import inspect
 import re
 import typing
+import warnings
 from collections.abc import Callable
 from types import SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
-from streamkit.errors import UsageError
+from streamkit.errors import StreamkitWarning, UsageError
 from streamkit.tools.context import ToolContext
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "kind_of",
     "name_of",
     "parameters_of",
+    "warn_of_unclear",
 ]
 
 #: How the function is called: an async one is awaited; a generator's last value is its result.
@@ -100,8 +102,10 @@ def docstring_of(function: Callable[..., Any] | None) -> tuple[str, dict[str, st
 
 
 def is_context(hint: Any) -> bool:
-    """Return True if an annotation is the ``ToolContext``, alone or as ``ToolContext | None``."""
+    """Return True if an annotation is the ``ToolContext``, also as ``ToolContext[Deps]`` or ``ToolContext | None``."""
     origin = get_origin(hint)
+    if isinstance(origin, type) and issubclass(origin, ToolContext):
+        return True
     if origin is Annotated:
         return is_context(get_args(hint)[0])
     if origin in (Union, UnionType):
@@ -151,3 +155,36 @@ def context_parameter(function: Callable[..., Any] | None) -> str | None:
         except (NameError, TypeError, SyntaxError):
             continue
     return None
+
+
+def warn_of_unclear(tool: str, function: Callable[..., Any], description: str | None) -> None:
+    """Warn of a function that a model cannot use well: without a docstring, or with parameters of any type.
+
+    The warning is located at the function, so that Python shows it once for each, however often a tool is made of it.
+
+    Args:
+        tool: the tool's name.
+        function: its function, whose parameters make the schema.
+        description: the tool's own description, if it has one.
+    """
+    problems: list[str] = []
+    if description is None and not docstring_of(function)[0]:
+        problems.append("has no description: give its function a docstring, or pass description=")
+    try:
+        parameters = parameters_of(function)
+    except (TypeError, ValueError):  # a builtin without a signature, which cannot be a tool
+        parameters = []
+    untyped = [repr(parameter.name) for parameter in parameters if parameter.annotation is parameter.empty]
+    if untyped:
+        problems.append(f"has parameters without an annotation, so the model may send anything: {', '.join(untyped)}")
+    if not problems:
+        return
+    message = f"tool {tool} {'; it '.join(problems)}"
+    code = getattr(inspect.unwrap(_plain(function)), "__code__", None)
+    if code is None:
+        warnings.warn(message, StreamkitWarning, stacklevel=4)
+    else:
+        names = getattr(inspect.unwrap(_plain(function)), "__globals__", {})
+        registry = names.setdefault("__warningregistry__", {})
+        module = names.get("__name__", "")
+        warnings.warn_explicit(message, StreamkitWarning, code.co_filename, code.co_firstlineno, module, registry)

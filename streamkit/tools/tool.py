@@ -10,10 +10,15 @@ import copy
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args, overload
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, Unpack, get_args, overload
+
+from typing_extensions import (  # a dependency of pydantic; those of typing have no default before 3.13
+    ParamSpec,
+    TypeVar,
+)
 
 from streamkit.errors import UsageError
-from streamkit.tools.function import FunctionKind, context_parameter, docstring_of, kind_of, name_of
+from streamkit.tools.function import FunctionKind, context_parameter, docstring_of, kind_of, name_of, warn_of_unclear
 from streamkit.tools.json_schema import short_json
 from streamkit.tools.placeholder_nulls import drop_placeholder_nulls
 from streamkit.tools.schema import InvalidArguments, Signature, check_explicit_schema, object_schema
@@ -33,12 +38,16 @@ ToolState: TypeAlias = Literal["preparing", "running", "completed", "canceled", 
 #: incomplete. It is called during the stream, at each delta of the arguments: it must be fast and must not change them.
 Describe: TypeAlias = Callable[[ToolState, dict[str, Any]], str | None]
 
+#: The parameters and the result of the function. ``Tool`` alone is a tool of any function.
+P = ParamSpec("P", default=...)
+R = TypeVar("R", default=Any)
+
 # The rule of OpenAI and Anthropic; Gemini's is less strict.
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-class Tool:
-    """A tool that a model may call.
+class Tool(Generic[P, R]):
+    """A tool that a model may call; for the program it is still the function, with the same parameters and result.
 
     Args:
         function: the function to run; None for a tool that is only offered to the model. Its typed parameters become
@@ -65,6 +74,9 @@ class Tool:
 
     Raises:
         UsageError: the function or the schema cannot be used for a tool; the message gives the reason.
+
+    Warns:
+        StreamkitWarning: the model gets no description, or a parameter has no annotation, so that any value fits.
     """
 
     __slots__ = (
@@ -87,7 +99,7 @@ class Tool:
 
     def __init__(
         self,
-        function: Callable[..., Any] | None = None,
+        function: Callable[P, R] | None = None,
         *,
         name: str | None = None,
         description: str | None = None,
@@ -126,13 +138,14 @@ class Tool:
         elif function is None:
             self.parameters = {"type": "object", "properties": {}}
         else:
+            warn_of_unclear(self.name, function, description)
             self._schema = Signature(self.name, function)
             self.context_parameter = self._schema.context_parameter
             self.parameters = self._schema.json_schema(described)
         if strict:
             check_strict(self.name, self.parameters)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function as if it were not a tool."""
         if self.function is None:
             raise UsageError(f"tool {self.name} has no function to call")
@@ -141,7 +154,7 @@ class Tool:
     def __repr__(self) -> str:
         return f"<Tool {self.name}>"
 
-    def replace(self, **options: Unpack[ToolOptions]) -> Tool:
+    def replace(self, **options: Unpack[ToolOptions]) -> Tool[P, R]:
         """Return a copy with other options; the tool itself does not change.
 
         Args:
@@ -220,12 +233,12 @@ class ToolOptions(TypedDict, total=False):
 
 
 @overload
-def tool(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool: ...
+def tool(function: Callable[P, R], **options: Unpack[ToolOptions]) -> Tool[P, R]: ...
 @overload
-def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Callable[..., Any] | None = None, **options: Unpack[ToolOptions]
-) -> Tool | Callable[[Callable[..., Any]], Tool]:
+) -> Tool[..., Any] | Callable[[Callable[..., Any]], Tool[..., Any]]:
     """Create a tool from a typed function: ``tool(f, approval="ask")``, ``@tool`` or ``@tool(timeout=5)``.
 
     Args:
@@ -234,7 +247,7 @@ def tool(
             ``strict``, ``describe``, ``name``, ``description``.
     """
 
-    def to_tool(function: Callable[..., Any]) -> Tool:
+    def to_tool(function: Callable[..., Any]) -> Tool[..., Any]:
         if isinstance(function, Tool):
             raise UsageError(f"{function!r} is already a tool")
         return Tool(function, **options)

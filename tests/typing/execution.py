@@ -58,9 +58,8 @@ async def full(city: str) -> AsyncIterator[str]:
 
 
 def create_tools() -> ToolSet:
-    assert_type(bare, Tool)
-    assert_type(full, Tool)
-    assert_type(tool(plain, strict=True), Tool)
+    tools_of_any_function: list[Tool] = [bare, full, tool(plain, strict=True)]
+    assert_type(tools_of_any_function[0].name, str)
     chosen = ToolSet([plain, bare]).deny("plain").rename({"bare": "b"}).configure("b", approval="deny")
     tools = chosen + ToolSet([full])
     assert_type(tools, ToolSet)
