@@ -83,9 +83,14 @@ class JsonChanges(JsonReader):
         return self._open[1:]
 
     @property
+    def is_in_string(self) -> bool:
+        """True if the text is inside a string value."""
+        return self._step is JsonReader._text and not self._in_key
+
+    @property
     def open_string(self) -> str | None:
         """The open string value as received so far; None if the text is not inside one."""
-        if self._step is not JsonReader._text or self._in_key:
+        if not self.is_in_string:
             return None
         if self._parts:
             self._grow()

@@ -107,16 +107,14 @@ class Growing(Generic[T]):
         """
         if self._is_closed:
             raise UsageError("this output is closed; use a new Growing for another response")
+        if text and (self._half or not text.isascii()):
+            text, self._half = join_half(self._half, text)
         if not text:
             return []
-        if self._half or not text.isascii():
-            text, self._half = join_half(self._half, text)
         changes: list[Change] = []
-        if len(text) <= _WINDOW:
-            self._feed(text, changes)
-        else:
-            for start in range(0, len(text), _WINDOW):
-                self._feed(text[start : start + _WINDOW], changes)
+        at = self._read(text, 0, changes) if self._is_reading else 0  # most deltas are a part of the value
+        for start in range(at, len(text), _WINDOW):
+            self._feed(text[start : start + _WINDOW], changes)
         if self._view is not None:
             self._view.apply(changes)
         return changes
@@ -162,9 +160,12 @@ class Growing(Generic[T]):
     @property
     def value(self) -> Any:
         """The plain data so far, the same object at each use; None before it begins. Copy it to keep or change it."""
-        if self._reader.open_string is None and not self._reader.root:
-            return None
-        return self._reader.root[0]
+        reader = self._reader
+        if self._view is not None:
+            self._view.show(reader)
+        elif reader.is_in_string:
+            _ = reader.open_string  # which adds the last deltas to the value
+        return reader.root[0] if reader.root else None
 
     @property
     def partial(self) -> T | None:

@@ -23,11 +23,12 @@ class PartialView:
         reader: the reader; what it has read so far is applied at once.
     """
 
-    __slots__ = ("_levels", "_root", "_shape")
+    __slots__ = ("_growing", "_levels", "_root", "_shape")
 
     def __init__(self, shape: Shape, reader: JsonChanges) -> None:
         self._shape = shape
         self._root: list[Any] = []
+        self._growing: tuple[str | int, ...] | None = None  # the path of the open string that is shown
         # Of each open container the value that is shown and its shape; None within a value that is not shown yet.
         self._levels: list[tuple[Any, Shape] | None] = []
         if reader.root:
@@ -45,12 +46,18 @@ class PartialView:
 
     def show(self, reader: JsonChanges) -> Any:
         """Return the value so far, the same object at each call; None if nothing of it can be shown."""
-        text = reader.open_string
-        if text is not None:
-            path = reader.string_path
-            slot = self._slot(path)
+        if self._growing is not None:
+            self._put(
+                self._growing, ""
+            )  # a string that is referred to once is extended in place (``JsonReader._grow``)
+            self._growing = None
+        if reader.is_in_string:
+            slot = self._slot(reader.string_path)
             if slot is not None and slot.shows_open_text:
-                self._put(path, text)
+                self._growing = reader.string_path
+            text = reader.open_string
+            if self._growing is not None:
+                self._put(self._growing, text)
         return self._root[0] if self._root else None
 
     def _slot(self, path: tuple[str | int, ...]) -> Shape | None:
@@ -84,6 +91,8 @@ class PartialView:
         self._levels.append((created, shape))
 
     def _end(self, change: Change) -> None:
+        if change.path == self._growing:
+            self._growing = None
         shape = self._slot(change.path)
         is_text = change.value.__class__ is str
         is_shown = not is_text and self._levels[len(change.path)] is not None
