@@ -15,14 +15,14 @@ from typing import Any, TypeAlias, Union
 
 import anyio
 
-from streamkit.events import Event
+from streamkit.events import Event, TurnEvent
 from streamkit.execution.background import current_asyncio_task
 
 __all__ = ["BatchReader", "Batches"]
 
 #: A generator of lists of events, and of further generators whose batches come next. What such a generator raises is
 #: raised in the one that has yielded it, which must not go on after that.
-Batches: TypeAlias = AsyncGenerator[Union[list[Event], "Batches"], None]
+Batches: TypeAlias = AsyncGenerator[Union[list[Event], list[TurnEvent], "Batches"], None]
 
 
 class BatchReader:

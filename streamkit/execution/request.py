@@ -17,7 +17,7 @@ import anyio
 
 from streamkit.calls import StreamError, StreamWarning
 from streamkit.errors import UsageError
-from streamkit.events import Event, Failed, Finished, ResponseStarted, Warned
+from streamkit.events import Event, Failed, Finished, ResponseStarted, TurnEvent, Warned
 from streamkit.execution.batches import Batches
 from streamkit.execution.context import CreateStream, RoundContext, Target
 from streamkit.execution.policies import delay, is_retryable
