@@ -10,19 +10,19 @@ This module must not depend on what the events mean.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, TypeAlias, Union
 
 import anyio
 
-from streamkit.events import Event, TurnEvent
+from streamkit.events import Event
 from streamkit.execution.background import current_asyncio_task
 
 __all__ = ["BatchReader", "Batches"]
 
 #: A generator of lists of events, and of further generators whose batches come next. What such a generator raises is
 #: raised in the one that has yielded it, which must not go on after that.
-Batches: TypeAlias = AsyncGenerator[Union[list[Event], list[TurnEvent], "Batches"], None]
+Batches: TypeAlias = AsyncGenerator[Union[Sequence[Event], "Batches"], None]
 
 
 class BatchReader:
@@ -67,7 +67,7 @@ class BatchReader:
                     if self._stopped is not None:
                         self._stopped.set()
                 if not isinstance(batch, list):
-                    generators.append(batch)
+                    generators.append(batch)  # type: ignore[arg-type]  # batches are lists, typed as what is covariant
                     continue
                 for event in batch:
                     yield event
