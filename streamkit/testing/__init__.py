@@ -5,6 +5,8 @@ provider; the server sends the same turns to an OpenAI client, an Anthropic clie
 the real provider would reject. ``validate_request`` applies the same rules to a body without a server, ``list_rules``
 lists them with their sources. The server needs the extra ``testing``, and is loaded on first use.
 
+``record`` writes a stream to a file, with its secrets removed, for a bug report or a case.
+
 ``check_provider`` checks a provider against a folder of cases, as the built-in ones are checked.
 """
 
@@ -36,6 +38,7 @@ from streamkit.testing.script import (
 )
 
 if TYPE_CHECKING:
+    from streamkit.testing.recording import Recording, record
     from streamkit.testing.server import Server, serve
 
 __all__ = [
@@ -45,6 +48,7 @@ __all__ = [
     "ErrorEvent",
     "RawBytes",
     "Reasoning",
+    "Recording",
     "Reply",
     "Report",
     "Request",
@@ -59,16 +63,21 @@ __all__ = [
     "check_provider",
     "every_cut",
     "list_rules",
+    "record",
     "serve",
     "validate_request",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the server on first use: it needs an extra."""
-    if name not in ("Server", "serve"):
+    """Load on first use the server, which needs an extra, and what needs anyio."""
+    if name in ("Server", "serve"):
+        module = "streamkit.testing.server"
+    elif name in ("Recording", "record"):
+        module = "streamkit.testing.recording"
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module("streamkit.testing.server"), name)
+    value = getattr(import_module(module), name)
     globals()[name] = value
     return value
 
