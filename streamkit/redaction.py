@@ -114,7 +114,7 @@ def redact_message(text: str) -> str:
 
 
 def excerpt_repr(value: Any) -> str:
-    """Return the beginning of the ``repr`` of a value with its secrets masked, for the ``repr`` of what contains it."""
+    """Return the beginning of a value's ``repr`` with the secrets in it masked."""
     try:
         text = repr(value[:_SEARCHED] if isinstance(value, str) else value)
     except Exception as error:  # a debugger must get a text

@@ -11,7 +11,6 @@ from wire_streams import block, chat, chat_call, message_end, message_start
 from streamkit import Turn, UsageError, providers, render
 from streamkit.events import (
     BlockEnded,
-    Event,
     Failed,
     Finished,
     Reasoning,
@@ -19,6 +18,7 @@ from streamkit.events import (
     ResponseStarted,
     Text,
     ToolCallDelta,
+    TurnEvent,
     Warned,
 )
 from streamkit.history import Content
@@ -26,12 +26,12 @@ from streamkit.history import Content
 HALVES = ("\ud83d", "\ude00")
 
 
-def read(turn: Turn, *chunks: dict[str, Any], **options: Any) -> list[Event]:
+def read(turn: Turn, *chunks: dict[str, Any], **options: Any) -> list[TurnEvent]:
     seen = [event for chunk in chunks for event in turn.feed(chunk)]
     return seen + turn.close(**options)
 
 
-def of_type(seen: list[Event], *kinds: type[Event]) -> list[Event]:
+def of_type(seen: list[TurnEvent], *kinds: type[TurnEvent]) -> list[TurnEvent]:
     return [event for event in seen if isinstance(event, kinds)]
 
 
@@ -121,7 +121,7 @@ def test_an_empty_block_has_no_end() -> None:
 
 
 @pytest.mark.parametrize(("field", "kind"), [("content", Text), ("reasoning_content", Reasoning), ("refusal", Refusal)])
-def test_the_halves_of_a_character_are_one_event(field: str, kind: type[Event]) -> None:
+def test_the_halves_of_a_character_are_one_event(field: str, kind: type[TurnEvent]) -> None:
     turn = Turn("openai_chat", "t")
     seen = read(
         turn,

@@ -43,7 +43,7 @@ def read_log_probabilities(raw: Any) -> list[TokenLogProbability]:
 
 
 def _read_cohere(raw: dict[str, Any]) -> list[TokenLogProbability]:
-    """Return the only token of Cohere's form; of several, whose texts it does not separate, there are none."""
+    """Return the token of Cohere's form, or an empty list for several tokens, because their texts are joined."""
     numbers = _as_list(raw.get("logprobs"))
     return _tokens([{"token": raw.get("text"), "logprob": numbers[0]}]) if len(numbers) == 1 else []
 

@@ -138,7 +138,7 @@ class Recording:
 
 
 class _RecordedContext:
-    """A context manager of a source, whose value is recorded."""
+    """A context manager of a source, which is entered and recorded."""
 
     def __init__(self, context: Any, path: str | Path) -> None:
         self._context = context
@@ -171,7 +171,7 @@ def _iterable(inputs: Any) -> Iterable[Any]:
 
 
 class _File:
-    """The file of a recording: text as it is, anything else as server-sent events."""
+    """The file of a recording, with text unchanged and chunks as server-sent events."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -203,7 +203,7 @@ class _File:
         self._file.flush()
 
     def close(self) -> None:
-        """Write what is left. A second call does nothing."""
+        """Write the last line and close the file. A second call does nothing."""
         if self._file is not None and not self._is_closed:
             self._file.write(_mask(self._pending))
             self._file.close()
@@ -233,7 +233,7 @@ class _File:
 
 
 def _inner_event(chunk: dict[str, Any]) -> bytes | None:
-    """Return the event inside a chunk of Bedrock's InvokeModel, whose base64 would hide secrets; else None."""
+    """Return the event in the base64 of a chunk of Bedrock's InvokeModel, or None if the chunk has none."""
     inner = chunk.get("chunk")
     data = inner.get("bytes") if isinstance(inner, dict) else None
     with suppress(ValueError, TypeError, msgspec.DecodeError):

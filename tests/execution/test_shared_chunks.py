@@ -27,8 +27,8 @@ from streamkit import (
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-async def shared() -> AsyncIterator[SharedAccumulator]:
+@pytest.fixture(name="shared")
+async def _shared() -> AsyncIterator[SharedAccumulator]:
     with SharedAccumulator() as accumulator:
         yield accumulator
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from shared_data import CONFORMANCE_CASES, RecordedStream, recorded_streams
 
 from streamkit import Turn, events, providers
-from streamkit.events import Event
+from streamkit.events import TurnEvent
 from streamkit.testing import cases_in
 from streamkit.testing.case import Case
 
@@ -34,7 +34,7 @@ def some_ends(size: int, count: int) -> list[int]:
     return [random.Random(seed).randrange(size + 1) for seed in range(count)]  # noqa: S311 - no secrets
 
 
-def check_events(turn: Turn, seen: list[Event]) -> None:
+def check_events(turn: Turn, seen: list[TurnEvent]) -> None:
     """Check the events of a closed turn against what the turn contains."""
     check_start(seen)
     for choice in turn._accumulator.choices.values():
@@ -47,7 +47,7 @@ def check_events(turn: Turn, seen: list[Event]) -> None:
     turn.content.model_validate_json(turn.content.model_dump_json())
 
 
-def check_start(seen: list[Event]) -> None:
+def check_start(seen: list[TurnEvent]) -> None:
     starts = [at for at, event in enumerate(seen) if isinstance(event, events.ResponseStarted)]
     content = [at for at, event in enumerate(seen) if isinstance(event, CONTENT)]
     assert len(starts) <= 1
@@ -55,13 +55,13 @@ def check_start(seen: list[Event]) -> None:
         assert starts[0] < content[0]
 
 
-def check_block_ends(choice: Any, seen: list[Event]) -> None:
+def check_block_ends(choice: Any, seen: list[TurnEvent]) -> None:
     kinds = ("text", "reasoning", "refusal")
     blocks = [block.kind for block in choice.blocks if block.kind in kinds and (block.parts or block.metadata)]
     assert Counter(event.kind for event in seen if isinstance(event, events.BlockEnded)) == Counter(blocks)
 
 
-def check_call(call: Any, seen: list[Event]) -> None:
+def check_call(call: Any, seen: list[TurnEvent]) -> None:
     own = [event for event in seen if getattr(getattr(event, "call", None), "id", None) == call.id]
     kinds = [type(event) for event in own]
     for kind in (events.ToolCallStart, events.ToolCallEnd, events.ToolCallReady):
@@ -131,7 +131,7 @@ CHOICES = st.fixed_dictionaries(
 @given(st.lists(CHOICES, max_size=12), st.booleans(), st.sampled_from(["openai_chat", "vllm"]))
 def test_the_events_of_random_deltas_are_in_order(choices: list[Any], complete: bool, provider: str) -> None:
     turn = Turn(provider, "turn-1")
-    seen: list[Event] = []
+    seen: list[TurnEvent] = []
     for choice in choices:
         seen += turn.feed({"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [choice]})
     check_events(turn, seen + turn.close(complete=complete))
@@ -174,7 +174,7 @@ BLOCKS = st.lists(
 def test_the_events_of_random_blocks_are_in_order(blocks: list[Any], is_stopped: bool) -> None:
     turn = Turn("anthropic", "turn-1")
     start = {"type": "message_start", "message": {"id": "m", "model": "m", "content": [], "role": "assistant"}}
-    seen: list[Event] = []
+    seen: list[TurnEvent] = []
     for chunk in [start, *blocks, *([{"type": "message_stop"}] if is_stopped else [])]:
         seen += turn.feed(chunk)
     check_events(turn, seen + turn.close())
