@@ -648,6 +648,7 @@ async def test_ex_015_a_reader_who_stops_iterating_leaves_a_closed_response_and_
     ended: list[str] = []
 
     async def hang() -> None:
+        """Wait for ever."""
         try:
             await anyio.sleep_forever()
         finally:

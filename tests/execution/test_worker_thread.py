@@ -152,6 +152,7 @@ from execution.chat_chunks import closed_turn
 from streamkit import execute_tool_calls_batched
 
 def stuck() -> None:
+    "Wait for a minute."
     time.sleep(60)
 
 async def main():

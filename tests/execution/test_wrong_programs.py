@@ -51,6 +51,7 @@ def loop(ask: Any, *tools: Any, **more: Any) -> Any:
 
 
 async def quick() -> str:
+    """Return at once."""
     return "done"
 
 
