@@ -67,7 +67,7 @@ def expected(turn: Turn, events: list[Event], target: str) -> dict[str, Any]:
     losses = LOSSES[target]
     texts = (Text,) if losses["refusals"] else (Text, Refusal)
     choice = next((event.choice for event in events if isinstance(event, (Text, Reasoning, Refusal, ToolCallDelta))), 0)
-    said = {
+    said: dict[str, Any] = {
         "text": "".join(event.text for event in events if isinstance(event, texts) and event.choice == choice),
         "reasoning": turn.reasoning if losses["reasoning"] else "",
         "refusal": turn.refusal if losses["refusals"] else None,
@@ -87,7 +87,7 @@ def _call(call: Any, losses: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _finish(turn: Turn, losses: dict[str, Any]) -> str | None:
-    reason = turn.finish and turn.finish.reason
+    reason = None if turn.finish is None else turn.finish.reason
     if turn.error is not None or (reason == "error" and losses["error_finish"] == "failed"):
         return {"none": None, "error": "error", "same": reason}[losses["after_error"]]
     if reason == "stop" and turn.refusal and losses.get("refusal_finish"):
@@ -107,7 +107,7 @@ def _error(turn: Turn, losses: dict[str, Any]) -> tuple[str | None, str | None] 
 
 def observed(again: Turn, target: str, wanted: dict[str, Any]) -> dict[str, Any]:
     """Return the same of the turn that was parsed again."""
-    error = again.error and (again.error.message, again.error.code)
+    error: Any = again.error and (again.error.message, again.error.code)
     if wanted["error"] == (None, None) and error is not None:
         error = (None, None)  # the wire's own sentence
     return {

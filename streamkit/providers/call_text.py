@@ -132,7 +132,7 @@ class CallText:
         return text
 
     def restate(self, text: str) -> str:
-        """Replace the text; return the rest of it if it continues what was sent, else ``""``."""
+        """Replace the text; return its rest if it continues the sent text, else ``""``."""
         self._held.clear()
         sent = self.sent
         return self._send(text[len(sent) :]) if text.startswith(sent) else ""
@@ -143,7 +143,7 @@ class CallText:
         self._scanner, self._scanned = None, 0
 
     def finish(self, call: ToolCall | None = None) -> str:
-        """End the text; return what is still to be sent.
+        """End the text; return the rest to send.
 
         A complete call without arguments gets an empty object, because clients parse the text. An incomplete one gets
         the beginning of an object, so that no client takes it for a call without arguments.
@@ -169,7 +169,7 @@ class CallText:
         return rest + beginning + ('"}' if self._is_over else "")
 
     def compare(self, call: ToolCall) -> Literal["same", "unreadable", "contradictory"]:
-        """Compare what was sent with the call's final state.
+        """Compare the sent text with the final state of the call.
 
         Returns:
             ``unreadable``: the call is complete, and what was sent is not. ``contradictory``: what was sent is a

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from streamkit.history import CacheMark, Content, FileBlock, ImageBlock
     from streamkit.output import OutputType
     from streamkit.providers.request_rule import Rule
-    from streamkit.providers.writer import Writer, WriterOptions
+    from streamkit.providers.wire_writer import WriterOptions
+    from streamkit.providers.writer import Writer
     from streamkit.tools import Tool
 
 __all__ = [
@@ -332,7 +333,7 @@ class Provider:
             stream: False: ``close`` returns one body, of a response that is not streamed.
             framing: another framing that the provider supports; None for its usual one.
         """
-        from streamkit.providers.writer import WriterOptions
+        from streamkit.providers.wire_writer import WriterOptions
 
         traits = self.traits if framing is None else replace(self.traits, framing=framing)
         return self._encoder.create_writer(traits, WriterOptions(response_id, model, stream))

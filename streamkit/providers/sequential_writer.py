@@ -15,7 +15,8 @@ from streamkit.calls import ToolCall
 from streamkit.events import BlockEnded, Event
 from streamkit.providers.call_text import CallText
 from streamkit.providers.traits import Traits
-from streamkit.providers.writer import Writer, WriterOptions, concerns_call
+from streamkit.providers.wire_writer import WriterOptions
+from streamkit.providers.writer import Writer, concerns_call
 
 __all__ = ["SequentialWriter"]
 
@@ -56,7 +57,7 @@ class SequentialWriter(Writer):
             call.waiting.append(delta)
 
     def restate_arguments(self, call: CallText, text: str) -> None:
-        """Write the rest of the text if it continues what was sent; replace the text of a call that waits."""
+        """Write the rest of a text that continues the sent one; replace the text of a call that waits."""
         if call is self._current:
             if rest := call.restate(text):
                 self.write_arguments(call, rest)
@@ -64,11 +65,11 @@ class SequentialWriter(Writer):
             call.waiting = [text]
 
     def call_ended(self, call: CallText) -> None:
-        """Write what waited for the current call."""
+        """Write the events that waited for the current call."""
         self._advance()
 
     def end_call(self, call: CallText, final: ToolCall) -> None:
-        """Write the end of the current call, and what waited for it."""
+        """Write the end of the current call, and the events that waited for it."""
         if call is self._current:
             self._end_current(call)
             self._advance()
@@ -76,7 +77,7 @@ class SequentialWriter(Writer):
             self.check_call(call, final)
 
     def _advance(self) -> None:
-        """Write what waits, up to the next call that is not over."""
+        """Write the waiting events, up to the next call that is not over."""
         while self._waiting:
             current = self._current
             if current is not None:

@@ -13,11 +13,10 @@ on history, a clock or randomness.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, TypeAlias
 
-from streamkit.calls import CallRef, ErrorCode, FinishReason, StreamError, ToolCall, Usage
+from streamkit.calls import CallRef, StreamError, ToolCall
 from streamkit.events import (
     ArgumentsRestated,
     BlockEnded,
@@ -27,7 +26,6 @@ from streamkit.events import (
     File,
     Finished,
     Reasoning,
-    ReasoningKind,
     Refusal,
     ResponseStarted,
     ServerTool,
@@ -40,69 +38,17 @@ from streamkit.events import (
     UsageReport,
 )
 from streamkit.providers.call_text import CallText
-from streamkit.providers.encoding import encode_json, encode_text
-from streamkit.providers.error_rules import STATUS_CODES
+from streamkit.providers.encoding import encode_json
 from streamkit.providers.traits import Traits
+from streamkit.providers.wire_writer import ServerToolCall, WireWriter, WriterOptions
 from streamkit.target_ids import TargetIds
 
-__all__ = ["Json", "OmittedKind", "ServerToolCall", "Writer", "WriterOptions", "concerns_call"]
+__all__ = ["Writer", "concerns_call"]
 
-Json: TypeAlias = dict[str, Any]
-
-#: What a stream may have that a wire cannot express.
-OmittedKind = Literal[
-    "reasoning",
-    "refusal",
-    "citation",
-    "server_tool",
-    "file",
-    "block_state",
-    "call_state",
-    "incomplete_call",
-    "changed_call",
-    "other_choice",
-    "unknown",
-]
-
-#: The HTTP status of each code, the inverse of what a status means.
-_STATUS_OF_CODE: Final[dict[ErrorCode, int]] = {
-    "content_policy": 400,
-    **{code: status for status, code in reversed(STATUS_CODES.items())},
-}
-_MARK: Final = "\ue000streamkit\ue001"  # of the private use area
-_ENCODED_MARK: Final = encode_text(_MARK)
-_MOST_TEMPLATES: Final = 64  # more than the calls that are open at once
 _TRUNCATED = StreamError("stream_truncated", "the stream ended before the response was complete")
 
 
-@dataclass(frozen=True, slots=True)
-class WriterOptions:
-    """What a writer is created with.
-
-    Attributes:
-        response_id: the id of the response; None: that of the first event that has one.
-        model: the model's name; None: the same.
-        stream: whether to write a stream; False: one body, at the end.
-    """
-
-    response_id: str | None = None
-    model: str | None = None
-    stream: bool = True
-
-
-@dataclass(slots=True)
-class ServerToolCall:
-    """A server tool as far as its events came."""
-
-    id: str | None
-    name: str
-    parts: list[str] = field(default_factory=list)
-    arguments: Any = None
-    is_written: bool = False
-    position: int = -1  #: the place of its item, on wires that number them
-
-
-class Writer:
+class Writer(WireWriter):
     """A writer of one response: events in, bytes of one provider's wire out.
 
     Use ``streamkit.writer`` to make one. It writes the events of one choice: the first that has content.
@@ -119,23 +65,13 @@ class Writer:
     has_calls_without_id: ClassVar[bool] = False
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
-        self.traits = traits
-        self.response_id = options.response_id
-        self.model = options.model
-        self.omitted: dict[OmittedKind, str] = {}
-        self._frames: list[bytes] = []
-        self._templates: dict[Hashable, list[bytes]] = {}
-        self._chunks: list[Json] | None = None if options.stream else []
+        super().__init__(traits, options)
         self._has_begun = False
         self._is_closed = False
         self._choice: int | None = None
         self._ids = TargetIds(traits.id_rule)
         self._calls: dict[str, CallText] = {}
         self._server_tools: dict[str | None, ServerToolCall] = {}
-        self._own_state: Mapping[str, Any] | None = None
-        self.usage: Usage | None = None
-        self.finish: Finished | None = None
-        self.error: StreamError | None = None
 
     # ------------------------------------------------------------ the public methods
 
@@ -311,174 +247,6 @@ class Writer:
         for tool in self._server_tools.values():
             self._write_server_tool(tool)
 
-    # ------------------------------------------------------------ for the writers of the wires
-
-    def send(self, chunk: Json) -> None:
-        """Add a chunk to the stream."""
-        if self._chunks is None:
-            if frame := self.encode(chunk):
-                self._frames.append(frame)
-        else:
-            self._chunks.append(chunk)
-
-    def send_delta(self, key: Hashable, make: Callable[..., Json], text: str, *arguments: Any) -> None:
-        """Add the chunk ``make(text, *arguments)``, encoded with what was encoded for the last text of that key.
-
-        Args:
-            key: determines the chunk but for its text.
-            make: returns the chunk of a text, which has the text once, as a value.
-            text: the text.
-            arguments: further arguments of ``make``.
-        """
-        if self._chunks is not None:
-            self._chunks.append(make(text, *arguments))
-            return
-        template = self._templates.get(key)
-        if template is None:
-            template = self._new_template(key, make, arguments)
-        if len(template) == 2:
-            self._frames.append(template[0] + encode_text(text) + template[1])
-        else:
-            self.send(make(text, *arguments))
-
-    def _new_template(self, key: Hashable, make: Callable[..., Json], arguments: tuple[Any, ...]) -> list[bytes]:
-        """Return the encoded chunk before and after its text; a list of another length if an id is like the mark."""
-        if len(self._templates) > _MOST_TEMPLATES:
-            self._templates.clear()
-        self._templates[key] = self.encode(make(_MARK, *arguments)).split(_ENCODED_MARK)
-        return self._templates[key]
-
-    def send_bytes(self, frame: bytes) -> None:
-        """Add a frame that is no chunk, such as a terminator; a body has none."""
-        if self._chunks is None:
-            self._frames.append(frame)
-
-    def _take(self) -> list[bytes]:
-        frames, self._frames = self._frames, []
-        return frames
-
-    def omit(self, kind: OmittedKind, sentence: str) -> None:
-        """Record that something was left out; of each kind the first sentence is kept."""
-        self.omitted.setdefault(kind, sentence)
-
-    def check_call(self, call: CallText, final: ToolCall) -> None:
-        """Report a call whose final state is not what was sent; end the stream with an error if that is another call.
-
-        The client has the arguments, and nothing in a stream of deltas takes them back. An error is the only way to
-        prevent that it runs the other call.
-        """
-        verdict = call.compare(final)
-        if verdict == "same":
-            return
-        message = f"the arguments of the call {final.name!r} changed after they were sent"
-        self.omit("changed_call", message)
-        if verdict == "contradictory" and self.error is None:
-            self.error = StreamError("provider_error", message)
-
-    def omit_call(self, call: ToolCall) -> None:
-        """Record that a call is left out because the wire has complete calls alone."""
-        self.omit("incomplete_call", f"the call {call.name!r} was left out: its state is {call.state!r}")
-
-    @property
-    def finish_reason(self) -> FinishReason:
-        """The neutral reason with which the response ends."""
-        return "error" if self.finish is None else self.finish.reason
-
-    def finish_name(self, table: Mapping[str, FinishReason], names: Mapping[FinishReason, str]) -> str:
-        """Return the wire's name of the finish: the provider's own value if the wire has it in that meaning."""
-        reason, raw = self.finish_reason, None if self.finish is None else self.finish.raw
-        return raw if isinstance(raw, str) and table.get(raw) == reason else names[reason]
-
-    def error_fields(self, error: StreamError) -> tuple[int, str, str | None]:
-        """Return an error as the arguments of ``error_body``: status, message, and the wire's name of the code.
-
-        An error without a code is one of the server: its status would name another meaning on another wire.
-        """
-        if error.code is None:
-            return 500, error.message, None
-        return error.status or _STATUS_OF_CODE[error.code], error.message, self.error_names().get(error.code)
-
-    # ------------------------------------------------------------ what a wire's writer implements
-
-    def begin(self) -> None:
-        """Write the beginning of the response."""
-
-    def end(self) -> None:
-        """Write the end of the response, by ``usage``, ``finish`` and ``error``."""
-        raise NotImplementedError
-
-    def encode(self, chunk: Json) -> bytes:
-        """Return a chunk as a frame."""
-        raise NotImplementedError
-
-    def body(self, chunks: list[Json]) -> Json:
-        """Return the chunks of a stream as the body of a response that is not streamed."""
-        raise NotImplementedError
-
-    def error_body(self, status: int, message: str, code: str | None) -> Json:
-        """Return the body of a response that failed."""
-        raise NotImplementedError
-
-    def error_names(self) -> Mapping[ErrorCode, str]:
-        """Return the wire's names of errors, by the neutral code."""
-        return {}
-
-    def text(self, text: str) -> None:
-        """Write a text delta."""
-        raise NotImplementedError
-
-    def reasoning(self, text: str, kind: ReasoningKind) -> None:
-        """Write a delta of reasoning."""
-        self.omit("reasoning", "reasoning was left out: the wire has no field for it")
-
-    def refusal(self, text: str) -> None:
-        """Write a delta of a refusal, as text where the wire has no field for it."""
-        self.omit("refusal", "a refusal was written as text: the wire has no field for it")
-        self.text(text)
-
-    def end_block(self, event: BlockEnded) -> None:
-        """Write the end of a block and its opaque state."""
-        if event.signature or event.metadata:
-            self.omit("block_state", "opaque state of a block was left out: the wire has no field for it")
-
-    def start_call(self, call: CallText) -> None:
-        """Write the start of a call."""
-        raise NotImplementedError
-
-    def add_arguments(self, call: CallText, delta: str) -> None:
-        """Write a delta of a call's arguments."""
-        raise NotImplementedError
-
-    def restate_arguments(self, call: CallText, text: str) -> None:
-        """Write that the arguments of a call are another text."""
-        raise NotImplementedError
-
-    def call_ended(self, call: CallText) -> None:
-        """Write what the reported end of a call allows; its final state may come later."""
-
-    def end_call(self, call: CallText, final: ToolCall) -> None:
-        """Write the end of a call, whose final state is known."""
-        raise NotImplementedError
-
-    def server_tool_call(self, tool: ServerToolCall) -> None:
-        """Write a server tool with its arguments."""
-        self.omit("server_tool", "server tools were left out: the wire has no field for them")
-
-    def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
-        """Write the result of a server tool."""
-
-    def citation(self, data: Any) -> None:
-        """Write a citation."""
-        self.omit("citation", "citations were left out: the wire has no field for them")
-
-    def file(self, event: File) -> None:
-        """Write a file."""
-        self.omit("file", "files were left out: the wire has no field for them")
-
-    def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
-        """Write a block in the wire's own form."""
-        self.omit("unknown", "a block of the provider's own was left out: the wire has no field for it")
-
 
 def _on_text(writer: Writer, event: Text) -> None:
     if not writer._has_begun:
@@ -570,5 +338,5 @@ _OF_CALLS: Final[frozenset[_Handler]] = frozenset(
 
 
 def concerns_call(handler: _Handler) -> bool:
-    """Return True if an event is one of a call, or of the whole response, and no block of its own."""
+    """Return True if an event belongs to a call or to the response, not to another block."""
     return handler in _OF_CALLS

@@ -23,7 +23,7 @@ from streamkit.providers.encoding import citation_links, encode_chunk, encode_ss
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.sequential_writer import SequentialWriter
 from streamkit.providers.traits import Traits
-from streamkit.providers.writer import ServerToolCall, WriterOptions
+from streamkit.providers.wire_writer import ServerToolCall, WriterOptions
 
 __all__ = ["AnthropicWriter", "create_writer", "error_body", "error_event"]
 
@@ -237,7 +237,7 @@ class AnthropicWriter(SequentialWriter):
         self._use({"type": "server_tool_use", "id": tool.id, "name": tool.name, "input": {}}, arguments)
 
     def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
-        """Write the result of a server tool as a block of its own."""
+        """Write the result of a server tool as another block."""
         block = {"type": f"{tool.name}_tool_result", "tool_use_id": tool.id, "content": result}
         self._start("result", block)
         self._stop()

@@ -24,7 +24,7 @@ from streamkit.providers.encoding import citation_links, uncached_input_tokens
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.sequential_writer import SequentialWriter
 from streamkit.providers.traits import Traits
-from streamkit.providers.writer import ServerToolCall, WriterOptions
+from streamkit.providers.wire_writer import ServerToolCall, WriterOptions
 
 __all__ = ["ConverseWriter", "create_writer", "error_body", "error_event"]
 

@@ -12,7 +12,7 @@ from streamkit.providers.anthropic.encoder import AnthropicWriter
 from streamkit.providers.aws_frames import error_body, error_event
 from streamkit.providers.encoding import encode_chunk
 from streamkit.providers.traits import Traits
-from streamkit.providers.writer import Json, WriterOptions
+from streamkit.providers.wire_writer import Json, WriterOptions
 
 __all__ = ["InvokeWriter", "create_writer", "error_body", "error_event"]
 

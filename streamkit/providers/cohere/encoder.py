@@ -19,7 +19,7 @@ from streamkit.providers.encoding import citation_links, encode_chunk, encode_ss
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.sequential_writer import SequentialWriter
 from streamkit.providers.traits import Traits
-from streamkit.providers.writer import WriterOptions
+from streamkit.providers.wire_writer import WriterOptions
 
 __all__ = ["CohereWriter", "create_writer", "error_body", "error_event"]
 

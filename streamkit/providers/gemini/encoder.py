@@ -21,7 +21,7 @@ from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.traits import FINISH_REASONS
 from streamkit.providers.traits import Traits
 from streamkit.providers.whole_call_writer import WholeCallWriter
-from streamkit.providers.writer import Json, ServerToolCall, WriterOptions
+from streamkit.providers.wire_writer import Json, ServerToolCall, WriterOptions
 
 __all__ = ["GeminiWriter", "create_writer", "error_body", "error_event"]
 
@@ -85,7 +85,7 @@ class GeminiWriter(WholeCallWriter):
     # ------------------------------------------------------------ the response
 
     def _part(self, part: Json) -> None:
-        """Send a part in a chunk of its own."""
+        """Send a part in one chunk."""
         self._candidate({"content": {"parts": [part], "role": "model"}, "index": 0})
 
     def _candidate(self, candidate: Json, usage: Mapping[str, int] | None = None) -> None:

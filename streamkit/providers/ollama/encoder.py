@@ -20,7 +20,7 @@ from streamkit.providers.ollama.schema import Json
 from streamkit.providers.ollama.traits import FINISH_REASONS
 from streamkit.providers.traits import Traits
 from streamkit.providers.whole_call_writer import WholeCallWriter
-from streamkit.providers.writer import WriterOptions
+from streamkit.providers.wire_writer import WriterOptions
 
 __all__ = ["OllamaWriter", "create_writer", "error_body", "error_event"]
 

@@ -25,7 +25,8 @@ from streamkit.providers.openai_chat.body import fold_chunks
 from streamkit.providers.openai_chat.content_reader import reasoning_detail_text
 from streamkit.providers.openai_chat.dialects import FINISH_REASONS, ChatDialect
 from streamkit.providers.openai_errors import ERRORS, error_body
-from streamkit.providers.writer import Json, Writer, WriterOptions
+from streamkit.providers.wire_writer import Json, WriterOptions
+from streamkit.providers.writer import Writer
 
 __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
 
@@ -61,7 +62,7 @@ class ChatWriter(Writer):
     # ------------------------------------------------------------ the response
 
     def begin(self) -> None:
-        """Write what the dialect begins with, and the chunk with the role."""
+        """Write the first chunk of the dialect, and the chunk with the role."""
         common = {"id": self.response_id or "chatcmpl-0", "object": "chat.completion.chunk", "created": 0}
         self._common = {
             **common,
@@ -296,14 +297,14 @@ class ChatWriter(Writer):
             self.send_delta(call.index, self._arguments_chunk, text, call.index, kind, name)
 
     def restate_arguments(self, call: CallText, text: str) -> None:
-        """Write the rest of the text if it continues what was sent; replace it if the dialect sends it at the end."""
+        """Write the rest of a text that continues the sent one; replace a text that is sent at the end."""
         if self._dialect.one_chunk_calls:
             call.replace(text)
         elif rest := call.restate(text):
             self._arguments(call, rest)
 
     def end_call(self, call: CallText, final: ToolCall) -> None:
-        """Write what is left of a call, or all of it if the dialect sends a call in one chunk."""
+        """Write the rest of a call, or the whole call if the dialect sends it in one chunk."""
         rest = call.finish(final)
         if self._dialect.one_chunk_calls:
             while self._unwritten and self._unwritten[0].ready is not None:  # calls keep their order

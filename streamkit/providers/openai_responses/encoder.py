@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Final
 
 from streamkit.calls import ErrorCode, ToolCall
 from streamkit.events import BlockEnded, File, ReasoningKind
-from streamkit.media import normalize_data
 from streamkit.providers.call_text import CallText
 from streamkit.providers.encoding import citation_links, encode_chunk, encode_sse_event
 from streamkit.providers.finish_reasons import invert_finish_reasons
@@ -25,13 +24,17 @@ from streamkit.providers.openai_responses.traits import FINISH_REASONS
 from streamkit.providers.openai_responses.written_items import (
     OpenItem,
     annotation,
+    argument_names,
+    arguments_delta,
     call_item,
     empty_response,
+    image_item,
     mcp_call,
     usage_fields,
 )
 from streamkit.providers.traits import Traits
-from streamkit.providers.writer import ServerToolCall, Writer, WriterOptions
+from streamkit.providers.wire_writer import ServerToolCall, WriterOptions
+from streamkit.providers.writer import Writer
 
 __all__ = ["ResponsesWriter", "create_writer", "error_body", "error_event"]
 
@@ -187,7 +190,7 @@ class ResponsesWriter(Writer):
         return item
 
     def _reasoning_item(self) -> OpenItem:
-        """Return the open reasoning; what belongs to another item of the same provider opens another one."""
+        """Return the open reasoning item; open one for another item of the same provider."""
         own = self._own_state or {}
         opaque, item = own.get("opaque"), self._open
         is_other = self._own_state is not None and not ({"summary_index", "content_index"} & own.keys())
@@ -291,7 +294,7 @@ class ResponsesWriter(Writer):
             return
         prefix = "ctc" if call.ref.kind == "custom" else "fc"
         call.item = call_item(call, own.get("item_id") or self._new_id(prefix), own)
-        field, _ = _argument_names(call)
+        field, _ = argument_names(call)
         call.position = self._add_item(call.item, {field: "", "status": "in_progress"})
 
     def add_arguments(self, call: CallText, delta: str) -> None:
@@ -300,10 +303,10 @@ class ResponsesWriter(Writer):
 
     def _arguments(self, call: CallText, text: str) -> None:
         if text and call.position is not None:
-            self._send_text(call.position, _arguments_delta, text, call)
+            self._send_text(call.position, arguments_delta, text, call)
 
     def restate_arguments(self, call: CallText, text: str) -> None:
-        """Write the rest of the text if it continues what was sent; else the call's end has the whole text."""
+        """Write the rest of a text that continues the sent one; keep another text for the end of the call."""
         if text.startswith(call.sent):
             self._arguments(call, call.restate(text))
         else:
@@ -319,7 +322,7 @@ class ResponsesWriter(Writer):
                 self._write_item(call.item, {"status": "in_progress"})
             return
         self._arguments(call, call.finish(final))
-        field, name = _argument_names(call)
+        field, name = argument_names(call)
         call.item[field] = call.sent
         if final.state == "incomplete" and call.item["status"] != "in_progress":
             call.item["status"] = "incomplete"
@@ -353,29 +356,10 @@ class ResponsesWriter(Writer):
         if not event.data or not media_type.startswith("image/"):
             self.omit("file", "a file that is no image with data was left out: the wire has no field for it")
             return
-        item = {
-            "id": self._new_id("ig"),
-            "type": "image_generation_call",
-            "status": "completed",
-            "output_format": media_type.removeprefix("image/").partition("+")[0],
-            "result": normalize_data(event.data).data,
-        }
+        item = image_item(self._new_id("ig"), event.data, media_type)
         self._write_item(item, {"status": "in_progress", "result": None})
 
     def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
         """Write an item of this wire."""
         if isinstance(raw, dict):
             self._write_item(raw, {"status": "in_progress"} if is_server_tool else {})
-
-
-def _arguments_delta(text: str, call: CallText) -> Json:
-    _, name = _argument_names(call)
-    position = {"item_id": call.item["id"], "output_index": call.position}
-    return {"type": f"response.{name}.delta", **position, "delta": text}
-
-
-def _argument_names(call: CallText) -> tuple[str, str]:
-    """Return the field of a call's arguments and the name of their events."""
-    if call.ref.kind == "custom":
-        return "input", "custom_tool_call_input"
-    return "arguments", "function_call_arguments"

@@ -9,12 +9,23 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from streamkit.calls import Usage
+from streamkit.media import normalize_data
 from streamkit.providers.call_text import CallText
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.openai_responses.schema import Json
-from streamkit.providers.writer import ServerToolCall
+from streamkit.providers.wire_writer import ServerToolCall
 
-__all__ = ["OpenItem", "annotation", "call_item", "empty_response", "mcp_call", "usage_fields"]
+__all__ = [
+    "OpenItem",
+    "annotation",
+    "argument_names",
+    "arguments_delta",
+    "call_item",
+    "empty_response",
+    "image_item",
+    "mcp_call",
+    "usage_fields",
+]
 
 #: The metadata of a call block that is not a field of the call's item.
 _NON_ITEM_METADATA: Final = frozenset(
@@ -154,3 +165,34 @@ def usage_fields(usage: Usage) -> Json:
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
         "total_tokens": input_tokens + output_tokens,
     }
+
+
+def image_item(item_id: str, data: str, media_type: str) -> Json:
+    """Return a generated image as an item.
+
+    Args:
+        item_id: the id of the item.
+        data: base64, or a base64 data URL.
+        media_type: such as ``image/png``.
+    """
+    return {
+        "id": item_id,
+        "type": "image_generation_call",
+        "status": "completed",
+        "output_format": media_type.removeprefix("image/").partition("+")[0],
+        "result": normalize_data(data).data,
+    }
+
+
+def arguments_delta(text: str, call: CallText) -> Json:
+    """Return the event of a delta of a call's arguments, without its number."""
+    _, name = argument_names(call)
+    position = {"item_id": call.item["id"], "output_index": call.position}
+    return {"type": f"response.{name}.delta", **position, "delta": text}
+
+
+def argument_names(call: CallText) -> tuple[str, str]:
+    """Return the field of a call's arguments and the name of their events."""
+    if call.ref.kind == "custom":
+        return "input", "custom_tool_call_input"
+    return "arguments", "function_call_arguments"
