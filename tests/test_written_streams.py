@@ -48,7 +48,7 @@ def write(turn: Turn, events: list[Event], target: str) -> Written:
 
 def read_recorded(stream: RecordedStream) -> tuple[Turn, list[Event]]:
     turn = Turn(stream.provider, "k")
-    events = [*turn.feed(stream.data), *turn.close()]
+    events: list[Event] = [*turn.feed(stream.data), *turn.close()]
     return turn, events
 
 
