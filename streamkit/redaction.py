@@ -12,6 +12,7 @@ depends on nothing.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 __all__ = ["MASK", "redact", "redact_message", "redact_value"]
@@ -44,33 +45,47 @@ _FIELDS = (
 )
 _VALUE = r"[^\s\"',;&<>{}()\[\]\\]"
 
-_URL_PARAMETER = re.compile(rf"({_SEPARATOR}(?:{_PARAMETERS})(?:=|%3d))(?:(?!%26)[^&\s\"'<>#\\])+", re.IGNORECASE)
-_USER_INFO = re.compile(r"(://)[^\s/?#\"'<>]{1,512}@")
-_HEADER = re.compile(
-    rf"(?<![\w-])((?:{_HEADERS})[\"']?\s{{0,4}}(?::|=>?|,)\s{{0,4}}(?:b?[\"'])?)(?:(?:bearer|basic|token|negotiate)\s{{1,4}})?{_VALUE}+",
-    re.IGNORECASE,
-)
-_FIELD = re.compile(
-    rf"(?<![\w-])((?:{_FIELDS})(?:\s{{1,4}}(?:provided|given|used|is|was|sent)){{0,2}}[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"'`]?)"
-    rf"(?!{_VALUE}{{0,64}}\*\*)(?={_VALUE}{{0,64}}[0-9_+/-])({_VALUE}{{6,}})",
-    re.IGNORECASE,
-)
-_SCHEME = re.compile(
-    r"\b((?:bearer|basic)\s{1,4})(?=[A-Za-z]{0,19}[0-9._~+/=-]|[A-Za-z]{20})[\w.~+/=-]{6,}", re.IGNORECASE
-)
-#: Keys with a prefix of their own: OpenAI, Anthropic, OpenRouter, DeepSeek (sk-), Groq, Hugging Face, xAI, Perplexity,
-#: Cerebras, NVIDIA, Replicate, Together, GitHub, GitLab, Slack, Google (key and OAuth token), Amazon, a JSON Web Token.
-_KEY = re.compile(
-    r"(?<![A-Za-z0-9_])(?:"
-    r"(?:sk|rk|pk|csk|xai|pplx|nvapi|glpat|xox[abprs])-[A-Za-z0-9_-]{8,}"
-    r"|(?:gsk|hf|r8|fw|tgp_v1|gh[pousr]|github_pat)_[A-Za-z0-9_-]{16,}"
-    r"|AIza[A-Za-z0-9_-]{20,}|ya29\.[A-Za-z0-9_-]{10,}"
-    r"|(?:AKIA|ASIA|ABSK)[A-Za-z0-9+/=]{16,}"
-    r")|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+)?"
-)
-
-_SECRET_NAME = re.compile(rf"(?:{_HEADERS}|{_FIELDS}|token|{_PARAMETERS})", re.IGNORECASE)
 _NAMES_OF_FACTS = frozenset({"key", "policy", "session", "pass", "auth"})  # also names of harmless fields
+
+
+@cache
+def _patterns() -> _Patterns:
+    """Return the patterns, compiled on first use: that takes several milliseconds, and most programs mask nothing."""
+    return _Patterns()
+
+
+class _Patterns:
+    """The patterns of secrets in a text."""
+
+    def __init__(self) -> None:
+        self.url_parameter = re.compile(
+            rf"({_SEPARATOR}(?:{_PARAMETERS})(?:=|%3d))(?:(?!%26)[^&\s\"'<>#\\])+", re.IGNORECASE
+        )
+        self.user_info = re.compile(r"(://)[^\s/?#\"'<>]{1,512}@")
+        self.header = re.compile(
+            rf"(?<![\w-])((?:{_HEADERS})[\"']?\s{{0,4}}(?::|=>?|,)\s{{0,4}}(?:b?[\"'])?)(?:(?:bearer|basic|token|negotiate)\s{{1,4}})?{_VALUE}+",
+            re.IGNORECASE,
+        )
+        self.field = re.compile(
+            rf"(?<![\w-])((?:{_FIELDS})(?:\s{{1,4}}(?:provided|given|used|is|was|sent)){{0,2}}[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"'`]?)"
+            rf"(?!{_VALUE}{{0,64}}\*\*)(?={_VALUE}{{0,64}}[0-9_+/-])({_VALUE}{{6,}})",
+            re.IGNORECASE,
+        )
+        self.scheme = re.compile(
+            r"\b((?:bearer|basic)\s{1,4})(?=[A-Za-z]{0,19}[0-9._~+/=-]|[A-Za-z]{20})[\w.~+/=-]{6,}", re.IGNORECASE
+        )
+        # Keys with a prefix of their own: OpenAI, Anthropic, OpenRouter, DeepSeek (sk-), Groq, Hugging Face, xAI,
+        # Perplexity, Cerebras, NVIDIA, Replicate, Together, GitHub, GitLab, Slack, Google (key and OAuth token),
+        # Amazon, a JSON Web Token.
+        self.key = re.compile(
+            r"(?<![A-Za-z0-9_])(?:"
+            r"(?:sk|rk|pk|csk|xai|pplx|nvapi|glpat|xox[abprs])-[A-Za-z0-9_-]{8,}"
+            r"|(?:gsk|hf|r8|fw|tgp_v1|gh[pousr]|github_pat)_[A-Za-z0-9_-]{16,}"
+            r"|AIza[A-Za-z0-9_-]{20,}|ya29\.[A-Za-z0-9_-]{10,}"
+            r"|(?:AKIA|ASIA|ABSK)[A-Za-z0-9+/=]{16,}"
+            r")|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+)?"
+        )
+        self.secret_name = re.compile(rf"(?:{_HEADERS}|{_FIELDS}|token|{_PARAMETERS})", re.IGNORECASE)
 
 
 def redact(text: str) -> str:
@@ -80,14 +95,15 @@ def redact(text: str) -> str:
     ``sig``, ``X-Amz-...``), the values of headers and fields that hold keys, ``Bearer`` and ``Basic`` credentials, and
     keys with a known prefix (``sk-``, ``AIza``, ``hf_``, ...).
     """
+    patterns = _patterns()
     if "=" in text or "%3" in text:
-        text = _URL_PARAMETER.sub(rf"\1{MASK}", text)
+        text = patterns.url_parameter.sub(rf"\1{MASK}", text)
     if "@" in text:
-        text = _USER_INFO.sub(rf"\1{MASK}@", text)
-    text = _HEADER.sub(rf"\1{MASK}", text)
-    text = _FIELD.sub(rf"\1{MASK}", text)
-    text = _SCHEME.sub(rf"\1{MASK}", text)
-    return _KEY.sub(MASK, text)
+        text = patterns.user_info.sub(rf"\1{MASK}@", text)
+    text = patterns.header.sub(rf"\1{MASK}", text)
+    text = patterns.field.sub(rf"\1{MASK}", text)
+    text = patterns.scheme.sub(rf"\1{MASK}", text)
+    return patterns.key.sub(MASK, text)
 
 
 def redact_message(text: str) -> str:
@@ -141,4 +157,6 @@ class _Redaction:
 
 
 def _is_secret_name(name: str) -> bool:
-    return len(name) <= 64 and name.lower() not in _NAMES_OF_FACTS and _SECRET_NAME.fullmatch(name) is not None
+    return (
+        len(name) <= 64 and name.lower() not in _NAMES_OF_FACTS and _patterns().secret_name.fullmatch(name) is not None
+    )

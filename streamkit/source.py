@@ -6,7 +6,7 @@ depend on events, pydantic, providers or tools.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
@@ -20,7 +20,7 @@ from streamkit.errors import UsageError
 from streamkit.source_failure import find_failed_response, is_programming_error
 from streamkit.turn import Turn
 
-__all__ = ["BYTES", "TIMED_OUT", "Source", "is_readable", "report_rejection"]
+__all__ = ["BYTES", "TIMED_OUT", "Source", "is_readable"]
 
 #: Seconds that a source may take to close, canceled or not; a peer that does not respond must not block the program.
 CLOSING_TIME = 5.0
@@ -97,6 +97,23 @@ class Source:
             raise exception
         if report_rejection(self._turn, exception):
             self.error = None  # the turn's error is the response
+
+    def limit(self, anext_input: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
+        """Return a function that waits for the next input no longer than the deadline; without one the same function.
+
+        When the deadline has passed, the input ends and ``error`` is ``TIMED_OUT``.
+        """
+        if self.deadline is None:
+            return anext_input
+        deadline = self.deadline
+
+        async def limited() -> Any:
+            with anyio.move_on_after(max(0.0, deadline - anyio.current_time())):
+                return await anext_input()
+            self.error = TIMED_OUT
+            raise StopAsyncIteration
+
+        return limited
 
     def open(self, *, sync: bool = False) -> Any:
         """Return an iterator over the input; an async one only if ``sync`` is False.

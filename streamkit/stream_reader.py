@@ -12,16 +12,12 @@ from __future__ import annotations
 import logging
 import warnings
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Generator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any
-
-import anyio
-import anyio.lowlevel
 
 from streamkit.errors import UsageError
 from streamkit.events import Event
-from streamkit.source import BYTES, TIMED_OUT, Source
+from streamkit.source import BYTES, Source
 from streamkit.turn import Turn
 
 __all__ = ["StreamReader", "event_batches", "read"]
@@ -150,69 +146,107 @@ class StreamReader:
 
 
 async def _events(turn: Turn, source: Source) -> AsyncGenerator[Event, None]:
-    async with aclosing(event_batches(turn, source)) as batches:
-        async for events in batches:
-            for event in events:
+    # The loop of event_batches() again: an event that passes two generators costs as much as one that is fed.
+    reading = _Reading(turn, source)
+    feed = turn.feed
+    try:
+        iterator, anext_input = reading.open()
+        while not turn.done:
+            try:
+                data = next(iterator) if anext_input is None else await anext_input()
+            except Exception as error:
+                reading.stop(error)
+                break
+            reading.last_input = data
+            for event in feed(data):
                 yield event
+        for event in reading.end():
+            yield event
+    finally:
+        await reading.aclose()
 
 
 async def event_batches(turn: Turn, source: Source) -> AsyncGenerator[list[Event], None]:
     """Yield the events of each input that caused any, as ``feed`` returned them."""
-    ended = has_objects = False
+    reading = _Reading(turn, source)
+    feed = turn.feed
     try:
-        iterator = source.open()
-        anext_input = getattr(iterator, "__anext__", None)
+        iterator, anext_input = reading.open()
         while not turn.done:
             try:
-                if anext_input is None:
-                    data = next(iterator)
-                elif source.deadline is None:
-                    data = await anext_input()
-                else:
-                    with anyio.move_on_after(max(0.0, source.deadline - anyio.current_time())) as scope:
-                        data = await anext_input()
-                    if scope.cancelled_caught:
-                        source.error = TIMED_OUT
-                        break
-            except (StopAsyncIteration, StopIteration):
-                ended = True
-                break
+                data = next(iterator) if anext_input is None else await anext_input()
             except Exception as error:
-                source.report(error)
+                reading.stop(error)
                 break
-            has_objects = not isinstance(data, BYTES)
-            if events := turn.feed(data):
+            reading.last_input = data
+            if events := feed(data):
                 yield events
-        events = turn.close(source.error, complete=ended and has_objects)
-        _remind_of_error(turn)
-        if events:
+        if events := reading.end():
             yield events
     finally:
-        turn.close(source.error)  # left early, or canceled: no input follows
-        await source.aclose()
+        await reading.aclose()
 
 
 def _sync_events(turn: Turn, source: Source) -> Generator[Event, None, None]:
-    ended = has_objects = False
+    reading = _Reading(turn, source)
+    feed = turn.feed
     try:
         iterator = source.open(sync=True)
         while not turn.done:
             try:
                 data = next(iterator)
-            except StopIteration:
-                ended = True
-                break
             except Exception as error:
-                source.report(error)
+                reading.stop(error)
                 break
-            has_objects = not isinstance(data, BYTES)
-            yield from turn.feed(data)
-        events = turn.close(source.error, complete=ended and has_objects)
-        _remind_of_error(turn)
-        yield from events
+            reading.last_input = data
+            yield from feed(data)
+        yield from reading.end()
     finally:
-        turn.close(source.error)
-        source.close()
+        reading.close()
+
+
+class _Reading:
+    """How the reading of one source begins and ends, whoever feeds the turn between.
+
+    Attributes:
+        last_input: the newest input.
+    """
+
+    __slots__ = ("_ended", "_source", "_turn", "last_input")
+
+    def __init__(self, turn: Turn, source: Source) -> None:
+        self._turn = turn
+        self._source = source
+        self._ended = False  # the source reported its end
+        self.last_input: Any = b""
+
+    def open(self) -> tuple[Any, Callable[[], Awaitable[Any]] | None]:
+        """Return an iterator over the input and the function to await for each, which is None for a sync iterator."""
+        iterator = self._source.open()
+        return iterator, self._source.limit(iterator.__anext__) if hasattr(iterator, "__anext__") else None
+
+    def stop(self, error: Exception) -> None:
+        """Record what the iterator raised at its end, or instead of an input."""
+        self._ended = isinstance(error, (StopIteration, StopAsyncIteration))
+        if not self._ended:
+            self._source.report(error)
+
+    def end(self) -> list[Event]:
+        """Close the turn after the last input; return its last events."""
+        has_objects = not isinstance(self.last_input, BYTES)
+        events = self._turn.close(self._source.error, complete=self._ended and has_objects)
+        _remind_of_error(self._turn)
+        return events
+
+    async def aclose(self) -> None:
+        """Close the source, and the turn if the reader left early or was canceled: no input follows."""
+        self._turn.close(self._source.error)
+        await self._source.aclose()
+
+    def close(self) -> None:
+        """Do the same for a sync source."""
+        self._turn.close(self._source.error)
+        self._source.close()
 
 
 def _remind_of_error(turn: Turn) -> None:

@@ -6,9 +6,10 @@ retries, ``context`` what a request is made from, ``state`` a paused run as data
 ``notifications`` the calls of a run for people.
 
 Shell: ``prepare_call`` decides whether a call may run, ``tool_attempt`` runs its tool (a synchronous one in a
-``worker_thread``), ``run_tool`` does both for one call, ``executor`` for all calls of a round,
+``worker_thread``), ``run_tool`` does both for one call, ``executor`` for all calls of a round (in ``call_tasks``),
 ``execution`` is the caller's side of that, in a task of its own (``background``). ``request`` makes one request,
-``loop_state`` the rounds of a run, ``loop`` is the caller's side of it. ``shared`` queues the calls of many turns.
+``loop_rounds`` the rounds of a run (``loop_state``), ``loop`` is the caller's side of it, which reads their ``batches``
+of events. ``shared`` queues the calls of many turns.
 
 All of it works on asyncio and trio. Whatever decides about streams must be in the pure packages below, not here.
 """

@@ -134,13 +134,21 @@ class EventQueue:
 
     async def get(self) -> Event | None:
         """Return the next event, waiting for it; None if the queue is closed and empty."""
+        return self._pop() if await self._has_events() else None
+
+    async def get_all(self) -> list[Event]:
+        """Return all events, waiting for the first; none if the queue is closed and empty."""
+        return self.drain() if await self._has_events() else []
+
+    async def _has_events(self) -> bool:
+        """Wait for an event; return False if none follows."""
         while not self._events:
             if self.closed:
-                return None
+                return False
             if self._wake is None or self._wake.is_set():
                 self._wake = anyio.Event()
             await self._wake.wait()
-        return self._pop()
+        return True
 
     def drain(self) -> list[Event]:
         """Remove and return all events."""

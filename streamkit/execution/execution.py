@@ -120,6 +120,11 @@ class Execution:
             raise StopAsyncIteration
         return event
 
+    async def next_batch(self) -> list[Event]:
+        """Return the events that have happened, waiting for the first; none at the end."""
+        self._executor.open()
+        return await self._executor.queue.get_all()
+
     def feed(self, events: Iterable[Event] = ()) -> list[Event]:
         """Start complete calls of eager tools while the turn is open.
 

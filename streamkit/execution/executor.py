@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.events import Event, ToolEvent, Warned
 from streamkit.execution.background import EventQueue
+from streamkit.execution.call_tasks import CallTasks
 from streamkit.execution.options import ExecutionOptions
 from streamkit.execution.policies import EagerCalls
 from streamkit.execution.prepare_call import (
@@ -86,7 +87,7 @@ class Executor:
         self._scope: anyio.CancelScope | None = None  # of all calls together, while they run
         self._eager_calls = EagerCalls(round.turn, options.tools) if round.turn is not None else None
         self._prepared: dict[int, PreparedCall] = {}  # by position
-        self._scopes: dict[int, anyio.CancelScope] = {}  # of the calls that run, or are about to
+        self._attempts: dict[int, ToolAttempt] = {}  # of the calls that run, or are about to
         self._to_approve: list[int] = []  # positions of calls whose approval is to be requested
         self._open_requests = 0  # requests for approval that have not returned
         self._blocked_since: float | None = None  # by threads of earlier calls alone, on anyio's clock
@@ -127,8 +128,8 @@ class Executor:
         if self._is_open or self._is_over:
             return
         for position in self.round.close():
-            if position in self._scopes:
-                self._scopes[position].cancel()
+            if position in self._attempts:
+                self._attempts[position].cancel()
         self._is_open = True
         for result in [*self.round.blocked_results, *self.round.commit_early_results()]:
             self.queue.put(to_result_event(result))
@@ -220,6 +221,7 @@ class Executor:
     # ---------------------------------------------------------------- running
 
     async def _run_all(self, tasks: TaskGroup) -> None:
+        calls = CallTasks(tasks, self._run_one, self._start_following)
         if self.round.closed:
             self.open()
         while True:
@@ -230,22 +232,38 @@ class Executor:
                 self._open_requests += 1
                 tasks.start_soon(self._request_approval, position)
             self._to_approve.clear()
-            next_position = self._schedule.start_next(self)
+            next_position = self._start_next()
             if next_position is not None:
-                self._blocked_since = None
-                self.started.add(next_position)
-                if self.round.closed:
-                    self.round.start(next_position)
-                else:
-                    self.round.start_early(self._prepared[next_position].call)
-                self._scopes[next_position] = anyio.CancelScope()  # made here: its task may start only later
-                tasks.start_soon(self._run_one, next_position)
+                calls.start(next_position)
                 await anyio.lowlevel.checkpoint()  # calls start in their order, on trio too
-            elif self._is_open and not self._open_requests and not self._scopes and self._is_idle():
+            elif self._is_open and not self._open_requests and not self._attempts and self._is_idle():
                 self.paused = bool(self.round.open_positions)
                 return
             else:
                 await self._wait()
+
+    def _start_next(self) -> int | None:
+        """Start the next call that may start now; return its position, or None."""
+        position = self._schedule.start_next(self)
+        if position is None:
+            return None
+        self._blocked_since = None
+        self.started.add(position)
+        prepared = self._prepared[position]
+        if self.round.closed:
+            self.round.start(position)
+        else:
+            self.round.start_early(prepared.call)
+        # Made here, so that the call can be cancelled: its task may start only later.
+        self._attempts[position] = ToolAttempt(prepared, self._options.deps, self.round.turn, self._report)
+        return position
+
+    def _start_following(self) -> int | None:
+        """After a call has ended, start one in its place; return its position, or None if there is more to decide."""
+        position = None if self._schedule.is_shared else self._start_next()
+        if position is None or self._schedule.can_start(self):
+            self._wake.set()
+        return position
 
     async def _wait(self) -> None:
         """Wait until something has changed.
@@ -302,21 +320,21 @@ class Executor:
             self._open_requests -= 1
             self._wake.set()
 
-    async def _run_one(self, position: int) -> None:
-        prepared, options = self._prepared[position], self._options
-        attempt = ToolAttempt(prepared, options.deps, self.round.turn, self._report)
+    async def _run_one(self, position: int) -> bool:
+        """Run a call in the current task, and set its result; return True if its tool has left the task in order."""
+        attempt = self._attempts[position]
         place = OccupiedPlace(self._schedule)
         try:
-            with self._scopes[position]:  # cancelled if the call started early and does not count
-                await attempt.run(options.timeout)
-            self._set_result(position, attempt.result or ToolResult(prepared.call, "canceled", error=CANCELED))
+            await attempt.run_here(self._options.timeout)
+            canceled = ToolResult(self._prepared[position].call, "canceled", error=CANCELED)
+            self._set_result(position, attempt.result or canceled)
         except anyio.get_cancelled_exc_class():
             if attempt.result is not None:  # it ended all the same
                 self._set_result(position, attempt.result)
             raise
         finally:
             place.leave()
-            del self._scopes[position]
+            del self._attempts[position]
             thread = attempt.thread
             if attempt.is_abandoned and thread is not None:
                 self._schedule.abandon(self, position, lambda: thread.alive)
@@ -325,6 +343,8 @@ class Executor:
                 self._schedule.remove(self, position)
             if self._is_open and not self._is_over and self.round.stage(position) == "waiting":
                 self._schedule_call(position)  # it ran with arguments that changed
+                self._wake.set()
+        return attempt.is_in_order
 
     def _report(self, event: ToolEvent | Warned) -> None:
         if isinstance(event, Warned):
@@ -333,7 +353,7 @@ class Executor:
 
     def _set_result(self, position: int, result: ToolResult) -> None:
         final = self.round.set_result(position, result)
-        if final is not None:
+        if final is not None and not self.queue.closed:
             self.queue.put(to_result_event(final))
 
     def _interrupted_result(self, position: int) -> ToolResult:

@@ -1,28 +1,26 @@
 """``run_loop`` and ``Run``: how a run is created, watched, left and resumed.
 
-``loop_state`` makes the rounds. This module checks the caller's arguments, and ensures that a run can be left at any
+``loop_rounds`` makes the rounds. This module checks the caller's arguments, and ensures that a run can be left at any
 moment, from any task, with everything ended that was started. It must not depend on what happens in a round.
 """
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import warnings
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, get_args
-
-import anyio
 
 from streamkit import providers
 from streamkit.accumulator import Limits
 from streamkit.calls import StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import Event
-from streamkit.execution.background import current_asyncio_task
+from streamkit.execution.batches import BatchReader
 from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext, Target
+from streamkit.execution.loop_rounds import run_rounds
 from streamkit.execution.loop_state import LoopState
 from streamkit.execution.options import Approve, ExecutionOptions, LoopOptions, check_conversation
 from streamkit.execution.scheduler import OccupiedPlace, Schedule, to_schedule
@@ -211,8 +209,9 @@ def _resume(
 def _create_state(context: RoundContext, options: LoopOptions, run_key: str) -> LoopState:
     if context.messages is not None and options.fallbacks:
         raise UsageError("the messages of thread= cannot be sent to another provider: pass history= instead")
-    # A turn rejects wrong limits and leaked_markup; this one makes run_loop reject them at once.
-    Turn(context.provider, limits=options.turn_limits, leaked_markup=options.leaked_markup)
+    if options.turn_limits is not None or options.leaked_markup != "keep":
+        # A turn rejects wrong limits and leaked_markup; this one makes run_loop reject them at once.
+        Turn(context.provider, limits=options.turn_limits, leaked_markup=options.leaked_markup)
     return LoopState(context, options, run_key)
 
 
@@ -230,10 +229,7 @@ class Run:
         self._state = state
         self._events: AsyncGenerator[Event, None] | None = None
         self._is_used = self._is_noticed = False
-        self._is_closed = False
-        self._reader: asyncio.Task[Any] | None = None  # the task that waits for an event, on asyncio
-        self._reader_stopped: anyio.Event | None = None  # set when it has stopped, if another task closes the run
-        self._is_exhausted = False
+        self._reader = BatchReader(run_rounds(state))
 
     def __del__(self) -> None:
         if not self._is_noticed:
@@ -321,7 +317,7 @@ class Run:
             raise UsageError("a run is used once: create a new one")
         self._is_used = self._is_noticed = True
         OccupiedPlace.check_outside_of(self._state.schedule)
-        self._events = self._state.events()
+        self._events = self._reader.events()
         return self
 
     async def __aexit__(
@@ -331,39 +327,19 @@ class Run:
 
     async def aclose(self) -> None:
         """Close the stream and cancel the tools, and wait for the end of both. Idempotent."""
-        self._is_closed = True
-        reader = self._reader
-        if reader is not None and reader is not current_asyncio_task():
-            self._reader_stopped = anyio.Event()
-            reader.cancel()  # it waits inside the run; its iteration ends without an exception
-            with anyio.CancelScope(shield=True):
-                await self._reader_stopped.wait()
+        await self._reader.aclose()
         if self._events is not None:
             await self._events.aclose()
         self._state.ended = self.ended or "canceled"
 
-    def __aiter__(self) -> Run:
+    def __aiter__(self) -> AsyncGenerator[Event, None]:
+        # The generator itself: no further coroutine per event.
         if self._events is None:
             self._is_noticed = True
             raise UsageError("iterate inside the block: async with run_loop(...) as run: async for event in run")
-        if self._is_exhausted:
+        if self._reader.is_exhausted:
             raise UsageError("the events of this run were read: they arrive once; run.contents has what they added")
-        return self
+        return self._events
 
-    async def __anext__(self) -> Event:
-        if self._events is None or self._is_closed:
-            raise StopAsyncIteration
-        self._reader = reader = current_asyncio_task()
-        try:
-            return await self._events.__anext__()
-        except StopAsyncIteration:
-            self._is_exhausted = True
-            raise
-        except asyncio.CancelledError:
-            if self._reader_stopped is None or reader is None or reader.uncancel() > 0:
-                raise
-            raise StopAsyncIteration from None
-        finally:
-            self._reader = None
-            if self._reader_stopped is not None:
-                self._reader_stopped.set()
+    def __anext__(self) -> Awaitable[Event]:
+        return (aiter(self) if self._events is None else self._events).__anext__()

@@ -8,7 +8,7 @@ only the response that exceptions carry.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from inspect import isawaitable
 from typing import Any
@@ -18,9 +18,10 @@ import anyio
 from streamkit.calls import StreamError, StreamWarning
 from streamkit.errors import UsageError
 from streamkit.events import Event, Failed, Finished, ResponseStarted, Warned
+from streamkit.execution.batches import Batches
 from streamkit.execution.context import CreateStream, RoundContext, Target
 from streamkit.execution.policies import delay, is_retryable
-from streamkit.source import TIMED_OUT, Source, is_readable, report_rejection
+from streamkit.source import TIMED_OUT, Source, is_readable
 from streamkit.source_failure import is_io_failure
 from streamkit.stream_reader import event_batches
 from streamkit.turn import Turn
@@ -71,8 +72,11 @@ class StreamRequest:
         self.has_events = False
         self.warnings: list[StreamWarning] = []
 
-    async def batches(self) -> AsyncGenerator[list[Event], None]:
+    async def batches(self, follow: Callable[[list[Event]], Awaitable[list[Event]]] | None = None) -> Batches:
         """Yield the events in the batches of the turn. A failed connection or request is the error of the turn.
+
+        Args:
+            follow: called after each batch of the turn that counts; it returns the events to yield next.
 
         Raises:
             UsageError: what ``create_new_stream`` returned cannot be read.
@@ -83,15 +87,21 @@ class StreamRequest:
             attempts += 1
             self.turn = turn = self._create_turn(self.context)
             early_events: list[Event] = []  # shown with the first content, or if no other attempt follows
-            async with aclosing(self._attempt(turn)) as batches:
+            async with AsyncExitStack() as stack:
+                source = await self._open_source(turn, stack)
+                batches = await stack.enter_async_context(aclosing(event_batches(turn, source)))
                 async for events in batches:
+                    early_events += events
                     if not self.has_events and _has_no_content(events):
-                        early_events += events
                         continue
-                    if early_events:
-                        events, early_events = early_events + events, []
                     self.has_events = True
-                    yield events
+                    yield early_events
+                    if follow is None:
+                        yield batches  # the others need not be looked at
+                    elif following := await follow(early_events):
+                        yield following
+                    early_events = []
+                self.exception = source.exception
             error = turn.error
             if self.has_events or error is None:
                 if early_events:
@@ -122,31 +132,21 @@ class StreamRequest:
     def _is_in_time(self, seconds: float) -> bool:
         return self._deadline is None or anyio.current_time() + seconds < self._deadline
 
-    async def _attempt(self, turn: Turn) -> AsyncGenerator[list[Event], None]:
-        async with AsyncExitStack() as stack:
-            try:
-                if self._deadline is None:
-                    stream = await self._open(stack)
-                else:
-                    with anyio.move_on_after(max(0.0, self._deadline - anyio.current_time())) as scope:
-                        stream = await self._open(stack)
-                    if scope.cancelled_caught:
-                        yield turn.close(TIMED_OUT)
-                        return
-            except Exception as error:
-                if not is_io_failure(error):
-                    turn.close(error)
-                    raise
-                # No connection, or a rejected request: the stream failed before it started.
-                self.exception = error
-                yield turn.close(None if report_rejection(turn, error) else error)
-                return
-            source = Source(turn, stream, deadline=self._deadline)
-            async with aclosing(event_batches(turn, source)) as batches:
-                async for events in batches:
-                    self.exception = source.exception
-                    yield events
-            self.exception = source.exception
+    async def _open_source(self, turn: Turn, stack: AsyncExitStack) -> Source:
+        """Return the stream of an attempt; one without input, but with an error, if it could not be opened."""
+        failed = Source(turn, ())
+        try:
+            if self._deadline is None:
+                return Source(turn, await self._open(stack))
+            with anyio.move_on_after(max(0.0, self._deadline - anyio.current_time())):
+                return Source(turn, await self._open(stack), deadline=self._deadline)
+            failed.error = TIMED_OUT
+        except Exception as error:
+            if not is_io_failure(error):
+                turn.close(error)
+                raise
+            failed.report(error)  # no connection, or a rejected request
+        return failed
 
     async def _open(self, stack: AsyncExitStack) -> Any:
         """Call ``create_new_stream``; return its value, awaited and entered until it can be read."""

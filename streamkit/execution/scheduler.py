@@ -79,12 +79,17 @@ class Schedule:
         self._abandoned: list[tuple[_ScheduledCall, Callable[[], bool]]] = []  # without owner, until they have ended
 
     @property
+    def is_shared(self) -> bool:
+        """Whether several owners wait for places."""
+        return len(self._listeners) > 1
+
+    @property
     def running(self) -> int:
         """The number of calls that run, those that were given up included."""
         return self._running
 
     def subscribe(self, owner: Hashable, changed: Callable[[], Any]) -> None:
-        """Call *changed* whenever a call has ended, so that *owner* can ask for its next call."""
+        """Call *changed* whenever a call of another owner has ended, so that *owner* can ask for its next call."""
         self._listeners[owner] = changed
 
     def unregister(self, owner: Hashable) -> None:
@@ -111,7 +116,7 @@ class Schedule:
             self._arrivals += 1
             execution = self._executions[owner] = _Execution(self._arrivals)
         call = self._by_key[owner, position] = _ScheduledCall(execution, position, tool, in_turn=in_turn)
-        insort(execution.calls, call)
+        _insert_in_order(execution.calls, call)
         if ready:
             self._mark_ready(call)
         else:
@@ -133,12 +138,12 @@ class Schedule:
         call = self._by_key.get((owner, position))
         if call is not None:
             self._remove(owner, call)
-            self._notify()
+            self._notify(owner)
 
     def abandon(self, owner: Hashable, position: int, is_running: Callable[[], bool]) -> None:
         """Declare that a started call has its result and yet runs: it keeps its place while *is_running()*."""
         call = self._by_key.pop((owner, position))
-        del call.execution.calls[bisect_left(call.execution.calls, call)]
+        _delete_from(call.execution.calls, call)
         self._abandoned.append((call, is_running))
         self._notify()
 
@@ -167,13 +172,12 @@ class Schedule:
         A call of an exclusive tool starts when all before it have ended, and none after it starts before its own end.
         Of calls in conflict the first goes first; a call that waits for another reason lets those after it pass.
         """
-        if self._abandoned:
-            self.release_ended()
-        execution = self._executions.get(owner)
-        if execution is None or not execution.ready or self._running >= self.limit:
-            return None
-        call = _find_next(execution, self._first_of_each_tool(execution), self._running_by_tool)
+        call = self._find_startable(owner)
         return None if call is None else self._start(call)
+
+    def can_start(self, owner: Hashable) -> bool:
+        """Return True if a call of *owner* may start now."""
+        return self._find_startable(owner) is not None
 
     def is_blocked_by_others(self, owner: Hashable) -> bool:
         """Return True if only the calls of other owners block those of *owner*, of which none runs."""
@@ -183,6 +187,14 @@ class Schedule:
         return _find_next(execution, {call.tool: call for call in reversed(execution.calls)}, Counter()) is not None
 
     # ---------------------------------------------------------------- internals
+
+    def _find_startable(self, owner: Hashable) -> _ScheduledCall | None:
+        if self._abandoned:
+            self.release_ended()
+        execution = self._executions.get(owner)
+        if execution is None or not execution.ready or self._running >= self.limit:
+            return None
+        return _find_next(execution, self._first_of_each_tool(execution), self._running_by_tool)
 
     def _first_of_each_tool(self, execution: _Execution, without: Container[int] = ()) -> dict[Tool, _ScheduledCall]:
         """Return the first call of each tool that may block the calls of an execution.
@@ -213,7 +225,7 @@ class Schedule:
 
     def _remove(self, owner: Hashable, call: _ScheduledCall) -> None:
         del self._by_key[owner, call.position]
-        del call.execution.calls[bisect_left(call.execution.calls, call)]
+        _delete_from(call.execution.calls, call)
         if not call.ready:
             _delete(call.execution.not_ready, call.tool, call)
         elif call.started:
@@ -229,9 +241,10 @@ class Schedule:
         if not self._running_by_tool[call.tool]:
             del self._running_by_tool[call.tool]  # a schedule may outlive the tools of the runs that share it
 
-    def _notify(self) -> None:
-        for changed in list(self._listeners.values()):
-            changed()
+    def _notify(self, causer: Hashable = None) -> None:
+        for owner, changed in list(self._listeners.items()):
+            if owner is not causer:
+                changed()
 
 
 class OccupiedPlace:
@@ -276,14 +289,25 @@ def to_schedule(limit: int | Schedule) -> Schedule:
 
 
 def _insert(calls_by_key: dict[_Key, list[_ScheduledCall]], key: _Key, call: _ScheduledCall) -> None:
-    insort(calls_by_key.setdefault(key, []), call)
+    _insert_in_order(calls_by_key.setdefault(key, []), call)
 
 
 def _delete(calls_by_key: dict[_Key, list[_ScheduledCall]], key: _Key, call: _ScheduledCall) -> None:
     calls = calls_by_key[key]
-    del calls[bisect_left(calls, call)]
+    _delete_from(calls, call)
     if not calls:
         del calls_by_key[key]
+
+
+def _insert_in_order(calls: list[_ScheduledCall], call: _ScheduledCall) -> None:
+    if not calls or calls[-1] < call:  # mostly: calls are added in their order
+        calls.append(call)
+    else:
+        insort(calls, call)
+
+
+def _delete_from(calls: list[_ScheduledCall], call: _ScheduledCall) -> None:
+    del calls[0 if calls[0] is call else bisect_left(calls, call)]  # mostly calls end in about their order
 
 
 def _find_next(

@@ -111,6 +111,12 @@ class FormatCallbacks:
         return [m for r in results for m in _to_list(self.result(r, r.call, _arguments(r)))]
 
 
+_NO_CALLBACKS = FormatCallbacks()
+
+# A person's message comes first, as in every conversation: Anthropic's renderer repairs one that the model begins.
+_PERSON = Content.human("...")
+
+
 def check_layout(layout: str) -> None:
     """Reject an unknown layout.
 
@@ -177,24 +183,29 @@ def build_thread_update(
         layout = "batched"
         warnings.append(StreamWarning("batched_instead", f"the calls were kept in one message: {stays_together}"))
     contents = _group(assistant, results, layout, changed)
+    added = [content for group in contents for content in group]
+    if added and provider is not None and callbacks == _NO_CALLBACKS:
+        rendered = _render(added, results, provider, callbacks, options)
+        warnings += [StreamWarning("content_changed", change) for change in dict.fromkeys(rendered.changes)]
+        return ThreadUpdate(rendered.messages, added, list(results), warnings)
     alternates = callbacks.call is not None and callbacks.batch is None and not stays_together
     messages: list[dict[str, Any]] = []
     changes: list[str] = []
     start = 0
-    for added in _group(assistant, results, "sequential", changed) if alternates else contents:
-        group = results[start : start + _count_results(added)]
+    for pair in _group(assistant, results, "sequential", changed) if alternates else contents:
+        group = results[start : start + _count_results(pair)]
         start += len(group)
         if group and callbacks.batch is not None:
             messages += _to_list(callbacks.batch(group))
         elif group and callbacks.call is not None and callbacks.result is not None:
             messages += callbacks.call_messages(group) + callbacks.result_messages(group)
-        elif added and provider is not None:  # without one the callbacks are complete, and text alone has no format
-            rendered = _render(added, group, provider, callbacks, options)
+        elif pair and provider is not None:  # without one the callbacks are complete, and text alone has no format
+            rendered = _render(pair, group, provider, callbacks, options)
             messages += rendered.messages
             changes += [change for change in rendered.changes if change not in changes]
             options = replace(options, used_ids=options.used_ids | provider.call_ids(rendered.messages))
     warnings += [StreamWarning("content_changed", change) for change in changes]
-    return ThreadUpdate(messages, [content for added in contents for content in added], list(results), warnings)
+    return ThreadUpdate(messages, added, list(results), warnings)
 
 
 def _group(
@@ -208,8 +219,10 @@ def _group(
         layout: the layout.
         changed: the ids of the calls whose blocks have the arguments that a person has approved.
     """
-    groups = [results] if layout == "batched" or not results else [[result] for result in results]
-    parts = [assistant] if layout == "batched" or not results else _split_by_call(assistant, len(groups))
+    if not results:
+        return [[assistant] if assistant.blocks else []]
+    groups = [results] if layout == "batched" else [[result] for result in results]
+    parts = [assistant] if layout == "batched" else _split_by_call(assistant, len(groups))
     origins = {
         block.id: {**origin_metadata(block.metadata), **_raw_id(block)}
         for block in assistant.blocks
@@ -261,9 +274,8 @@ def _render(
 
     At most one of the callbacks ``call`` and ``result`` is set; its messages replace the provider's.
     """
-    # A person's message comes first, as in every conversation: Anthropic's renderer repairs one that the model begins.
     rendered = provider.render(
-        [Content.human("..."), *added],
+        [_PERSON, *added],
         ids=options.ids,
         model=options.model,
         endpoint=options.endpoint,

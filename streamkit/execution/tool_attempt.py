@@ -1,4 +1,4 @@
-"""One attempt to run a tool, in a task of its own.
+"""One attempt to run a tool, in a task that no other tool uses.
 
 A tool may leave a cancel scope or a task group open, and may cancel its task: all of that ends with the task. What it
 raises is its call's error (``docs/rules.md``, "Running calls"), in ``ToolResult.exception`` and in the log
@@ -54,28 +54,46 @@ class ToolAttempt:
     Attributes:
         is_abandoned: its thread did not stop when it should have.
         is_over: it has its result or was canceled; its thread may continue, but reports nothing more.
+        is_in_order: it has ended, and its tool has left nothing open in the task.
         result: the result; None before it has one, and if it was canceled.
-        context: what the tool gets.
     """
 
-    __slots__ = ("_prepared", "_ref", "_report", "_thread", "context", "is_abandoned", "is_over", "result")
+    __slots__ = (
+        "_deps",
+        "_is_canceled",
+        "_prepared",
+        "_report",
+        "_scope",
+        "_thread",
+        "_turn",
+        "is_abandoned",
+        "is_in_order",
+        "is_over",
+        "result",
+    )
 
     def __init__(self, prepared: PreparedCall, deps: Any, turn: Turn | None, report: Report) -> None:
         self._prepared = prepared
-        self._ref = prepared.call.ref
+        self._deps = deps
+        self._turn = turn
         self._report = report
+        self._scope = anyio.CancelScope()  # of the tool: for its time limit, and to cancel it alone
         self._thread: WorkerThread | None = None
+        self._is_canceled = False
         self.is_abandoned = False
         self.is_over = False
+        self.is_in_order = False
         self.result: ToolResult | None = None
-        self.context = ToolContext(
-            copy_call(prepared.call), deps=deps, turn=turn, progress=self.progress, canceled=lambda: self.is_over
-        )
 
     @property
     def thread(self) -> WorkerThread | None:
         """The thread of a synchronous tool, once it was started."""
         return self._thread
+
+    def cancel(self) -> None:
+        """Cancel the tool, also before it runs. The attempt ends without an exception, and without a result."""
+        self._is_canceled = True
+        self._scope.cancel()
 
     async def run(self, seconds: float | None) -> ToolResult:
         """Run the tool in a task of its own and return its result.
@@ -85,13 +103,9 @@ class ToolAttempt:
         Args:
             seconds: for the call; a tool's own timeout takes precedence. None for no limit.
         """
-
-        async def run() -> None:
-            self.result = await self._run_here(seconds)
-
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(run)
+                tasks.start_soon(self.run_here, seconds)
         except BaseExceptionGroup as group:
             if self.result is None:
                 raise group.exceptions[0] from None
@@ -99,14 +113,20 @@ class ToolAttempt:
         assert self.result is not None  # noqa: S101 - otherwise the group has raised
         return self.result
 
-    async def _run_here(self, seconds: float | None) -> ToolResult:
-        call, tool, metadata = self._prepared.call, self._prepared.tool, self._prepared.metadata
-        seconds = seconds if tool.timeout is None else tool.timeout
+    async def run_here(self, seconds: float | None) -> None:
+        """Run the tool in the current task, which nothing else may use if it is not left in order.
+
+        Args:
+            seconds: as for ``run``.
+        """
         await anyio.lowlevel.checkpoint_if_cancelled()  # else the part of the tool before its first await would run
+        call, tool, scope = self._prepared.call, self._prepared.tool, self._scope
+        seconds = seconds if tool.timeout is None else tool.timeout
+        if seconds is not None:
+            scope.deadline = anyio.current_time() + seconds
         self._report(ToolRunning(call.ref))
         task = current_asyncio_task()
         cancellations = 0 if task is None else task.cancelling()
-        scope = anyio.CancelScope(deadline=anyio.current_time() + seconds if seconds is not None else float("inf"))
         has_value, value = False, None
         try:
             with scope:
@@ -118,23 +138,29 @@ class ToolAttempt:
             if isinstance(error, anyio.get_cancelled_exc_class()):
                 if _is_cancelled_from_outside():
                     raise
-                return self._failed(error, f"{tool.name} was canceled by itself or by an operation that it awaited.")
+                message = f"{tool.name} was canceled by itself or by an operation that it awaited."
+                self.result = self._failed(error, message)
+                return
             is_timeout = scope.cancel_called
             scope.cancel()  # what the tool has left running, if it left a scope open
             if has_value:  # only leaving the scope can have failed
                 message = f"{tool.name} failed: it left a cancel scope or task group open, so its effects are unknown."
-                return self._failed(error, message)
+                self.result = self._failed(error, message)
+                return
             if not is_timeout:
-                return self._failed(error)
+                self.result = self._failed(error)
+                return
         finally:
             self.is_over = True
-            if task is not None:
+            if task is not None and task.cancelling() > cancellations:
                 await _absorb_cancellations(task, cancellations)
         if has_value:
-            return ToolResult(call, "completed", value, metadata=metadata)
-        abandoned = " Its thread cannot be stopped and may still finish." if self.is_abandoned else ""
-        error_text = f"{tool.name} did not finish within {seconds:g} seconds.{abandoned}"
-        return ToolResult(call, "timed_out", error=error_text, metadata=metadata)
+            self.is_in_order = not scope.cancel_called
+            self.result = ToolResult(call, "completed", value, metadata=self._prepared.metadata)
+        elif not self._is_canceled:
+            abandoned = " Its thread cannot be stopped and may still finish." if self.is_abandoned else ""
+            error_text = f"{tool.name} did not finish within {seconds:g} seconds.{abandoned}"
+            self.result = ToolResult(call, "timed_out", error=error_text, metadata=self._prepared.metadata)
 
     def _failed(self, error: BaseException, message: str | None = None) -> ToolResult:
         """Return the result of a tool that raised, and log the exception."""
@@ -151,7 +177,7 @@ class ToolAttempt:
         if self.is_over:
             return
         if self._thread is None or threading.get_ident() == self._thread.event_loop_thread:
-            self._report(ToolProgress(self._ref, value))
+            self._report(ToolProgress(self._prepared.call.ref, value))
         else:
             self._thread.call_from_thread(self.progress, value)
 
@@ -159,7 +185,13 @@ class ToolAttempt:
         """Call the function, in a thread unless it is async, and return its final value."""
         tool, arguments = self._prepared.tool, dict(self._prepared.arguments)
         if tool.context_parameter is not None:
-            arguments[tool.context_parameter] = self.context
+            arguments[tool.context_parameter] = ToolContext(
+                copy_call(self._prepared.call),
+                deps=self._deps,
+                turn=self._turn,
+                progress=self.progress,
+                canceled=lambda: self.is_over,
+            )
         function = tool.function
         assert function is not None  # noqa: S101 - prepare_call() has checked
         if tool.kind in ("async", "async_generator"):

@@ -66,9 +66,8 @@ class _StoredModel(BaseModel):
         if not isinstance(value, dict):
             return value
         # No pydantic alias: if both spellings are present, it would keep the other one as a second field of that name.
-        for name in cls.model_fields:
-            camel = to_camel(name)
-            if camel != name and camel in value and name not in value:
+        for camel, name in cls._camel_names.items():
+            if camel in value and name not in value:
                 value = {name if key == camel else key: item for key, item in value.items()}
         # What JSON cannot represent would make a complete history impossible to store, or different once it is read
         # again: file names contain half a surrogate pair, a tool's result NaN.
@@ -79,6 +78,12 @@ class _StoredModel(BaseModel):
 
     #: fields with further models, which normalize their own input
     _nested_models: ClassVar[frozenset[str]] = frozenset()
+    #: the names of fields in camelCase, where they differ
+    _camel_names: ClassVar[dict[str, str]] = {}
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        cls._camel_names = {camel: name for name in cls.model_fields if (camel := to_camel(name)) != name}
 
 
 class TextBlock(_StoredModel):

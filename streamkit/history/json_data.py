@@ -18,6 +18,9 @@ __all__ = ["to_json_data"]
 #: The deepest nesting of stored data. Pydantic reads JSON of 200 levels, of which a content, a list of them and a run's
 #: state take some.
 _DEEPEST = 180
+#: How deep plain data is recognized, by one pass without copies. An object that contains itself is deeper.
+_DEEPEST_PLAIN = 8
+_BITS_OF_PLAIN_INTEGER = 64
 
 
 def to_json_data(value: Any, convert: Convert | None = None) -> Any:
@@ -31,7 +34,28 @@ def to_json_data(value: Any, convert: Convert | None = None) -> Any:
         convert: returns data for an object that is neither text, number, dict nor list; default: as pydantic converts
             it, else its text.
     """
+    if value.__class__ is str:  # most fields of most blocks
+        return join_surrogates(value)
+    if _is_plain(value, _DEEPEST_PLAIN):
+        return value
     return json_data.to_json_data(value, convert or _convert, deepest=_DEEPEST, read_text=join_surrogates)
+
+
+def _is_plain(value: Any, levels: int) -> bool:
+    """Return True for JSON data of at most so many levels that needs no conversion; False if that is not known."""
+    kind = value.__class__
+    if kind is str:
+        return value.isascii() or join_surrogates(value) is value
+    if value is None or kind is bool:
+        return True
+    if kind is int:
+        return bool(value.bit_length() < _BITS_OF_PLAIN_INTEGER)
+    if kind is dict:
+        for name, item in value.items():
+            if name.__class__ is not str or not name.isascii() or not levels or not _is_plain(item, levels - 1):
+                return False
+        return True
+    return kind is list and levels > 0 and all(_is_plain(item, levels - 1) for item in value)
 
 
 def _convert(value: Any) -> Any:

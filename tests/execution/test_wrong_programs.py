@@ -641,7 +641,7 @@ async def test_reprs_do_not_contain_deps() -> None:
     secret = {"key": "s3cret"}
     run = await loop(ask, quick, deps=secret)
     execution = execute_tool_calls_batched(calls("quick"), tools=[quick], provider="gemini", deps=secret)
-    shown += [repr(run), repr(execution), repr(Tool(quick)), repr(run._state._options)]
+    shown += [repr(run), repr(execution), repr(Tool(quick)), repr(run._state.options)]
     await execution
     assert not any("s3cret" in each for each in shown)
     assert "openai_chat" in shown[0]

@@ -1,0 +1,193 @@
+"""The rounds of a run: request, read, run the tools, append, and request again, until the run ends.
+
+This module has the order of these steps; ``loop_state`` has what the run consists of so far, ``request`` makes the
+requests, ``execution`` runs the tools. The stream is read in the task of the caller who asks for the next event, so a
+slow reader slows the stream and nothing piles up; only tools run in tasks of their own. No cancel scope is open while
+the reader has control, so a run may be kept open across a ``yield`` and be closed from another task (``loop.Run``
+ensures that).
+
+Each step is a generator of batches and yields the next one instead of repeating its events (``batches``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import isawaitable
+
+from streamkit.calls import StreamWarning
+from streamkit.errors import StreamInterrupted, UsageError
+from streamkit.events import Event, RoundFinished
+from streamkit.execution.batches import Batches
+from streamkit.execution.context import RoundContext
+from streamkit.execution.execution import Execution
+from streamkit.execution.loop_state import LoopState
+from streamkit.execution.policies import MAX_FAILURES, can_start_eagerly, is_paused_by_provider, turn_error
+from streamkit.execution.request import StreamRequest
+from streamkit.execution.round import Round
+from streamkit.execution.run_tool import to_result_event
+from streamkit.execution.thread_update import ThreadUpdate, mark_interrupted
+from streamkit.tools import Approval
+from streamkit.turn import Turn
+
+__all__ = ["run_rounds"]
+
+MAX_PAUSES = 8  #: how often in a row a paused turn is continued
+
+_LAST_ROUND = "Not run: this was the last round, in which no tools can be called."
+_NOT_STARTED = "Not run: canceled before it began."
+
+
+async def run_rounds(state: LoopState) -> Batches:
+    """Yield all events of a run, to its end."""
+    try:
+        state.start_clock()
+        if state.resumed is not None:
+            yield _finish_resumed_round(state, *state.resumed)
+        while state.ended is None:
+            if state.context.round > 0:
+                await _call_hooks(state)
+            yield _run_round(state)
+    except Exception:
+        state.ended = state.ended or "error"
+        raise
+    finally:
+        state.ended = state.ended or "canceled"
+
+
+async def _call_hooks(state: LoopState) -> None:
+    for hook in state.options.before_follow_up:
+        context = hook(state.context)
+        if isawaitable(context):
+            context = await context
+        if context is None:
+            continue
+        if not isinstance(context, RoundContext):
+            raise UsageError(f"before_follow_up must return a RoundContext or None, not {type(context).__name__}")
+        if context.messages is not None and context.provider is not state.context.provider:
+            raise UsageError("the messages of thread= cannot be sent to another provider: pass history= instead")
+        state.context = context
+
+
+async def _run_round(state: LoopState) -> Batches:
+    yield [state.start_round()]
+    for pauses in range(MAX_PAUSES + 1):
+        yield _run_turn(state, state.create_request(pauses))
+        if state.ended is not None or not is_paused_by_provider(state.turn):
+            return
+    warning = state.warn("paused_too_often", f"the provider paused {MAX_PAUSES + 1} times in a row")
+    yield [warning]
+    state.ended = "max_rounds"
+    yield [RoundFinished(state.rounds - 1)]
+
+
+async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
+    """Read one turn, run its calls, and append all of it."""
+    is_last = state.is_last_round
+    execution: Execution | None = None
+    is_handled = False  # the turn failed, or its calls are run and appended by _run_tools
+
+    async def start_early(events: list[Event]) -> list[Event]:
+        nonlocal execution
+        turn = request.turn
+        assert turn is not None  # noqa: S101 - these are its events
+        if execution is None:
+            execution = state.create_execution(state.create_round(turn, request.context))
+            await execution.__aenter__()
+        return execution.feed(events) if turn_error(turn) is None else []
+
+    is_eager = not is_last and state.layout == "batched" and any(map(can_start_eagerly, state.offered_tools().values()))
+    try:
+        yield request.batches(start_early if is_eager else None)
+        state.context = request.context
+        turn = request.turn
+        assert turn is not None  # noqa: S101 - there was an attempt
+        is_handled = True
+        error = turn_error(turn)
+        if error is not None:
+            update = await _interrupt(state, turn, execution)
+            yield [to_result_event(result) for result in update.results]
+            state.ended = "timed_out" if error.kind == "timed_out" else None
+            started = [] if execution is None else execution.started
+            raise StreamInterrupted(error, turn, started) from request.exception
+        if execution is None:
+            calls = state.create_round(turn, state.context, block_reason=_LAST_ROUND if is_last else None)
+            execution = state.create_execution(calls)
+            if turn.calls:
+                await execution.__aenter__()
+        yield _run_tools(state, execution, turn)
+    finally:
+        state.add_warnings(request.warnings)
+        state.add_warnings([StreamWarning("content_changed", change) for change in request.context.changes])
+        if not is_handled and request.turn is not None:
+            # The reader left, or the program failed. At the last events of a turn it is complete all the same.
+            state.context = request.context
+            await _interrupt(state, request.turn, execution)
+        elif execution is not None:
+            await execution.aclose()
+
+
+async def _interrupt(state: LoopState, turn: Turn, execution: Execution | None) -> ThreadUpdate:
+    """End a turn whose calls are not run: append it with a result for each call, and return the update."""
+    turn.close()
+    try:
+        if execution is not None:
+            await execution.aclose()
+    finally:  # asyncio may cancel that once more
+        if execution is None:
+            calls = state.create_round(turn, state.context, block_reason=_NOT_STARTED)
+            execution = state.create_execution(calls)
+        execution.cancel_pending()
+        update = execution.update if execution.ended else execution.close_without_running()
+        if turn.finish is None or turn_error(turn) is not None:
+            update = mark_interrupted(update)
+        for result in execution.started:
+            if result.metadata.get("effects_possible"):
+                message = f"a call of {result.call.name} had started before its turn ended; it may have had effects"
+                state.warn("effects_possible", message, result.call.id)
+        state.append(update, is_round_over=True)
+    return update
+
+
+async def _finish_resumed_round(state: LoopState, calls: Round, approvals: Mapping[str, Approval | bool]) -> Batches:
+    """Run the remaining calls of the round in which the run was paused."""
+    execution = state.create_execution(calls, approvals)
+    try:
+        await execution.__aenter__()
+        yield _run_tools(state, execution, None)
+    finally:
+        await execution.aclose()
+
+
+async def _run_tools(state: LoopState, execution: Execution, turn: Turn | None) -> Batches:
+    """Run the remaining calls of a round, append the update, and decide whether the run ends with it."""
+    number, is_last = state.context.round, state.is_last_round
+    is_pause = is_paused_by_provider(turn)
+    has_reader_left = True
+    try:
+        if execution.entered:
+            while events := await execution.next_batch():
+                yield events
+        else:
+            execution.close_without_running()
+        has_reader_left = False
+    finally:  # also if the reader has left: every call has its result
+        try:
+            await execution.aclose()
+        finally:  # asyncio may cancel that once more: what has run must be appended all the same
+            if has_reader_left:  # such a reader has not seen that calls await approval
+                execution.cancel_pending()
+            if execution.ended:
+                state.append(execution.update, is_round_over=not is_pause)
+    if execution.paused:
+        state.pause(execution)
+        return
+    if is_pause:
+        return
+    results = execution.update.results
+    state.ended = state.reason_to_end(turn, results, is_last=is_last)
+    finished = RoundFinished(number, execution.update if results else None)
+    if state.ended == "breaker":
+        message = f"the same call failed in {MAX_FAILURES} rounds, and the run was ended"
+        yield [state.warn("breaker", message), finished]
+    else:
+        yield [finished]
