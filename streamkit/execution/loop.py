@@ -29,6 +29,7 @@ from streamkit.execution.thread_update import ThreadLayout
 from streamkit.history import Content
 from streamkit.providers.origin import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
+from streamkit.time_limits import TimeLimits
 from streamkit.tools import Approval, Tool, to_tools
 from streamkit.turn import Turn
 
@@ -64,6 +65,9 @@ def run_loop(
     ids: IdPolicy = "origin",
     resume: RunState | None = None,
     approvals: Mapping[str, Approval | bool] | None = None,
+    first_event_timeout: float | None = None,
+    idle_timeout: float | None = None,
+    heartbeats: bool = True,
 ) -> Run:
     """Request a model's turn, run the tools that it calls, and repeat until it calls none.
 
@@ -111,6 +115,11 @@ def run_loop(
             limits are passed again; the conversation, its rounds and ``run_key`` are the state's.
         approvals: for each call in ``state.pending``, by its id: True, False, or an ``Approval``. Without a decision
             for every call the run ends ``awaiting_approval`` again, when the approved ones have run.
+        first_event_timeout: seconds from each request to its first event with content; None for no limit. A request
+            that exceeds them is made again as ``retries`` and ``fallbacks`` say; then the run ends ``timed_out``.
+        idle_timeout: seconds without input of a response; before the first event only if ``first_event_timeout`` is
+            None. After the first event no request is made again: the run ends ``timed_out``.
+        heartbeats: comments and pings count as input; False: only input with events does.
 
     Raises:
         UsageError: neither or both of history and thread are passed; the choice is no tool's name; a number is out of
@@ -137,6 +146,7 @@ def run_loop(
         before_follow_up=(before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up),
         turn_limits=turn_limits,
         leaked_markup=leaked_markup,
+        time_limits=TimeLimits(first_event_timeout, idle_timeout, heartbeats),
     )
     if resume is not None:
         if history is not None or thread is not None or run_key is not None or tool_choice is not None:

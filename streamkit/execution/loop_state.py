@@ -24,6 +24,7 @@ from streamkit.execution.state import Ended, RunState
 from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.history import Content
 from streamkit.history.content import TextBlock
+from streamkit.time_limits import TimeLimits
 from streamkit.tools import Approval, Tool, to_tools
 from streamkit.turn import Turn
 
@@ -170,8 +171,14 @@ class LoopState:
             create_turn,
             retries=self.options.retries,
             fallbacks=self._fallbacks,
-            deadline=self._deadline,
+            limits=self._time_limits(),
         )
+
+    def _time_limits(self) -> TimeLimits | None:
+        limits = self.options.time_limits
+        if self._deadline is not None:
+            return replace(limits, deadline=self._deadline)
+        return limits if limits.has_silence_limit else None
 
     def _release_turn(self) -> None:
         """Keep the text and usage of the last turn, and release it."""

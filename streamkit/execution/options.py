@@ -17,12 +17,13 @@ from streamkit.execution.context import BeforeFollowUp, CreateStream, Target
 from streamkit.execution.scheduler import Schedule
 from streamkit.execution.thread_update import ThreadLayout, check_layout
 from streamkit.history import Content
+from streamkit.time_limits import TimeLimits, check_seconds
 from streamkit.tools import Approval, Tool
 
 if TYPE_CHECKING:
     from streamkit.leaked_markup import LeakedMarkup
 
-__all__ = ["Approve", "ExecutionOptions", "LoopOptions", "check_conversation", "check_seconds"]
+__all__ = ["Approve", "ExecutionOptions", "LoopOptions", "check_conversation"]
 
 #: ``approve(call, deps)``: whether a call may run. True and False are short for an ``Approval``; None is no decision: a
 #: run of the loop pauses then, and anywhere else the call is denied.
@@ -74,6 +75,7 @@ class LoopOptions:
         before_follow_up: the hooks.
         turn_limits: the limits of each turn.
         leaked_markup: what each turn does with tool-call markup in its text.
+        time_limits: of each request.
 
     Raises:
         UsageError: a number is too small, or a function is none.
@@ -87,6 +89,7 @@ class LoopOptions:
     before_follow_up: tuple[BeforeFollowUp, ...] = ()
     turn_limits: Limits | None = None
     leaked_markup: LeakedMarkup = "keep"
+    time_limits: TimeLimits = field(default_factory=TimeLimits)
 
     def __post_init__(self) -> None:
         if not _is_integer(self.max_rounds) or self.max_rounds < 1:
@@ -96,17 +99,6 @@ class LoopOptions:
         _check_callable("create_new_stream", self.create_new_stream)
         for number, hook in enumerate(self.before_follow_up):
             _check_callable(f"before_follow_up[{number}]", hook)
-
-
-def check_seconds(name: str, seconds: object) -> None:
-    """Reject what is not a number of seconds above 0 or None.
-
-    Raises:
-        UsageError: with the value, and what to pass.
-    """
-    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if seconds is not None and not (is_number and seconds > 0):  # type: ignore[operator]  # NaN is not above 0
-        raise UsageError(f"{name} must be a number of seconds above 0, or None, not {seconds!r}")
 
 
 def _is_integer(value: object) -> bool:
