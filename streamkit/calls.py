@@ -22,6 +22,7 @@ __all__ = [
     "CallKind",
     "CallRef",
     "CallState",
+    "Ended",
     "ErrorCode",
     "ErrorKind",
     "Finish",
@@ -48,6 +49,21 @@ FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "refusa
 #: ``<function=...>`` of Qwen3-Coder), ``harmony`` (gpt-oss: its control tokens in names).
 MarkupFamily = Literal["dsml", "deepseek", "kimi", "hermes", "qwen", "harmony"]
 ALL_MARKUP_FAMILIES: frozenset[MarkupFamily] = frozenset(get_args(MarkupFamily))
+#: Why a run ended.
+Ended = Literal[
+    "answered",  # the model answered without calling a tool
+    "max_rounds",  # it still called tools in the last round, or the provider paused too often
+    "breaker",  # the same call failed in three rounds
+    "refusal",
+    "filtered",  # by the provider's content filter
+    "length",  # the response was truncated at its length limit, and no call of it is complete
+    "awaiting_approval",  # calls await approval: ``pending`` lists them, ``state`` is what the run is resumed from
+    "awaiting_results",  # the same, with calls that no tool here runs: their results come from the client
+    "budget",  # the round has passed max_tokens or max_cost
+    "canceled",  # by ``Run.cancel``; or the reader left, or was cancelled
+    "timed_out",  # after run_timeout, or a response was silent for too long
+    "error",  # a turn failed, or the caller's code raised
+]
 ErrorKind = Literal[
     "provider_error", "protocol_error", "stream_truncated", "transport_error", "timed_out", "limit_exceeded"
 ]
@@ -109,11 +125,13 @@ RunWarningCode = Literal[
     "breaker",
     "content_changed",
     "effects_possible",
+    "history_shortened",
     "paused_too_often",
     "provider_fallback",
     "repeated_id",
     "request_retried",
     "tool_abandoned",
+    "usage_unknown",
 ]
 WarningCode = Literal[TurnWarningCode, RunWarningCode]
 

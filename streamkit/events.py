@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import msgspec
 from msgspec import Struct
 
-from streamkit.calls import CallRef, FinishReason, StreamError, ToolCall, ToolResult, Usage
+from streamkit.calls import CallRef, Ended, FinishReason, StreamError, ToolCall, ToolResult, Usage
 from streamkit.json_data import object_fields, to_json_data
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "ResponseStarted",
     "RoundFinished",
     "RoundStarted",
+    "RunEnded",
     "ServerTool",
     "ServerToolPhase",
     "Text",
@@ -378,6 +379,22 @@ class RoundFinished(_Event, frozen=True, gc=False, tag="round_finished"):
     choice: int = 0
 
 
+class RunEnded(_Event, frozen=True, gc=False, tag="run_ended"):
+    """The end of a run, its last event.
+
+    Attributes:
+        ended: the reason (``Run.ended``).
+        error: the error of the turn that ended it, if one did.
+        pending: the calls that await approval or their results, in call order.
+    """
+
+    type: ClassVar[Literal["run_ended"]] = "run_ended"
+    ended: Ended
+    error: StreamError | None = None
+    pending: tuple[ToolCall, ...] = ()
+    choice: int = 0
+
+
 ToolEvent: TypeAlias = (
     ToolRunning
     | ToolProgress
@@ -388,6 +405,7 @@ ToolEvent: TypeAlias = (
     | ToolCanceled
     | RoundStarted
     | RoundFinished
+    | RunEnded
 )
 Event: TypeAlias = TurnEvent | ToolEvent
 

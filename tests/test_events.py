@@ -47,6 +47,11 @@ EXAMPLES: dict[type[Any], dict[str, Any]] = {
     events.ToolCanceled: {"call": CALL, "result": RESULT},
     events.RoundStarted: {"round": 0},
     events.RoundFinished: {"round": 1, "update": None},
+    events.RunEnded: {
+        "ended": "awaiting_approval",
+        "error": StreamError("timed_out", "x"),
+        "pending": (ToolCall(id=CALL.id, name="count", index=0, arguments={"n": 1}, state="complete"),),
+    },
 }
 each = pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
 
@@ -178,6 +183,7 @@ FIELDS: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
     events.UsageReport: {"usage": st.builds(Usage, st.none() | st.integers(0, 9), raw=DATA)},
     events.Failed: {"error": st.builds(StreamError, st.just("provider_error"), ANY_TEXT, raw=DATA)},
     events.Unknown: {"raw": DATA},
+    events.RunEnded: {"ended": st.just("error"), "pending": st.lists(CALLS, max_size=2).map(tuple)},
     events.ToolProgress: {"call": st.just(CALL), "value": DATA},
     **{
         kind: {"call": st.just(CALL), "result": RESULTS}

@@ -342,7 +342,7 @@ async def count_timers(inputs: int) -> int:
     steps = [sse(START) + TEXT, *[delta("text_delta", text="!")] * inputs, END]
     limits = TimeLimits(first_event=1000, idle=1000)
     source = Source(Turn("anthropic", turn_key="t"), TimedSource(steps), limits=limits)
-    loop.call_at = counting  # type: ignore[method-assign]
+    loop.call_at = counting  # type: ignore[method-assign, assignment]
     try:
         assert len([batch async for batch in event_batches(Turn("anthropic", turn_key="t"), source)]) > inputs
     finally:

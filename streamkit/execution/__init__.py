@@ -2,7 +2,7 @@
 
 Pure: ``round`` has the calls of a turn and their results, ``blocked_calls`` why some may not run, ``thread_update``
 what they add to the conversation, ``scheduler`` which calls may start, ``policies`` eager start, circuit breaker and
-retries, ``context`` what a request is made from, ``state`` a paused run as data, ``options`` the configuration,
+retries, ``context`` what a request is made from, ``state`` a paused run as data, ``options`` the configuration, ``budget`` what a run may spend,
 ``notifications`` the calls of a run for people.
 
 Shell: ``prepare_call`` decides whether a call may run, ``tool_attempt`` runs its tool (a synchronous one in a
@@ -16,7 +16,14 @@ All of it works on asyncio and trio. Whatever decides about streams must be in t
 
 from __future__ import annotations
 
-from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext, Target, finalize_tool_execution
+from streamkit.execution.context import (
+    BeforeFollowUp,
+    CreateStream,
+    OnOverflow,
+    RoundContext,
+    Target,
+    finalize_tool_execution,
+)
 from streamkit.execution.execution import (
     Execution,
     execute_tool_calls_batched,
@@ -40,6 +47,7 @@ __all__ = [
     "Ended",
     "Execution",
     "Notifier",
+    "OnOverflow",
     "QueuedCall",
     "Round",
     "RoundContext",

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from streamkit.accumulator import Limits
 from streamkit.calls import ToolCall
 from streamkit.errors import UsageError
-from streamkit.execution.context import BeforeFollowUp, CreateStream, Target
+from streamkit.execution.budget import Budget
+from streamkit.execution.context import BeforeFollowUp, CreateStream, OnOverflow, Target
 from streamkit.execution.scheduler import Schedule
 from streamkit.execution.thread_update import ThreadLayout, check_layout
 from streamkit.history import Content
@@ -76,6 +77,8 @@ class LoopOptions:
         turn_limits: the limits of each turn.
         leaked_markup: what each turn does with tool-call markup in its text.
         time_limits: of each request.
+        on_overflow: the hook of requests that exceed the model's context.
+        budget: what the run may spend.
 
     Raises:
         UsageError: a number is too small, or a function is none.
@@ -90,6 +93,8 @@ class LoopOptions:
     turn_limits: Limits | None = None
     leaked_markup: LeakedMarkup = "keep"
     time_limits: TimeLimits = field(default_factory=TimeLimits)
+    on_overflow: OnOverflow | None = None
+    budget: Budget = field(default_factory=Budget)
 
     def __post_init__(self) -> None:
         if not _is_integer(self.max_rounds) or self.max_rounds < 1:
@@ -97,6 +102,7 @@ class LoopOptions:
         if not _is_integer(self.retries) or self.retries < 0:
             raise UsageError(f"retries must be the number of further attempts, at least 0, not {self.retries!r}")
         _check_callable("create_new_stream", self.create_new_stream)
+        _check_callable("on_overflow", self.on_overflow)
         for number, hook in enumerate(self.before_follow_up):
             _check_callable(f"before_follow_up[{number}]", hook)
 

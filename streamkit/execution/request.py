@@ -42,6 +42,8 @@ class StreamRequest:
         create_turn: returns the turn of an attempt.
         retries: how often a request that failed before its first event is made again, for each provider.
         fallbacks: the targets to try next; those that were tried are removed.
+        on_overflow: called once with the error of a request that exceeds the context; returns the context of the next
+            attempt, or None.
         limits: how long each attempt is waited for, and the deadline of all of them, on anyio's clock.
 
     Attributes:
@@ -60,12 +62,14 @@ class StreamRequest:
         *,
         retries: int = 0,
         fallbacks: list[Target],
+        on_overflow: Callable[[StreamError, RoundContext], Awaitable[RoundContext | None]] | None = None,
         limits: TimeLimits | None = None,
     ) -> None:
         self._create_new_stream = create_new_stream
         self._create_turn = create_turn
         self._retries = retries
         self._fallbacks = fallbacks
+        self._on_overflow = on_overflow
         self._limits = limits
         self.context = context
         self.turn: Turn | None = None
@@ -108,6 +112,12 @@ class StreamRequest:
                 if early_events:
                     yield early_events
                 return
+            if (shorter := await self._shorten(error)) is not None:
+                attempts = 0
+                self.context = shorter
+                message = f"{error.message}; the request is made again with the history of on_overflow"
+                yield [self._warn("history_shortened", message)]
+                continue
             wait = delay(error, attempts, random.random()) if self._can_retry(error, attempts) else None  # noqa: S311
             if wait is not None and self._is_in_time(wait):
                 message = f"{error.kind}: {error.message}; the request is made again in {wait:.1f} seconds"
@@ -122,6 +132,14 @@ class StreamRequest:
                 yield early_events
                 return
             self.exception = None
+
+    async def _shorten(self, error: StreamError) -> RoundContext | None:
+        """Return the context that the hook makes for a request that exceeds the model's context, None without one."""
+        hook = self._on_overflow
+        if error.code != "context_overflow" or hook is None or not self._is_in_time(0):
+            return None
+        self._on_overflow = None
+        return await hook(error, self.context)
 
     def _warn(self, code: str, message: str) -> Warned:
         self.warnings.append(StreamWarning(code, message))

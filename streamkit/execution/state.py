@@ -14,12 +14,12 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
-from streamkit.calls import ResultStatus, ToolCall, ToolResult, Usage
+from streamkit.calls import Ended, ResultStatus, ToolCall, ToolResult, Usage
 from streamkit.errors import UsageError
 from streamkit.execution.context import RoundContext
 from streamkit.execution.round import Round
@@ -30,21 +30,6 @@ from streamkit.json_text import replace_lone_surrogates
 from streamkit.tools import Approval
 
 __all__ = ["Ended", "RunState", "check_approvals"]
-
-#: Why a run ended.
-Ended: TypeAlias = Literal[
-    "answered",  # the model answered without calling a tool
-    "max_rounds",  # it still called tools in the last round, or the provider paused too often
-    "breaker",  # the same call failed in three rounds
-    "refusal",
-    "filtered",  # by the provider's content filter
-    "length",  # the response was truncated at its length limit, and no call of it is complete
-    "awaiting_approval",  # calls await approval: ``pending`` lists them, ``state`` is what the run is resumed from
-    "awaiting_results",  # the same, with calls that no tool here runs: their results come from the client
-    "canceled",  # the reader left, or was cancelled
-    "timed_out",  # after run_timeout
-    "error",  # a turn failed, or the caller's code raised
-]
 
 
 def _struct(kind: type[msgspec.Struct]) -> Any:
@@ -101,6 +86,7 @@ class RunState(BaseModel):
         pending: the ids of the calls that await approval, in call order.
         awaiting_results: the ids of the calls whose results come from the client, in call order.
         usage: the tokens of all requests so far, one report each.
+        cost: what they cost, by the run's ``cost``.
         failures: how often equal calls have failed, for the circuit breaker.
     """
 
@@ -122,6 +108,7 @@ class RunState(BaseModel):
     pending: list[str]
     awaiting_results: list[str] = Field(default_factory=list)
     usage: list[Annotated[Usage, *_struct(Usage)]] = Field(default_factory=list)
+    cost: float = 0.0
     failures: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
 
     @model_validator(mode="before")

@@ -133,6 +133,8 @@ def of_execution(event: ToolEvent) -> int | str:
             return assert_type(event.result, ToolResult).status
         case events.RoundStarted() | events.RoundFinished():
             return assert_type(event.round, int)
+        case events.RunEnded():
+            return str(assert_type(event.error, StreamError | None))
         case _:
             assert_never(event)
 
