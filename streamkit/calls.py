@@ -60,8 +60,9 @@ Ended = Literal[
     "length",  # the response was truncated at its length limit, and no call of it is complete
     "awaiting_approval",  # calls await approval: ``pending`` lists them, ``state`` is what the run is resumed from
     "awaiting_results",  # the same, with calls that no tool here runs: their results come from the client
-    "canceled",  # the reader left, or was cancelled
-    "timed_out",  # after run_timeout
+    "budget",  # the round has passed max_tokens or max_cost
+    "canceled",  # by ``Run.cancel``; or the reader left, or was cancelled
+    "timed_out",  # after run_timeout, or a response was silent for too long
     "error",  # a turn failed, the output did not fit, or the caller's code raised
 ]
 ErrorKind = Literal[
@@ -125,11 +126,13 @@ RunWarningCode = Literal[
     "breaker",
     "content_changed",
     "effects_possible",
+    "history_shortened",
     "paused_too_often",
     "provider_fallback",
     "repeated_id",
     "request_retried",
     "tool_abandoned",
+    "usage_unknown",
 ]
 WarningCode = Literal[TurnWarningCode, RunWarningCode]
 

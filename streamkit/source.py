@@ -6,7 +6,7 @@ depend on events, pydantic, providers or tools.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
@@ -18,15 +18,13 @@ import anyio.lowlevel
 from streamkit.calls import StreamError
 from streamkit.errors import UsageError
 from streamkit.source_failure import find_failed_response, is_programming_error
+from streamkit.time_limits import TimeLimits
 from streamkit.turn import Turn
 
-__all__ = ["BYTES", "TIMED_OUT", "Source", "is_readable"]
+__all__ = ["BYTES", "Source", "is_readable"]
 
 #: Seconds that a source may take to close, canceled or not; a peer that does not respond must not block the program.
 CLOSING_TIME = 5.0
-
-#: The error of a turn whose time limit has passed.
-TIMED_OUT = StreamError("timed_out", "the time limit passed before the response had ended")
 
 #: Seconds to wait for the end of a body after its terminator.
 LINGERING = 0.1
@@ -61,23 +59,27 @@ class Source:
     Args:
         turn: the turn that gets the status of a response.
         source: an object that ``read`` accepts.
-        deadline: see below.
+        limits: see below.
+        started: see below.
 
     Attributes:
-        deadline: a time of anyio's clock; waiting for input beyond it ends the turn with ``TIMED_OUT``. None for no
-            limit.
+        limits: how long input is waited for; None for no limit.
+        started: the time of the request, on anyio's clock; None if that is when reading starts.
         exception: the exception that the source raised, if it did.
-        error: what ended the input too early: the exception, or the time limit.
+        error: what ended the input too early: the exception, or a time limit.
     """
 
-    __slots__ = ("_closed", "_iterator", "_source", "_turn", "deadline", "error", "exception")
+    __slots__ = ("_closed", "_iterator", "_source", "_turn", "error", "exception", "limits", "started")
 
-    def __init__(self, turn: Turn, source: Any, *, deadline: float | None = None) -> None:
+    def __init__(
+        self, turn: Turn, source: Any, *, limits: TimeLimits | None = None, started: float | None = None
+    ) -> None:
         self._turn = turn
         self._source = source
         self._iterator: Any = None
         self._closed = False
-        self.deadline = deadline
+        self.limits = limits
+        self.started = started
         self.exception: Exception | None = None
         self.error: Exception | StreamError | None = None
 
@@ -98,32 +100,31 @@ class Source:
         if report_rejection(self._turn, exception):
             self.error = None  # the turn's error is the response
 
-    def limit(self, anext_input: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
-        """Return a function that waits for the next input no longer than the deadline; without one the same function.
-
-        When the deadline has passed, the input ends and ``error`` is ``TIMED_OUT``.
-        """
-        if self.deadline is None:
-            return anext_input
-        deadline = self.deadline
-
-        async def limited() -> Any:
-            with anyio.move_on_after(max(0.0, deadline - anyio.current_time())):
-                return await anext_input()
-            self.error = TIMED_OUT
-            raise StopAsyncIteration
-
-        return limited
-
     def open(self, *, sync: bool = False) -> Any:
         """Return an iterator over the input; an async one only if ``sync`` is False.
 
         Raises:
-            UsageError: the object is not a source, or is asynchronous and ``sync`` is True.
+            UsageError: the object is not a source, or is asynchronous and ``sync`` is True; or it is synchronous and
+                silence is limited.
         """
         source = self._source
         if _is_single_input(source):
             return iter((source,))
+        iterator = self._open_iterable(source, sync)
+        if (
+            self.limits is not None
+            and self.limits.has_silence_limit
+            and not hasattr(iterator, "__anext__")
+            and not isinstance(source, (list, tuple))  # they do not wait
+        ):
+            raise UsageError(
+                "first_event_timeout and idle_timeout need an asynchronous source: nothing can end the wait of a"
+                f" synchronous one ({type(source).__name__}). Pass an async stream, or set the timeout of the HTTP"
+                " client, such as httpx.Timeout(5, read=20)"
+            )
+        return iterator
+
+    def _open_iterable(self, source: Any, sync: bool) -> Any:
         if hasattr(source, "aiter_bytes") and not sync and not _is_sync_response(source):
             self._report_status(source)
             self._iterator = aiter(source.aiter_bytes())

@@ -17,7 +17,9 @@ from typing import Any
 
 from streamkit.errors import UsageError
 from streamkit.events import TurnEvent
+from streamkit.input_timer import InputTimedOut, InputTimer, create_timer
 from streamkit.source import BYTES, Source
+from streamkit.time_limits import TimeLimits
 from streamkit.turn import Turn
 
 __all__ = ["StreamReader", "event_batches", "read"]
@@ -25,7 +27,14 @@ __all__ = ["StreamReader", "event_batches", "read"]
 _log = logging.getLogger("streamkit")
 
 
-def read(turn: Turn, source: Any) -> StreamReader:
+def read(
+    turn: Turn,
+    source: Any,
+    *,
+    first_event_timeout: float | None = None,
+    idle_timeout: float | None = None,
+    heartbeats: bool = True,
+) -> StreamReader:
     """Feed a turn from a source and return a reader of its events, for ``async for`` or ``for``.
 
     The reader stops at ``turn.done``, closes the turn, and always closes the source. An exception of the source ends
@@ -45,20 +54,28 @@ def read(turn: Turn, source: Any) -> StreamReader:
             with ``aiter_bytes`` or ``iter_bytes`` (its status and headers are passed to the turn); or a single input,
             such as the complete body of a response that was not streamed. ``async for`` accepts sync sources as well,
             and blocks the event loop while they wait.
+        first_event_timeout: seconds until the first event with content (text, reasoning, a call, ...), from the start
+            of reading; None for no limit. When they have passed, the turn ends with the error ``timed_out``.
+        idle_timeout: seconds without input, in the same way. Before the first event it applies only if
+            ``first_event_timeout`` is None. The time in which the caller handles events is not counted.
+        heartbeats: input without events (the comments and pings that servers send while a model is silent) counts as
+            input; False: only input with events does.
 
     Returns:
         An iterator and context manager, both async and sync; it is read once. One that is never used is a
         ``RuntimeWarning``.
 
     Raises:
-        UsageError: the turn is no ``Turn``, or was closed. While reading: the source is none of these, or is
-            asynchronous and read with ``for``; the events were read before.
+        UsageError: the turn is no ``Turn``, or was closed; a timeout is not above 0. While reading: the source is none
+            of these, or is asynchronous and read with ``for``, or is synchronous and has a timeout, which nothing could
+            enforce: set that of the HTTP client instead; the events were read before.
     """
     if not isinstance(turn, Turn):
         raise UsageError(f"read() takes a Turn first, as in read(Turn('anthropic'), response), not {turn!r}")
     if turn.closed:
         raise UsageError("the turn was read and closed: make a new Turn for the next stream")
-    return StreamReader(turn, Source(turn, source))
+    limits = TimeLimits(first_event_timeout, idle_timeout, heartbeats)
+    return StreamReader(turn, Source(turn, source, limits=limits if limits.has_silence_limit else None))
 
 
 class StreamReader:
@@ -152,9 +169,8 @@ class StreamReader:
 async def _events(turn: Turn, source: Source) -> AsyncGenerator[TurnEvent, None]:
     # The loop of event_batches() again: an event that passes two generators costs as much as one that is fed.
     reading = _Reading(turn, source)
-    feed = turn.feed
     try:
-        iterator, anext_input = reading.open()
+        iterator, anext_input, feed = reading.open()
         while not turn.done:
             try:
                 data = next(iterator) if anext_input is None else await anext_input()
@@ -173,9 +189,8 @@ async def _events(turn: Turn, source: Source) -> AsyncGenerator[TurnEvent, None]
 async def event_batches(turn: Turn, source: Source) -> AsyncGenerator[list[TurnEvent], None]:
     """Yield the events of each input that caused any, as ``feed`` returned them."""
     reading = _Reading(turn, source)
-    feed = turn.feed
     try:
-        iterator, anext_input = reading.open()
+        iterator, anext_input, feed = reading.open()
         while not turn.done:
             try:
                 data = next(iterator) if anext_input is None else await anext_input()
@@ -216,23 +231,32 @@ class _Reading:
         last_input: the newest input.
     """
 
-    __slots__ = ("_ended", "_source", "_turn", "last_input")
+    __slots__ = ("_ended", "_source", "_timer", "_turn", "last_input")
 
     def __init__(self, turn: Turn, source: Source) -> None:
         self._turn = turn
         self._source = source
         self._ended = False  # the source reported its end
+        self._timer: InputTimer | None = None
         self.last_input: Any = b""
 
-    def open(self) -> tuple[Any, Callable[[], Awaitable[Any]] | None]:
-        """Return an iterator over the input and the function to await for each, which is None for a sync iterator."""
-        iterator = self._source.open()
-        return iterator, self._source.limit(iterator.__anext__) if hasattr(iterator, "__anext__") else None
+    def open(self) -> tuple[Any, Callable[[], Awaitable[Any]] | None, Callable[[Any], list[TurnEvent]]]:
+        """Return an iterator over the input, the function to await for each (None if it is sync), and ``feed``."""
+        source = self._source
+        iterator = source.open()
+        if not hasattr(iterator, "__anext__"):
+            return iterator, None, self._turn.feed
+        if source.limits is None:
+            return iterator, iterator.__anext__, self._turn.feed
+        self._timer = timer = create_timer(source.limits, iterator.__anext__, self._turn.feed, source.started)
+        return iterator, timer.next_input, timer.feed
 
     def stop(self, error: Exception) -> None:
         """Record the end of the iterator, or its error."""
         self._ended = isinstance(error, (StopIteration, StopAsyncIteration))
-        if not self._ended:
+        if isinstance(error, InputTimedOut):
+            self._source.error = error.error
+        elif not self._ended:
             self._source.report(error)
 
     def end(self) -> list[TurnEvent]:
@@ -244,6 +268,8 @@ class _Reading:
 
     async def aclose(self) -> None:
         """Close the source, and the turn if the reader left early or was canceled: no input follows."""
+        if self._timer is not None:
+            self._timer.close()
         self._turn.close(self._source.error)
         await self._source.aclose()
 

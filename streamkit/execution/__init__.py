@@ -3,7 +3,7 @@
 Pure: ``round`` has the calls of a turn and their results, ``blocked_calls`` why some may not run, ``thread_update``
 what they add to the conversation, ``scheduler`` which calls may start, ``policies`` eager start, circuit breaker and
 retries, ``context`` what a request is made from, ``state`` a paused run as data, ``options`` the configuration,
-``notifications`` the calls of a run for people.
+``budget`` what a run may spend, ``notifications`` the calls of a run for people.
 
 Shell: ``prepare_call`` decides whether a call may run, ``tool_attempt`` runs its tool (a synchronous one in a
 ``worker_thread``), ``run_tool`` does both for one call, ``executor`` for all calls of a round (in ``call_tasks``),
@@ -16,7 +16,14 @@ All of it works on asyncio and trio. Whatever decides about streams must be in t
 
 from __future__ import annotations
 
-from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext, Target, finalize_tool_execution
+from streamkit.execution.context import (
+    BeforeFollowUp,
+    CreateStream,
+    OnOverflow,
+    RoundContext,
+    Target,
+    finalize_tool_execution,
+)
 from streamkit.execution.execution import (
     Execution,
     execute_tool_calls_batched,
@@ -41,6 +48,7 @@ __all__ = [
     "EndedStream",
     "Execution",
     "Notifier",
+    "OnOverflow",
     "QueuedCall",
     "Round",
     "RoundContext",

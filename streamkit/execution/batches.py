@@ -4,13 +4,17 @@ Each generator that an event passes costs a fifth of a microsecond, and a run ha
 request, source. So events pass them as lists, and a generator does not repeat the batches of another one: it yields
 that generator, which is then read directly, as by ``yield from`` (PEP 380) where nothing is awaited.
 
+On trio each batch is waited for in a cancel scope, because nothing else can end that wait for ``cancel``; on asyncio
+the task is cancelled, and an event or batch costs nothing for it.
+
 This module must not depend on what the events mean.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias, Union
 
 import anyio
@@ -26,19 +30,40 @@ Batches: TypeAlias = AsyncGenerator[Union[Sequence[Event], "Batches"], None]
 
 
 class BatchReader:
-    """The reading of a generator of batches, by one task at a time. Any task may close it.
+    """The reading of a generator of batches, by one task at a time. Any task may close it, and any thread cancel it.
+
+    Args:
+        batches: the generator.
+        last_events: called when the generators have ended, with the exception that they ended in; it returns the events
+            to yield after theirs. Not called if the reader has left.
 
     Attributes:
         is_closed: it was closed before its end; no event follows.
         is_exhausted: all events were read.
     """
 
-    __slots__ = ("_generators", "_stopped", "_task", "is_closed", "is_exhausted")
+    __slots__ = (
+        "_call_soon",
+        "_generators",
+        "_is_canceled",
+        "_is_interrupted",
+        "_last_events",
+        "_scope",
+        "_stopped",
+        "_task",
+        "is_closed",
+        "is_exhausted",
+    )
 
-    def __init__(self, batches: Batches) -> None:
+    def __init__(self, batches: Batches, last_events: Callable[[Exception | None], list[Event]]) -> None:
         self._generators = [batches]  # the innermost last
+        self._last_events = last_events
+        self._call_soon: Callable[[Callable[[], None]], Any] | None = None  # in the event loop, from any thread
         self._task: asyncio.Task[Any] | None = None  # that waits in them, on asyncio; on trio it closes them itself
+        self._scope: anyio.CancelScope | None = None  # in which it waits, on trio
         self._stopped: anyio.Event | None = None  # set when that task has stopped, because another one closes this
+        self._is_interrupted = False  # that task was cancelled from here
+        self._is_canceled = False
         self.is_closed = False
         self.is_exhausted = False
 
@@ -46,33 +71,50 @@ class BatchReader:
         """Yield all events."""
         generators = self._generators
         event_loop = _asyncio_event_loop()
+        self._call_soon = _call_soon_of(event_loop)
         error: BaseException | None = None
         try:
             while generators:
-                if event_loop is not None:
-                    self._task = asyncio.current_task(event_loop)
+                if self._is_canceled:
+                    if self._is_interrupted and (task := current_asyncio_task()) is not None:
+                        task.uncancel()  # the wait has returned a batch all the same
+                    error = await self._unwind(GeneratorExit())
+                    break
+                batch: Any = []
                 try:
-                    batch = await generators[-1].__anext__()
+                    if event_loop is not None:
+                        self._task = asyncio.current_task(event_loop)
+                        batch = await generators[-1].__anext__()
+                    else:
+                        with anyio.CancelScope() as self._scope:
+                            batch = await generators[-1].__anext__()
                 except StopAsyncIteration:
                     generators.pop()
                     continue
                 except BaseException as raised:
                     generators.pop()
                     error = await self._unwind(raised)
-                    if isinstance(error, asyncio.CancelledError) and self._is_only_stopped():
-                        return
+                    if isinstance(error, asyncio.CancelledError) and self._is_only_interrupted():
+                        error = None
                     break
                 finally:
-                    self._task = None
+                    self._task = self._scope = None
                     if self._stopped is not None:
                         self._stopped.set()
                 if not isinstance(batch, list):
-                    generators.append(batch)  # type: ignore[arg-type]  # batches are lists, typed as what is covariant
+                    generators.append(batch)
                     continue
                 for event in batch:
                     yield event
                     if self.is_closed:
                         return
+            if self.is_closed:
+                return
+            if isinstance(error, GeneratorExit):
+                error = None
+            if error is None or isinstance(error, Exception):
+                for event in self._last_events(error):
+                    yield event
             if error is not None:
                 raise error  # here, where no other exception is handled, it keeps its context
             self.is_exhausted = True
@@ -82,12 +124,27 @@ class BatchReader:
         finally:
             del error  # its traceback refers to this frame
 
+    def cancel(self) -> None:
+        """End the generators after the current batch, or the wait for the next one; from any task or thread."""
+        self._is_canceled = True
+        if self._call_soon is not None:
+            with suppress(RuntimeError):  # the event loop has ended
+                self._call_soon(self._interrupt)
+
+    def _interrupt(self) -> None:
+        """End the wait of the reading task, if it waits."""
+        if self._task is not None and not self._is_interrupted:
+            self._is_interrupted = True
+            self._task.cancel()
+        elif self._scope is not None:
+            self._scope.cancel()
+
     async def aclose(self) -> None:
         """Close the generators, the innermost first. If another task waits in them, its iteration ends in order."""
         self.is_closed = True
         if self._task is not None and self._task is not current_asyncio_task():
             self._stopped = anyio.Event()
-            self._task.cancel()
+            self._interrupt()
             with anyio.CancelScope(shield=True):
                 await self._stopped.wait()
         error = await self._unwind(GeneratorExit())
@@ -105,9 +162,9 @@ class BatchReader:
                 error = raised
         return error
 
-    def _is_only_stopped(self) -> bool:
-        """Return True if the task that waits was canceled by ``aclose`` alone, and remove that cancellation."""
-        return self._stopped is not None and self._task is not None and self._task.uncancel() == 0
+    def _is_only_interrupted(self) -> bool:
+        """Return True if the task that waits was canceled from here alone, and remove that cancellation."""
+        return self._is_interrupted and self._task is not None and self._task.uncancel() == 0
 
 
 def _asyncio_event_loop() -> asyncio.AbstractEventLoop | None:
@@ -115,3 +172,12 @@ def _asyncio_event_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:  # on trio
         return None
+
+
+def _call_soon_of(event_loop: asyncio.AbstractEventLoop | None) -> Callable[[Callable[[], None]], Any]:
+    """Return the function that has a thread's call made in the event loop."""
+    if event_loop is not None:
+        return event_loop.call_soon_threadsafe
+    import trio  # only where it is running already
+
+    return trio.lowlevel.current_trio_token().run_sync_soon

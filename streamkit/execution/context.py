@@ -12,6 +12,7 @@ from inspect import isawaitable
 from typing import Any, TypeAlias, TypeVar, overload
 
 from streamkit import providers
+from streamkit.calls import StreamError
 from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.history import Content, ToolCallBlock
 from streamkit.output import OutputType
@@ -21,7 +22,7 @@ from streamkit.providers.origin import IdPolicy, RenderOptions
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.tools import Tool
 
-__all__ = ["BeforeFollowUp", "CreateStream", "RoundContext", "Target", "finalize_tool_execution"]
+__all__ = ["BeforeFollowUp", "CreateStream", "OnOverflow", "RoundContext", "Target", "finalize_tool_execution"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,10 @@ CreateStream: TypeAlias = Callable[[RoundContext], Any]
 
 #: ``before_follow_up(context)``: called before each request but the first; what it returns replaces the context.
 BeforeFollowUp: TypeAlias = Callable[[RoundContext], Awaitable[RoundContext | None] | RoundContext | None]
+
+#: ``on_overflow(error, context)``: called when a request exceeds the model's context; what it returns replaces the
+#: context, and the request is made again.
+OnOverflow: TypeAlias = Callable[[StreamError, RoundContext], Awaitable[RoundContext | None] | RoundContext | None]
 
 
 @overload

@@ -126,6 +126,10 @@ class Execution:
         self._executor.open()
         return await self._executor.queue.get_all()
 
+    def drain(self) -> list[Event]:
+        """Remove and return the events that have happened and were not read."""
+        return self._executor.queue.drain()
+
     def feed(self, events: Iterable[Event] = ()) -> list[Event]:
         """Start complete calls of eager tools while the turn is open.
 

@@ -13,13 +13,16 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, get_args
 
+import anyio
+
 from streamkit import providers
 from streamkit.accumulator import Limits
 from streamkit.calls import StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import Event
 from streamkit.execution.batches import BatchReader
-from streamkit.execution.context import BeforeFollowUp, CreateStream, RoundContext, Target
+from streamkit.execution.budget import Budget
+from streamkit.execution.context import BeforeFollowUp, CreateStream, OnOverflow, RoundContext, Target
 from streamkit.execution.loop_rounds import run_rounds
 from streamkit.execution.loop_state import LoopState
 from streamkit.execution.options import Approve, ExecutionOptions, LoopOptions, check_conversation
@@ -31,6 +34,7 @@ from streamkit.output import OutputType
 from streamkit.providers.names import ProviderName
 from streamkit.providers.origin import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
+from streamkit.time_limits import TimeLimits
 from streamkit.tools import Approval, Tool, to_tools
 from streamkit.turn import Turn
 
@@ -67,6 +71,13 @@ def run_loop(
     resume: RunState | None = None,
     approvals: Mapping[str, Approval | bool] | None = None,
     output: Any = None,
+    first_event_timeout: float | None = None,
+    idle_timeout: float | None = None,
+    heartbeats: bool = True,
+    on_overflow: OnOverflow | None = None,
+    max_tokens: int | None = None,
+    max_cost: float | None = None,
+    cost: Callable[[Turn], float] | None = None,
 ) -> Run:
     """Request a model's turn, run the tools that it calls, and repeat until it calls none.
 
@@ -118,6 +129,19 @@ def run_loop(
         output: the type of a structured output, as for ``Growing``: a pydantic model, another type, or a JSON schema.
             Each request asks for it in the provider's form, ``run.output`` has it, and a wrong one is told to the
             model.
+        first_event_timeout: seconds from each request to its first event with content; None for no limit. A request
+            that exceeds them is made again as ``retries`` and ``fallbacks`` say; then the run ends ``timed_out``.
+        idle_timeout: seconds without input of a response; before the first event only if ``first_event_timeout`` is
+            None. After the first event no request is made again: the run ends ``timed_out``.
+        heartbeats: comments and pings count as input; False: only input with events does.
+        on_overflow: ``async (error, context) -> RoundContext | None``, called once a run, when a provider refuses a
+            request with ``context_overflow`` (``error.limit`` and ``error.requested`` are the tokens, if it sent them).
+            The request is made again from the context that it returns, with a shorter history; None: the error counts.
+        max_tokens: input and output tokens of all requests; the run ends ``budget`` after the round that exceeds them,
+            if the model would be asked again. It holds for a resumed run as a whole.
+        max_cost: the same for the sum of ``cost``.
+        cost: the cost of a turn with usage, called once for each: ``turn.usage``, ``turn.model`` and ``turn.provider``
+            have the facts, and packages such as ``genai-prices`` the prices. Any currency, that of ``max_cost``.
 
     Raises:
         UsageError: neither or both of history and thread are passed; the choice is no tool's name; a number is out of
@@ -146,6 +170,9 @@ def run_loop(
         turn_limits=turn_limits,
         leaked_markup=leaked_markup,
         output=None if output is None else OutputType(output),
+        time_limits=TimeLimits(first_event_timeout, idle_timeout, heartbeats),
+        on_overflow=on_overflow,
+        budget=Budget(max_tokens, max_cost, cost),
     )
     if resume is not None:
         if history is not None or thread is not None or run_key is not None or tool_choice is not None:
@@ -240,7 +267,7 @@ class Run:
         self._state = state
         self._events: AsyncGenerator[Event, None] | None = None
         self._is_used = self._is_noticed = False
-        self._reader = BatchReader(run_rounds(state))
+        self._reader = BatchReader(run_rounds(state), state.last_events)
 
     def __del__(self) -> None:
         if not self._is_noticed:
@@ -286,6 +313,11 @@ class Run:
     def usage(self) -> Usage | None:
         """The sum of the tokens of all requests; None if no provider reported any. ``raw`` is the list of reports."""
         return Usage.sum(self._state.usage_reports)
+
+    @property
+    def cost(self) -> float:
+        """What the turns have cost by the ``cost`` argument; 0 without it."""
+        return self._state.cost
 
     @property
     def contents(self) -> list[Content]:
@@ -340,6 +372,29 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    def run_sync(self) -> Run:
+        """Run it in a new event loop, and return the run when it has ended.
+
+        Raises:
+            UsageError: an event loop is running here; await the run instead.
+            StreamInterrupted: as for ``run_loop``.
+        """
+        try:
+            anyio.get_cancelled_exc_class()
+        except RuntimeError:
+            return anyio.run(self._run_unwatched)
+        self._is_noticed = True
+        raise UsageError("an event loop is running here: await the run instead of run_sync()")
+
+    def cancel(self) -> None:
+        """End the run from any task or thread, as a stop button does; its reader's loop ends without an exception.
+
+        It returns at once. The stream is closed, tools are canceled, every call gets its result, and the last event is
+        a ``RunEnded`` with ``canceled``. A run that has ended stays as it is; one that has not started makes no
+        request.
+        """
+        self._reader.cancel()
 
     async def aclose(self) -> None:
         """Close the stream and cancel the tools, and wait for the end of both. Idempotent."""

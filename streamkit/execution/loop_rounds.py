@@ -12,15 +12,13 @@ Each step is a generator of batches and yields the next one instead of repeating
 from __future__ import annotations
 
 from collections.abc import Mapping
-from inspect import isawaitable
 
 from streamkit.calls import StreamWarning
-from streamkit.errors import StreamInterrupted, UsageError
+from streamkit.errors import StreamInterrupted
 from streamkit.events import Event, RoundFinished
 from streamkit.execution.batches import Batches
-from streamkit.execution.context import RoundContext
 from streamkit.execution.execution import Execution
-from streamkit.execution.loop_state import LoopState
+from streamkit.execution.loop_state import LoopState, check_hook
 from streamkit.execution.policies import MAX_FAILURES, can_start_eagerly, is_paused_by_provider, turn_error
 from streamkit.execution.request import StreamRequest
 from streamkit.execution.round import Round
@@ -56,16 +54,8 @@ async def run_rounds(state: LoopState) -> Batches:
 
 async def _call_hooks(state: LoopState) -> None:
     for hook in state.options.before_follow_up:
-        context = hook(state.context)
-        if isawaitable(context):
-            context = await context
-        if context is None:
-            continue
-        if not isinstance(context, RoundContext):
-            raise UsageError(f"before_follow_up must return a RoundContext or None, not {type(context).__name__}")
-        if context.messages is not None and context.provider is not state.context.provider:
-            raise UsageError("the messages of thread= cannot be sent to another provider: pass history= instead")
-        state.context = context
+        context = await check_hook("before_follow_up", hook(state.context), state.context)
+        state.context = context or state.context
 
 
 async def _run_round(state: LoopState) -> Batches:
@@ -122,7 +112,8 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
         if not is_handled and request.turn is not None:
             # The reader left, or the program failed. At the last events of a turn it is complete all the same.
             state.context = request.context
-            await _interrupt(state, request.turn, execution)
+            update = await _interrupt(state, request.turn, execution)
+            state.unread_events = [to_result_event(result) for result in update.results]
         elif execution is not None:
             await execution.aclose()
 
@@ -177,21 +168,23 @@ async def _run_tools(state: LoopState, execution: Execution, turn: Turn | None) 
         finally:  # asyncio may cancel that once more: what has run must be appended all the same
             if has_reader_left:  # such a reader has not seen that calls await approval
                 execution.cancel_pending()
+                state.unread_events = execution.drain()
             if execution.ended:
                 state.append(execution.update, is_round_over=not is_pause)
     if execution.paused:
         state.pause(execution)
         return
     if is_pause:
+        if state.is_over_budget():
+            state.ended = "budget"
+            yield [RoundFinished(number)]
         return
     results = execution.update.results
     state.ended = state.reason_to_end(turn, results, is_last=is_last)
     wrong_output = state.check_output()
-    finished = RoundFinished(number, execution.update if results else None)
+    events = state.check_usage(turn)
     if state.ended == "breaker":
-        message = f"the same call failed in {MAX_FAILURES} rounds, and the run was ended"
-        yield [state.warn("breaker", message), finished]
-    else:
-        yield [finished]
+        events.append(state.warn("breaker", f"the same call failed in {MAX_FAILURES} rounds, and the run was ended"))
+    yield [*events, RoundFinished(number, execution.update if results else None)]
     if wrong_output is not None:
         raise wrong_output

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from inspect import isawaitable
 from typing import Any
 
 import anyio
 
-from streamkit.calls import StreamWarning, ToolCall, ToolResult, Usage
-from streamkit.errors import InvalidOutput
-from streamkit.events import RoundStarted, Warned
+from streamkit.calls import Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
+from streamkit.errors import InvalidOutput, StreamInterrupted, UsageError
+from streamkit.events import Event, RoundStarted, RunEnded, Warned
 from streamkit.execution.context import RoundContext
 from streamkit.execution.execution import Execution
 from streamkit.execution.options import LoopOptions
@@ -23,15 +24,38 @@ from streamkit.execution.policies import CircuitBreaker, reason_to_end
 from streamkit.execution.request import StreamRequest
 from streamkit.execution.round import Round
 from streamkit.execution.scheduler import Schedule
-from streamkit.execution.state import Ended, RunState
+from streamkit.execution.state import RunState
 from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.history import Content
 from streamkit.history.content import TextBlock
 from streamkit.output import OUTPUT_TOOL
+from streamkit.time_limits import TimeLimits
 from streamkit.tools import Approval, Tool, to_tools
 from streamkit.turn import Turn
 
-__all__ = ["LoopState"]
+__all__ = ["LoopState", "check_hook"]
+
+
+async def check_hook(name: str, value: Any, context: RoundContext) -> RoundContext | None:
+    """Return the awaited value of a hook, checked.
+
+    Args:
+        name: the hook.
+        value: its value, or an awaitable of it.
+        context: its argument.
+
+    Raises:
+        UsageError: the value is no context, or one that cannot be requested.
+    """
+    if isawaitable(value):
+        value = await value
+    if value is None:
+        return None
+    if not isinstance(value, RoundContext):
+        raise UsageError(f"{name} must return a RoundContext or None, not {type(value).__name__}")
+    if value.messages is not None and value.provider is not context.provider:
+        raise UsageError("the messages of thread= cannot be sent to another provider: pass history= instead")
+    return value
 
 
 class LoopState:
@@ -53,6 +77,7 @@ class LoopState:
         rounds: how many rounds were started.
         pending: the calls that await approval or their results.
         state: what a paused run is resumed from.
+        unread_events: the results of calls that were canceled with the run, for a reader who has not left.
         resumed: the round in which a run was paused that this one continues, and the approvals of its calls.
     """
 
@@ -72,6 +97,11 @@ class LoopState:
         self._fallbacks = list(options.fallbacks)
         self._previous_text = ""  # of the round's closed turns: more than one if the provider paused
         self._previous_usage: list[Usage] = []  # of all closed turns
+        self._cost = 0.0  # of the turns that were priced
+        self._priced_turn: Turn | None = None  # the last of them
+        self._is_usage_unknown = False  # and that was reported
+        self._on_overflow = options.on_overflow  # None once it was called
+        self.unread_events: list[Event] = []
         self._breaker = CircuitBreaker()
         self._reported_changes: set[str] = set()
         self._deadline: float | None = None
@@ -83,6 +113,7 @@ class LoopState:
         self.contents = list(state.contents)
         self.rounds = state.round + 1
         self._previous_usage = list(state.usage)
+        self._cost = state.cost
         self._breaker = CircuitBreaker(state.failures)
         self._previous_text = "".join([block.text for block in state.assistant.blocks if isinstance(block, TextBlock)])
         self.resumed = state.to_round(self.context, self.layout), approvals
@@ -116,6 +147,25 @@ class LoopState:
         """The usage of each turn that reported any."""
         current = self.turn.usage if self.turn is not None else None
         return [*self._previous_usage, current] if current is not None else list(self._previous_usage)
+
+    @property
+    def cost(self) -> float:
+        """What all turns with usage have cost so far."""
+        turn = self.turn
+        if turn is not None and turn is not self._priced_turn and turn.closed and turn.usage is not None:
+            self._priced_turn = turn
+            self._cost += self.options.budget.price(turn)
+        return self._cost
+
+    def last_events(self, error: Exception | None) -> list[Event]:
+        """Return the events at the end of the run.
+
+        Args:
+            error: the exception that the run ends in.
+        """
+        self.ended = self.ended or "canceled"  # it was canceled before it started
+        turn_error = error.error if isinstance(error, StreamInterrupted) else None
+        return [*self.unread_events, RunEnded(self.ended, turn_error, tuple(self.pending))]
 
     # ---------------------------------------------------------------- a round and its turns
 
@@ -180,12 +230,24 @@ class LoopState:
             create_turn,
             retries=self.options.retries,
             fallbacks=self._fallbacks,
-            deadline=self._deadline,
+            on_overflow=None if self._on_overflow is None else self._shorten,
+            limits=self._time_limits(),
         )
+
+    async def _shorten(self, error: StreamError, context: RoundContext) -> RoundContext | None:
+        hook, self._on_overflow = self._on_overflow, None
+        return None if hook is None else await check_hook("on_overflow", hook(error, context), context)
+
+    def _time_limits(self) -> TimeLimits | None:
+        limits = self.options.time_limits
+        if self._deadline is not None:
+            return replace(limits, deadline=self._deadline)
+        return limits if limits.has_silence_limit else None
 
     def _release_turn(self) -> None:
         """Keep the text and usage of the last turn, and release it."""
         if self.turn is not None:
+            self._cost = self.cost
             self._previous_usage = self.usage_reports
             self._previous_text += self.turn.text
             self._warnings = self.warnings
@@ -260,6 +322,7 @@ class LoopState:
             contents=self.contents,
             thread=self.context.messages,
             usage=self.usage_reports,
+            cost=self.cost,
             failures=self._breaker.failures,
         )
 
@@ -269,9 +332,23 @@ class LoopState:
             return ended
         if self._is_out_of_time():
             return "timed_out"
+        if self.is_over_budget():
+            return "budget"
         if is_last:
             return "max_rounds"
         return "breaker" if self._breaker.trips(results) else None
+
+    def is_over_budget(self) -> bool:
+        """Return True if the run has spent more than it may."""
+        return self.options.budget.is_exceeded(self.usage_reports, self.cost)
+
+    def check_usage(self, turn: Turn | None) -> list[Event]:
+        """Return a warning, once a run, if a turn without usage keeps the budget from being checked."""
+        if self._is_usage_unknown or not self.options.budget.is_limited or turn is None or turn.usage is not None:
+            return []
+        self._is_usage_unknown = True
+        message = f"{turn.provider.name} reported no usage, so this turn does not count for max_tokens and max_cost"
+        return [self.warn("usage_unknown", message)]
 
     def warn(self, code: str, message: str, call_id: str | None = None) -> Warned:
         """Add a warning of the run, and return its event."""

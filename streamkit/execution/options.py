@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from streamkit.accumulator import Limits
 from streamkit.calls import ToolCall
 from streamkit.errors import UsageError
-from streamkit.execution.context import BeforeFollowUp, CreateStream, Target
+from streamkit.execution.budget import Budget
+from streamkit.execution.context import BeforeFollowUp, CreateStream, OnOverflow, Target
 from streamkit.execution.scheduler import Schedule
 from streamkit.execution.thread_update import ThreadLayout, check_layout
 from streamkit.history import Content
 from streamkit.output import OutputType
+from streamkit.time_limits import TimeLimits, check_seconds
 from streamkit.tools import Approval, Tool
 
 if TYPE_CHECKING:
     from streamkit.leaked_markup import LeakedMarkup
 
-__all__ = ["Approve", "ExecutionOptions", "LoopOptions", "check_conversation", "check_seconds"]
+__all__ = ["Approve", "ExecutionOptions", "LoopOptions", "check_conversation"]
 
 #: ``approve(call, deps)``: whether a call may run. True and False are short for an ``Approval``; None is no decision: a
 #: run of the loop pauses then, and anywhere else the call is denied.
@@ -77,6 +79,9 @@ class LoopOptions:
         turn_limits: the limits of each turn.
         leaked_markup: what each turn does with tool-call markup in its text.
         output: the type of the structured output; None if there is none.
+        time_limits: of each request.
+        on_overflow: the hook of requests that exceed the model's context.
+        budget: what the run may spend.
 
     Raises:
         UsageError: a number is too small, or a function is none.
@@ -91,6 +96,9 @@ class LoopOptions:
     turn_limits: Limits | None = None
     leaked_markup: LeakedMarkup = "keep"
     output: OutputType[Any] | None = None
+    time_limits: TimeLimits = field(default_factory=TimeLimits)
+    on_overflow: OnOverflow | None = None
+    budget: Budget = field(default_factory=Budget)
 
     def __post_init__(self) -> None:
         if not _is_integer(self.max_rounds) or self.max_rounds < 1:
@@ -98,19 +106,9 @@ class LoopOptions:
         if not _is_integer(self.retries) or self.retries < 0:
             raise UsageError(f"retries must be the number of further attempts, at least 0, not {self.retries!r}")
         _check_callable("create_new_stream", self.create_new_stream)
+        _check_callable("on_overflow", self.on_overflow)
         for number, hook in enumerate(self.before_follow_up):
             _check_callable(f"before_follow_up[{number}]", hook)
-
-
-def check_seconds(name: str, seconds: object) -> None:
-    """Reject what is not a number of seconds above 0 or None.
-
-    Raises:
-        UsageError: with the value, and what to pass.
-    """
-    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if seconds is not None and not (is_number and seconds > 0):  # type: ignore[operator]  # NaN is not above 0
-        raise UsageError(f"{name} must be a number of seconds above 0, or None, not {seconds!r}")
 
 
 def _is_integer(value: object) -> bool:

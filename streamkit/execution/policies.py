@@ -157,7 +157,7 @@ def is_retryable(error: StreamError, exception: BaseException | None) -> bool:
         return error.status in _RETRYABLE_STATUSES
     if error.kind == "provider_error":
         return True
-    return error.kind in ("transport_error", "stream_truncated") and not is_programming_error(exception)
+    return error.kind in ("transport_error", "stream_truncated", "timed_out") and not is_programming_error(exception)
 
 
 def delay(error: StreamError, attempt: int, jitter: float) -> float | None:

@@ -17,13 +17,14 @@ import anyio
 
 from streamkit.calls import StreamError, StreamWarning
 from streamkit.errors import UsageError
-from streamkit.events import Event, Failed, Finished, ResponseStarted, TurnEvent, Warned
+from streamkit.events import Event, Warned
 from streamkit.execution.batches import Batches
 from streamkit.execution.context import CreateStream, RoundContext, Target
 from streamkit.execution.policies import delay, is_retryable
-from streamkit.source import TIMED_OUT, Source, is_readable
+from streamkit.source import Source, is_readable
 from streamkit.source_failure import is_io_failure
 from streamkit.stream_reader import event_batches
+from streamkit.time_limits import TimeLimits, has_content
 from streamkit.turn import Turn
 
 __all__ = ["StreamRequest"]
@@ -41,7 +42,9 @@ class StreamRequest:
         create_turn: returns the turn of an attempt.
         retries: how often a request that failed before its first event is made again, for each provider.
         fallbacks: the targets to try next; those that were tried are removed.
-        deadline: on anyio's clock, or None.
+        on_overflow: called once with the error of a request that exceeds the context; returns the context of the next
+            attempt, or None.
+        limits: how long each attempt is waited for, and the deadline of all of them, on anyio's clock.
 
     Attributes:
         context: of the last attempt: its provider may be a fallback.
@@ -59,13 +62,15 @@ class StreamRequest:
         *,
         retries: int = 0,
         fallbacks: list[Target],
-        deadline: float | None = None,
+        on_overflow: Callable[[StreamError, RoundContext], Awaitable[RoundContext | None]] | None = None,
+        limits: TimeLimits | None = None,
     ) -> None:
         self._create_new_stream = create_new_stream
         self._create_turn = create_turn
         self._retries = retries
         self._fallbacks = fallbacks
-        self._deadline = deadline
+        self._on_overflow = on_overflow
+        self._limits = limits
         self.context = context
         self.turn: Turn | None = None
         self.exception: Exception | None = None
@@ -92,7 +97,7 @@ class StreamRequest:
                 batches = await stack.enter_async_context(aclosing(event_batches(turn, source)))
                 async for events in batches:
                     early_events += events
-                    if not self.has_events and _has_no_content(events):
+                    if not self.has_events and not has_content(events):
                         continue
                     self.has_events = True
                     yield early_events
@@ -107,6 +112,12 @@ class StreamRequest:
                 if early_events:
                     yield early_events
                 return
+            if (shorter := await self._shorten(error)) is not None:
+                attempts = 0
+                self.context = shorter
+                message = f"{error.message}; the request is made again with the history of on_overflow"
+                yield [self._warn("history_shortened", message)]
+                continue
             wait = delay(error, attempts, random.random()) if self._can_retry(error, attempts) else None  # noqa: S311
             if wait is not None and self._is_in_time(wait):
                 message = f"{error.kind}: {error.message}; the request is made again in {wait:.1f} seconds"
@@ -122,6 +133,14 @@ class StreamRequest:
                 return
             self.exception = None
 
+    async def _shorten(self, error: StreamError) -> RoundContext | None:
+        """Return the context that the hook makes for a request that exceeds the model's context, None without one."""
+        hook = self._on_overflow
+        if error.code != "context_overflow" or hook is None or not self._is_in_time(0):
+            return None
+        self._on_overflow = None
+        return await hook(error, self.context)
+
     def _warn(self, code: str, message: str) -> Warned:
         self.warnings.append(StreamWarning(code, message))
         return Warned(code, message)
@@ -130,17 +149,20 @@ class StreamRequest:
         return attempts <= self._retries and is_retryable(error, self.exception)
 
     def _is_in_time(self, seconds: float) -> bool:
-        return self._deadline is None or anyio.current_time() + seconds < self._deadline
+        deadline = None if self._limits is None else self._limits.deadline
+        return deadline is None or anyio.current_time() + seconds < deadline
 
     async def _open_source(self, turn: Turn, stack: AsyncExitStack) -> Source:
         """Return the stream of an attempt; one without input, but with an error, if it could not be opened."""
         failed = Source(turn, ())
+        limits = self._limits
         try:
-            if self._deadline is None:
+            if limits is None:
                 return Source(turn, await self._open(stack))
-            with anyio.move_on_after(max(0.0, self._deadline - anyio.current_time())):
-                return Source(turn, await self._open(stack), deadline=self._deadline)
-            failed.error = TIMED_OUT
+            now = anyio.current_time()
+            with anyio.CancelScope(deadline=limits.expiry(now, now, has_first_event=False)):
+                return Source(turn, await self._open(stack), limits=limits, started=now)
+            failed.error = limits.error(anyio.current_time(), has_first_event=False)
         except Exception as error:
             if not is_io_failure(error):
                 turn.close(error)
@@ -163,8 +185,3 @@ class StreamRequest:
             else:
                 break
         raise UsageError(f"create_new_stream returned {type(stream).__name__}, which cannot be read as a stream")
-
-
-def _has_no_content(events: list[TurnEvent]) -> bool:
-    """Return True if these events of a failed turn contain nothing but its start, failure and end."""
-    return all(isinstance(event, (ResponseStarted, Failed, Finished, Warned)) for event in events)

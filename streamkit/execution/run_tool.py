@@ -15,7 +15,7 @@ from streamkit.calls import CallRef, ResultStatus, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.events import ToolCanceled, ToolCompleted, ToolDenied, ToolError, ToolEvent, ToolTimedOut, Warned
 from streamkit.execution.blocked_calls import blocked_result
-from streamkit.execution.options import Approve, check_seconds
+from streamkit.execution.options import Approve
 from streamkit.execution.prepare_call import (
     PreparedCall,
     approval_failed_result,
@@ -24,6 +24,7 @@ from streamkit.execution.prepare_call import (
     request_approval,
 )
 from streamkit.execution.tool_attempt import CANCELED, Report, ToolAttempt
+from streamkit.time_limits import check_seconds
 from streamkit.tools import Tool, to_tools
 from streamkit.turn import Turn
 

@@ -86,6 +86,7 @@ class RunState(BaseModel):
         pending: the ids of the calls that await approval, in call order.
         awaiting_results: the ids of the calls whose results come from the client, in call order.
         usage: the tokens of all requests so far, one report each.
+        cost: what they cost, by the run's ``cost``.
         failures: how often equal calls have failed, for the circuit breaker.
     """
 
@@ -107,6 +108,7 @@ class RunState(BaseModel):
     pending: list[str]
     awaiting_results: list[str] = Field(default_factory=list)
     usage: list[Annotated[Usage, *_struct(Usage)]] = Field(default_factory=list)
+    cost: float = 0.0
     failures: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
 
     @model_validator(mode="before")

@@ -68,6 +68,23 @@ class ToolContext(Generic[Deps]):
         if self._progress is not None:
             self._progress(value)
 
+    async def watch(self, run: Any) -> Any:
+        """Run a ``run_loop(...)`` in this call, and return the run when it has ended.
+
+        Each of its events is reported as the progress of this call, so that it is shown under it: a ``tool_progress``
+        event with the event as its value. The run ends with the call, also if that is canceled.
+
+        Args:
+            run: what ``run_loop`` has returned, not started yet.
+
+        Raises:
+            StreamInterrupted: as for ``run_loop``.
+        """
+        async with run:
+            async for event in run:
+                self.progress(event)
+        return run
+
     @property
     def canceled(self) -> bool:
         """True if the run has canceled this call: a synchronous tool in a thread checks it to stop."""

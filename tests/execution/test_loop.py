@@ -24,7 +24,7 @@ from streamkit import (
     run_loop,
     tool,
 )
-from streamkit.events import Event, Failed, RoundFinished, RoundStarted, Text, Warned
+from streamkit.events import Event, Failed, RoundFinished, RoundStarted, RunEnded, Text, Warned
 
 pytestmark = pytest.mark.anyio
 
@@ -359,7 +359,7 @@ async def test_the_same_failing_call_trips_the_circuit_breaker() -> None:
     assert run.ended == "breaker"
     assert ran == 3
     assert [event.code for event in events if isinstance(event, Warned)] == ["breaker"]
-    assert events[-1].type == "round_finished"
+    assert [event.type for event in events[-2:]] == ["round_finished", "run_ended"]
 
 
 @pytest.mark.parametrize("call", [("nope", {}), ("get_weather", "{city}"), ("get_weather", {"town": "Oslo"})])
@@ -400,7 +400,8 @@ async def test_run_timeout_in_the_stream() -> None:
             async for event in run:
                 events.append(event)  # noqa: PERF401 - kept although it raises
     assert (run.ended, caught.value.error.kind) == ("timed_out", "timed_out")
-    assert isinstance(events[-1], Failed)
+    assert isinstance(events[-2], Failed)
+    assert events[-1] == RunEnded(run.ended, events[-2].error)
     [content] = run.contents
     assert (content.metadata["interrupted"], content.blocks[0].text) == (True, "Now.")
     assert run.text == "Now."
@@ -443,7 +444,8 @@ async def test_an_error_of_the_stream_is_an_event_and_is_raised_with_the_turn() 
     assert isinstance(caught.value.__cause__, ConnectionResetError)
     assert caught.value.turn is run.turn
     assert caught.value.turn.text == "Now."
-    assert isinstance(events[-1], Failed)
+    assert isinstance(events[-2], Failed)
+    assert events[-1] == RunEnded(run.ended, events[-2].error)
     assert run.ended == "error"
     assert [content.speaker for content in run.contents] == ["ai", "tool", "ai"]
     assert [content.metadata.get("interrupted") for content in run.contents] == [None, None, True]

@@ -184,7 +184,7 @@ async def test_after_the_last_retry_the_failure_is_an_event_and_is_raised(delays
                 events += [event]
     assert raised.value.error.status == 503
     assert run.ended == "error"
-    assert [event.type for event in events] == ["round_started", "warned", "warned", "failed"]
+    assert [event.type for event in events] == ["round_started", "warned", "warned", "failed", "run_ended"]
     assert delays == [0.5, 1.0]
 
 

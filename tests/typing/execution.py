@@ -110,7 +110,7 @@ async def check_run(ask: Any, stored: str) -> None:
     match resumed.ended:
         case None | "answered" | "max_rounds" | "breaker" | "refusal" | "filtered" | "length":
             pass
-        case "awaiting_approval" | "awaiting_results" | "canceled" | "timed_out" | "error":
+        case "awaiting_approval" | "awaiting_results" | "budget" | "canceled" | "timed_out" | "error":
             pass
         case _:
             assert_never(resumed.ended)

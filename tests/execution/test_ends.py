@@ -1,0 +1,497 @@
+"""The ends of a run that its caller decides: budgets, a stop button, a history that is shortened, and ``RunEnded``."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any, get_args
+
+import anyio
+import anyio.to_thread
+import httpx
+import pytest
+from execution.chat_chunks import answer
+from execution.fake_model import FakeModel, calls_with_status, count_tasks_and_threads
+
+from streamkit import (
+    Content,
+    RoundContext,
+    Run,
+    RunState,
+    StreamError,
+    StreamInterrupted,
+    Tool,
+    ToolContext,
+    Turn,
+    UsageError,
+    events,
+    run_loop,
+    tool,
+)
+from streamkit.calls import Ended
+from streamkit.events import Event, RunEnded, ToolCanceled, ToolProgress, Warned
+
+HISTORY = [Content.human("Go.")]
+CALL = ("work", {})
+
+
+async def work() -> str:
+    return "done"
+
+
+def loop(model: Any, *tools: Any, **options: Any) -> Run:
+    return run_loop(model, **{"provider": "openai_chat", "tools": tools, "history": HISTORY, "run_key": "r", **options})
+
+
+async def collect(run: Run) -> list[Event]:
+    async with run:
+        return [event async for event in run]
+
+
+# ---------------------------------------------------------------- the last event
+
+
+def rejected(status: int, body: bytes = b"{}") -> httpx.HTTPStatusError:
+    request = httpx.Request("POST", "http://provider.example/v1")
+    return httpx.HTTPStatusError(
+        f"{status}", request=request, response=httpx.Response(status, content=body, request=request)
+    )
+
+
+def failing() -> str:
+    raise ValueError("no")
+
+
+@tool(approval="ask")
+def pay() -> str:
+    return "paid"
+
+
+FORM = Tool(name="fill_form", description="A form.", parameters={"type": "object", "properties": {}})
+
+#: How a run gets each end: the responses of its model, its tools, and its options.
+ENDS: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
+    "answered": ([answer("Hello")], [], {}),
+    "max_rounds": ([answer("", CALL)], [work], {"max_rounds": 2}),
+    "breaker": ([answer("", ("failing", {}))], [failing], {}),
+    "refusal": ([answer(refusal="No.")], [], {}),
+    "filtered": ([answer("", finish="content_filter")], [], {}),
+    "length": ([answer("Hel", finish="length")], [], {}),
+    "awaiting_approval": ([answer("", ("pay", {}))], [pay], {}),
+    "awaiting_results": ([answer("", ("fill_form", {}))], [FORM], {}),
+    "budget": ([answer("", CALL, usage=(60, 50))], [work], {"max_tokens": 100}),
+    "canceled": ([answer("Hello")], [], {}),
+    "timed_out": ([[*answer("Hello")[:2], anyio.Event]], [], {"idle_timeout": 0.01}),
+    "error": ([[rejected(401)]], [], {}),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("ended", ENDS)
+async def test_the_last_event_names_the_end(ended: Ended) -> None:
+    responses, tools, options = ENDS[ended]
+    responses = [[step() if step is anyio.Event else step for step in response] for response in responses]
+    run = loop(FakeModel(*responses), *tools, **options)
+    shown: list[Event] = []
+    error = None
+    if ended == "canceled":
+        run.cancel()
+    try:
+        async with run:
+            async for event in run:
+                shown.append(event)  # noqa: PERF401 - kept although it raises
+    except StreamInterrupted as raised:
+        error = raised.error
+    assert shown[-1] == RunEnded(ended, error, tuple(run.pending))
+    assert sum(isinstance(event, RunEnded) for event in shown) == 1
+    assert run.ended == ended
+    assert (error is not None) == (ended in ("timed_out", "error"))
+    calls_with_status(run.contents)  # each has one result
+    if ended.startswith("awaiting"):
+        assert [call.name for call in run.pending] == [tools[0].name]
+
+
+def test_every_end_has_a_case() -> None:
+    assert tuple(ENDS) == get_args(Ended)
+
+
+@pytest.mark.anyio
+async def test_an_exception_of_the_caller_ends_the_run_without_an_error_of_a_turn() -> None:
+    def broken(context: RoundContext) -> Any:
+        raise KeyError("model")
+
+    run = loop(broken)
+    shown: list[Event] = []
+    with pytest.raises(KeyError):  # noqa: PT012 - what is watched raises
+        async with run:
+            async for event in run:
+                shown += [event]
+    assert shown[-1] == RunEnded("error")
+
+
+# ---------------------------------------------------------------- budgets
+
+
+@pytest.mark.anyio
+async def test_a_budget_ends_the_run_after_the_round_that_exceeds_it() -> None:
+    model = FakeModel(answer("", CALL, usage=(60, 50)), answer("", CALL, usage=(90, 30)), answer("never asked for"))
+    run = await loop(model, work, max_tokens=200)
+    assert (run.ended, run.rounds, len(model.asked)) == ("budget", 2, 2)
+    assert calls_with_status(run.contents) == [("work", "completed")] * 2
+    exact = await loop(FakeModel(answer("", CALL, usage=(60, 40)), answer("Done.")), work, max_tokens=100)
+    assert exact.ended == "answered"
+
+
+@pytest.mark.anyio
+async def test_an_answer_beyond_the_budget_is_an_answer() -> None:
+    run = await loop(FakeModel(answer("Hello", usage=(600, 500))), max_tokens=100)
+    assert (run.ended, run.text) == ("answered", "Hello")
+
+
+@pytest.mark.anyio
+async def test_costs_are_the_sum_of_the_turns_prices() -> None:
+    priced: list[tuple[str, str | None]] = []
+
+    def price(turn: Turn) -> float:
+        assert turn.usage is not None
+        priced.append((turn.provider.name, turn.model))
+        return (turn.usage.input_tokens or 0) * 0.01 + (turn.usage.output_tokens or 0) * 0.05
+
+    model = FakeModel(answer("", CALL, usage=(100, 10)), answer("", CALL, usage=(100, 30)), answer("never"))
+    run = await loop(model, work, cost=price, max_cost=2)
+    assert (run.ended, run.cost, len(model.asked)) == ("budget", 4.0, 2)
+    assert priced == [("openai_chat", "m")] * 2
+    unlimited = await loop(FakeModel(answer("Hello", usage=(100, 10))), cost=price)
+    assert (unlimited.ended, unlimited.cost) == ("answered", 1.5)
+
+
+@pytest.mark.anyio
+async def test_a_resumed_run_has_spent_what_it_had_spent() -> None:
+    paused = await loop(
+        FakeModel(answer("", ("pay", {}), usage=(60, 50))), pay, cost=lambda turn: 3.0, max_cost=5, max_tokens=200
+    )
+    assert (paused.ended, paused.cost) == ("awaiting_approval", 3.0)
+    assert paused.state is not None
+    state = RunState.model_validate_json(paused.state.model_dump_json())
+    options: dict[str, Any] = {"tools": [pay], "approvals": {state.pending[0]: True}}
+    more = answer("", ("pay", {}), usage=(1, 1))
+    by_cost = await run_loop(FakeModel(more), resume=state, cost=lambda turn: 3.0, max_cost=2, **options)
+    assert (by_cost.ended, by_cost.cost, by_cost.rounds) == ("budget", 3.0, 1)
+    by_tokens = await run_loop(FakeModel(more), resume=state, max_tokens=109, **options)
+    assert (by_tokens.ended, by_tokens.rounds) == ("budget", 1)
+
+
+@pytest.mark.anyio
+async def test_a_turn_without_usage_is_reported() -> None:
+    run = loop(FakeModel(answer("", CALL), answer("", CALL), answer("Done.")), work, max_tokens=1)
+    warned = [event.code for event in await collect(run) if isinstance(event, Warned)]
+    assert (run.ended, warned) == ("answered", ["usage_unknown"])
+    assert [warning.code for warning in run.warnings] == ["usage_unknown"]
+
+
+@pytest.mark.anyio
+async def test_a_price_that_is_no_number_is_an_error_of_the_program() -> None:
+    run = loop(FakeModel(answer("", CALL, usage=(1, 1))), work, cost=lambda turn: None, max_cost=1)
+    with pytest.raises(UsageError, match="cost must return a number for the model 'm', not None"):
+        await run
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"max_tokens": 0}, "max_tokens must be the number of tokens"),
+        ({"max_tokens": 1.5}, "max_tokens must be"),
+        ({"max_cost": 0, "cost": len}, "max_cost must be a number above 0"),
+        ({"max_cost": True, "cost": len}, "max_cost must be"),
+        ({"max_cost": 1}, "max_cost needs cost="),
+        ({"cost": 3}, "cost must be a function"),
+        ({"on_overflow": 3}, "on_overflow must be a function"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], error: str) -> None:
+    with pytest.raises(UsageError, match=error):
+        loop(FakeModel(), **options)
+
+
+# ---------------------------------------------------------------- a context that overflows
+
+OVERFLOW = (
+    b'{"error":{"message":"This model\'s maximum context length is 8192 tokens. However, your messages resulted in 9001'
+    b' tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}'
+)
+
+
+class Model:
+    """A model that returns its responses one after the other, and raises those that are exceptions."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[RoundContext] = []
+
+    def __call__(self, context: RoundContext) -> Any:
+        self.asked.append(context)
+        given = self.answers.pop(0)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+
+@pytest.mark.anyio
+async def test_a_history_that_overflows_is_shortened_once() -> None:
+    seen: list[tuple[StreamError, int]] = []
+
+    async def shorten(error: StreamError, context: RoundContext) -> RoundContext:
+        seen.append((error, len(context.contents)))
+        return replace(context, contents=context.contents[-1:])
+
+    model = Model(rejected(400, OVERFLOW), answer("", CALL), answer("Hello"))
+    run = loop(model, work, history=[Content.human("Old."), *HISTORY], on_overflow=shorten)
+    shown = await collect(run)
+    assert [(error.code, error.limit, error.requested, count) for error, count in seen] == [
+        ("context_overflow", 8192, 9001, 2)
+    ]
+    assert [len(context.contents) for context in model.asked] == [2, 1, 3]
+    assert [event.code for event in shown if isinstance(event, Warned)] == ["history_shortened"]
+    assert (run.ended, run.text, len(run.contents)) == ("answered", "Hello", 3)
+
+
+@pytest.mark.anyio
+async def test_a_second_overflow_is_the_error() -> None:
+    asked = []
+
+    def shorten(error: StreamError, context: RoundContext) -> RoundContext:
+        asked.append(error)
+        return context
+
+    model = Model(rejected(400, OVERFLOW), rejected(400, OVERFLOW))
+    run = loop(model, on_overflow=shorten, retries=3)
+    with pytest.raises(StreamInterrupted, match="context_overflow"):
+        await run
+    assert (len(asked), len(model.asked)) == (1, 2)
+
+
+@pytest.mark.anyio
+async def test_a_hook_without_a_context_leaves_it_to_the_fallbacks() -> None:
+    model = Model(rejected(400, OVERFLOW), answer("Hello"))
+    run = await loop(model, on_overflow=lambda error, context: None, fallbacks=["groq"])
+    assert [context.provider.name for context in model.asked] == ["openai_chat", "groq"]
+    assert run.text == "Hello"
+
+
+@pytest.mark.anyio
+async def test_other_errors_do_not_call_the_hook() -> None:
+    def never(error: StreamError, context: RoundContext) -> None:
+        raise AssertionError
+
+    with pytest.raises(StreamInterrupted):
+        await loop(Model(rejected(400)), on_overflow=never)
+
+
+@pytest.mark.anyio
+async def test_a_hook_that_returns_something_else() -> None:
+    run = loop(Model(rejected(400, OVERFLOW)), on_overflow=lambda error, context: [])
+    with pytest.raises(UsageError, match="on_overflow must return a RoundContext or None, not list"):
+        await run
+
+
+# ---------------------------------------------------------------- a stop button
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("from_thread", [False, True], ids=["task", "thread"])
+async def test_a_silent_stream_is_stopped_from_elsewhere(from_thread: bool) -> None:
+    before = count_tasks_and_threads()
+    model = FakeModel([*answer("Hello")[:2], anyio.Event()])
+    run = loop(model)
+    has_text = anyio.Event()
+
+    async def stop() -> None:
+        await has_text.wait()
+        await anyio.wait_all_tasks_blocked()
+        if from_thread:
+            thread = threading.Thread(target=run.cancel)
+            thread.start()
+            await anyio.to_thread.run_sync(thread.join)
+        else:
+            run.cancel()
+
+    shown: list[Event] = []
+    async with anyio.create_task_group() as group:
+        group.start_soon(stop)
+        async with run:
+            async for event in run:
+                shown.append(event)
+                if event.type == "text":
+                    has_text.set()
+        assert shown[-1] == RunEnded("canceled")
+        assert (run.ended, run.text) == ("canceled", "Hello")
+        assert model.streams[0].closed
+        assert [content.metadata["interrupted"] for content in run.contents] == [True]
+    await anyio.lowlevel.checkpoint()  # the task is as before: no cancellation is left
+    assert count_tasks_and_threads()[0] == before[0]
+
+
+@pytest.mark.anyio
+async def test_running_tools_are_canceled_and_shown() -> None:
+    running = anyio.Event()
+
+    async def hang() -> None:
+        running.set()
+        await anyio.sleep_forever()
+
+    run = loop(FakeModel(answer("", ("hang", {}), CALL)), hang, work)
+
+    async def stop() -> None:
+        await running.wait()
+        await anyio.wait_all_tasks_blocked()
+        run.cancel()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(stop)
+        shown = await collect(run)
+    assert run.ended == "canceled"
+    assert calls_with_status(run.contents) == [("hang", "canceled"), ("work", "completed")]
+    assert [event.call.name for event in shown if isinstance(event, ToolCanceled)] == ["hang"]
+    assert shown[-1] == RunEnded("canceled")
+
+
+@pytest.mark.anyio
+async def test_the_reader_itself_may_stop() -> None:
+    model = FakeModel(answer("Hello", CALL), answer("never asked for"))
+    run = loop(model, work)
+    shown: list[Event] = []
+    async with run:
+        async for event in run:
+            shown.append(event)
+            if event.type == "tool_call_end":
+                run.cancel()
+    assert (run.ended, len(model.asked)) == ("canceled", 1)
+    assert [status for _, status in calls_with_status(run.contents)] in (["canceled"], ["completed"])
+    assert isinstance(shown[-1], RunEnded)
+
+
+@pytest.mark.anyio
+async def test_a_hook_or_a_request_that_hangs_is_stopped() -> None:
+    hanging = anyio.Event()
+
+    async def hang(context: RoundContext) -> Any:
+        hanging.set()
+        await anyio.sleep_forever()
+
+    for run in (loop(hang), loop(FakeModel(answer("", CALL)), work, before_follow_up=hang)):
+        hanging = anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(collect, run)
+            await hanging.wait()
+            await anyio.wait_all_tasks_blocked()
+            run.cancel()
+        assert run.ended == "canceled"
+
+
+@pytest.mark.anyio
+async def test_an_awaited_run_returns() -> None:
+    run = loop(FakeModel([anyio.Event()]))
+    results: list[Run] = []
+
+    async def wait() -> None:
+        results.append(await run)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await anyio.wait_all_tasks_blocked()
+        run.cancel()
+    assert results == [run]
+    assert run.ended == "canceled"
+
+
+@pytest.mark.anyio
+async def test_stopping_before_the_start_and_after_the_end() -> None:
+    model = FakeModel(answer("Hello"))
+    run = loop(model)
+    run.cancel()
+    assert await collect(run) == [RunEnded("canceled")]
+    assert model.asked == []
+    run = await loop(model)
+    run.cancel()
+    await anyio.wait_all_tasks_blocked()
+    assert run.ended == "answered"
+
+
+def test_stopping_after_the_event_loop_has_ended() -> None:
+    run = loop(FakeModel(answer("Hello"))).run_sync()
+    run.cancel()
+    assert run.ended == "answered"
+
+
+@pytest.mark.anyio
+async def test_a_cancellation_from_outside_is_not_swallowed() -> None:
+    run = loop(FakeModel([anyio.Event()]))
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(collect, run)
+            await anyio.wait_all_tasks_blocked()
+            run.cancel()
+            scope.cancel()
+    assert scope.cancel_called
+    assert run.ended == "canceled"
+
+
+# ---------------------------------------------------------------- without an event loop
+
+
+def test_run_sync() -> None:
+    run = loop(FakeModel(answer("", CALL), answer("Done.")), work).run_sync()
+    assert (run.ended, run.text, run.rounds) == ("answered", "Done.", 2)
+
+
+def test_run_sync_raises_what_the_run_raises() -> None:
+    with pytest.raises(StreamInterrupted):
+        loop(Model(rejected(401))).run_sync()
+
+
+@pytest.mark.anyio
+async def test_run_sync_in_an_event_loop() -> None:
+    with pytest.raises(UsageError, match=r"await the run instead of run_sync\(\)"):
+        loop(FakeModel(answer("Hello"))).run_sync()
+
+
+# ---------------------------------------------------------------- a run inside a tool
+
+
+@pytest.mark.anyio
+async def test_a_run_inside_a_tool_shows_its_events_under_the_call() -> None:
+    inner = FakeModel(answer("", CALL), answer("Rain."))
+
+    async def ask_expert(question: str, context: ToolContext) -> str:
+        run = await context.watch(loop(inner, work, history=[Content.human(question)], run_key="inner"))
+        text: str = run.text
+        return text
+
+    outer = loop(FakeModel(answer("", ("ask_expert", {"question": "?"})), answer("It rains.")), ask_expert)
+    shown = await collect(outer)
+    progress = [event for event in shown if isinstance(event, ToolProgress)]
+    assert {event.call.name for event in progress} == {"ask_expert"}
+    nested = [event.value.type for event in progress]
+    assert nested[0] == "round_started"
+    assert "tool_completed" in nested
+    assert progress[-1].value == RunEnded("answered")
+    assert all(events.from_json(events.to_json(event)).value["type"] == event.value.type for event in progress)  # type: ignore[union-attr]
+    assert outer.text == "It rains."
+
+
+@pytest.mark.anyio
+async def test_a_run_inside_a_tool_ends_with_it() -> None:
+    inner = FakeModel([*answer("Hm")[:2], anyio.Event()])
+    runs: list[Run] = []
+
+    async def ask_expert(context: ToolContext) -> None:
+        runs.append(loop(inner))
+        await context.watch(runs[0])
+
+    outer = loop(FakeModel(answer("", ("ask_expert", {}))), ask_expert)
+    async with outer:
+        async for event in outer:
+            if isinstance(event, ToolProgress) and event.value.type == "text":
+                outer.cancel()
+    assert (runs[0].ended, outer.ended) == ("canceled", "canceled")
+    assert inner.streams[0].closed
