@@ -181,9 +181,10 @@ class WireWriter:
 
         An error without a code is one of the server: its status would name another meaning on another wire.
         """
+        message = error.message or "the provider reported an error"  # on Ollama an empty one is no error
         if error.code is None:
-            return 500, error.message, None
-        return error.status or _STATUS_OF_CODE[error.code], error.message, self.error_names().get(error.code)
+            return 500, message, None
+        return error.status or _STATUS_OF_CODE[error.code], message, self.error_names().get(error.code)
 
     # ------------------------------------------------------------ what a wire's writer implements
 

@@ -65,7 +65,7 @@ class Levels:
 
 async def test_the_batches_come_in_the_order_of_the_generators() -> None:
     levels = Levels()
-    reader = BatchReader(levels.outer())
+    reader = BatchReader(levels.outer(), lambda error: [])
     assert await texts(reader) == ["a", "b", "c", "d", "e", "f"]
     assert levels.log == ["inner", "middle", "outer"]
     assert reader.is_exhausted
@@ -74,7 +74,7 @@ async def test_the_batches_come_in_the_order_of_the_generators() -> None:
 @pytest.mark.parametrize(("replaced", "error"), [(False, ZeroDivisionError), (True, KeyError)])
 async def test_an_exception_is_raised_in_every_generator_around(replaced: bool, error: type[Exception]) -> None:
     levels = Levels(fail=True, replace_error=replaced)
-    reader = BatchReader(levels.outer())
+    reader = BatchReader(levels.outer(), lambda error: [])
     with pytest.raises(error) as raised:
         await texts(reader)
     assert levels.log == ["inner", "middle", error.__name__, "outer"]
@@ -85,7 +85,7 @@ async def test_an_exception_is_raised_in_every_generator_around(replaced: bool, 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 async def test_closing_ends_the_generators_from_the_innermost(count: int) -> None:
     levels = Levels()
-    reader = BatchReader(levels.outer())
+    reader = BatchReader(levels.outer(), lambda error: [])
     events = reader.events()
     for _ in range(count):
         await events.__anext__()
@@ -99,7 +99,7 @@ async def test_closing_ends_the_generators_from_the_innermost(count: int) -> Non
 
 async def test_closing_the_events_alone_closes_the_generators() -> None:
     levels = Levels()
-    events = BatchReader(levels.outer()).events()
+    events = BatchReader(levels.outer(), lambda error: []).events()
     for _ in range(4):
         await events.__anext__()
     await events.aclose()
@@ -110,7 +110,7 @@ async def test_a_task_that_waits_ends_in_order_when_another_one_closes(anyio_bac
     if anyio_backend_name == "trio":
         pytest.skip("on trio the task that reads closes")
     levels = Levels(hang=True)
-    reader = BatchReader(levels.outer())
+    reader = BatchReader(levels.outer(), lambda error: [])
     task: asyncio.Task[Any] = asyncio.create_task(texts(reader))
     await levels.waiting.wait()
     await anyio.lowlevel.checkpoint()
@@ -121,7 +121,7 @@ async def test_a_task_that_waits_ends_in_order_when_another_one_closes(anyio_bac
 
 async def test_a_canceled_reader_stays_canceled() -> None:
     levels = Levels(hang=True)
-    reader = BatchReader(levels.outer())
+    reader = BatchReader(levels.outer(), lambda error: [])
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as tasks:
 
