@@ -36,7 +36,7 @@ class ResponseBody:
     Attributes:
         framer: chosen by the first significant byte; None before it.
         frames: the number of frames returned by ``feed`` and ``end``.
-        is_recognized: whether some of the body has this wire's format; set by the owner.
+        is_recognized: whether some of the body has this wire's format.
         head: the beginning of the body.
     """
 
@@ -67,6 +67,11 @@ class ResponseBody:
         frames: list[Frame] = self.framer.feed(data) if self.framer is not None else []
         self.frames += len(frames)
         return frames
+
+    def set_recognized(self) -> None:
+        """Record that some of the body has this wire's format, so that no error will need its beginning."""
+        self.is_recognized = True
+        self.head = b""
 
     def _choose_framer(self) -> bool:
         start = self.head.removeprefix(_BOM).lstrip()

@@ -11,6 +11,7 @@ is. Then bytes take the fast path of ``feed``: frames from the framer straight t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -84,10 +85,7 @@ class Turn(ChoiceView):
         "_body",
         "_chunks",
         "_closed",
-        "_events",
-        "_fast_path",
         "_first_chunks",
-        "_frame",
         "_framer",
         "_markup",
         "_parser",
@@ -120,8 +118,8 @@ class Turn(ChoiceView):
         super().__init__(self._accumulator.choice(0), self._accumulator.state)
         self._state.endpoint = normalize_endpoint(endpoint) if endpoint else None
         self._state.requested_model = model or None
-        self._state.reserve_ids(used_ids)
-        self._events = self._state.events
+        if used_ids:
+            self._state.reserve_ids(used_ids)
         if tools is not None and (isinstance(tools, str) or not all(isinstance(name, str) for name in tools)):
             raise UsageError(
                 f"tools must be the names of the offered tools, such as ['get_weather'], not {str(tools)[:100]!r}"
@@ -130,9 +128,7 @@ class Turn(ChoiceView):
         if leaked_markup != "keep":
             self._markup = _markup_sink(self._accumulator, leaked_markup, self.provider.traits.markup_families, tools)
         self._parser = self.provider.parser(self._accumulator if self._markup is None else self._markup)
-        self._frame = self._parser.frame
-        self._framer: Framer | None = None
-        self._fast_path = False  # input is bytes, and some of it was recognized as this wire
+        self._framer: Framer | None = None  # once input is bytes, and some of it was recognized as this wire
         self._body: ResponseBody | None = None  # only if input is bytes
         self._chunks = 0  # dicts and objects fed
         self._first_chunks = b""  # of input that is not recognized as this wire
@@ -177,20 +173,18 @@ class Turn(ChoiceView):
         Raises:
             UsageError: the turn is closed, or the input is of another kind than the first one.
         """
-        if not self._fast_path or data.__class__ is not bytes:
-            return self._feed_checked(data)
-        state = self._state
-        frame = self._frame
         framer = self._framer
-        for name, payload in framer.feed(data):  # type: ignore[union-attr]  # the fast path implies a framer
-            frame(name, payload)
+        if framer is None or data.__class__ is not bytes:
+            return self._feed_checked(data)
+        state, parser = self._state, self._parser
+        for name, payload in framer.feed(data):
+            parser.frame(name, payload)
             if state.done:
-                self._fast_path = False
+                self._framer = None
                 break
-        if framer.overflow:  # type: ignore[union-attr]
+        if framer.overflow:
             self._report_overflow()
-        events = self._events[:]
-        self._events.clear()
+        events, state.events = state.events, []
         return events
 
     def _feed_checked(self, data: Any) -> list[TurnEvent]:
@@ -214,12 +208,12 @@ class Turn(ChoiceView):
             return self._drain_events()
         for name, payload in body.feed(data):
             if not state.done:
-                self._frame(name, payload)
+                self._parser.frame(name, payload)
                 self._keep_first(name, payload)
         if body.framer is not None and body.framer.overflow:
             self._report_overflow()
         elif body.frames and self._accumulator.is_recognized() and not state.done:
-            body.is_recognized = self._fast_path = True
+            body.set_recognized()
             self._framer = body.framer
             self._first_chunks = b""
         return self._drain_events()
@@ -241,9 +235,9 @@ class Turn(ChoiceView):
             return
         message = f"{error.message}: it looks like {name!r}, so create the Turn with that provider"
         state.error = msgspec.structs.replace(error, message=message)
-        self._events[:] = [
+        state.events = [
             Failed(state.error) if isinstance(event, Failed) and event.error is error else event
-            for event in self._events
+            for event in state.events
         ]
 
     def _check_input(self, data: Any) -> Any:
@@ -268,7 +262,7 @@ class Turn(ChoiceView):
 
     def _report_overflow(self) -> None:
         """Report that the framer stopped: a frame exceeds its limit, or the framing itself is invalid."""
-        self._fast_path = False
+        self._framer = None
         framer = self._body.framer if self._body is not None else None
         if framer is not None and framer.error is not None:
             if not self._state.done:
@@ -289,7 +283,7 @@ class Turn(ChoiceView):
         if self._closed:
             return []
         self._closed = True
-        self._fast_path = False
+        self._framer = None
         self._close_input(judge=error is None)
         if self.input_kind is not None and not self._state.done:
             self._parser.end()
@@ -331,7 +325,7 @@ class Turn(ChoiceView):
         )
         for name, payload in body.end():
             if judge or _is_json(payload):
-                self._frame(name, payload)
+                self._parser.frame(name, payload)
                 self._keep_first(name, payload)
         state.input_ended = False
         self._warn_of_framing(body)
@@ -348,8 +342,7 @@ class Turn(ChoiceView):
     def _drain_events(self) -> list[TurnEvent]:
         if self._first_chunks:
             self._name_foreign_wire()
-        events = self._events[:]
-        self._events.clear()
+        events, self._state.events = self._state.events, []
         return events
 
     # ---------------------------------------------------------------- result
@@ -382,7 +375,7 @@ class Turn(ChoiceView):
         Raises:
             UsageError: no choice has such a call.
         """
-        for choice in self._accumulator.choices.values():
+        for choice in self._accumulator.choices:
             call = choice.find_call(id)
             if call is not None:
                 return call
@@ -452,7 +445,8 @@ class Turn(ChoiceView):
     @property
     def choices(self) -> list[ChoiceView]:
         """One view per choice, by number; the turn's own properties are those of one of them."""
-        return [ChoiceView(choice, self._state) for _, choice in sorted(self._accumulator.choices.items())]
+        choices = sorted(self._accumulator.choices, key=attrgetter("index"))
+        return [ChoiceView(choice, self._state) for choice in choices]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the turn as plain data for JSON."""

@@ -7,12 +7,13 @@ in ``choice``; what all choices share is in ``turn_state``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from streamkit.accumulator.choice import Choice
-from streamkit.accumulator.turn_state import OBJECT_SIZE, Limits, TurnState
+from streamkit.accumulator.turn_state import DEFAULT_LIMITS, OBJECT_SIZE, Limits, TurnState
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage, WireTraits
 from streamkit.events import NormalizedToolChunk, TurnEvent, Unknown, UsageReport
 from streamkit.indexes import normalize_index
@@ -35,10 +36,20 @@ class Accumulator:
 
     Attributes:
         state: what all choices share: events, warnings, the error, limits, the turn's identity.
-        choices: the choices that sent anything, and choice 0, by number.
         total_usage: the tokens counted so far.
         terminated: the wire's own terminator was seen.
     """
+
+    __slots__ = (
+        "_first_choice",
+        "_is_recognized",
+        "_other_choices",
+        "_unknown_chunks",
+        "_usage_size",
+        "state",
+        "terminated",
+        "total_usage",
+    )
 
     def __init__(
         self,
@@ -53,16 +64,17 @@ class Accumulator:
             provider_name,
             traits or WireTraits(),
             turn_key=turn_key,
-            limits=limits or Limits(),
+            limits=limits or DEFAULT_LIMITS,
             recover_trailing_junk=recover_trailing_junk,
         )
-        self.choices: dict[int, Choice] = {}
         self.total_usage: Usage | None = None
         self.terminated = False
         self._usage_size = 0
         self._unknown_chunks = 0
         self._is_recognized = False  # a chunk had this wire's format, whether or not it had content
-        self._first_choice = self.choice(0)
+        self._first_choice = Choice(self.state, 0)
+        self._other_choices: dict[int, Choice] | None = None  # most turns have only one
+        self.state.join_hooks.append(self._first_choice.join_parts)
 
     # ---------------------------------------------------------------- the sink
 
@@ -71,15 +83,20 @@ class Accumulator:
         if index.__class__ is not int or index < 0:
             number = normalize_index(index)
             index = number if isinstance(number, int) and number >= 0 else 0
-        choice = self.choices.get(index)
+        if index == 0:
+            return self._first_choice
+        others = self._other_choices
+        if others is None:
+            others = self._other_choices = {}
+        choice = others.get(index)
         if choice is None:
             choice = Choice(self.state, index)
-            if len(self.choices) >= MAX_CHOICES:
+            if len(others) + 1 >= MAX_CHOICES:
                 self.state.report_limit(f"more than {MAX_CHOICES} choices")
             else:
-                self.choices[index] = choice
+                others[index] = choice
                 self.state.join_hooks.append(choice.join_parts)
-                self.state.keep(OBJECT_SIZE if index else 0)  # choice 0 is there from the start
+                self.state.keep(OBJECT_SIZE)
         return choice
 
     def identify(self, response_id: str | None, model: str | None) -> None:
@@ -159,9 +176,15 @@ class Accumulator:
         return self.state.events
 
     @property
+    def choices(self) -> list[Choice]:
+        """Choice 0, and the others that sent anything, in the order in which they began."""
+        return [self._first_choice, *self._other_choices.values()] if self._other_choices else [self._first_choice]
+
+    @property
     def turn_choice(self) -> Choice:
         """The choice whose content is the turn's: 0 if it sent anything, else the first that did."""
-        return self.choices.get(self.state.turn_choice, self._first_choice)
+        others = self._other_choices
+        return others.get(self.state.turn_choice, self._first_choice) if others else self._first_choice
 
     @property
     def calls(self) -> list[ToolCall]:
@@ -195,7 +218,7 @@ class Accumulator:
     def is_recognized(self) -> bool:
         """Return True if one of the chunks fed so far had this wire's format. Usage and terminators prove nothing."""
         first = self._first_choice
-        has_content = bool(first.blocks) or first.provider_finish is not None or len(self.choices) > 1
+        has_content = bool(first.blocks) or first.provider_finish is not None or bool(self._other_choices)
         return self._is_recognized or has_content
 
     def unrecognized_error(self) -> StreamError:
@@ -217,7 +240,7 @@ class Accumulator:
             message = f"choice 0 sent nothing, so choice {number} is the turn's"
             self.state.record_warning(StreamWarning("other_choice", message), number)
         non_empty = self._non_empty_choices()
-        for choice in list(self.choices.values()):
+        for choice in self.choices:
             choice.close(confirmed=confirmed and choice in non_empty)  # what was not sent has no finish
         if failure is not None:
             if self.is_confirmed:
@@ -237,10 +260,11 @@ class Accumulator:
             if self.error is None:
                 choice.mark_executable()
             choice.emit_finished()
+        self.state.join_hooks.clear()  # nothing grows any more, and the hooks refer back to what refers to the state
 
     def _non_empty_choices(self) -> list[Choice]:
         """Return the choices that sent anything; choice 0 if none did."""
-        choices = [choice for _, choice in sorted(self.choices.items())]
+        choices = sorted(self.choices, key=attrgetter("index"))
         return [choice for choice in choices if choice.blocks or choice.provider_finish is not None] or choices[:1]
 
 

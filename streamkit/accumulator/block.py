@@ -27,9 +27,9 @@ class Block:
         self.detail = detail  # the kind of reasoning, the ServerCall, or a file's (media_type, data, url)
         self.parts: list[str] = []
         self.joined = 0  # the first parts, each of which was joined from many
-        self.metadata: dict[str, Any] = {}
-        self.citations: list[Any] = []
-        self.raw: list[Any] = []  # the provider's own blocks, sent back to it on replay
+        self.metadata: dict[str, Any] | None = None
+        self.citations: list[Any] | None = None
+        self.raw: list[Any] | None = None  # the provider's own blocks, sent back to it on replay
         self.half = ""  # half of a surrogate pair, which waits for the other one
         self.is_ended = False  # its end was emitted
         self.call: ToolCallBuilder | None = None
@@ -41,6 +41,13 @@ class Block:
             return None
         call: ServerCall = self.detail
         return structs.replace(call, arguments=self.text) if call.arguments is None and self.parts else call
+
+    def add_raw(self, raw: Any) -> None:
+        """Add a block of the provider's own, to be sent back to it on replay."""
+        if self.raw is None:
+            self.raw = [raw]
+        else:
+            self.raw.append(raw)
 
     def join_parts(self) -> int:
         """Join the parts that came since the last call, if they are many; return their number.
@@ -66,7 +73,9 @@ class Block:
 
     def signature_and_metadata(self) -> tuple[str | None, dict[str, Any]]:
         """Return the provider's signature of the block, if it is a text, and its other opaque state."""
-        signature = self.metadata.get("signature")
+        metadata = dict(self.metadata or ())
+        signature = metadata.get("signature")
         if not isinstance(signature, str):
-            return None, dict(self.metadata)
-        return signature, {name: value for name, value in self.metadata.items() if name != "signature"}
+            return None, metadata
+        del metadata["signature"]
+        return signature, metadata

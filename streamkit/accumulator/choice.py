@@ -11,7 +11,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from streamkit.accumulator.block import Block, BlockKind, TextKind
-from streamkit.accumulator.ready import ReadyCalls
 from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.accumulator.tracker import ToolCallTracker
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
@@ -22,6 +21,7 @@ from streamkit.events import (
     File,
     Finished,
     LogProbabilities,
+    NormalizedToolChunk,
     Reasoning,
     ReasoningKind,
     Refusal,
@@ -29,6 +29,7 @@ from streamkit.events import (
     ServerToolPhase,
     Text,
     TokenLogProbability,
+    ToolCallDelta,
     Unknown,
 )
 from streamkit.json_text import join_half, join_surrogates, json_size
@@ -51,26 +52,22 @@ class Choice:
         provider_finish: the last finish reason that the provider sent.
         effective_finish: the finish after the turn was closed (docs/rules.md, "Finish and confirmation").
         executable: the calls that may run; empty until the turn is closed.
-        tool: implements ``ChoiceSink.tool``; the tracker's ``feed``, without a call in between.
     """
 
     __slots__ = (
         "_by_key",
         "_early_citations",
-        "_emit",
         "_last",
         "_last_text",
         "_open_reasoning",
         "_open_text",
-        "_ready",
         "_state",
+        "_tracker",
         "blocks",
         "effective_finish",
         "executable",
         "index",
         "provider_finish",
-        "tool",
-        "tracker",
     )
 
     def __init__(self, state: TurnState, index: int) -> None:
@@ -79,17 +76,14 @@ class Choice:
         self.blocks: list[Block] = []
         self.provider_finish: Finish | None = None
         self.effective_finish: Finish | None = None
-        self.executable: list[ToolCallBuilder] = []
-        self._ready = ReadyCalls(state, index)
-        self.tracker = ToolCallTracker(state, index, add_block=self._add_call_block, ready=self._ready)
-        self.tool = self.tracker.feed
-        self._emit = state.events.append
+        self.executable: Sequence[ToolCallBuilder] = ()
+        self._tracker: ToolCallTracker | None = None  # made for the first call: many turns have none
         self._by_key: dict[Hashable, Block] = {}
         self._last: Block | None = None
         self._open_text: Block | None = None  # the last block, if it is text and no half of a pair waits in it
         self._open_reasoning: Block | None = None  # the same for reasoning
         self._last_text: Block | None = None  # gets the citations
-        self._early_citations: list[Any] = []  # citations before any text, kept for the first text block
+        self._early_citations: list[Any] | None = None  # citations before any text, kept for the first text block
 
     # ---------------------------------------------------------------- the sink
 
@@ -102,8 +96,8 @@ class Choice:
             self._add_text("text", text, key)
         elif text:
             block.parts.append(text)
-            self._emit(Text(text, self.index))
             state = self._state
+            state.events.append(Text(text, self.index))
             state.size = size = state.size + len(text)
             if size > state.check_at:
                 state.check_size()
@@ -115,11 +109,30 @@ class Choice:
             self._add_text("reasoning", text, key, kind)
         elif text:
             block.parts.append(text)
-            self._emit(Reasoning(text, kind, self.index))
             state = self._state
+            state.events.append(Reasoning(text, kind, self.index))
             state.size = size = state.size + len(text)
             if size > state.check_at:
                 state.check_size()
+
+    def tool(self, chunk: NormalizedToolChunk) -> None:
+        """Implement ``ChoiceSink.tool``."""
+        tracker = self._tracker
+        if tracker is None:
+            tracker = self._tracker = ToolCallTracker(self._state, self.index, add_block=self._add_call_block)
+        text = chunk.arguments_delta
+        if text and not chunk.id and not chunk.name and chunk.metadata is None:
+            call = tracker.by_key.get(chunk.key)
+            # Halves of surrogate pairs are not printable. For the few other characters the slow path is right as well.
+            if call is not None and call.fast_path and text[0] != "{" and (text.isascii() or text.isprintable()):
+                call.parts.append(text)
+                state = self._state
+                state.events.append(ToolCallDelta(call.ref, text, self.index))  # type: ignore[arg-type]  # it has started
+                state.size = size = state.size + len(text)
+                if size > state.check_at:
+                    state.check_arguments(call)
+                return
+        tracker.feed(chunk)
 
     def refusal(self, text: str) -> None:
         """Implement ``ChoiceSink.refusal``."""
@@ -132,7 +145,7 @@ class Choice:
             block = self._open(kind, key, detail)
             if kind == "text":
                 self._last_text = block
-                block.citations, self._early_citations = self._early_citations, []
+                block.citations, self._early_citations = self._early_citations, None
         if text:
             text, block.half = join_half(block.half, text)
             self._emit_text(block, text)
@@ -144,11 +157,11 @@ class Choice:
         if text:
             block.parts.append(text)
             if block.kind == "text":
-                self._emit(Text(text, self.index))
+                self._state.events.append(Text(text, self.index))
             elif block.kind == "reasoning":
-                self._emit(Reasoning(text, block.detail, self.index))
+                self._state.events.append(Reasoning(text, block.detail, self.index))
             else:
-                self._emit(Refusal(text, self.index))
+                self._state.events.append(Refusal(text, self.index))
             self._state.keep(len(text))
 
     def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
@@ -158,6 +171,8 @@ class Choice:
             self._state.warn("orphan_annotation", f"the metadata {', '.join(metadata)} belongs to no block")
             return
         target = block.call.metadata if block.call is not None else block.metadata
+        if target is None:
+            target = block.metadata = {}
         new = {
             name: value
             for name, value in metadata.items()
@@ -176,14 +191,16 @@ class Choice:
 
     def end_block(self, key: Hashable) -> None:
         """Implement ``ChoiceSink.end_block``."""
-        self.tracker.end_call(key)
+        if self._tracker is not None:
+            self._tracker.end_call(key)
         if self._last is not None and self._last.key == key:
             self._end_last()
             self._last = None  # what follows is another block, also of the same kind
 
     def replace_arguments(self, key: Hashable, arguments_text: str) -> None:
         """Implement ``ChoiceSink.replace_arguments``."""
-        self.tracker.replace_arguments(key, arguments_text)
+        if self._tracker is not None:
+            self._tracker.replace_arguments(key, arguments_text)
 
     def append_arguments(self, key: Hashable, arguments: str) -> None:
         """Append to the arguments of the call of a key, without looking for a restatement or another call in them.
@@ -193,7 +210,8 @@ class Choice:
             arguments: the next text, not empty. ``leaked_markup`` recovers calls from text, where the boundaries of a
                 part have no meaning.
         """
-        self.tracker.append_arguments(key, arguments)
+        if self._tracker is not None:
+            self._tracker.append_arguments(key, arguments)
 
     def server_tool(
         self, id: str | None, name: str, phase: ServerToolPhase, data: Any = None, *, raw: Any = None
@@ -217,12 +235,11 @@ class Choice:
         )
         if raw is not None:
             # A result that arrives after other blocks is kept in its own position, for replay in the order of the wire.
-            if block is not self.blocks[-1]:
-                self._open("server_tool", None, None).raw.append(raw)
-            else:
-                block.raw.append(raw)
+            (block if block is self.blocks[-1] else self._open("server_tool", None)).add_raw(raw)
         name = join_surrogates(name or block.detail.name)
-        self._emit(ServerTool(id, name, phase, join_surrogates(data) if isinstance(data, str) else data, self.index))
+        self._state.events.append(
+            ServerTool(id, name, phase, join_surrogates(data) if isinstance(data, str) else data, self.index)
+        )
 
     def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
         """Implement ``ChoiceSink.server_tool_delta``. The text is kept until the complete arguments come."""
@@ -232,20 +249,23 @@ class Choice:
                 block.parts.append(arguments_delta)
                 block.join_parts()
                 self._state.keep(len(arguments_delta))
-            self._emit(ServerTool(id, name, "arguments", arguments_delta, self.index))
+            self._state.events.append(ServerTool(id, name, "arguments", arguments_delta, self.index))
 
     def citation(self, data: Any) -> None:
         """Implement ``ChoiceSink.citation``."""
         if self._state.refuses(data):
             return
         self._state.start_response()
-        (self._early_citations if self._last_text is None else self._last_text.citations).append(data)
-        self._emit(Citation(data, self.index))
+        if self._last_text is not None:
+            self._last_text.citations = _append(self._last_text.citations, data)
+        else:
+            self._early_citations = _append(self._early_citations, data)
+        self._state.events.append(Citation(data, self.index))
 
     def log_probabilities(self, tokens: Sequence[TokenLogProbability], raw: Any) -> None:
         """Implement ``ChoiceSink.log_probabilities``."""
         self._state.start_response()
-        self._emit(LogProbabilities(tuple(tokens), raw, self.index))
+        self._state.events.append(LogProbabilities(tuple(tokens), raw, self.index))
 
     def file(
         self,
@@ -272,26 +292,29 @@ class Choice:
             block.parts.append(data)
             block.join_parts()
         if raw is not None:
-            block.raw.append(raw)
-        self._emit(File(media_type, data, url, self.index))
+            block.add_raw(raw)
+        self._state.events.append(File(media_type, data, url, self.index))
 
     def provider_block(self, raw: Any) -> None:
         """Implement ``ChoiceSink.provider_block``."""
         if self._state.refuses(raw):
             return
-        self._open("opaque", None).raw.append(raw)
-        self._emit(Unknown(raw, self.index))
+        self._open("opaque", None).add_raw(raw)
+        self._state.events.append(Unknown(raw, self.index))
 
     def finish(self, raw: str | int | None, reason: FinishReason) -> None:
         """Implement ``ChoiceSink.finish``."""
-        self.tracker.prepare_decisions()
+        tracker = self._tracker
+        if tracker is not None:
+            tracker.prepare_decisions()
         if not self.blocks:
             self._state.begin_choice(self.index)
         previous = self.provider_finish
         if isinstance(raw, str) and (previous is None or previous.raw != raw) and not self._state.keep(len(raw)):
             return
         self.provider_finish = Finish(reason, join_surrogates(raw) if isinstance(raw, str) else raw)
-        self._ready.finish(reached_length=reason == "length", last_call=self._last_call)
+        if tracker is not None:
+            tracker.ready.finish(reached_length=reason == "length", last_call=self._last_call)
 
     @property
     def _last_call(self) -> ToolCallBuilder | None:
@@ -319,9 +342,9 @@ class Choice:
 
     def join_parts(self) -> int:
         """Join the short parts of the texts that still grow; return their number."""
-        block = self._last
+        block, tracker = self._last, self._tracker
         joined = 0 if block is None or block.call is not None else block.join_parts()
-        return joined + self.tracker.join_parts() if self.tracker.growing else joined
+        return joined + tracker.join_parts() if tracker is not None and tracker.growing else joined
 
     def _emit_end(self, block: Block) -> None:
         """Emit the end of a block, if it is one of text that will be kept."""
@@ -334,7 +357,7 @@ class Choice:
             block.is_ended = True
             _ = block.text  # joins its parts, as no more will come
             signature, metadata = block.signature_and_metadata()
-            self._emit(BlockEnded(block.kind, signature, metadata, self.index))
+            self._state.events.append(BlockEnded(block.kind, signature, metadata, self.index))
 
     def _add_call_block(self, call: ToolCallBuilder, key: Hashable) -> None:
         self._open("call", key).call = call
@@ -349,23 +372,24 @@ class Choice:
         """
         for block in self.blocks:
             self._emit_end(block)
-        self.tracker.close()
-        finish = self.provider_finish
+        finish, tracker = self.provider_finish, self._tracker
         confirmed = confirmed or finish is not None
-        self._ready.close(
-            self.tracker.calls,
-            confirmed=confirmed,
-            reached_length=finish is not None and finish.reason == "length",
-            last_call=self._last_call,
-        )
+        if tracker is not None:
+            tracker.close()
+            tracker.ready.close(
+                tracker.calls,
+                confirmed=confirmed,
+                reached_length=finish is not None and finish.reason == "length",
+                last_call=self._last_call,
+            )
         if self._early_citations:  # of a response without text
-            self._open("text", None).citations, self._early_citations = self._early_citations, []
+            self._open("text", None).citations, self._early_citations = self._early_citations, None
         if confirmed:
             self._set_finish()
 
     def _set_finish(self) -> None:
         """Decide the finish of a confirmed choice (docs/rules.md, "Finish and confirmation")."""
-        calls, finish = self.tracker.calls, self.provider_finish
+        calls, finish = self._calls, self.provider_finish
         if finish is None and not all(call.state == "complete" for call in calls):
             return
         reason: FinishReason = finish.reason if finish is not None else "stop"
@@ -381,12 +405,12 @@ class Choice:
         """Emit the event of the finish, once nothing can change it."""
         if self.effective_finish is not None:
             self._state.start_response()
-            self._emit(Finished(self.effective_finish.reason, self.effective_finish.raw, self.index))
+            self._state.events.append(Finished(self.effective_finish.reason, self.effective_finish.raw, self.index))
 
     def mark_executable(self) -> None:
         """Mark the complete calls as executable, unless the finish forbids it; for a turn closed without error."""
         if self.effective_finish is not None and self.effective_finish.reason not in NOT_EXECUTABLE:
-            self.executable = [call for call in self.tracker.calls if call.state == "complete"]
+            self.executable = [call for call in self._calls if call.state == "complete"]
 
     # ---------------------------------------------------------------- the result
 
@@ -395,13 +419,17 @@ class Choice:
         return "".join([block.text for block in self.blocks if block.kind == kind])
 
     @property
+    def _calls(self) -> Sequence[ToolCallBuilder]:
+        return self._tracker.calls if self._tracker is not None else ()
+
+    @property
     def calls(self) -> list[ToolCall]:
         """The calls, in order of first appearance."""
-        return [call.snapshot() for call in self.tracker.calls]
+        return [call.snapshot() for call in self._calls]
 
     def find_call(self, id: str) -> ToolCall | None:
         """Return the call of a canonical id, None if the choice has none."""
-        found = (call for call in self.tracker.calls if call.ref is not None and call.ref.id == id)
+        found = (call for call in self._calls if call.ref is not None and call.ref.id == id)
         return next((call.snapshot() for call in found), None)
 
     @property
@@ -419,5 +447,15 @@ class Choice:
         Args:
             index: the call's ``index``.
         """
-        calls = self.tracker.calls
-        return self._ready.completed_call(calls, index, self._last_call) if 0 <= index < len(calls) else None
+        tracker = self._tracker
+        if tracker is None or not 0 <= index < len(tracker.calls):
+            return None
+        return tracker.ready.completed_call(tracker.calls, index, self._last_call)
+
+
+def _append(items: list[Any] | None, item: Any) -> list[Any]:
+    """Return a list with one more item: the same list, or a new one if there is none yet."""
+    if items is None:
+        return [item]
+    items.append(item)
+    return items

@@ -33,12 +33,11 @@ class ReadyCalls:
         choice: the choice's number.
     """
 
-    __slots__ = ("_choice", "_emit", "_first_calls", "_followable", "_state", "_unfinished")
+    __slots__ = ("_choice", "_first_calls", "_followable", "_state", "_unfinished")
 
     def __init__(self, state: TurnState, choice: int) -> None:
         self._state = state
         self._choice = choice
-        self._emit = state.events.append
         # To be decided if another call begins. Only the last few are looked at each time, which keeps the cost linear.
         self._followable: deque[ToolCallBuilder] = deque(maxlen=8)
         self._unfinished: list[ToolCallBuilder] = []  # opened since the last finish reason
@@ -173,7 +172,7 @@ class ReadyCalls:
         if call.kind == "function":
             self._warn_of_arguments(call, state)
         final = call.set_final(state)
-        self._emit(ToolCallReady(final, self._choice))
+        self._state.events.append(ToolCallReady(final, self._choice))
         return final
 
     def _warn_of_arguments(self, call: ToolCallBuilder, state: CallState) -> None:
@@ -188,7 +187,7 @@ class ReadyCalls:
         """Decide a call's argument text, warn if it is irregular, and restate it if the deltas do not add up to it."""
         if call.half and call.ref is not None:
             call.half = ""
-            self._emit(ToolCallDelta(call.ref, "\ufffd", self._choice))
+            self._state.events.append(ToolCallDelta(call.ref, "\ufffd", self._choice))
         if call.kind == "function" and call.size:
             parsed = self._parse(call)
             if parsed.warning is not None:
@@ -203,7 +202,7 @@ class ReadyCalls:
             call.deltas_match_text = True
             text = self._parse(call).text if call.kind == "function" else call.valid_text
             call.restated_text = text
-            self._emit(ArgumentsRestated(call.ref, text, self._choice))
+            self._state.events.append(ArgumentsRestated(call.ref, text, self._choice))
 
     def warn_call(self, call: ToolCallBuilder, code: TurnWarningCode, message: str) -> None:
         """Record a warning about a call, once a code."""

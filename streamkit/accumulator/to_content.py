@@ -60,7 +60,7 @@ def choice_to_content(
 def _to_block(block: Block, origin: dict[str, Any]) -> Any:
     if block.call is not None:
         return to_tool_call_block(block.call.snapshot(), origin)
-    metadata, raw = {**origin, **to_plain(block.metadata)}, to_plain(block.raw)
+    metadata, raw = {**origin, **to_plain(block.metadata or {})}, to_plain(block.raw or [])
     if block.kind == "text":
         if block.citations:
             metadata["citations"] = to_plain(block.citations)

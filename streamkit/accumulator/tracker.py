@@ -1,7 +1,7 @@
 """The tool calls of a choice: applying a delta to its call, the events of calls, their starts and ends.
 
-``feed`` assigns a delta by ``CallIndex.resolve`` and applies the result. A plain delta (a key in use, text that does
-not begin an object, nothing else) takes a fast path without either.
+``feed`` assigns a delta by ``CallIndex.resolve`` and applies the result. Most deltas do not come here: ``Choice.tool``
+appends a plain one (a key in use, text that does not begin an object, nothing else) to its call.
 
 Rules: docs/rules.md, "Start", "Slot reuse" and "Restated arguments". The module must not depend on the choice that
 contains it: a call that opens is reported to a callable.
@@ -35,25 +35,25 @@ class ToolCallTracker:
         state: what all choices of the turn share.
         choice: the choice's number.
         add_block: called with each call that opens and the key of its block.
-        ready: decides when a call is final.
 
     Attributes:
+        by_key: the calls by what the wire distinguishes them by.
         calls: the calls, in order of first appearance.
         growing: those of them whose arguments may still grow.
+        ready: decides when a call is final.
     """
 
     __slots__ = (
         "_add_block",
-        "_by_key",
         "_choice",
         "_copies",
-        "_emit",
         "_index",
-        "_ready",
         "_state",
         "_unstarted",
+        "by_key",
         "calls",
         "growing",
+        "ready",
         "warn_call",
     )
 
@@ -63,16 +63,14 @@ class ToolCallTracker:
         choice: int,
         *,
         add_block: Callable[[ToolCallBuilder, Hashable], None],
-        ready: ReadyCalls,
     ) -> None:
         self._state = state
         self._choice = choice
         self._add_block = add_block
-        self._emit = state.events.append
-        self._ready = ready
-        self.warn_call = ready.warn_call
+        self.ready = ReadyCalls(state, choice)
+        self.warn_call = self.ready.warn_call
         self._index = CallIndex(reuses_slots=state.traits.reuses_slots)
-        self._by_key = self._index.by_key
+        self.by_key = self._index.by_key
         self._unstarted: list[ToolCallBuilder] = []
         self.growing: list[ToolCallBuilder] = []
         self.calls: list[ToolCallBuilder] = []
@@ -83,21 +81,9 @@ class ToolCallTracker:
 
     def feed(self, chunk: NormalizedToolChunk) -> None:
         """Assign a delta to its call and apply it."""
-        text = chunk.arguments_delta
-        if text and not chunk.id and not chunk.name and chunk.metadata is None:
-            call = self._by_key.get(chunk.key)
-            # Halves of surrogate pairs are not printable. For the few other characters the slow path is right as well.
-            if call is not None and call.fast_path and text[0] != "{" and (text.isascii() or text.isprintable()):
-                call.parts.append(text)
-                self._emit(ToolCallDelta(call.ref, text, self._choice))  # type: ignore[arg-type]  # it has started
-                state = self._state
-                state.size = size = state.size + len(text)
-                if size > state.check_at:
-                    state.check_arguments(call)
-                return
         if chunk.metadata is not None and chunk.key is None and "index" in chunk.metadata:
             chunk = _with_key_of_metadata(chunk, chunk.metadata)
-        text = chunk.args or text or ""
+        text = chunk.args or chunk.arguments_delta or ""
         copies = self._copies
         if copies is not None and copies.take(chunk, text):
             return
@@ -197,7 +183,7 @@ class ToolCallTracker:
             text, call.half = join_half(call.half, text)
             call.fast_path = not call.half and call.possible_repeat is None
         if text:
-            self._emit(ToolCallDelta(ref, text, self._choice))
+            self._state.events.append(ToolCallDelta(ref, text, self._choice))
 
     def _report_late(self, call: ToolCallBuilder, text: str) -> None:
         """Warn of text that would change a call that is ready, and leave the call as it is."""
@@ -259,7 +245,7 @@ class ToolCallTracker:
     def _open_new(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None) -> None:
         """Open a call, unless it is the copy of one that the wire sends in another form."""
         if self._copies is not None and self._copies.begin(chunk, text, reused_from):
-            self._by_key.pop(normalize_index(chunk.key), None)  # the copy's key from now on, not that of a call before
+            self.by_key.pop(normalize_index(chunk.key), None)  # the copy's key from now on, not that of a call before
         else:
             self._open(chunk, text, reused_from)
 
@@ -269,7 +255,7 @@ class ToolCallTracker:
         if not state.add_call() or not state.keep(OBJECT_SIZE):
             return
         self.prepare_decisions()
-        self._ready.follow()
+        self.ready.follow()
         raw_id = chunk.id or None
         name = chunk.name or (reused_from.name if reused_from is not None else "")
         if state.refuses_name(name) or not state.keep(len(raw_id or "") + len(name)):
@@ -279,7 +265,7 @@ class ToolCallTracker:
         self.calls.append(call)
         self.growing.append(call)
         self._unstarted.append(call)
-        self._ready.add(call)
+        self.ready.add(call)
         self._add_block(call, chunk.key)
         if self._copies is not None:
             self._copies.add_call(call, chunk.key)
@@ -312,7 +298,7 @@ class ToolCallTracker:
         call.name = join_surrogates(call.name)
         call.ref = CallRef(self._canonical_id(call), call.name, call.index, call.kind)
         call.fast_path = True
-        self._emit(ToolCallStart(call.ref, self._choice))
+        self._state.events.append(ToolCallStart(call.ref, self._choice))
         if call.size:
             self._emit_delta(call, call.ref, call.text)
 
@@ -340,7 +326,7 @@ class ToolCallTracker:
             call.ended = True
             self._end(call)
             if not call.is_final and call.ref is not None:
-                self._ready.end(call)
+                self.ready.end(call)
 
     def close(self) -> None:
         """Start and end all calls, because the turn is over. One without a name needs a start too, to have a result."""
@@ -363,11 +349,11 @@ class ToolCallTracker:
             return
         final = call.final
         if final is None:
-            self._ready.emit_final_arguments(call)
+            self.ready.emit_final_arguments(call)
         elif not call.deltas_match_text:  # text that came later was emitted, and is no part of the call
             call.deltas_match_text = True
-            self._emit(ArgumentsRestated(call.ref, final.arguments_text, self._choice))
-        self._emit(ToolCallEnd(call.ref, self._choice))
+            self._state.events.append(ArgumentsRestated(call.ref, final.arguments_text, self._choice))
+        self._state.events.append(ToolCallEnd(call.ref, self._choice))
 
     def replace_arguments(self, key: Hashable, text: str) -> None:
         """Replace a call's arguments by the wire's own final snapshot (docs/rules.md, "Restated arguments").
@@ -403,9 +389,9 @@ class ToolCallTracker:
             self._start(call)
             call.deltas_match_text = True
         else:
-            self._ready.emit_final_arguments(call)
+            self.ready.emit_final_arguments(call)
         if call.ended and call.ref is not None:
-            self._ready.end(call)
+            self.ready.end(call)
 
 
 def _with_key_of_metadata(chunk: NormalizedToolChunk, metadata: dict[str, Any]) -> NormalizedToolChunk:

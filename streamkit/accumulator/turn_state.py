@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from streamkit.calls import StreamError, StreamWarning, TurnWarningCode, WireTraits
 from streamkit.events import Failed, ResponseStarted, TurnEvent, Warned
-from streamkit.json_text import join_surrogates, json_size, nests_deeper
+from streamkit.json_text import join_surrogates, json_size, measure_json, nests_deeper
 
-__all__ = ["OBJECT_SIZE", "Limits", "TurnState"]
+__all__ = ["DEFAULT_LIMITS", "OBJECT_SIZE", "Limits", "TurnState"]
 
 MAX_WARNINGS = 256  # a stream that is irregular in every chunk must not grow memory; people read the first few
 MAX_MESSAGE = 2000  # characters of a warning's message, which may contain what a server sent
@@ -45,6 +45,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     name: int = 1024  #: characters of a tool's name
     frame: int = 16 * 1024 * 1024  #: bytes of one frame
     nesting: int = 256  #: nested brackets in a call's arguments (in a block of the provider's own at most 190)
+
+
+DEFAULT_LIMITS = Limits()
 
 
 class TurnState:
@@ -102,7 +105,7 @@ class TurnState:
         self.turn_key = turn_key
         self.limits = limits
         self.recover_trailing_junk = recover_trailing_junk
-        self.events: list[TurnEvent] = []  # emptied by the caller of the accumulator
+        self.events: list[TurnEvent] = []  # taken or emptied by the caller of the accumulator
         self.warnings: list[StreamWarning] = []
         self.error: StreamError | None = None
         self.has_started = False  # the event of the response's start was emitted
@@ -122,8 +125,8 @@ class TurnState:
         self.check_at = min(limits.text, UNJOINED)  # the size beyond which the limit is checked and texts are joined
         self.join_hooks: list[Callable[[], int]] = []  # join the short parts of texts that grow; return their number
         self.longest_arguments = 0  # the characters of the longest arguments that still grow
-        self._reserved_ids: set[str] = set()
-        self._unknown_fields: set[str] = set()  # bounded by MAX_WARNINGS
+        self._reserved_ids: set[str] | None = None
+        self._unknown_fields: set[str] | None = None  # bounded by MAX_WARNINGS
 
     def begin_choice(self, index: int) -> None:
         """Record that a choice sent its first block or finish (docs/rules.md, "The turn's choice")."""
@@ -168,9 +171,11 @@ class TurnState:
 
     def report_unknown_field(self, name: str, value: object) -> None:
         """Warn of a field that no event describes, once for each name."""
-        name = name[:80]
-        if name not in self._unknown_fields and len(self._unknown_fields) <= MAX_WARNINGS:
-            self._unknown_fields.add(name)
+        name, known = name[:80], self._unknown_fields
+        if known is None:
+            known = self._unknown_fields = set()
+        if name not in known and len(known) <= MAX_WARNINGS:
+            known.add(name)
             self.warn("unknown_field", f"the field {name!r} has no event: {_repr(value)[:200]}")
 
     def record_warning(self, warning: StreamWarning, choice: int = 0) -> StreamWarning:
@@ -204,10 +209,11 @@ class TurnState:
         The reason is its size, or that it is nested more deeply than history can be stored.
         """
         limit = min(self.limits.nesting, STORED_NESTING)
-        if nests_deeper(value, limit):
+        size, brackets = measure_json(value)
+        if brackets > limit and nests_deeper(value, limit):
             self.report_limit(f"a block of the provider's own is nested more than {limit} levels deep")
             return True
-        return not self.keep(json_size(value))
+        return not self.keep(size)
 
     def refuses_name(self, name: str) -> bool:
         """Return True, and end the turn, if the name of a tool is too long."""
@@ -293,13 +299,16 @@ class TurnState:
 
     def reserve_ids(self, canonical_ids: Iterable[str]) -> None:
         """Reserve the canonical ids of earlier turns, which no ``hist_tool_`` id of the wire may repeat."""
-        self._reserved_ids.update(canonical_ids)
+        self._reserved_ids = {*(self._reserved_ids or ()), *canonical_ids}
 
     def reserve_id(self, canonical_id: str) -> bool:
         """Reserve a canonical id in this turn; return False if a call already has it."""
-        if canonical_id in self._reserved_ids:
+        reserved = self._reserved_ids
+        if reserved is None:
+            reserved = self._reserved_ids = set()
+        if canonical_id in reserved:
             return False
-        self._reserved_ids.add(canonical_id)
+        reserved.add(canonical_id)
         return True
 
 

@@ -6,11 +6,12 @@ most about ten times what is counted.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
 
-__all__ = ["CONTAINER_SIZE", "ENTRY_SIZE", "json_size", "structure_size"]
+__all__ = ["CONTAINER_SIZE", "ENTRY_SIZE", "json_size", "measure_json", "structure_size"]
 
 CONTAINER_SIZE = 32  #: what a dict or a list counts beside its text
 ENTRY_SIZE = 8  #: what each further entry of one counts beside its text
@@ -20,16 +21,21 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 def json_size(value: Any) -> int:
     """Return what a value counts against a limit. Brackets and commas within its texts count as if they were none."""
+    return measure_json(value)[0]
+
+
+def measure_json(value: Any) -> tuple[int, float]:
+    """Return what a value counts against a limit, and at most how many containers are nested in it."""
     if value is None:
-        return 0
+        return 0, 0
     if value.__class__ is str:
-        return len(value) + CONTAINER_SIZE
+        return len(value) + CONTAINER_SIZE, 0
     try:
         text = _encode(value)
     except (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError):
-        return _walk(value)
-    containers = text.count(b"{") + text.count(b"[") + 1
-    return len(text) + CONTAINER_SIZE * containers + ENTRY_SIZE * text.count(b",")
+        return _walk(value), math.inf
+    brackets = text.count(b"{") + text.count(b"[")
+    return len(text) + CONTAINER_SIZE * (brackets + 1) + ENTRY_SIZE * text.count(b","), brackets
 
 
 def structure_size(text: str) -> int:
