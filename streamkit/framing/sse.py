@@ -101,6 +101,10 @@ class SseFramer:
         if len(data) > self._limit:
             return self._resume(data)
         before, _, rest = data.partition(self._head)
+        if before and before[:7] == b"event: ":  # an event of another name, of the same shape
+            before, mark, rest = data.partition(b"\ndata: ")
+            if mark and _LF not in before and _CR not in before:
+                self._name, self._head, before = before[7:], before + mark, b""
         if not before:
             payload, _, rest = rest.partition(b"\n")
             if rest == b"\n":

@@ -190,7 +190,7 @@ class ContentBlockReader:
         extras = _extra_fields(block)
         if extras:
             self._choice.add_metadata(extras, block.key)
-        self._report_signature(block, block.raw.get("signature"))
+        self.add_signature(block, block.raw.get("signature"))
 
     def _start_call(self, block: OpenBlock, *, is_complete: bool) -> None:
         raw = block.raw
@@ -262,7 +262,7 @@ class ContentBlockReader:
             block = block or self._add(index, BlockKind.TEXT, {})
             if delta.text:
                 self._choice.text(delta.text, block.key)
-            self._report_signature(block, delta.signature)
+            self.add_signature(block, delta.signature)
         elif delta_type == "input_json_delta":
             # An object in the place of its text is the complete object.
             self._report_arguments(block, index, arguments_as_text(delta.partial_json, self._sink))
@@ -272,7 +272,7 @@ class ContentBlockReader:
             block = block or self._add(index, BlockKind.THINKING, {})
             if delta.thinking or is_new:
                 self._choice.reasoning(delta.thinking or "", "text", block.key)
-            self._report_signature(block, delta.signature)
+            self.add_signature(block, delta.signature)
         elif delta_type == "citations_delta" and delta.citation is not None:
             self._report_citations(block or self._add(index, BlockKind.TEXT, {}), [delta.citation])
         else:
@@ -291,7 +291,8 @@ class ContentBlockReader:
             block.is_finalized = True
             self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=block.key))
 
-    def _report_signature(self, block: OpenBlock, signature: Any) -> None:
+    def add_signature(self, block: OpenBlock, signature: Any) -> None:
+        """Add the next part of a block's signature, if it is one."""
         if isinstance(signature, str) and signature:
             parts = block.parts.setdefault("signature", [])
             if len(signature) == block.size and "".join(parts) == signature:
@@ -317,12 +318,15 @@ class ContentBlockReader:
                 if name != "type":
                     self._merge_field(block, name, value)
         elif block.kind is BlockKind.SERVER_CALL and not block.is_finalized and delta.partial_json is not None:
-            text = arguments_as_text(delta.partial_json, self._sink)
-            if text:
-                self._buffer(block, "partial_json", text)
-                self._choice.server_tool_delta(*_id_and_name(block.raw), text)
+            self.add_server_arguments(block, arguments_as_text(delta.partial_json, self._sink))
         elif any(value for name, value in fields.items() if name != "type"):
             self._sink.unknown(raw)
+
+    def add_server_arguments(self, block: OpenBlock, text: str) -> None:
+        """Add the next text of the arguments of a tool that the provider runs."""
+        if text:
+            self._buffer(block, "partial_json", text)
+            self._choice.server_tool_delta(*_id_and_name(block.raw), text)
 
     def _merge_field(self, block: OpenBlock, name: str, value: Any) -> None:
         if name == "citation":

@@ -19,7 +19,15 @@ from streamkit.events import NormalizedToolChunk
 from streamkit.json_text import json_size
 from streamkit.providers.anthropic.content_blocks import BlockKind, ContentBlockReader
 from streamkit.providers.anthropic.message_fields import read_fields, report_event_fields
-from streamkit.providers.anthropic.schema import DECODER, InputJsonDelta, Json, PlainDelta, TextDelta
+from streamkit.providers.anthropic.schema import (
+    DECODER,
+    InputJsonDelta,
+    Json,
+    PlainDelta,
+    SignatureDelta,
+    TextDelta,
+    ThinkingDelta,
+)
 from streamkit.providers.anthropic.traits import FINISH_REASONS
 from streamkit.providers.decoding import as_integer, as_text, excerpt, read_json
 from streamkit.providers.finish_reasons import is_reason, read_finish_reason
@@ -30,6 +38,10 @@ __all__ = ["AnthropicParser", "create_parser"]
 
 _decode = DECODER.decode
 _TEXT, _THINKING, _CALL = BlockKind.TEXT, BlockKind.THINKING, BlockKind.CALL
+#: The names of SSE events that are not deltas, so that they are decoded once.
+_OTHER_EVENTS = frozenset(
+    (b"content_block_start", b"content_block_stop", b"message_start", b"message_delta", b"message_stop", b"ping")
+)
 _PINGS = (b"", b"ping")  # some gateways send an empty "data:", or the name of the event as its data
 
 
@@ -54,13 +66,16 @@ class AnthropicParser:
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one SSE event."""
-        try:
-            event = _decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self._parse_slow(name, data)
-            return
-        if not self._read_plain(event):
-            self._parse_slow(name, data)
+        if name not in _OTHER_EVENTS:
+            try:
+                event = _decode(data)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                pass
+            else:
+                # The name says that it is a delta, whether or not its type does.
+                if self._read_plain(event) or (name == b"content_block_delta" and self._read_other_plain(event)):
+                    return
+        self._parse_slow(name, data)
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one event as plain data, or a complete message."""
@@ -88,22 +103,41 @@ class AnthropicParser:
         if block is None:
             return False
         delta, kind = event.delta, block.kind
-        if isinstance(delta, TextDelta):
+        if delta.__class__ is TextDelta:
             text = delta.text
             if kind is _TEXT and text:
                 self._text(text, block.key)
                 return True
-        elif isinstance(delta, InputJsonDelta):
+        elif delta.__class__ is InputJsonDelta:
             text = delta.partial_json
             if kind is _CALL and text:
                 block.is_finalized = True  # the input of the block's start does not count once arguments come
                 self._tool(NormalizedToolChunk("delta", None, None, None, text, block.key))
                 return True
-        else:
+        elif delta.__class__ is ThinkingDelta:
             text = delta.thinking
             if kind is _THINKING and text:
                 self._reasoning(text, "text", block.key)
                 return True
+        return False
+
+    def _read_other_plain(self, event: PlainDelta) -> bool:
+        """Report a delta of a server tool's arguments, a signature, or nothing for an empty one; else return False."""
+        block = self._block_at(event.index)
+        if block is None or block.kind is BlockKind.OPAQUE:
+            return False
+        delta = event.delta
+        if delta.__class__ is SignatureDelta:
+            if block.kind is _THINKING:
+                self._blocks.add_signature(block, delta.signature)
+                return True
+        elif delta.__class__ is InputJsonDelta:
+            if block.kind is BlockKind.SERVER_CALL and not block.is_finalized:
+                self._blocks.add_server_arguments(block, delta.partial_json)
+                return True
+            return not delta.partial_json
+        elif delta.__class__ is TextDelta:
+            return not delta.text
         return False
 
     # ------------------------------------------------------------ frames that are not a plain delta
@@ -127,7 +161,10 @@ class AnthropicParser:
         elif isinstance(raw, dict):
             if name and raw.get("type") is None:
                 raw["type"] = name.decode("utf-8", "replace")  # of a relay that has the event's name in SSE alone
-            self.chunk(raw)
+            if raw.get("type") == "content_block_delta":
+                self._blocks.delta(raw)
+            else:
+                self.chunk(raw)
         elif name != b"ping":
             self._sink.unknown(raw)
 

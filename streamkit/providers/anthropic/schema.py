@@ -12,10 +12,11 @@ A message is a list of indexed blocks. Each event has its name in ``type``; the 
     message_stop         {}
     ping, error          between any two of them
 
-Only the frequent event has structs, of two kinds. ``PlainDelta`` is exactly what the vendor sends: a text, thinking or
-argument delta with no other field. Whatever does not fit it is read again as plain data. ``Event`` declares every
-field of every delta for that second reading; its leaves are ``Any`` and ``type`` a plain string, because gateways send
-numbers for strings, and types of deltas that the vendor's own types do not have yet (``compaction_delta`` was one).
+Only the frequent event has structs, of two kinds. ``PlainDelta`` is exactly what the vendor sends: a text, thinking,
+signature or argument delta with no other field. Whatever does not fit it is read again as plain data. ``Event``
+declares every field of every delta for that second reading; its leaves are ``Any`` and ``type`` a plain string, because
+gateways send numbers for strings, and types of deltas that the vendor's own types do not have yet
+(``compaction_delta`` was one).
 The other events come a few times in a turn, and their blocks are kept complete to be sent back, so they are read as
 plain data.
 
@@ -37,6 +38,7 @@ __all__ = [
     "Json",
     "OpenEvent",
     "PlainDelta",
+    "SignatureDelta",
     "TextDelta",
     "ThinkingDelta",
 ]
@@ -62,11 +64,17 @@ class ThinkingDelta(Struct, gc=False, tag_field="type", tag="thinking_delta", fo
     thinking: str
 
 
+class SignatureDelta(Struct, gc=False, tag_field="type", tag="signature_delta", forbid_unknown_fields=True):
+    """The signature of a thinking block, or a part of it."""
+
+    signature: str
+
+
 class PlainDelta(Struct, gc=False, tag_field="type", tag="content_block_delta", forbid_unknown_fields=True):
     """A ``content_block_delta`` without anything unusual."""
 
     index: int
-    delta: TextDelta | InputJsonDelta | ThinkingDelta
+    delta: TextDelta | InputJsonDelta | ThinkingDelta | SignatureDelta
 
 
 class BlockDelta(Struct, gc=False, forbid_unknown_fields=True):

@@ -116,6 +116,9 @@ class ChatParser:
 
     def _parse_slow(self, name: bytes, data: bytes) -> None:
         """Parse a frame that the decoder of plain chunks refused, or that is named as an error."""
+        if data == b"[DONE]":
+            self._sink.terminate()
+            return
         try:
             value = read_json(data)
         except (RecursionError, ValueError) as error:

@@ -43,6 +43,7 @@ __all__ = ["ResponsesParser", "create_parser"]
 _decode = DECODER.decode
 _CALL_DELTA_EVENTS = frozenset({"response.function_call_arguments.delta", "response.custom_tool_call_input.delta"})
 _DELTA_EVENTS = _CALL_DELTA_EVENTS | TEXT_DELTA_EVENTS.keys()
+_DELTA_EVENT_NAMES = frozenset(name.encode() for name in _DELTA_EVENTS)  # all others are decoded as plain data at once
 _PATCH_DELTA_EVENT = "response.apply_patch_call_operation_diff.delta"
 _CALL_DONE_EVENTS = {
     "response.function_call_arguments.done": "function_call",
@@ -81,6 +82,9 @@ class ResponsesParser:
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Parse one SSE event."""
+        if name and name not in _DELTA_EVENT_NAMES:
+            self._parse_slow(name, data)
+            return
         try:
             event = _decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
