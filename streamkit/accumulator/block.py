@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import structs
 
-from streamkit.accumulator.tool_call import MANY_PARTS, ToolCallBuilder
+from streamkit.accumulator.tool_call import MANY_PARTS, ToolCallBuilder, join_parts
 from streamkit.calls import ServerCall
 
 __all__ = ["Block", "BlockKind", "TextKind"]
@@ -66,8 +66,7 @@ class Block:
     def text(self) -> str:
         """The block's text so far."""
         parts = self.parts
-        if len(parts) > 1:
-            parts[:] = ["".join(parts)]
+        join_parts(parts, 0)
         self.joined = len(parts)
         return parts[0] if parts else ""
 

@@ -20,9 +20,22 @@ from streamkit.json_text import (
     parse_partial_object,
 )
 
-__all__ = ["MANY_PARTS", "ToolCallBuilder"]
+__all__ = ["MANY_PARTS", "ToolCallBuilder", "join_parts"]
 
 MANY_PARTS = 32  # so many parts of a text are joined; fewer may wait
+
+
+def join_parts(parts: list[str], first: int) -> None:
+    """Join the parts of a text from this one on, at the cost of those that follow it.
+
+    CPython appends in place to a string with a single reference (``unicode_concatenate`` in its ceval.c), so the string
+    is removed from the list first. A text that is read at every delta is copied only if the caller keeps the last one.
+    """
+    if len(parts) > first + 1:
+        more = "".join(parts[first + 1 :])
+        grown, parts[first] = parts[first], ""
+        grown += more
+        parts[first:] = [grown]
 
 
 class ToolCallBuilder:
@@ -146,9 +159,8 @@ class ToolCallBuilder:
         if self._partial_parts > first:
             self._partial()
         parts = self.parts
-        text = "".join(parts[first:])
-        self._size = self._size + len(text) if self._sized_parts == first else self.size
-        parts[first:] = [text]
+        self._size = self.size
+        join_parts(parts, first)
         self.joins += 1
         self._sized_parts = len(parts)
         self._scanned, self._partial_parts = min(self._scanned, len(parts)), min(self._partial_parts, len(parts))
