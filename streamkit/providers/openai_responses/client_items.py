@@ -62,6 +62,8 @@ def client_arguments(raw: Json) -> Json:
 class ClientItemReader:
     """A reader that reports such items to a sink as calls."""
 
+    __slots__ = ("_choice", "_shell_calls")
+
     def __init__(self, choice: ChoiceSink) -> None:
         self._choice = choice
         self._shell_calls: list[tuple[OutputItem, Json]] = []  # complete, and perhaps followed by their output

@@ -54,6 +54,8 @@ class ItemReader:
         current_calls: the call that receives the deltas of an item, by the item's id, for the parser's fast path.
     """
 
+    __slots__ = ("_choice", "_client_items", "_items", "_server_tools", "_sink", "current_calls", "texts")
+
     def __init__(self, sink: Sink) -> None:
         self.current_calls: dict[str, OutputItem] = {}
         self._sink = sink

@@ -189,6 +189,8 @@ class OutputItemIndex:
         keep: counts what is kept of each item (``Sink.keep``).
     """
 
+    __slots__ = ("_by_call_id", "_by_id", "_by_index", "_keep", "_key_count", "_open", "_open_calls", "items")
+
     def __init__(self, keep: Callable[[int], bool]) -> None:
         self._keep = keep
         self.items: list[OutputItem] = []

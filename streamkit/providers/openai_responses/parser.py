@@ -66,18 +66,15 @@ def create_parser(sink: Sink, traits: Traits) -> ResponsesParser:
 class ResponsesParser:
     """A parser of one Responses stream, or of a response that was not streamed."""
 
+    __slots__ = ("_choice", "_current_calls", "_current_parts", "_error_message", "_items", "_sink", "_texts")
+
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
-        self._text = self._choice.text
-        self._reasoning = self._choice.reasoning
-        self._tool = self._choice.tool
         self._items = ItemReader(sink)
         self._texts = self._items.texts
-        self._current_text = self._texts.current_parts["text"].get
-        self._current_summary = self._texts.current_parts["summary"].get
-        self._current_reasoning = self._texts.current_parts["reasoning"].get
-        self._current_call = self._items.current_calls.get
+        self._current_parts = self._texts.current_parts
+        self._current_calls = self._items.current_calls
         self._error_message: str | None = None  # of the error that was reported
 
     def frame(self, name: bytes, data: bytes) -> None:
@@ -93,32 +90,32 @@ class ResponsesParser:
         kind, text, item_id = event.type, event.delta, event.item_id
         if text.__class__ is str and item_id.__class__ is str and text:
             if kind == "response.output_text.delta":
-                part = self._current_text(item_id)
-                if part is not None and part.last_index == event.content_index:
+                part = self._current_parts.get(item_id)
+                if part is not None and part.kind == "text" and part.last_index == event.content_index:
                     part.add(text)
-                    self._text(text, part.key)
+                    self._choice.text(text, part.key)
                     return
             elif kind == "response.function_call_arguments.delta":
-                call = self._current_call(item_id)
+                call = self._current_calls.get(item_id)
                 if call is not None:
-                    self._tool(NormalizedToolChunk("delta", None, None, None, text, call.key))
+                    self._choice.tool(NormalizedToolChunk("delta", None, None, None, text, call.key))
                     return
             elif kind == "response.reasoning_summary_text.delta":
-                part = self._current_summary(item_id)
-                if part is not None and part.last_index == event.summary_index:
+                part = self._current_parts.get(item_id)
+                if part is not None and part.kind == "summary" and part.last_index == event.summary_index:
                     part.add(text)
-                    self._reasoning(text, "summary", part.key)
+                    self._choice.reasoning(text, "summary", part.key)
                     return
             elif kind == "response.reasoning_text.delta":
-                part = self._current_reasoning(item_id)
-                if part is not None and part.last_index == event.content_index:
+                part = self._current_parts.get(item_id)
+                if part is not None and part.kind == "reasoning" and part.last_index == event.content_index:
                     part.add(text)
-                    self._reasoning(text, "text", part.key)
+                    self._choice.reasoning(text, "text", part.key)
                     return
             elif kind == "response.custom_tool_call_input.delta":
-                call = self._current_call(item_id)
+                call = self._current_calls.get(item_id)
                 if call is not None:
-                    self._tool(NormalizedToolChunk("delta", None, None, None, text, call.key))
+                    self._choice.tool(NormalizedToolChunk("delta", None, None, None, text, call.key))
                     return
         if kind in _DELTA_EVENTS:
             self._read_delta(event, data)

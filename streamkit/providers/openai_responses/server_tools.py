@@ -36,6 +36,8 @@ def runs_on_server(raw: Json) -> bool:
 class ServerToolReader:
     """A reader that reports the calls of server tools to a sink."""
 
+    __slots__ = ("_choice", "_latest_ids")
+
     def __init__(self, choice: ChoiceSink) -> None:
         self._choice = choice
         self._latest_ids: dict[str, str] = {}  # of the last call of each tool

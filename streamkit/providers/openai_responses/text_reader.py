@@ -39,12 +39,13 @@ class TextReader:
     """A reader that reports the texts of items to a sink.
 
     Attributes:
-        current_parts: the part that receives the deltas of an item now, by kind and by the item's id, for the parser's
-            fast path.
+        current_parts: the part that receives the deltas of an item now, by the item's id, for the parser's fast path.
     """
 
+    __slots__ = ("_choice", "_items", "_sink", "current_parts")
+
     def __init__(self, sink: Sink, items: OutputItemIndex) -> None:
-        self.current_parts: dict[PartKind, dict[str, ContentPart]] = {kind: {} for kind in _ITEM_TYPES}
+        self.current_parts: dict[str, ContentPart] = {}
         self._sink = sink
         self._choice = sink.choice(0)
         self._items = items
@@ -97,12 +98,11 @@ class TextReader:
     def clear_fast_path(self) -> None:
         """Forget the current parts, which may be outdated; the next delta finds its part again."""
         self.join_parts()
-        for parts in self.current_parts.values():
-            parts.clear()
+        self.current_parts.clear()
 
     def join_parts(self) -> int:
         """Join the short parts of the current texts; return their number."""
-        return sum(part.join_parts() for parts in self.current_parts.values() for part in parts.values())
+        return sum([part.join_parts() for part in self.current_parts.values()])
 
     # ------------------------------------------------------------ parts
 
@@ -121,7 +121,7 @@ class TextReader:
         self._emit_text(part, text)
         if event.item_id.__class__ is str and event.item_id == item.id:
             part.last_index = index
-            self.current_parts[kind][event.item_id] = part
+            self.current_parts[event.item_id] = part
 
     def read_done(self, kind: PartKind, raw: Json, text: Any) -> None:
         """Read an event with the complete text of a part."""
