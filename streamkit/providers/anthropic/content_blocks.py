@@ -95,6 +95,8 @@ class ContentBlockReader:
         by_index: The blocks of the current message, for the parser's fast path.
     """
 
+    __slots__ = ("_block_count", "_choice", "_latest", "_open_opaque", "_server_tool_names", "_sink", "by_index")
+
     def __init__(self, sink: Sink) -> None:
         self.by_index: dict[Any, OpenBlock] = {}
         self._sink = sink
