@@ -37,7 +37,7 @@ def some_ends(size: int, count: int) -> list[int]:
 def check_events(turn: Turn, seen: list[TurnEvent]) -> None:
     """Check the events of a closed turn against what the turn contains."""
     check_start(seen)
-    for choice in turn._accumulator.choices.values():
+    for choice in turn._accumulator.choices:
         check_block_ends(choice, [event for event in seen if event.choice == choice.index])
         for call in choice.calls:
             check_call(call, [event for event in seen if event.choice == choice.index])
