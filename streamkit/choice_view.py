@@ -38,7 +38,7 @@ class ChoiceView:
         parts = [
             f" {name}={excerpt_repr(text)}" for name in ("text", "reasoning") if (text := choice.joined_text(name))
         ]
-        calls = choice.tracker.calls
+        calls = choice.calls
         if calls:
             names = ", ".join(f"{call.name[:40]} {call.state}" for call in calls[:4])
             parts.append(f" calls=[{names}{', ...' if len(calls) > 4 else ''}]")

@@ -5,14 +5,15 @@ caused. It never awaits, and input from a wire never raises, so the result does 
 bytes. The module must not depend on I/O, an event loop, a clock or any single provider.
 
 Input takes one of two paths. Until the body is recognized as this provider's wire, ``_feed_checked`` decides what it
-is. Then bytes take the fast path of ``feed``: frames from the framer straight to the parser.
+is. Then bytes take the fast path of ``feed``: frames from the framer straight to the parser, or past both
+(``frame_template``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
@@ -23,7 +24,8 @@ from streamkit.calls import MarkupFamily, StreamError, StreamWarning, ToolCall, 
 from streamkit.choice_view import ChoiceView
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Failed, TurnEvent
-from streamkit.framing import Framer
+from streamkit.frame_template import FEWEST_DELTAS, FrameTemplate
+from streamkit.framing import Framer, SseFramer
 from streamkit.json_text import replace_lone_surrogates
 from streamkit.providers.decoding import excerpt, read_json
 from streamkit.providers.detection import HEAD_SIZE, encode_head
@@ -36,6 +38,7 @@ from streamkit.response_body import ResponseBody, failed_response, retry_after
 if TYPE_CHECKING:
     from weakref import finalize
 
+    from streamkit.frame_template import RepeatableParser
     from streamkit.leaked_markup import LeakedMarkup, MarkupSink
 
 __all__ = ["Turn", "transport_error"]
@@ -89,6 +92,7 @@ class Turn(ChoiceView):
         "_framer",
         "_markup",
         "_parser",
+        "_template",
         "input_kind",
         "provider",
         "unread_error_reminder",
@@ -128,6 +132,7 @@ class Turn(ChoiceView):
         if leaked_markup != "keep":
             self._markup = _markup_sink(self._accumulator, leaked_markup, self.provider.traits.markup_families, tools)
         self._parser = self.provider.parser(self._accumulator if self._markup is None else self._markup)
+        self._template: FrameTemplate | None = None
         self._framer: Framer | None = None  # once input is bytes, and some of it was recognized as this wire
         self._body: ResponseBody | None = None  # only if input is bytes
         self._chunks = 0  # dicts and objects fed
@@ -176,7 +181,13 @@ class Turn(ChoiceView):
         framer = self._framer
         if framer is None or data.__class__ is not bytes:
             return self._feed_checked(data)
-        state, parser = self._state, self._parser
+        state, template = self._state, self._template
+        if template is not None and template.repeat is not None and template.read(data):
+            if state.done:
+                self._framer = None
+            events, state.events = state.events, []
+            return events
+        parser = self._parser
         for name, payload in framer.feed(data):
             parser.frame(name, payload)
             if state.done:
@@ -185,6 +196,11 @@ class Turn(ChoiceView):
         if framer.overflow:
             self._report_overflow()
         events, state.events = state.events, []
+        if template is not None:
+            template.repeat = None  # the parser's state may have changed
+            template.deltas = deltas = template.deltas + 1 if len(events) == 1 else 0
+            if deltas > FEWEST_DELTAS and not template.learn(data, events[0]):
+                self._template = None
         return events
 
     def _feed_checked(self, data: Any) -> list[TurnEvent]:
@@ -214,7 +230,9 @@ class Turn(ChoiceView):
             self._report_overflow()
         elif body.frames and self._accumulator.is_recognized() and not state.done:
             body.set_recognized()
-            self._framer = body.framer
+            self._framer = framer = body.framer
+            if isinstance(framer, SseFramer) and self._markup is None and hasattr(self._parser, "repeater"):
+                self._template = FrameTemplate(cast("RepeatableParser", self._parser), framer)
             self._first_chunks = b""
         return self._drain_events()
 

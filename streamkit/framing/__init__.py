@@ -17,7 +17,7 @@ from streamkit.framing.json_array import JsonArrayFramer
 from streamkit.framing.ndjson import NdjsonFramer
 from streamkit.framing.sse import SseFramer
 
-__all__ = ["DEFAULT_LIMIT", "Frame", "Framer", "framer_for"]
+__all__ = ["DEFAULT_LIMIT", "Frame", "Framer", "SseFramer", "framer_for"]
 
 #: Bytes of one frame. The largest that providers send are images in base64, a few MiB.
 DEFAULT_LIMIT: Final = 16 * 1024 * 1024

@@ -40,6 +40,8 @@ class SseFramer:
         limit: the most bytes of the text of one event, each line end counted as one byte.
 
     Attributes:
+        is_at_event_start: a frame was returned and nothing is pending, so the next read begins an event.
+        limit: as above.
         overflow: an event exceeds ``limit``; the events before it were returned, nothing is returned after it.
         warning: set if events were not separated by blank lines.
     """
@@ -48,16 +50,16 @@ class SseFramer:
 
     __slots__ = (
         "_after_cr",
-        "_at_event_start",
         "_buffer",
         "_closed",
         "_examinations",
         "_head",
         "_left",
-        "_limit",
         "_name",
         "_seen",
         "_start",
+        "is_at_event_start",
+        "limit",
         "overflow",
         "warning",
     )
@@ -65,8 +67,8 @@ class SseFramer:
     def __init__(self, limit: int) -> None:
         self.overflow = False
         self.warning: str | None = None
-        self._limit = limit
-        self._at_event_start = False  # a frame was returned and nothing is pending: the next read begins an event
+        self.limit = limit
+        self.is_at_event_start = False
         self._head = b"data: "  # the last event's text before its payload; most events have the same
         self._name = b""  # the last event's name
         self._buffer = bytearray()  # text of the unfinished event; it grows in place, so small reads stay linear
@@ -89,16 +91,16 @@ class SseFramer:
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the events that these bytes complete."""
-        if not self._at_event_start:
+        if not self.is_at_event_start:
             buffer = self._buffer
             if buffer and data and _LF not in data and _CR not in data:  # the middle of a line
                 self._after_cr = False
                 buffer += data
-                if len(buffer) > self._limit:
+                if len(buffer) > self.limit:
                     self._set_overflow()
                 return []
             return self._resume(data)
-        if len(data) > self._limit:
+        if len(data) > self.limit:
             return self._resume(data)
         before, _, rest = data.partition(self._head)
         if before and before[:7] == b"event: ":  # an event of another name, of the same shape
@@ -122,7 +124,7 @@ class SseFramer:
         if self._closed or self.overflow:
             return frames
         text, left = self.pending, self._left
-        self._closed, self._at_event_start = True, False
+        self._closed, self.is_at_event_start = True, False
         self._buffer.clear()
         lines = text.split(b"\n")
         self._read_events([*lines, b""], frames)
@@ -164,7 +166,7 @@ class SseFramer:
         if frames:
             self._seen = True
             self._left = b""
-        self._at_event_start = self._seen and not buffer and not self.overflow
+        self.is_at_event_start = self._seen and not buffer and not self.overflow
         return frames
 
     def _complete(self, data: bytes, frames: list[Frame]) -> bytes:
@@ -180,7 +182,7 @@ class SseFramer:
             buffer += data[:end]
         text = bytes(buffer)
         buffer.clear()
-        if len(text) - 1 > self._limit:
+        if len(text) - 1 > self.limit:
             self._set_overflow()
             return b""
         self._read_events(text.split(b"\n"), frames)
@@ -191,7 +193,7 @@ class SseFramer:
         crlf = _CR in data
         blank = b"\r\n\r\n" if crlf else b"\n\n"
         end = data.rfind(blank)
-        if end < 0 or len(data) > self._limit:
+        if end < 0 or len(data) > self.limit:
             return data
         head = self._head
         if data[: len(head)] != head:
@@ -214,9 +216,9 @@ class SseFramer:
         """Read the events of text that begins with one; keep the text after the last one."""
         end = data.rfind(b"\n\n") + 1
         if end:
-            if len(data) > self._limit:
+            if len(data) > self.limit:
                 for text in data[: end - 1].split(b"\n\n"):
-                    if len(text.strip(b"\n")) > self._limit:
+                    if len(text.strip(b"\n")) > self.limit:
                         self._set_overflow()
                         return
                     self._read_events([*text.split(b"\n"), b""], frames)
@@ -335,16 +337,16 @@ class SseFramer:
         if not buffer:
             self._examinations = _MOST_EXAMINATIONS
         buffer += data
-        self._at_event_start = False
+        self.is_at_event_start = False
         if self._examinations and _LF in data:
             self._release_lines(frames)
             if not buffer:
                 return
-        if len(buffer) - (buffer[-1] == _LF) > self._limit:
+        if len(buffer) - (buffer[-1] == _LF) > self.limit:
             self._set_overflow()
 
     def _set_overflow(self) -> None:
-        self.overflow, self._at_event_start = True, False
+        self.overflow, self.is_at_event_start = True, False
         self._buffer.clear()
 
 

@@ -10,7 +10,8 @@ contain these same events, uses this parser.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -53,14 +54,15 @@ def create_parser(sink: Sink, traits: Traits) -> AnthropicParser:
 class AnthropicParser:
     """A parser of one Anthropic Messages stream or of one message that was not streamed."""
 
+    unread_fields: ClassVar[frozenset[bytes]] = frozenset()
+
+    __slots__ = ("_blocks", "_by_index", "_choice", "_sink", "_started_message", "_usage_fields")
+
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
-        self._text = self._choice.text
-        self._reasoning = self._choice.reasoning
-        self._tool = self._choice.tool
         self._blocks = ContentBlockReader(sink)
-        self._block_at = self._blocks.by_index.get
+        self._by_index = self._blocks.by_index
         self._started_message: Json | None = None  # of the last message_start
         self._usage_fields: Json = {}  # the usage fields, of each the last value
 
@@ -76,6 +78,24 @@ class AnthropicParser:
                 if self._read_plain(event) or (name == b"content_block_delta" and self._read_other_plain(event)):
                     return
         self._parse_slow(name, data)
+
+    def repeater(self, data: bytes) -> Callable[[str], None] | None:
+        """Implement ``RepeatableParser.repeater``."""
+        try:
+            event = _decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        block = self._by_index.get(event.index)
+        if block is None:
+            return None
+        key, kind, delta_type = block.key, block.kind, event.delta.__class__
+        if kind is _TEXT and delta_type is TextDelta:
+            return lambda text: self._choice.text(text, key)
+        if kind is _CALL and delta_type is InputJsonDelta:
+            return lambda text: self._choice.tool(NormalizedToolChunk("delta", None, None, None, text, key))
+        if kind is _THINKING and delta_type is ThinkingDelta:
+            return lambda text: self._choice.reasoning(text, "text", key)
+        return None
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one event as plain data, or a complete message."""
@@ -99,31 +119,31 @@ class AnthropicParser:
 
     def _read_plain(self, event: PlainDelta) -> bool:
         """Report a delta of a block of the same kind; return False if it is anything else."""
-        block = self._block_at(event.index)
+        block = self._by_index.get(event.index)
         if block is None:
             return False
         delta, kind = event.delta, block.kind
         if delta.__class__ is TextDelta:
             text = delta.text
             if kind is _TEXT and text:
-                self._text(text, block.key)
+                self._choice.text(text, block.key)
                 return True
         elif delta.__class__ is InputJsonDelta:
             text = delta.partial_json
             if kind is _CALL and text:
                 block.is_finalized = True  # the input of the block's start does not count once arguments come
-                self._tool(NormalizedToolChunk("delta", None, None, None, text, block.key))
+                self._choice.tool(NormalizedToolChunk("delta", None, None, None, text, block.key))
                 return True
         elif delta.__class__ is ThinkingDelta:
             text = delta.thinking
             if kind is _THINKING and text:
-                self._reasoning(text, "text", block.key)
+                self._choice.reasoning(text, "text", block.key)
                 return True
         return False
 
     def _read_other_plain(self, event: PlainDelta) -> bool:
         """Report a delta of a server tool's arguments, a signature, or nothing for an empty one; else return False."""
-        block = self._block_at(event.index)
+        block = self._by_index.get(event.index)
         if block is None or block.kind is BlockKind.OPAQUE:
             return False
         delta = event.delta

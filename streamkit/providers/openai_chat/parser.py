@@ -33,6 +33,7 @@ from streamkit.providers.openai_chat.content_reader import read_content_parts, r
 from streamkit.providers.openai_chat.dialects import FINISH_REASONS, ChatDialect
 from streamkit.providers.openai_chat.extras import ExtrasReader
 from streamkit.providers.openai_chat.other_fields import report_other_fields
+from streamkit.providers.openai_chat.repeater import UNREAD_FIELDS, find_repeater
 from streamkit.providers.openai_chat.schema import (
     CHOICE_RESPONSE_FIELDS,
     RESPONSE_FIELDS,
@@ -77,6 +78,8 @@ class ChatParser:
         "_tool",
     )
 
+    unread_fields = UNREAD_FIELDS
+
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice_sink = sink.choice(0)
@@ -98,6 +101,14 @@ class ChatParser:
             self._parse_slow(name, data)
             return
         self._read(chunk, data)
+
+    def repeater(self, data: bytes) -> Callable[[str], None] | None:
+        """Implement ``RepeatableParser.repeater``."""
+        try:
+            chunk = _decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        return find_repeater(chunk, self._choice_sink)
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Parse one chunk given as a dict, or a complete ``chat.completion``."""

@@ -1,0 +1,69 @@
+"""The repetition of a plain chunk with another text, for ``frame_template``.
+
+The conditions are those under which the parser reads a chunk as one delta and nothing else. Everything that a chunk may
+contain besides is either refused here or the same in the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streamkit.events import NormalizedToolChunk
+from streamkit.providers.openai_chat.schema import PlainChoice, PlainChunk, PlainToolCall
+from streamkit.providers.sink import ChoiceSink
+
+__all__ = ["UNREAD_FIELDS", "find_repeater"]
+
+#: Fields that differ from chunk to chunk and are never read.
+UNREAD_FIELDS = frozenset((b"created", b"obfuscation", b"p"))
+
+
+def find_repeater(chunk: PlainChunk, sink: ChoiceSink) -> Callable[[str], None] | None:
+    """Return the function that reports another text as the chunk's own was reported.
+
+    Args:
+        chunk: the chunk.
+        sink: the sink of choice 0.
+
+    Returns:
+        The function; None if the chunk is anything but one delta of text, reasoning or arguments of choice 0.
+    """
+    choices = chunk.choices
+    if not choices or len(choices) > 1 or not _has_only_delta(chunk, choices[0]):
+        return None
+    delta = choices[0].delta
+    if delta is None or delta.refusal or delta.reasoning_details:
+        return None
+    content, calls, has_reasoning = delta.content, delta.tool_calls, bool(delta.reasoning_content or delta.reasoning)
+    if bool(content) + bool(calls) + has_reasoning != 1:
+        return None
+    if content:
+        return sink.text if content.__class__ is str else None
+    if calls:
+        return _repeat_call(sink, calls[0]) if len(calls) == 1 else None
+    return sink.reasoning
+
+
+def _has_only_delta(chunk: PlainChunk, choice: PlainChoice) -> bool:
+    """Return True if nothing outside of the delta is read."""
+    return (
+        choice.index == 0
+        and choice.finish_reason is None
+        and choice.usage is None
+        and choice.logprobs is None
+        and not choice.content_filter_results
+        and chunk.usage is None
+        and chunk.citations is None
+        and chunk.search_results is None
+    )
+
+
+def _repeat_call(sink: ChoiceSink, call: PlainToolCall) -> Callable[[str], None] | None:
+    """Return the same for the only call of a chunk; None if it is not of the frequent form."""
+    function, key, raw_id = call.function, call.index, call.id
+    if function is None or key.__class__ is not int or function.arguments.__class__ is not str:
+        return None
+    name = function.name
+    if not (raw_id is None or raw_id.__class__ is str) or not (name is None or name.__class__ is str):
+        return None
+    return lambda text: sink.tool(NormalizedToolChunk("delta", raw_id, name, None, text, key, 0))

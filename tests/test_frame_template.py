@@ -1,0 +1,212 @@
+"""Plain frames that are read without the parser cause the same events; all other frames are parsed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from shared_data import recorded_streams
+
+import streamkit.turn
+from streamkit import Limits, Turn
+from streamkit.events import Event, Failed
+from streamkit.providers.anthropic.parser import AnthropicParser
+from streamkit.providers.openai_chat.parser import ChatParser
+
+PARSERS: dict[str, Any] = {"openai_chat": ChatParser, "anthropic": AnthropicParser}
+WORDS = [f" word{number}" for number in range(60)]
+
+
+def sse(data: str, name: str = "") -> bytes:
+    return (f"event: {name}\n" if name else "").encode() + b"data: " + data.encode("utf-8", "surrogatepass") + b"\n\n"
+
+
+def chat(delta: dict[str, Any], **fields: Any) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": None}
+    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice], **fields}
+    return sse(json.dumps(chunk))
+
+
+def chat_text(text: str, **fields: Any) -> bytes:
+    return chat({"content": text}, **fields)
+
+
+def chat_arguments(text: str, index: int = 0) -> bytes:
+    return chat({"tool_calls": [{"index": index, "function": {"arguments": text}}]})
+
+
+def chat_call(index: int = 0) -> bytes:
+    return chat({"tool_calls": [{"index": index, "id": f"call_{index}", "function": {"name": "f", "arguments": ""}}]})
+
+
+def anthropic_start() -> list[bytes]:
+    message = '{"type":"message_start","message":{"id":"m","role":"assistant","model":"m","content":[]}}'
+    block = '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}'
+    return [sse(message, "message_start"), sse(block, "content_block_start")]
+
+
+def anthropic_text(text: str, padding: str = "") -> bytes:
+    delta = json.dumps({"type": "text_delta", "text": text})
+    return sse(f'{{"type":"content_block_delta","index":0,"delta":{delta}{padding}}}', "content_block_delta")
+
+
+def feed(
+    provider: str, reads: list[bytes], monkeypatch: pytest.MonkeyPatch, **options: Any
+) -> tuple[list[list[Event]], Turn, int]:
+    """Return the events of each read, the turn, and how many frames its parser has read."""
+    parser, frames = PARSERS[provider], 0
+    frame = parser.frame
+
+    def count(self: Any, name: bytes, data: bytes) -> None:
+        nonlocal frames
+        frames += 1
+        frame(self, name, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parser, "frame", count)
+        turn = Turn(provider, turn_key="t", **options)
+        events = [turn.feed(read) for read in reads]
+        events.append(turn.close())
+    return events, turn, frames
+
+
+def compare(provider: str, reads: list[bytes], monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Turn, int]:
+    """Check that every read causes the same events with and without a template; return the turn and parsed frames."""
+    events, turn, frames = feed(provider, reads, monkeypatch, **options)
+    with monkeypatch.context() as patch:
+        patch.setattr(streamkit.turn, "FEWEST_DELTAS", 10**9)
+        expected, other, _ = feed(provider, reads, monkeypatch, **options)
+    assert events == expected
+    assert turn.to_dict() == other.to_dict()
+    return turn, frames
+
+
+LEARNED = {
+    "text": ("openai_chat", [chat_text(word) for word in WORDS]),
+    "reasoning": ("openai_chat", [chat({"reasoning_content": word}) for word in WORDS]),
+    "arguments": ("openai_chat", [chat_call(), chat_arguments('{"a":"'), *map(chat_arguments, WORDS)]),
+    "padding": ("openai_chat", [chat_text(w, obfuscation="x7" * (1 + n % 9)) for n, w in enumerate(WORDS)]),
+    "padding before the text": ("openai_chat", [chat_text(word, created=2) for word in WORDS]),
+    "anthropic": ("anthropic", [*anthropic_start(), *map(anthropic_text, WORDS)]),
+    "spaces": ("anthropic", [*anthropic_start(), *[anthropic_text(w, " " * (n % 7)) for n, w in enumerate(WORDS)]]),
+}
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_a_run_of_plain_frames_is_read_without_the_parser(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider, reads = LEARNED[name]
+    turn, frames = compare(provider, reads, monkeypatch)
+    assert frames < len(reads) - 30
+    assert "".join(WORDS) in (turn.text or turn.reasoning or turn.calls[0].arguments_text)
+
+
+IN_A_RUN = {
+    "escapes": [chat_text('a "quoted"\nline\\ é 😀')],
+    "characters that JSON does not escape": [sse('{"choices":[{"index":0,"delta":{"content":"é 😀 漢"}}]}')],
+    "half of a pair": [chat_text("\ud83d"), chat_text("\ude00")],
+    "no text": [chat_text("")],
+    "null": [chat({"content": None})],
+    "a control character": [chat_text("@").replace(b"@", b"\x01")],
+    "not UTF-8": [chat_text("@").replace(b"@", b"\xff")],
+    "another field": [chat_text("a", citations=["https://a.example"])],
+    "an unknown field": [chat_text("a", strange=1)],
+    "usage": [chat_text("a", usage={"prompt_tokens": 1, "completion_tokens": 2})],
+    "another choice": [chat_text("a").replace(b'"index": 0', b'"index": 1')],
+    "a comment": [b": keep-alive\n\n"],
+    "two frames in a read": [chat_text("a") + chat_text("b")],
+    "half a frame": [chat_text("a")[:-30], chat_text("a")[-30:]],
+    "half a line end": [chat_text("a")[:-1], chat_text("b")[-1:], chat_text("c")],
+    "a frame within a text": [chat_text(chat_text("a").decode())],
+    "no JSON": [chat_text("a").replace(b"}]", b"")],
+    "the end": [b"data: [DONE]\n\n"],
+    "a call": [chat_call(), chat_arguments("{}")],
+}
+
+
+@pytest.mark.parametrize("name", IN_A_RUN)
+def test_what_differs_within_a_run_is_read_by_the_parser(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = [chat_text(word) for word in WORDS]
+    compare("openai_chat", [*run, *IN_A_RUN[name], *run], monkeypatch)
+
+
+ARGUMENTS = ["{", '{"a":1}', '{"b":"', "\\", '\\"', "\\u00e9", "}", "é", " ", '{"text":"']
+
+
+@pytest.mark.parametrize("text", ARGUMENTS)
+def test_arguments_that_may_be_another_object_are_assigned_as_ever(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = [chat_arguments(word) for word in WORDS]
+    for start in ('{"text":"', '{"text":1}', ""):
+        compare("openai_chat", [chat_call(), chat_arguments(start), *run, chat_arguments(text), *run], monkeypatch)
+
+
+def test_calls_that_alternate_get_their_own_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = [chat_call(0), chat_call(1)]
+    for word in WORDS:
+        reads += [chat_arguments(word, 0)] * 20 + [chat_arguments(word, 1)] * 20
+    turn, _ = compare("openai_chat", reads, monkeypatch)
+    assert len(turn.calls) == 2
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        lambda word: {"content": word, "reasoning_content": word},
+        lambda word: {"reasoning": word, "reasoning_details": [{"type": "reasoning.text", "text": word}]},
+        lambda word: {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": word}]}]},
+        lambda word: {"refusal": word},
+    ],
+)
+def test_a_frame_with_more_than_one_delta_is_not_learned(delta: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = [chat(delta(word)) for word in WORDS]
+    _, frames = compare("openai_chat", reads, monkeypatch)
+    assert frames == len(reads)
+
+
+@pytest.mark.parametrize("fields", [{"usage": {"prompt_tokens": 5}}, {"citations": ["https://a.example"]}])
+def test_a_frame_with_a_fact_about_the_response_is_not_learned(
+    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = [chat_text(word, **fields) for word in WORDS]
+    _, frames = compare("openai_chat", reads, monkeypatch)
+    assert frames == len(reads)
+
+
+def test_a_field_that_varies_and_may_be_read_is_not_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = [chat_text(word, system_fingerprint=f"fp{number}") for number, word in enumerate(WORDS)]
+    _, frames = compare("openai_chat", reads, monkeypatch)
+    assert frames == len(reads)
+
+
+@pytest.mark.parametrize("limits", [Limits(text=600), Limits(frame=170), Limits(arguments=100)])
+def test_limits_hold_in_a_run(limits: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = [chat_text(word) for word in WORDS] + [chat_text("x" * 300)]
+    reads = [*run, chat_call(), *[chat_arguments(word) for word in WORDS]]
+    turn, _ = compare("openai_chat", reads, monkeypatch, limits=limits)
+    assert turn.error is not None
+    assert turn.error.kind == "limit_exceeded"
+
+
+def test_nothing_is_read_after_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    events, turn, _ = feed(
+        "openai_chat", [chat_text("x" * 50 + w) for w in WORDS], monkeypatch, limits=Limits(text=2000)
+    )
+    assert turn.done
+    assert sum(isinstance(event, Failed) for events_of_read in events for event in events_of_read) == 1
+    assert events[-2] == []
+
+
+def test_text_that_may_contain_markup_is_always_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = [chat_text(word) for word in WORDS]
+    _, frames = compare("openai_chat", reads, monkeypatch, leaked_markup="recover")
+    assert frames == len(reads)
+
+
+@pytest.mark.parametrize("provider", PARSERS)
+def test_recorded_streams_cause_the_same_events(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = read = 0
+    for stream in recorded_streams(provider, ".sse"):
+        reads = [part + b"\n\n" for part in stream.data.split(b"\n\n")]
+        parsed += compare(provider, reads, monkeypatch)[1]
+        read += len(reads)
+    assert parsed < read
