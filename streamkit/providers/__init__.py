@@ -7,6 +7,17 @@
 from __future__ import annotations
 
 from streamkit.providers.registry import broken, detect, dialect, get, names, register
-from streamkit.providers.rendering import parse_messages, render, render_request
+from streamkit.providers.rendering import parse_messages, parse_request, render, render_request
 
-__all__ = ["broken", "detect", "dialect", "get", "names", "parse_messages", "register", "render", "render_request"]
+__all__ = [
+    "broken",
+    "detect",
+    "dialect",
+    "get",
+    "names",
+    "parse_messages",
+    "parse_request",
+    "register",
+    "render",
+    "render_request",
+]

@@ -8,6 +8,8 @@ pydantic nor the code that builds requests:
     messages.py  render_messages(contents, traits, options), build_request(rendered, traits, tools=, ...), convert_media
     errors.py    ERRORS, the meaning of the provider's errors (`Traits.classify_error`); only where it has names
     importer.py  parse_messages(messages, traits, system=, changes=); only where `Traits.has_importer`
+    settings.py  read_settings(fields, traits), write_settings(writer, traits); only where `Traits.has_settings`
+    tool_definitions.py  read_tools(fields, traits), read_tool_choice(fields, traits); only where `has_settings`
     request_rules.py  list_rules(traits); only where `Traits.has_request_rules`
     encoder.py   emit(content, traits, ...), error_body and error_event(status, message, code)
 
@@ -31,8 +33,11 @@ from streamkit.providers.traits import Framing, Traits
 
 if TYPE_CHECKING:
     from streamkit.history import Content, FileBlock, ImageBlock
+    from streamkit.providers.body_fields import BodyFields
     from streamkit.providers.request_rule import Rule
+    from streamkit.providers.settings import SettingsWriter
     from streamkit.tools import Tool
+    from streamkit.tools.definition import OfferedTool
 
 __all__ = [
     "ChoiceSink",
@@ -42,6 +47,7 @@ __all__ = [
     "Provider",
     "RenderOptions",
     "RenderedMessages",
+    "RequestReader",
     "Rewrite",
     "Sink",
     "ToolChoice",
@@ -84,7 +90,7 @@ class _MessagesModule(Protocol):
         rendered: RenderedMessages,
         traits: Any,
         *,
-        tools: Sequence[Tool] = (),
+        tools: Sequence[OfferedTool] = (),
         tool_choice: ToolChoice | None = None,
         stream: bool = True,
     ) -> dict[str, Any]: ...
@@ -96,6 +102,33 @@ class _ImporterModule(Protocol):
     def parse_messages(
         self, messages: Sequence[dict[str, Any]], traits: Any, *, system: Any = None, changes: list[str] | None = None
     ) -> list[Content]: ...
+
+
+class _ToolDefinitionsModule(Protocol):
+    def read_tools(self, fields: BodyFields, traits: Any) -> list[OfferedTool]: ...
+
+    def read_tool_choice(self, fields: BodyFields, traits: Any) -> ToolChoice | None: ...
+
+
+class _SettingsModule(Protocol):
+    def read_settings(self, fields: BodyFields, traits: Any) -> dict[str, Any]: ...
+
+    def write_settings(self, writer: SettingsWriter, traits: Any) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReader:
+    """The functions that read the parts of a request's body, which they take away from its fields.
+
+    Attributes:
+        read_tools: returns the tools, for (fields, traits).
+        read_tool_choice: returns the tool choice.
+        read_settings: returns the settings by their neutral names.
+    """
+
+    read_tools: Callable[[BodyFields, Any], list[OfferedTool]]
+    read_tool_choice: Callable[[BodyFields, Any], ToolChoice | None]
+    read_settings: Callable[[BodyFields, Any], dict[str, Any]]
 
 
 class _RequestRulesModule(Protocol):
@@ -200,7 +233,7 @@ class Provider:
         self,
         rendered: RenderedMessages,
         *,
-        tools: Sequence[Tool] = (),
+        tools: Sequence[Tool | OfferedTool] = (),
         tool_choice: ToolChoice | None = None,
         stream: bool = True,
     ) -> dict[str, Any]:
@@ -209,14 +242,19 @@ class Provider:
         Args:
             rendered: the messages, as ``render`` returned them or with ``messages`` replaced by the caller's own. They
                 are not modified.
-            tools: the tools to offer.
+            tools: the tools to offer, or their definitions.
             tool_choice: ``auto``, ``none``, ``required`` or a tool's name; None leaves it to the provider.
             stream: whether the response is to be streamed, with usage.
 
         Raises:
             UsageError: ``tool_choice`` names no tool, or a strict tool's schema cannot be converted.
         """
-        return self._messages.build_request(rendered, self.traits, tools=tools, tool_choice=tool_choice, stream=stream)
+        from streamkit.tools.definition import to_definitions
+
+        definitions = to_definitions(tools)
+        return self._messages.build_request(
+            rendered, self.traits, tools=definitions, tool_choice=tool_choice, stream=stream
+        )
 
     def carries(self, block: ImageBlock | FileBlock, speaker: str = "human") -> bool:
         """Return False if ``render`` would raise ``UnsupportedContent`` for this image or file of a speaker."""
@@ -300,6 +338,26 @@ class Provider:
         if not self.package or not self.traits.has_request_rules:
             return ()
         return cast(_RequestRulesModule, self._module("request_rules")).list_rules(self.traits)
+
+    def request_reader(self) -> RequestReader:
+        """Return the functions that read a request's body.
+
+        Raises:
+            UsageError: the package has none.
+        """
+        if not (self.traits.has_settings and self.traits.has_importer):
+            raise UsageError(f"requests of the provider {self.name!r} cannot be read")
+        tools = cast(_ToolDefinitionsModule, self._module("tool_definitions"))
+        settings = cast(_SettingsModule, self._module("settings"))
+        return RequestReader(tools.read_tools, tools.read_tool_choice, settings.read_settings)
+
+    def write_settings(self, writer: SettingsWriter) -> None:
+        """Write settings into a request's body, and report those that the provider cannot have."""
+        if self.traits.has_settings:
+            cast(_SettingsModule, self._module("settings")).write_settings(writer, self.traits)
+        else:
+            writer.write_limit()
+            writer.write_rest()
 
     @property
     def _messages(self) -> _MessagesModule:

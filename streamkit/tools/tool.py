@@ -10,7 +10,7 @@ import copy
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args, overload
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, Unpack, get_args, overload
 
 from streamkit.errors import UsageError
 from streamkit.tools.function import FunctionKind, context_parameter, docstring_of, kind_of, name_of
@@ -258,7 +258,18 @@ def to_tools(tools: Sequence[Callable[..., Any] | Tool]) -> dict[str, Tool]:
     return by_name
 
 
-def strict_parameters(tools: Iterable[Tool], profile: StrictProfile | None) -> dict[str, dict[str, Any]]:
+class _StrictTool(Protocol):
+    """What a tool's strict schema depends on: a ``Tool`` or a definition of one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> dict[str, Any]: ...
+    @property
+    def strict(self) -> bool: ...
+
+
+def strict_parameters(tools: Iterable[_StrictTool], profile: StrictProfile | None) -> dict[str, dict[str, Any]]:
     """Return the converted parameters of the strict tools, by the tool's name.
 
     Args:

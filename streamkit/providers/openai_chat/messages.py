@@ -46,11 +46,10 @@ from streamkit.providers.openai_chat.message_parts import (
     merge_reasoning_details,
     reasoning_details,
 )
-from streamkit.providers.openai_chat.strict import strict_profile
+from streamkit.providers.openai_chat.tool_definitions import render_tool_choice, render_tools
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice
-from streamkit.providers.tool_choice import select_tools
 from streamkit.providers.tool_result_media import Media, caption, convert_parts, result_parts, split_text_and_media
-from streamkit.tools import Tool, strict_parameters
+from streamkit.tools.definition import OfferedTool
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 
@@ -73,7 +72,7 @@ def build_request(
     rendered: RenderedMessages,
     traits: ChatDialect,
     *,
-    tools: Sequence[Tool] = (),
+    tools: Sequence[OfferedTool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
 ) -> Json:
@@ -88,9 +87,8 @@ def build_request(
         messages = [*messages[:-1], {**last, "prefix": True}]
     body: Json = {traits.messages_field: messages}
     if tools:
-        strict = strict_parameters(tools, strict_profile(traits.strict))
-        body["tools"] = [_tool(tool, strict.get(tool.name)) for tool in tools]
-    choice = _tool_choice(tool_choice, tools, traits)
+        body["tools"] = render_tools(tools, traits)
+    choice = render_tool_choice(tool_choice, tools, traits)
     if choice is not None:
         body["tool_choice"] = choice
     if stream:
@@ -107,36 +105,15 @@ def convert_media(block: Media, traits: ChatDialect) -> Json:
         UnsupportedContent: a chat message does not take it in this form.
     """
     if isinstance(block, ImageBlock):
-        return image_part(block.data, traits.image_types)
+        part = image_part(block.data, traits.image_types)
+        detail = block.metadata.get("detail")
+        return {**part, "image_url": {**part["image_url"], "detail": detail}} if isinstance(detail, str) else part
     return file_part(
         block,
         by_address=traits.file_addresses,
         document=traits.document_parts,
         image_types=traits.image_types,
     )
-
-
-def _tool(tool: Tool, strict: Json | None) -> Json:
-    """Return a tool's definition. ``strict``: its parameters for the strict mode; None if it is not strict."""
-    function: Json = {"name": tool.name}
-    if tool.description:
-        function["description"] = tool.description
-    function["parameters"] = tool.parameters if strict is None else strict
-    if strict is not None:
-        function["strict"] = True
-    return {"type": "function", "function": function}
-
-
-def _tool_choice(choice: ToolChoice | None, tools: Sequence[Tool], traits: ChatDialect) -> Any:
-    """Return the field ``tool_choice``; None if it is left out."""
-    if choice is None:
-        return None
-    _, mode = select_tools(choice, tools)
-    if not tools:
-        return None  # OpenAI: "tool_choice is only allowed when tools are specified"
-    if any(tool.name == choice for tool in tools):
-        return {"type": "function", "function": {"name": choice}}
-    return traits.required_choice if mode == "required" else mode
 
 
 def _has_marks(parts: Sequence[Json]) -> bool:
@@ -162,6 +139,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         self._tool_names: dict[str, str] = {}  # by the call's id in history
         self._call_places: dict[str, int] = {}  # by target id, of the calls of the last assistant message
         self._has_reasoning: list[bool] = []  # for each content, whether its reasoning is sent back
+        self._is_developer = False  # the content that is being rendered is a developer's message
 
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
         """Return the conversation as messages."""
@@ -198,6 +176,11 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         """Forget the calls of the last assistant message."""
         self._call_places = {}
 
+    def add(self, content: Content) -> None:
+        """Render the next content as messages of its role; a developer's message has that role where there is one."""
+        self._is_developer = self.traits.developer_role and content.metadata.get("role") == "developer"
+        super().add(content)
+
     def add_user(self, blocks: Sequence[Block]) -> None:
         """Append a user message: parts if there are images or files, else one text."""
         parts: list[Json] = []
@@ -209,6 +192,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                     parts.append(self._marked({"type": "text", "text": block.text}, block))
             elif isinstance(block, (ImageBlock, FileBlock)):
                 parts.append(self._marked(convert_media(block, self.traits), block))
+            elif isinstance(block, OpaqueBlock) and self.is_own(block) and is_content_part(block.raw):
+                parts.append(block.raw)
             else:
                 self.omit(block, "a user message has no field for it")
         if len(parts) > len(texts) or _has_marks(parts):
@@ -224,7 +209,12 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             super().add_system(blocks)
             return
         super().add_system([block for block in blocks if not isinstance(block, TextBlock)])  # reports them
-        self.push({"role": "system", "content": parts})
+        self.push({"role": self.system_role, "content": parts})
+
+    @property
+    def system_role(self) -> str:
+        """The role of the system message that is being rendered."""
+        return "developer" if self._is_developer else "system"
 
     def _marked(self, part: Json, block: Block) -> Json:
         """Return a part with the block's cache mark, in Anthropic's form, where the dialect has it."""
