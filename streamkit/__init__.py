@@ -36,7 +36,7 @@ from streamkit.errors import (
     UsageError,
 )
 from streamkit.events import Event, NormalizedToolChunk
-from streamkit.providers import detect, parse_messages, render, render_request
+from streamkit.providers import detect, parse_messages, parse_request, render, render_request
 from streamkit.providers.provider import Provider, ToolChoice, Traits
 from streamkit.turn import Turn
 
@@ -77,8 +77,9 @@ if TYPE_CHECKING:
         UnknownBlock,
         convert_to_vercel_messages,
     )
+    from streamkit.request import OutputFormat, Request, Settings
     from streamkit.stream_reader import StreamReader, read
-    from streamkit.tools import Approval, Tool, ToolContext, ToolSet, tool
+    from streamkit.tools import Approval, HostedTool, Tool, ToolContext, ToolDefinition, ToolSet, tool
 
     __version__: str
 
@@ -150,6 +151,12 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "render",
     "render_request",
     "parse_messages",
+    "parse_request",
+    "Request",
+    "Settings",
+    "OutputFormat",
+    "ToolDefinition",
+    "HostedTool",
     "convert_to_vercel_messages",
     # errors
     "StreamkitError",
@@ -199,7 +206,8 @@ _LAZY_IMPORTS = {  # the modules that load pydantic or anyio
         "UnknownBlock",
         "convert_to_vercel_messages",
     ),
-    "streamkit.tools": ("Approval", "Tool", "ToolContext", "ToolSet", "tool"),
+    "streamkit.request": ("OutputFormat", "Request", "Settings"),
+    "streamkit.tools": ("Approval", "HostedTool", "Tool", "ToolContext", "ToolDefinition", "ToolSet", "tool"),
 }
 _MODULE_OF = {name: module for module, names in _LAZY_IMPORTS.items() for name in names}
 

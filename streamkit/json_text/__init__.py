@@ -1,8 +1,9 @@
 """JSON text of tool arguments: the end of an object, the value of an ended text, the value of an unfinished text.
 
 ``scanner`` finds an object's end, ``finalize`` decides the value of a text that has ended, ``incremental`` shows one
-that still grows, ``surrogates`` repairs split characters. These are the only hand-written JSON readers of the package.
-They depend on no stream, call or provider; which text is in force is decided by the accumulator.
+that still grows, ``text_argument`` streams the one text in it, ``surrogates`` repairs split characters. These are the
+only hand-written JSON readers of the package. They depend on no stream, call or provider; which text is in force is
+decided by the accumulator.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from streamkit.json_text.incremental import IncrementalJsonObject, parse_partial
 from streamkit.json_text.plain import to_plain
 from streamkit.json_text.scanner import JsonObjectScanner, deepest_nesting, nests_deeper
 from streamkit.json_text.surrogates import join_half, join_surrogates, replace_lone_surrogates
+from streamkit.json_text.text_argument import TextArgument, text_argument
 
 __all__ = [
     "IncrementalJsonObject",
     "JsonObjectScanner",
     "ParsedArguments",
+    "TextArgument",
     "deepest_nesting",
     "finalize_arguments",
     "is_one_object",
@@ -25,5 +28,6 @@ __all__ = [
     "nests_deeper",
     "parse_partial_object",
     "replace_lone_surrogates",
+    "text_argument",
     "to_plain",
 ]

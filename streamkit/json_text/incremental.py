@@ -133,6 +133,11 @@ class IncrementalJsonObject:
             self._number_shown = True
         return self._root
 
+    @property
+    def ends_in_half(self) -> bool:
+        """Whether the text ends with half of a surrogate pair, for which the object has U+FFFD until the other half."""
+        return self._buffer[:1] >= "\ud800"
+
     # ---------------------------------------------------------------- changes to the object
 
     def _put(self, value: Any) -> None:

@@ -45,14 +45,15 @@ class ToolNames:
         key = (tool.namespace, tool.name)
         if key in self._targets:
             return  # a second tool of one name: the provider decides about it
-        is_own = self._traits.is_from_provider(tool.metadata)
+        is_own = tool.metadata.get("provider") == self._traits.name
         if is_own or (tool.namespace is not None and self._traits.tool_namespaces):
             target = tool.name
         else:
             full = f"{tool.namespace}{_SEPARATOR}{tool.name}" if tool.namespace is not None else tool.name
             target = self._legal_name(full if is_shared else tool.name, full)
             if target != tool.name:
-                self.changes.append(f"the tool {full!r} has the name {target!r} in this request")
+                group = "" if tool.namespace is None else f" of {tool.namespace!r}"
+                self.changes.append(f"the tool {tool.name!r}{group} has the name {target!r} in this request")
         self._targets[key] = target
         self._originals.setdefault(target, tool)
 
@@ -106,7 +107,7 @@ class ToolNames:
     def _is_foreign_definition(self, block: Block) -> bool:
         if not isinstance(block, OpaqueBlock) or block.metadata.get("defines_tools") is not True:
             return False
-        return not self._traits.is_from_provider(block.metadata)
+        return block.metadata.get("provider") != self._traits.name
 
 
 def prepare_tools(
@@ -123,11 +124,11 @@ def prepare_tools(
     prepared: list[OfferedTool] = []
     for tool in tools:
         if isinstance(tool, HostedTool):
-            if not traits.is_from_provider({"provider": tool.provider}):
+            if tool.provider != traits.name:
                 changes.append(f"the tool {tool.label!r} was left out: only {tool.provider} has it")
             elif not tool.in_messages:
                 prepared.append(tool)
-        elif traits.is_from_provider(tool.metadata):
+        elif tool.metadata.get("provider") == traits.name:
             if not tool.metadata.get("in_messages"):  # else its own messages define it
                 prepared.append(tool)
         else:

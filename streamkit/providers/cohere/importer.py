@@ -116,7 +116,6 @@ def _result(content: Any) -> Any:
 
 def _document(part: Json) -> Any:
     document = part.get("document")
-    data = document.get("data") if isinstance(document, dict) else None
-    if isinstance(data, str) and document.keys() <= {"data", "id"}:
-        return {"type": "text", "text": data}
+    if isinstance(document, dict) and isinstance(document.get("data"), str) and document.keys() <= {"data", "id"}:
+        return {"type": "text", "text": document["data"]}
     return part

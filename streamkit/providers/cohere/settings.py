@@ -31,8 +31,7 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
         if output.get("type") == "text" and schema is None:
             values["output_format"] = OutputFormat(type="text")
         elif output.get("type") == "json_object" and (schema is None or is_object(schema)):
-            kind = "json" if schema is None else "json_schema"
-            values["output_format"] = OutputFormat(type=kind, json_schema=schema)
+            values["output_format"] = OutputFormat(type="json" if schema is None else "json_schema", json_schema=schema)
         if "output_format" in values:
             fields.take("response_format")
     return values

@@ -172,6 +172,17 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             self.changes.append("added an assistant message between a tool's result and a person's message")
         self.append(message)
 
+    def finish(self) -> None:
+        """Append the last results. Where a system message must not be the last one, it becomes a person's."""
+        super().finish()
+        last = self.messages[-1] if len(self.messages) > 1 else {}
+        if self.traits.prefix and last.get("role") == "system":
+            contents = self.contents_of(self.messages.pop())
+            message = {**last, "role": "user"}
+            self.push(message)
+            self.mark(message, contents)
+            self.changes.append("the last message, a system message, was sent as a person's")
+
     def results_flushed(self) -> None:
         """Forget the calls of the last assistant message."""
         self._call_places = {}
