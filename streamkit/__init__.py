@@ -37,6 +37,7 @@ from streamkit.errors import (
 )
 from streamkit.events import Event, NormalizedToolChunk
 from streamkit.providers import detect, parse_messages, parse_request, render, render_request
+from streamkit.providers.model_facts import ModelFacts
 from streamkit.providers.provider import Provider, ToolChoice, Traits
 from streamkit.turn import Turn
 
@@ -107,6 +108,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "WireTraits",
     "Provider",
     "Traits",
+    "ModelFacts",
     # running tools
     "Tool",
     "tool",

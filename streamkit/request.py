@@ -1,4 +1,4 @@
-"""A request to a model in neutral form: the conversation, the tools, the settings, and what has no neutral name.
+"""A request to a model in neutral form: conversation, tools, settings, and further fields of its provider.
 
 ``providers.parse_request`` reads one from a client's body, ``providers.render_request`` writes one for any provider.
 It is data: it can be stored as JSON and compared. This module must not depend on providers.

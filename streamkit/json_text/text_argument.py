@@ -60,7 +60,7 @@ class TextArgument:
         return self._parts[0]
 
     def finish(self, text: str) -> str | None:
-        """Return the rest of the final text; None if what was returned so far is not its beginning."""
+        """Return the rest of the final text; None if it does not begin with the text so far."""
         so_far = self.text
         if not text.startswith(so_far):
             return None

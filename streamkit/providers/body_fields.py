@@ -44,7 +44,7 @@ def is_texts(value: Any) -> bool:
 
 
 def is_object(value: Any) -> bool:
-    """Return True for an object whose names are text."""
+    """Return True for an object with text as names."""
     return isinstance(value, dict) and all(isinstance(name, str) for name in value)
 
 

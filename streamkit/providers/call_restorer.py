@@ -12,11 +12,11 @@ from msgspec import structs
 from streamkit.calls import CallRef, ToolCall
 from streamkit.events import (
     ArgumentsRestated,
+    Event,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallReady,
     ToolCallStart,
-    TurnEvent,
 )
 from streamkit.json_text import TextArgument, text_argument
 from streamkit.providers.provider import Provider
@@ -49,8 +49,8 @@ class CallRestorer:
             for tool in request.tools
         )
 
-    def restore(self, event: TurnEvent) -> list[TurnEvent]:
-        """Return the events that stand for an event of the provider; most are returned as they are."""
+    def restore(self, event: Event) -> list[Event]:
+        """Return the client's events for an event of the provider; most are the same event."""
         if isinstance(event, ToolCallDelta):
             return self._restore_delta(event)
         if isinstance(event, (ToolCallStart, ToolCallEnd, ArgumentsRestated)):
@@ -105,14 +105,14 @@ class CallRestorer:
             return call
         return CallRef(call.id, tool.name, call.index, "custom" if is_wrapped else call.kind)
 
-    def _restore_delta(self, event: ToolCallDelta) -> list[TurnEvent]:
+    def _restore_delta(self, event: ToolCallDelta) -> list[Event]:
         call, text = self._restore_ref(event.call), self._texts.get(event.call.id)
         if text is None:
             return [event if call is event.call else ToolCallDelta(call, event.arguments_delta, event.choice)]
         delta = text.feed(event.arguments_delta)
         return [ToolCallDelta(call, delta, event.choice)] if delta else []
 
-    def _restore_ready(self, event: ToolCallReady) -> list[TurnEvent]:
+    def _restore_ready(self, event: ToolCallReady) -> list[Event]:
         """Return the ready event; before it the rest of the text, or all of it if the deltas showed another one."""
         restored = self.restore_call(event.call)
         ready = event if restored is event.call else ToolCallReady(restored, event.choice)

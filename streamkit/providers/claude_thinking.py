@@ -37,7 +37,7 @@ class Thinking:
 
 
 def read_thinking(field: Any) -> dict[str, Any] | None:
-    """Return the settings that a value of ``thinking`` stands for; None if it has another form."""
+    """Return the settings of a value of ``thinking``; None if it has another form."""
     if not isinstance(field, dict) or field.keys() - {"type", "budget_tokens", "display"}:
         return None
     kind, budget, display = field.get("type"), field.get("budget_tokens"), field.get("display")

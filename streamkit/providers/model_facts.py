@@ -62,5 +62,5 @@ def budget_for(effort: str | None) -> int:
 
 
 def effort_for(budget: int) -> str:
-    """Return the least effort whose budget includes this one."""
+    """Return the least effort with at least this budget."""
     return next((name for name in ("low", "medium", "high") if _BUDGETS[name] >= budget), "high")

@@ -1,4 +1,4 @@
-"""Definitions of tools that several wires have in one form, and what of a definition goes to which provider.
+"""Definitions of tools in forms that several wires share.
 
 A definition that is rendered has ``fields`` only if the target is the provider that it was read from
 (`requests.prepare_tools`). This module must not depend on a provider.
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 def read_tool_list(fields: BodyFields, read: Callable[[Json], OfferedTool | None], provider: str) -> list[OfferedTool]:
-    """Take the list of tools and return it; what ``read`` returns None for is a tool of the provider."""
+    """Take the list of tools and return it. An entry that ``read`` returns None for is a tool of the provider."""
     tools = fields.take("tools", check=is_list) or []
     read_tools = [read(tool) if isinstance(tool, dict) else None for tool in tools]
     return [

@@ -176,7 +176,7 @@ def parse_request(
     """
     from streamkit.providers.requests import parse_body
 
-    return parse_body(body, get(provider), model=model, stream=stream, changes=changes)
+    return parse_body(body, get(provider), parse_messages, model=model, stream=stream, changes=changes)
 
 
 def _repair(contents: Sequence[Content], changes: list[str]) -> Sequence[Content]:

@@ -7,14 +7,14 @@ provider.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from streamkit.errors import UsageError
+from streamkit.history import Content
 from streamkit.history.builder import ReadingChanges
 from streamkit.providers.body_fields import BodyFields, is_flag
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
-from streamkit.providers.rendering import parse_messages
 from streamkit.providers.settings import SettingsWriter
 from streamkit.providers.tool_names import ToolNames, prepare_tools
 from streamkit.request import Request, Settings
@@ -26,9 +26,24 @@ Json = dict[str, Any]
 
 
 def parse_body(
-    body: Any, provider: Provider, *, model: str | None, stream: bool | None, changes: list[str] | None
+    body: Any,
+    provider: Provider,
+    read_messages: Callable[..., list[Content]],
+    *,
+    model: str | None,
+    stream: bool | None,
+    changes: list[str] | None,
 ) -> Request:
-    """Return a request's body in neutral form; `rendering.parse_request` has the arguments and errors."""
+    """Return a request's body in neutral form; `rendering.parse_request` has the other arguments and the errors.
+
+    Args:
+        body: the body.
+        provider: its provider.
+        read_messages: ``rendering.parse_messages``.
+        model: the model, where the path has it.
+        stream: whether a stream is requested, where the path says it.
+        changes: receives a sentence for each part of a message that was kept opaque or left out.
+    """
     if not isinstance(body, dict) or not all(isinstance(name, str) for name in body):
         raise UsageError(f"the body of a request must be a dict, not {type(body).__name__}")
     traits = provider.traits
@@ -40,7 +55,7 @@ def parse_body(
     report = ReadingChanges()
     messages = fields.take(traits.messages_field)
     system = fields.take(traits.system_field) if traits.system_field is not None else None
-    contents = parse_messages([] if messages is None else messages, provider, system=system, changes=report)
+    contents = read_messages([] if messages is None else messages, provider, system=system, changes=report)
     if changes is not None:
         changes += report
     is_streamed = fields.take("stream", check=is_flag)
@@ -119,7 +134,7 @@ class NeutralRequest:
         return body
 
     def _build(self, rendered: RenderedMessages) -> Json:
-        """Return the body without settings. Strict tools that the target cannot take so are offered as they are."""
+        """Return the body without settings. Tools are not strict if the target cannot convert a schema."""
         options: Json = {"tool_choice": self._choice, "stream": self._request.stream}
         try:
             return self._provider.build_request(rendered, tools=self._tools, **options)

@@ -35,7 +35,7 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
 
 
 def read_plain_settings(fields: BodyFields, traits: Traits) -> Json:
-    """Take the settings whose value is the same on the wire, and return them by their neutral names."""
+    """Take the settings of `Traits.setting_fields` and return them by their neutral names."""
     paths = {**traits.setting_fields, "max_output_tokens": traits.endpoint.limit_field}
     if traits.endpoint.model_in_body:
         paths["model"] = ("model",)
@@ -148,7 +148,7 @@ class SettingsWriter:
         return limit if isinstance(limit, int) else None
 
     def write_rest(self) -> None:
-        """Write the settings whose value is the same on the wire, and report those that it has no field for."""
+        """Write the settings of `Traits.setting_fields`, and report the remaining ones, for which there is no field."""
         self._fit("temperature", self._traits.max_temperature)
         stop, most = self.get("stop"), self._traits.max_stop_texts
         if stop is not None and most is not None and len(stop) > most:

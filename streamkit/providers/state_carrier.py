@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import structs
 
 from streamkit.calls import ToolCall
-from streamkit.events import BlockEnded, Reasoning, ToolCallReady, ToolCallStart, TurnEvent
+from streamkit.events import BlockEnded, Event, Reasoning, ToolCallReady, ToolCallStart
 from streamkit.providers.opaque_state import UpstreamState, wrap_state
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import get
@@ -43,7 +43,7 @@ class StateCarrier:
         self._counts: Counter[tuple[int, str]] = Counter()
         self._numbers: dict[str, int] = {}  # by the call's id, its position among the calls of its name
 
-    def carry(self, events: Sequence[TurnEvent]) -> list[TurnEvent]:
+    def carry(self, events: Sequence[Event]) -> list[Event]:
         """Return the events of one ``feed`` with wrapped state.
 
         State of a call for which the client's wire has no field is a block of reasoning without text before the call,
@@ -51,7 +51,7 @@ class StateCarrier:
         """
         ready = {event.call.id: event for event in events if isinstance(event, ToolCallReady)}
         carried: set[str] = set()
-        result: list[TurnEvent] = []
+        result: list[Event] = []
         for event in events:
             if isinstance(event, Reasoning):
                 self._reasoning.setdefault(event.choice, []).append(event.text)
@@ -114,7 +114,7 @@ class StateCarrier:
         return UpstreamState(self._origin, "call", fields, {**self._state_of(call), **raw_id})
 
     def _state_of(self, call: ToolCall) -> dict[str, Any]:
-        """Return what the upstream signs a call with. What else it has is not needed to accept the call again."""
+        """Return the signatures of a call. The upstream accepts the call again without its other metadata."""
         if call.state != "complete":
             return {}
         return {name: call.metadata[name] for name in self._signatures if name in call.metadata}

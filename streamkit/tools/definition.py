@@ -30,7 +30,7 @@ class Grammar(BaseModel):
 
 
 class ToolDefinition(BaseModel):
-    """A tool of the client: a function, or a custom tool whose argument is one text.
+    """A tool of the client: a function, or a custom tool with one text as its argument.
 
     Attributes:
         name: the name, as the client knows it.

@@ -9,13 +9,13 @@ import pytest
 from neutral_requests.client_bodies import BODIES
 
 from streamkit import Request, ToolDefinition, Turn, parse_request
-from streamkit.events import ArgumentsRestated, ToolCallDelta, ToolCallEnd, ToolCallReady, ToolCallStart, TurnEvent
+from streamkit.events import ArgumentsRestated, Event, ToolCallDelta, ToolCallEnd, ToolCallReady, ToolCallStart
 from streamkit.providers import CallRestorer
 
 PATCH = '*** Begin Patch\n+say "hé 😀"\n*** End Patch'
 
 
-def chat_events(name: str, arguments: str, size: int = 3, finish: str | None = "tool_calls") -> list[TurnEvent]:
+def chat_events(name: str, arguments: str, size: int = 3, finish: str | None = "tool_calls") -> list[Event]:
     """Return the events of a Chat Completions turn with one call."""
     turn = Turn("openai_compatible", turn_key="t")
     call: dict[str, Any] = {"index": 0, "id": "c", "type": "function", "function": {"name": name, "arguments": ""}}
@@ -29,7 +29,7 @@ def chat_events(name: str, arguments: str, size: int = 3, finish: str | None = "
     return events + turn.close()
 
 
-def restored(request: Request, events: list[TurnEvent]) -> list[TurnEvent]:
+def restored(request: Request, events: list[Event]) -> list[Event]:
     restorer = CallRestorer(request, "openai_compatible")
     assert restorer.is_needed
     return [out for event in events for out in restorer.restore(event)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamkit import Content, Turn, parse_request, render_request
-from streamkit.events import BlockEnded, ToolCallReady, ToolCallStart, TurnEvent
+from streamkit.events import BlockEnded, Event, ToolCallReady, ToolCallStart
 from streamkit.history import ReasoningBlock
 from streamkit.providers import StateCarrier, restore_state
 from streamkit.providers.opaque_state import UpstreamState, is_wrapped_state, unwrap_state, wrap_state
@@ -51,7 +51,7 @@ def test_a_damaged_state_is_no_state() -> None:
 # ---------------------------------------------------------------- turns of upstreams
 
 
-def anthropic_turn() -> list[list[TurnEvent]]:
+def anthropic_turn() -> list[list[Event]]:
     """Return the events of each chunk of a turn with signed and redacted thinking, and a call."""
     content = [
         {"type": "thinking", "thinking": "A shell,\nI think.", "signature": SIGNATURE},
@@ -65,7 +65,7 @@ def anthropic_turn() -> list[list[TurnEvent]]:
     return [turn.feed(body), turn.close()]
 
 
-def gemini_turn() -> list[list[TurnEvent]]:
+def gemini_turn() -> list[list[Event]]:
     call = {"functionCall": {"name": "shell", "args": {"command": "date"}}}
     parts = [{"text": "Hm.", "thought": True}, {**call, "thoughtSignature": "c2ln"}, call]
     turn = Turn("gemini", turn_key="t", endpoint=ENDPOINT)
@@ -74,7 +74,7 @@ def gemini_turn() -> list[list[TurnEvent]]:
     return [turn.feed(body), turn.close()]
 
 
-def responses_turn() -> list[list[TurnEvent]]:
+def responses_turn() -> list[list[Event]]:
     output = [
         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA=="},
         {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "shell",
@@ -94,12 +94,12 @@ UPSTREAMS = {
 # ---------------------------------------------------------------- clients, each with the messages that it sends back
 
 
-def texts_of(events: list[TurnEvent]) -> tuple[str, str]:
+def texts_of(events: list[Event]) -> tuple[str, str]:
     reasoning = "".join(getattr(event, "text", "") for event in events if event.type == "reasoning")
     return reasoning, "".join(getattr(event, "text", "") for event in events if event.type == "text")
 
 
-def anthropic_client(events: list[TurnEvent]) -> Json:
+def anthropic_client(events: list[Event]) -> Json:
     blocks: list[Json] = []
     text = ""
     for event in events:
@@ -121,7 +121,7 @@ def anthropic_client(events: list[TurnEvent]) -> Json:
     return {"messages": [user, {"role": "assistant", "content": blocks}, {"role": "user", "content": results}]}
 
 
-def responses_client(events: list[TurnEvent]) -> Json:
+def responses_client(events: list[Event]) -> Json:
     items: list[Json] = [{"role": "user", "content": "Weather?"}]
     outputs: list[Json] = []
     for event in events:
@@ -136,7 +136,7 @@ def responses_client(events: list[TurnEvent]) -> Json:
     return {"input": items + outputs}
 
 
-def chat_client(events: list[TurnEvent]) -> Json:
+def chat_client(events: list[Event]) -> Json:
     message: Json = {"role": "assistant", "content": None, "tool_calls": [], "reasoning_details": []}
     results: list[Json] = []
     for event in events:
@@ -151,7 +151,7 @@ def chat_client(events: list[TurnEvent]) -> Json:
     return {"messages": [{"role": "user", "content": "Weather?"}, message, *results]}
 
 
-def gemini_client(events: list[TurnEvent]) -> Json:
+def gemini_client(events: list[Event]) -> Json:
     parts: list[Json] = []
     text = ""
     for event in events:

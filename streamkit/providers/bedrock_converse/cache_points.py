@@ -1,4 +1,4 @@
-"""Cache points of Converse, which follow what they mark.
+"""Cache points of Converse: a point follows the part that it marks.
 
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CachePointBlock.html
 """

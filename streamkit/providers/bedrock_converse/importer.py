@@ -101,7 +101,7 @@ def _read_result(builder: ContentBuilder, result: Json, extras: Json) -> None:
 
 
 def _result_value(parts: list[Any]) -> Any:
-    """Return a result's value: a single text or object as it is, images in the neutral form, all else unchanged."""
+    """Return a result's value: a single text or object itself, or the list of its parts with neutral images."""
     values = [_result_part(part) for part in parts]
     if len(parts) == 1 and isinstance(parts[0], dict):
         if parts[0].keys() == {"json"}:

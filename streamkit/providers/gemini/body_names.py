@@ -21,7 +21,7 @@ _NESTED_LISTS = frozenset({"functionDeclarations"})
 
 
 def to_rest_names(body: Json) -> Json:
-    """Return the body with REST's names; two spellings of one field are left as they are."""
+    """Return the body with REST's names. A field in both spellings keeps both."""
     renamed: Json = {}
     for name, value in body.items():
         rest = _WORD.sub(lambda match: match[1].upper(), name) if isinstance(name, str) else name

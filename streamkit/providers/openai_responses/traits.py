@@ -40,7 +40,7 @@ def _is_own(chunk: HeadChunk) -> bool:
 
 
 def _normalize_body(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a body whose input is a list of items: a text is a person's message."""
+    """Return a body with a list of items as input: a text is a person's message."""
     items = body.get("input")
     return {**body, "input": [{"role": "user", "content": items}]} if isinstance(items, str) else body
 
