@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from streamkit.calls import FinishReason
 from streamkit.ids import is_mistral_id, mistral_id_candidates
@@ -64,8 +64,14 @@ def _normalize_model(name: str) -> str:
 
 # No other compatible provider: a Claude's signature is valid on Anthropic's own wires too, but this service also serves
 # models of other vendors that refuse it, and which model reads a conversation is not known here.
+def _reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
+    """Return the state as a signature, or without text as redacted reasoning, whose form is base64, too."""
+    return (state, {}) if has_text else (None, {"opaque": {"reasoningContent": {"redactedContent": state}}})
+
+
 TRAITS = Traits(
     name="bedrock_converse",
+    reasoning_state=_reasoning_state,
     system_field="system",
     # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InferenceConfiguration.html; other settings
     # are the model's own fields.

@@ -19,10 +19,19 @@ from streamkit.calls import FinishReason, StreamError
 from streamkit.ids import is_mistral_id, mistral_id_candidates, normalize_to_openai_tool_id
 from streamkit.message_format import RateMessage
 from streamkit.providers.endpoint import Endpoint
-from streamkit.providers.model_facts import ModelFacts
 from streamkit.providers.openai_chat.detect import is_chat_stream
 from streamkit.providers.openai_chat.errors import ERRORS
 from streamkit.providers.openai_chat.message_format import rate_message
+from streamkit.providers.openai_chat.request_facts import (
+    GROQ_MODELS,
+    ILLEGAL_IN_NAME,
+    OPENAI_SETTINGS,
+    SETTINGS,
+    SETTINGS_WITH_TOP_K,
+    XAI_MODELS,
+    call_state,
+    reasoning_state,
+)
 from streamkit.providers.openai_models import OPENAI_MODELS
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule, prefixed_ids
@@ -87,34 +96,6 @@ _KIMI_IDS = IdRule(
 _RULES_OF_MODELS = {"mistral": _MISTRAL_IDS, "kimi": _KIMI_IDS}
 
 
-_ILLEGAL_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-
-#: https://platform.openai.com/docs/api-reference/chat/create
-_SETTINGS = {
-    "temperature": ("temperature",),
-    "top_p": ("top_p",),
-    "stop": ("stop",),
-    "seed": ("seed",),
-    "frequency_penalty": ("frequency_penalty",),
-    "presence_penalty": ("presence_penalty",),
-    "parallel_calls": ("parallel_tool_calls",),
-}
-_OPENAI_SETTINGS = {**_SETTINGS, "verbosity": ("verbosity",)}
-#: "presencePenalty, frequencyPenalty and stop are not supported by reasoning models"
-_REFUSED_BY_REASONING_GROKS = frozenset({"presence_penalty", "frequency_penalty", "stop"})
-_SETTINGS_WITH_TOP_K = {**_SETTINGS, "top_k": ("top_k",)}
-
-
-def _reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
-    """Return the state as one of OpenRouter's details, which clients that know them send back."""
-    return None, {"reasoning_details": [{"type": "reasoning.encrypted", "data": state, "format": "unknown"}]}
-
-
-def _call_state(state: str) -> dict[str, Any]:
-    """Return the state in the place of Google's thought signatures, which clients that know it send back."""
-    return {"extra_content": {"streamkit": {"state": state}}}
-
-
 # https://platform.openai.com/docs/guides/images-vision#image-input-requirements
 _OPENAI_IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
 
@@ -168,13 +149,13 @@ class ChatDialect(Traits):
     end_marker: str | None = "[DONE]"
     classify_error: Callable[[StreamError], StreamError] = field(default=ERRORS.classify, repr=False, compare=False)
     signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")  # of Gemini's OpenAI-compatible endpoint
-    setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _SETTINGS, repr=False)
+    setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: SETTINGS, repr=False)
     # The rule of OpenAI, which most servers took over ("'tools[0].function.name': string does not match pattern").
-    illegal_in_name: re.Pattern[str] | None = _ILLEGAL_IN_NAME
+    illegal_in_name: re.Pattern[str] | None = ILLEGAL_IN_NAME
     reasoning_state: Callable[[str, bool], tuple[str | None, dict[str, Any]]] | None = field(
-        default=_reasoning_state, repr=False, compare=False
+        default=reasoning_state, repr=False, compare=False
     )
-    call_state: Callable[[str], dict[str, Any]] | None = field(default=_call_state, repr=False, compare=False)
+    call_state: Callable[[str], dict[str, Any]] | None = field(default=call_state, repr=False, compare=False)
     # requests
     reasoning_field: str | None = None
     thinking_parts: bool = False
@@ -211,7 +192,7 @@ DIALECTS = (
     ChatDialect(
         name="openai_chat",
         image_types=_OPENAI_IMAGES,
-        setting_fields=_OPENAI_SETTINGS,
+        setting_fields=OPENAI_SETTINGS,
         models=OPENAI_MODELS,
         max_stop_texts=4,
         developer_role=True,  # https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages
@@ -233,7 +214,7 @@ DIALECTS = (
     ChatDialect(
         name="azure_openai",
         image_types=_OPENAI_IMAGES,
-        setting_fields=_OPENAI_SETTINGS,
+        setting_fields=OPENAI_SETTINGS,
         models=OPENAI_MODELS,
         max_stop_texts=4,
         developer_role=True,  # https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages
@@ -277,22 +258,13 @@ DIALECTS = (
     ),
     ChatDialect(
         name="fireworks",
-        setting_fields=_SETTINGS_WITH_TOP_K,  # https://docs.fireworks.ai/api-reference/post-chatcompletions
+        setting_fields=SETTINGS_WITH_TOP_K,  # https://docs.fireworks.ai/api-reference/post-chatcompletions
         endpoint=Endpoint(base_url="https://api.fireworks.ai/inference/v1", key_variables=("FIREWORKS_API_KEY",)),
         reasoning_field="reasoning_content",  # https://docs.fireworks.ai/guides/reasoning: "safe to use broadly"
     ),
     ChatDialect(
         name="groq",
-        # "`reasoning_effort` is not supported with this model" (https://console.groq.com/docs/reasoning)
-        models={
-            r"openai/gpt-oss": ModelFacts(
-                source="https://console.groq.com/docs/reasoning",
-                reasoning="effort",
-                efforts=("low", "medium", "high"),
-                reasoning_is_optional=False,
-            ),
-            r"": ModelFacts(source="https://console.groq.com/docs/reasoning", reasoning="none"),
-        },
+        models=GROQ_MODELS,
         endpoint=Endpoint(base_url="https://api.groq.com/openai/v1", key_variables=("GROQ_API_KEY",)),
         strict="groq",
         # The SDK's ChatCompletionAssistantMessageParam has it; "reasoning_content" is refused (janhq/jan#8136).
@@ -326,7 +298,7 @@ DIALECTS = (
     ChatDialect(
         name="mistral",
         # https://docs.mistral.ai/api/endpoint/chat: another name, and 422 "Extra inputs are not permitted" for others
-        setting_fields={**_SETTINGS, "seed": ("random_seed",)},
+        setting_fields={**SETTINGS, "seed": ("random_seed",)},
         reasoning_setting=None,
         markup_families=frozenset(),
         endpoint=Endpoint(
@@ -361,7 +333,7 @@ DIALECTS = (
     ChatDialect(
         name="openrouter",
         reasoning_setting="object",  # https://openrouter.ai/docs/use-cases/reasoning-tokens
-        setting_fields={**_SETTINGS_WITH_TOP_K, "verbosity": ("verbosity",)},
+        setting_fields={**SETTINGS_WITH_TOP_K, "verbosity": ("verbosity",)},
         endpoint=Endpoint(base_url="https://openrouter.ai/api/v1", key_variables=("OPENROUTER_API_KEY",)),
         strict="openrouter",
         reasoning_field="reasoning",
@@ -388,7 +360,7 @@ DIALECTS = (
         name="qwen",
         # https://help.aliyun.com/zh/model-studio/deep-thinking
         reasoning_setting="enable_thinking",
-        setting_fields=_SETTINGS_WITH_TOP_K,
+        setting_fields=SETTINGS_WITH_TOP_K,
         cache_marks=True,  # DashScope's explicit cache (BerriAI/litellm#25330, agentscope-ai/agentscope-java#1363)
         markup_families=frozenset({"hermes", "qwen"}),
         endpoint=Endpoint(
@@ -399,34 +371,21 @@ DIALECTS = (
     ),
     ChatDialect(
         name="together",
-        setting_fields=_SETTINGS_WITH_TOP_K,  # https://docs.together.ai/reference/chat-completions-1
+        setting_fields=SETTINGS_WITH_TOP_K,  # https://docs.together.ai/reference/chat-completions-1
         endpoint=Endpoint(base_url="https://api.together.xyz/v1", key_variables=("TOGETHER_API_KEY",)),
         reasoning_field="reasoning",
         usage_position="finish",
     ),
     ChatDialect(
         name="vllm",
-        setting_fields=_SETTINGS_WITH_TOP_K,  # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
+        setting_fields=SETTINGS_WITH_TOP_K,  # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
         endpoint=Endpoint(base_url="http://localhost:8000/v1", key_variables=("VLLM_API_KEY",), key_required=False),
         strict="vllm",
         reasoning_field="reasoning",
     ),
     ChatDialect(
         name="xai",
-        models={
-            r"grok-3-mini": ModelFacts(
-                source="https://docs.x.ai/docs/guides/reasoning",
-                refused=_REFUSED_BY_REASONING_GROKS,
-                reasoning="effort",
-                efforts=("low", "high"),
-                reasoning_is_optional=False,
-            ),
-            r"grok-(?:4|code)": ModelFacts(
-                source="https://docs.x.ai/docs/guides/reasoning",
-                refused=_REFUSED_BY_REASONING_GROKS,
-                reasoning="none",
-            ),
-        },
+        models=XAI_MODELS,
         markup_families=frozenset(),
         endpoint=Endpoint(base_url="https://api.x.ai/v1", key_variables=("XAI_API_KEY",)),
         reasoning_field="reasoning_content",
