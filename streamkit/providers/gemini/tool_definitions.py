@@ -91,7 +91,8 @@ def render_tool_choice(choice: ToolChoice | None, tools: Sequence[OfferedTool], 
     definitions, _ = split_tools(tools)
     if not definitions:
         return None
-    if choice in (None, "auto") and any(tool.strict for tool in definitions):
+    # The mode holds for all functions or for none (`STRICT`), so none is validated if one is not strict.
+    if choice in (None, "auto") and all(tool.strict for tool in definitions):
         return {"mode": "VALIDATED"}
     if choice is None:
         return None
