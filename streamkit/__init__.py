@@ -39,7 +39,8 @@ from streamkit.errors import (
 )
 from streamkit.events import Event, NormalizedToolChunk
 from streamkit.json_text import Change
-from streamkit.providers import detect, parse_messages, render, render_request, writer
+from streamkit.providers import detect, parse_messages, parse_request, render, render_request, writer
+from streamkit.providers.model_facts import ModelFacts
 from streamkit.providers.provider import Provider, ToolChoice, Traits
 from streamkit.turn import Turn
 
@@ -83,8 +84,9 @@ if TYPE_CHECKING:
     )
     from streamkit.output import Growing
     from streamkit.providers.writer import Writer
+    from streamkit.request import OutputFormat, Request, Settings
     from streamkit.stream_reader import StreamReader, read
-    from streamkit.tools import Approval, Tool, ToolContext, ToolSet, tool
+    from streamkit.tools import Approval, HostedTool, Tool, ToolContext, ToolDefinition, ToolSet, tool
 
     __version__: str
 
@@ -115,6 +117,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "WireTraits",
     "Provider",
     "Traits",
+    "ModelFacts",
     # writing a stream
     "writer",
     "Writer",
@@ -163,6 +166,12 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "render",
     "render_request",
     "parse_messages",
+    "parse_request",
+    "Request",
+    "Settings",
+    "OutputFormat",
+    "ToolDefinition",
+    "HostedTool",
     "convert_to_vercel_messages",
     # errors
     "StreamkitError",
@@ -217,7 +226,8 @@ _LAZY_IMPORTS = {  # the modules that load pydantic or anyio, and what reading a
         "convert_to_vercel_messages",
     ),
     "streamkit.output": ("Growing",),
-    "streamkit.tools": ("Approval", "Tool", "ToolContext", "ToolSet", "tool"),
+    "streamkit.request": ("OutputFormat", "Request", "Settings"),
+    "streamkit.tools": ("Approval", "HostedTool", "Tool", "ToolContext", "ToolDefinition", "ToolSet", "tool"),
 }
 _MODULE_OF = {name: module for module, names in _LAZY_IMPORTS.items() for name in names}
 

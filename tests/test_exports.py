@@ -173,7 +173,17 @@ def test_running_tools_loads_no_sdk() -> None:
 # ---------------------------------------------------------------- types of the signatures
 
 #: Types that a provider implements or uses (``streamkit.providers.provider``), and the choice of the accumulator.
-INTERNAL_TYPES = {"Choice", "ChoiceSink", "IdRule", "Parser", "RenderOptions", "RenderedMessages", "Rule", "Sink"}
+INTERNAL_TYPES = {
+    "Choice",
+    "ChoiceSink",
+    "IdRule",
+    "Parser",
+    "RenderOptions",
+    "RenderedMessages",
+    "RequestReader",
+    "Rule",
+    "Sink",
+}
 
 
 def classes_in(annotation: Any) -> set[type]:

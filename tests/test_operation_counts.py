@@ -19,16 +19,17 @@ from wire_streams import chat, chat_bytes, chat_call, gemini, gemini_bytes
 from streamkit import Content, RoundContext, Turn, providers, read, run_loop
 from streamkit.accumulator.turn_state import TurnState
 from streamkit.events import Reasoning, Text, ToolCallDelta, UsageReport
+from streamkit.frame_template import FEWEST_DELTAS
 
 EVENT_END = re.compile(rb"(?<=\n\n)|(?<=\r\n\r\n)")
 PLAIN = (Text, Reasoning, ToolCallDelta)
 HISTORY = [Content.human("Go.")]
 
 #: The parser of each wire that is framed as SSE.
-PARSERS = ("anthropic", "cohere", "gemini", "openai_chat", "openai_responses")
+PARSERS = ("anthropic", "cohere", "gemini", "openai_chat")
 
 #: Parsers that decode a frame again, as a dict, if the decoder of plain deltas refuses it.
-DECODING_TWICE = ("anthropic", "cohere", "gemini", "openai_chat", "openai_responses")
+DECODING_TWICE = ("anthropic", "cohere", "gemini", "openai_chat")
 
 
 def parser_of(provider: str) -> str:
@@ -76,7 +77,10 @@ def decodes(parser: str, *, plain: bool) -> list[tuple[int, bytes]]:
 def test_a_plain_delta_is_decoded_once(parser: str) -> None:
     counts = decodes(parser, plain=True)
     assert counts
-    assert [data for count, data in counts if count != 1] == []
+    # A template of the frame is learned by decoding one frame again, after many deltas in a row (``frame_template``).
+    again = [data for count, data in counts if count != 1]
+    assert len(again) * FEWEST_DELTAS <= len(counts)
+    assert max(count for count, _ in counts) <= 2
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from streamkit.history.content import (
 from streamkit.history.json_data import to_json_data
 from streamkit.ids import canonicalize_tool_call_id, is_canonical, normalize_to_history_tool_id
 
-__all__ = ["ContentBuilder", "as_list", "check_messages", "read_cache_mark"]
+__all__ = ["ContentBuilder", "ReadingChanges", "as_list", "check_messages", "read_cache_mark"]
 
 
 def check_messages(messages: Any) -> list[dict[str, Any]]:
@@ -54,6 +54,18 @@ def check_messages(messages: Any) -> list[dict[str, Any]]:
 def as_list(value: Any) -> list[Any]:
     """Return a list unchanged, one value as a list of it, None as an empty list."""
     return value if isinstance(value, list) else [] if value is None else [value]
+
+
+class ReadingChanges(list[str]):
+    """The changes of reading messages, with the values of the fields that were left out.
+
+    Attributes:
+        left_out: the values by the name of the field, in order.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left_out: dict[str, list[Any]] = {}
 
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -104,6 +116,11 @@ class ContentBuilder:
         self._blocks.append(block)
         self._metadata |= metadata
 
+    def describe(self, **metadata: Any) -> None:
+        """Add metadata to the current content, if it has a block."""
+        if self._blocks:
+            self._metadata |= metadata
+
     def text(self, speaker: str, text: Any, cache: CacheMark | None = None) -> bool:
         """Add text if the value is text; empty text adds no block. Return True if the value is text."""
         if not isinstance(text, str):
@@ -130,6 +147,8 @@ class ContentBuilder:
         for name, item in value.items():
             if name not in known and item is not None and item != [] and item != {} and item != "":
                 self.report(f"left out the field {str(name)[:64]!r} of {label}")
+                if isinstance(self._changes, ReadingChanges):
+                    self._changes.left_out.setdefault(str(name), []).append(to_json_data(item))
 
     def add_unknown_role(self, message: dict[str, Any]) -> None:
         """Add a message of a role that the provider does not have, unchanged, under the role's name."""

@@ -1,9 +1,10 @@
 """JSON text of tool arguments: the end of an object, the value of an ended text, the value of an unfinished text.
 
 ``scanner`` finds an object's end, ``finalize`` decides the value of a text that has ended, ``reader`` reads one that
-still grows, of which ``incremental`` shows the object and ``changes`` lists the changes. ``surrogates`` repairs split
-characters. These are the only hand-written JSON readers of the package. ``size`` is what a value counts against a
-limit. They depend on no stream, call or provider; which text is in force is decided by the accumulator.
+still grows, of which ``incremental`` shows the object, ``changes`` lists the changes, and ``text_argument`` streams the
+one text in it. ``surrogates`` repairs split characters. These are the only hand-written JSON readers of the package.
+``size`` is what a value counts against a limit. They depend on no stream, call or provider; which text is in force is
+decided by the accumulator.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from streamkit.json_text.plain import to_plain
 from streamkit.json_text.scanner import JsonObjectScanner, deepest_nesting, nests_deeper
 from streamkit.json_text.size import json_size, measure_json, structure_size
 from streamkit.json_text.surrogates import join_half, join_surrogates, replace_lone_surrogates
+from streamkit.json_text.text_argument import TextArgument, text_argument
 
 __all__ = [
     "Change",
@@ -23,6 +25,7 @@ __all__ = [
     "JsonChanges",
     "JsonObjectScanner",
     "ParsedArguments",
+    "TextArgument",
     "deepest_nesting",
     "finalize_arguments",
     "is_one_object",
@@ -34,5 +37,6 @@ __all__ = [
     "parse_partial_object",
     "replace_lone_surrogates",
     "structure_size",
+    "text_argument",
     "to_plain",
 ]

@@ -79,6 +79,11 @@ class IncrementalJsonObject(JsonReader):
         root: dict[str, Any] = self._root[0]
         return root
 
+    @property
+    def ends_in_half(self) -> bool:
+        """Whether the text ends with half of a surrogate pair, for which the object has U+FFFD until the other half."""
+        return self._buffer[:1] >= "\ud800"
+
     def _remove_number(self) -> None:
         """Remove a number that was shown: the text that follows may change it or make it invalid."""
         container, self._number_shown = self._open[-1], False

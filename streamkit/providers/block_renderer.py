@@ -8,7 +8,6 @@ rules; a subclass converts single blocks. This module depends on no provider.
 
 from __future__ import annotations
 
-import re
 from typing import Any, ClassVar
 
 from streamkit.history.content import (
@@ -33,7 +32,6 @@ __all__ = ["BlockRenderer"]
 class BlockRenderer(AlternatingRenderer[Traits]):
     """A rendering of a conversation to messages of content blocks."""
 
-    illegal_in_name = re.compile(r"[^a-zA-Z0-9_-]")
     #: the provider's name in reported changes
     target: ClassVar[str]
     #: the API accepts a result whose text is only white space
@@ -81,6 +79,8 @@ class BlockRenderer(AlternatingRenderer[Traits]):
             return self.text_parts(block)
         if isinstance(block, (ImageBlock, FileBlock)):
             return [self.media_block(block)]
+        if isinstance(block, OpaqueBlock):
+            return self._own_parts(block)
         self.report(f"a block of type {block.type!r} in a user message was left out")
         return []
 

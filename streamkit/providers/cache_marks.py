@@ -15,8 +15,9 @@ from streamkit.errors import UsageError
 
 if TYPE_CHECKING:
     from streamkit.history import CacheMark, Content
+    from streamkit.tools.definition import OfferedTool
 
-__all__ = ["MOST_CACHE_MARKS", "CachePolicy", "auto_mark", "drop_first_marks", "mark_contents"]
+__all__ = ["MOST_CACHE_MARKS", "CachePolicy", "auto_mark", "drop_first_marks", "mark_contents", "mark_tools"]
 
 #: ``auto``, or the same with a lifetime: ``{"ttl": "1h"}``. None: only the marks of the blocks.
 CachePolicy: TypeAlias = "Literal['auto'] | CacheMark | None"
@@ -56,6 +57,19 @@ def mark_contents(contents: Sequence[Content], mark: CacheMark) -> list[Content]
                     blocks[position] = block.model_copy(update={"metadata": {**block.metadata, "cache": mark}})
                     marked[number] = marked[number].model_copy(update={"blocks": blocks})
                 break
+    return marked
+
+
+def mark_tools(tools: Sequence[OfferedTool], mark: CacheMark) -> list[OfferedTool]:
+    """Return tools with a mark on the last one of the client; a mark that is there stays."""
+    from streamkit.tools.definition import ToolDefinition
+
+    marked = list(tools)
+    for position in range(len(marked) - 1, -1, -1):
+        tool = marked[position]
+        if isinstance(tool, ToolDefinition):
+            marked[position] = tool.model_copy(update={"metadata": {"cache": mark, **tool.metadata}})
+            break
     return marked
 
 

@@ -9,7 +9,6 @@ provider.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -43,10 +42,6 @@ class MessageRenderer(Generic[AnyTraits]):
         traits: the target's traits.
         options: the id policy, and the model and endpoint of the request.
     """
-
-    #: The characters that a tool's name must not contain, and its maximum length; None if the wire accepts any name.
-    illegal_in_name: ClassVar[re.Pattern[str] | None] = None
-    longest_name: ClassVar[int] = 64
 
     def __init__(self, traits: AnyTraits, options: RenderOptions) -> None:
         self.traits = traits
@@ -120,9 +115,7 @@ class MessageRenderer(Generic[AnyTraits]):
 
     def tool_name(self, name: str) -> str:
         """Return a tool's name as the target accepts it."""
-        if self.illegal_in_name is None:
-            return name
-        legal = self.illegal_in_name.sub("_", name)[: self.longest_name] or "unnamed"
+        legal = self.traits.legal_name(name)
         if legal != name:
             self.report(f"the tool name {name!r} was changed to {legal!r}: it has characters that are rejected")
         return legal
@@ -194,7 +187,7 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
     def add(self, content: Content) -> None:
         """Render the next content: as parts of the last message if the role is the same, else as a new message."""
         if content.speaker == "system":
-            self._add_system(content)
+            self.add_system(content)
             return
         if content.speaker not in ("human", "tool", "ai"):
             self.report(f"a message of the unknown speaker {content.speaker!r} was left out")
@@ -254,7 +247,8 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
             self.messages.insert(0, {"role": "user", self.parts_field: [part]})
             self.report("a user message '(continued)' was put in front: the first message must be a user's")
 
-    def _add_system(self, content: Content) -> None:
+    def add_system(self, content: Content) -> None:
+        """Add a system message to the system text, wherever it is in the conversation."""
         if self.messages:
             self.report("a system message from within the conversation was moved to the system text")
         for block in content.blocks:
@@ -322,7 +316,12 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
                 self.omit(block, "a system message contains only text")
         text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock) and block.text)
         if text:
-            self.push({"role": "system", "content": text})
+            self.push({"role": self.system_role, "content": text})
+
+    @property
+    def system_role(self) -> str:
+        """The role of a system message."""
+        return "system"
 
     def add_result(self, block: ToolResponseBlock) -> None:
         """Render the result of a call and buffer it with `buffer_result`."""

@@ -15,7 +15,7 @@ from streamkit.errors import UsageError
 
 if TYPE_CHECKING:
     from streamkit.output import OutputType
-    from streamkit.tools import Tool
+    from streamkit.tools.definition import OfferedTool
 
 __all__ = ["OLDER_CLAUDE", "OutputRefused", "OutputSupport", "add_output_tool", "check_root"]
 
@@ -48,8 +48,8 @@ class OutputSupport:
     not_of: re.Pattern[str] | None = None
     any_root: bool = False
 
-    def reason_for_tool(self, model: str | None, *, stream: bool, has_tools: bool) -> str | None:
-        """Return why the output must be the arguments of a tool; None if a field takes its schema."""
+    def reason_without_field(self, model: str | None, *, stream: bool, has_tools: bool) -> str | None:
+        """Return why no field of a request takes the schema of its output; None if one does."""
         if not self.has_field:
             return "there is no field for its schema"
         if model and self.not_of is not None and self.not_of.search(model):
@@ -63,8 +63,8 @@ class OutputSupport:
 
 
 def add_output_tool(
-    output: OutputType[object], tools: Sequence[Tool], tool_choice: str | None
-) -> tuple[list[Tool], str]:
+    output: OutputType[object], tools: Sequence[OfferedTool], tool_choice: str | None
+) -> tuple[list[OfferedTool], str]:
     """Return the tools of a request with the output's own tool added, and the tool choice.
 
     Without other tools, and where these must not be called, the model must call that tool; else it must call one.
@@ -73,17 +73,18 @@ def add_output_tool(
         UsageError: a tool of the request has its name.
     """
     from streamkit.output import OUTPUT_TOOL
-    from streamkit.tools import Tool
+    from streamkit.tools.definition import ToolDefinition
 
-    if any(tool.name == OUTPUT_TOOL for tool in tools):
+    names = {tool.name for tool in tools if isinstance(tool, ToolDefinition)}
+    if OUTPUT_TOOL in names:
         raise UsageError(f"the tool {OUTPUT_TOOL!r} is the one that makes the model return the output; rename yours")
     purpose = "Give the final answer, once you know it."
     description = f"{output.description}\n{purpose}" if output.description else purpose
-    output_tool = Tool(name=OUTPUT_TOOL, description=description, parameters=output.schema)
+    parameters = {"properties": {}, **output.schema}
+    output_tool = ToolDefinition(name=OUTPUT_TOOL, description=description, parameters=parameters)
     if tool_choice in (None, "auto", "required") and tools:
         return [*tools, output_tool], "required"
-    is_named = any(tool.name == tool_choice for tool in tools)
-    return [*tools, output_tool], tool_choice if is_named and tool_choice is not None else OUTPUT_TOOL
+    return [*tools, output_tool], tool_choice if tool_choice in names and tool_choice is not None else OUTPUT_TOOL
 
 
 def check_root(output: OutputType[object], provider: str) -> None:

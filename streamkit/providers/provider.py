@@ -8,6 +8,8 @@ pydantic nor the code that builds requests:
     messages.py  render_messages(contents, traits, options), build_request(rendered, traits, ...), convert_media
     errors.py    ERRORS, the meaning of the provider's errors (`Traits.classify_error`); only where it has names
     importer.py  parse_messages(messages, traits, system=, changes=); only where `Traits.has_importer`
+    settings.py  read_settings(fields, traits), write_settings(writer, traits); only where `Traits.has_settings`
+    tool_definitions.py  read_tools(fields, traits), read_tool_choice(fields, traits); only where `has_settings`
     request_rules.py  list_rules(traits); only where `Traits.has_request_rules`
     encoder.py   create_writer(traits, options), error_body and error_event(status, message, code)
 
@@ -18,27 +20,40 @@ another provider, except for a wire format that contains another one.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.providers.origin import IdPolicy, RenderOptions
 from streamkit.providers.output_form import OutputRefused, add_output_tool, check_root
+from streamkit.providers.package_modules import (
+    EncoderModule,
+    ImporterModule,
+    MessagesModule,
+    ParserModule,
+    RenderedMessages,
+    RequestReader,
+    RequestRulesModule,
+    SettingsModule,
+    ToolChoice,
+    ToolDefinitionsModule,
+)
 from streamkit.providers.rewriting import Rewrite, RewritingParser
 from streamkit.providers.sink import ChoiceSink, Parser, Sink
 from streamkit.providers.tool_schema import adapt_tool_schema
 from streamkit.providers.traits import Framing, Traits
 
 if TYPE_CHECKING:
-    from streamkit.history import CacheMark, Content, FileBlock, ImageBlock
+    from streamkit.history import Content, FileBlock, ImageBlock
     from streamkit.output import OutputType
     from streamkit.providers.request_rule import Rule
-    from streamkit.providers.wire_writer import WriterOptions
+    from streamkit.providers.settings import SettingsWriter
     from streamkit.providers.writer import Writer
     from streamkit.tools import Tool
+    from streamkit.tools.definition import OfferedTool
 
 __all__ = [
     "ChoiceSink",
@@ -48,82 +63,12 @@ __all__ = [
     "Provider",
     "RenderOptions",
     "RenderedMessages",
+    "RequestReader",
     "Rewrite",
     "Sink",
     "ToolChoice",
     "Traits",
 ]
-
-#: ``auto``, ``none``, ``required``, or the name of the one tool that must be called.
-ToolChoice: TypeAlias = str
-
-
-@dataclass(slots=True)
-class RenderedMessages:
-    """A conversation in the form of one provider's messages.
-
-    Attributes:
-        messages: the provider's own messages, in order.
-        system: system text, if the wire has it outside of the messages; else None.
-        spans: for each content that was rendered, the range ``(start, stop)`` of ``messages`` that contains it.
-            Contents that share a message have overlapping ranges; a content without a message has an empty range.
-        request_fields: further fields of a request's body that depend on the conversation.
-        changes: a sentence for each thing that was changed or left out because the target cannot carry it.
-        model: the model that is requested; None if it is not known.
-        tools_mark: the cache mark of the tools, on wires that have one; None if they have none.
-    """
-
-    messages: list[dict[str, Any]] = field(default_factory=list)
-    system: str | None = None
-    spans: list[tuple[int, int]] = field(default_factory=list)
-    request_fields: dict[str, Any] = field(default_factory=dict)
-    changes: list[str] = field(default_factory=list)
-    model: str | None = None
-    tools_mark: CacheMark | None = None
-
-    def report(self, sentence: str) -> None:
-        """Record a change, unless it was recorded already."""
-        if sentence not in self.changes:
-            self.changes.append(sentence)
-
-
-class _ParserModule(Protocol):
-    def create_parser(self, sink: Sink, traits: Any) -> Parser: ...
-
-
-class _MessagesModule(Protocol):
-    def render_messages(self, contents: Sequence[Content], traits: Any, options: RenderOptions) -> RenderedMessages: ...
-
-    def build_request(
-        self,
-        rendered: RenderedMessages,
-        traits: Any,
-        *,
-        tools: Sequence[Tool] = (),
-        tool_choice: ToolChoice | None = None,
-        stream: bool = True,
-        output: OutputType[Any] | None = None,
-    ) -> dict[str, Any]: ...
-
-    def convert_media(self, block: Any, traits: Any) -> object: ...
-
-
-class _ImporterModule(Protocol):
-    def parse_messages(
-        self, messages: Sequence[dict[str, Any]], traits: Any, *, system: Any = None, changes: list[str] | None = None
-    ) -> list[Content]: ...
-
-
-class _RequestRulesModule(Protocol):
-    def list_rules(self, traits: Any) -> tuple[Rule, ...]: ...
-
-
-class _EncoderModule(Protocol):
-    def create_writer(self, traits: Any, options: WriterOptions) -> Writer: ...
-
-    def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]: ...
-
-    def error_event(self, status: int, message: str, code: str | None = None) -> bytes: ...
 
 
 class Provider:
@@ -155,7 +100,7 @@ class Provider:
         """Return a parser for one turn that reports to ``sink``."""
         create = self._create_parser
         if create is None:
-            create = self._create_parser = cast(_ParserModule, self._module("parser")).create_parser
+            create = self._create_parser = cast(ParserModule, self._module("parser")).create_parser
         parser = create(sink, self.traits)
         if self.rewrite is None:
             return parser
@@ -207,7 +152,7 @@ class Provider:
         self,
         rendered: RenderedMessages,
         *,
-        tools: Sequence[Tool] = (),
+        tools: Sequence[Tool | OfferedTool] = (),
         tool_choice: ToolChoice | None = None,
         stream: bool = True,
         output: OutputType[Any] | None = None,
@@ -217,7 +162,7 @@ class Provider:
         Args:
             rendered: the messages, as ``render`` returned them or with ``messages`` replaced by the caller's own. They
                 are not modified; ``changes`` receives a sentence for each change of this request.
-            tools: the tools to offer.
+            tools: the tools to offer, or their definitions.
             tool_choice: ``auto``, ``none``, ``required`` or a tool's name; None leaves it to the provider.
             stream: whether the response is to be streamed, with usage.
             output: the type of a structured output. Where a field of the request takes its schema it is there, else
@@ -227,26 +172,32 @@ class Provider:
             UsageError: ``tool_choice`` names no tool, a strict tool's schema cannot be converted, or the provider
                 cannot return this output.
         """
+        from streamkit.tools.definition import to_definitions
+
         build = partial(self._messages.build_request, rendered, self.traits, stream=stream)
-        tools = [self._adapt_tool(tool, rendered) for tool in tools]
+        definitions = [self._adapt_tool(tool, rendered) for tool in to_definitions(tools)]
         if output is None:
-            return build(tools=tools, tool_choice=tool_choice)
+            return build(tools=definitions, tool_choice=tool_choice)
         support = self.traits.output
-        reason = support.reason_for_tool(rendered.model, stream=stream, has_tools=bool(tools))
+        reason = support.reason_without_field(rendered.model, stream=stream, has_tools=bool(definitions))
         if reason is not None or not support.any_root:
             check_root(output, self.name)
         if reason is None:
             try:
-                return build(tools=tools, tool_choice=tool_choice, output=output)
+                return build(tools=definitions, tool_choice=tool_choice, output=output)
             except OutputRefused as error:
                 reason = str(error)
                 check_root(output, self.name)
         rendered.report(f"the output is requested as the arguments of a tool of {self.name}: {reason}")
-        all_tools, choice = add_output_tool(output, tools, tool_choice)
+        all_tools, choice = add_output_tool(output, definitions, tool_choice)
         return build(tools=[self._adapt_tool(tool, rendered) for tool in all_tools], tool_choice=choice)
 
-    def _adapt_tool(self, tool: Tool, rendered: RenderedMessages) -> Tool:
-        """Return the tool, or a copy with a schema that the provider accepts."""
+    def _adapt_tool(self, tool: OfferedTool, rendered: RenderedMessages) -> OfferedTool:
+        """Return the tool, or a copy with a schema that the provider accepts; one in its own form is unchanged."""
+        from streamkit.tools.definition import HostedTool
+
+        if isinstance(tool, HostedTool) or tool.metadata.get("provider") == self.name:
+            return tool
         schema, changes = adapt_tool_schema(tool.parameters, self.traits.tool_schema)
         if not changes:
             return tool
@@ -282,7 +233,7 @@ class Provider:
         """
         if not self.traits.has_importer:
             raise UsageError(f"messages of the provider {self.name!r} cannot be converted to history")
-        importer = cast(_ImporterModule, self._module("importer"))
+        importer = cast(ImporterModule, self._module("importer"))
         return importer.parse_messages(messages, self.traits, system=system, changes=changes)
 
     def emit(
@@ -356,15 +307,35 @@ class Provider:
         """Return the rules for requests that this provider enforces with status 400; empty if none are known."""
         if not self.package or not self.traits.has_request_rules:
             return ()
-        return cast(_RequestRulesModule, self._module("request_rules")).list_rules(self.traits)
+        return cast(RequestRulesModule, self._module("request_rules")).list_rules(self.traits)
+
+    def request_reader(self) -> RequestReader:
+        """Return the functions that read a request's body.
+
+        Raises:
+            UsageError: the package has none.
+        """
+        if not (self.traits.has_settings and self.traits.has_importer):
+            raise UsageError(f"requests of the provider {self.name!r} cannot be read")
+        tools = cast(ToolDefinitionsModule, self._module("tool_definitions"))
+        settings = cast(SettingsModule, self._module("settings"))
+        return RequestReader(tools.read_tools, tools.read_tool_choice, settings.read_settings)
+
+    def write_settings(self, writer: SettingsWriter) -> None:
+        """Write settings into a request's body, and report those that the provider cannot have."""
+        if self.traits.has_settings:
+            cast(SettingsModule, self._module("settings")).write_settings(writer, self.traits)
+        else:
+            writer.write_limit()
+            writer.write_rest()
 
     @property
-    def _messages(self) -> _MessagesModule:
-        return cast(_MessagesModule, self._module("messages"))
+    def _messages(self) -> MessagesModule:
+        return cast(MessagesModule, self._module("messages"))
 
     @property
-    def _encoder(self) -> _EncoderModule:
-        return cast(_EncoderModule, self._module("encoder"))
+    def _encoder(self) -> EncoderModule:
+        return cast(EncoderModule, self._module("encoder"))
 
     def _module(self, name: str) -> object:
         return import_module(f"{self.package}.{name}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from streamkit.errors import UsageError
 from streamkit.message_format import RateMessage, check_format
-from streamkit.providers.cache_marks import CachePolicy, auto_mark, mark_contents
+from streamkit.providers.cache_marks import CachePolicy, auto_mark, mark_contents, mark_tools
 from streamkit.providers.media_policy import MediaPolicy, apply_media_policy
 from streamkit.providers.names import ProviderName
 from streamkit.providers.origin import IdPolicy
@@ -16,8 +16,9 @@ from streamkit.providers.registry import get, message_formats
 
 if TYPE_CHECKING:
     from streamkit.history import Content
+    from streamkit.request import Request, Settings
 
-__all__ = ["parse_messages", "render", "render_messages", "render_request"]
+__all__ = ["parse_messages", "parse_request", "render", "render_messages", "render_request"]
 
 
 def render(
@@ -87,12 +88,13 @@ def render_messages(
 
 
 def render_request(
-    contents: Sequence[Content],
+    contents: Sequence[Content] | Request,
     provider: ProviderName | str | Provider,
     *,
     tools: Sequence[Any] = (),
     tool_choice: ToolChoice | None = None,
-    stream: bool = True,
+    stream: bool | None = None,
+    settings: Settings | Mapping[str, Any] | None = None,
     ids: IdPolicy = "origin",
     model: str | None = None,
     endpoint: str | None = None,
@@ -104,14 +106,18 @@ def render_request(
 ) -> dict[str, Any]:
     """Return the fields of a request's body that depend on the conversation, by the provider's own names.
 
+    With settings, and of a `Request`, it is the complete body. Settings are written in the target's form and by the
+    facts of the requested model (`Traits.models`).
+
     Args:
-        contents: the conversation.
+        contents: the conversation, or a complete request.
         provider: the target.
-        tools: functions or ``Tool`` objects.
-        tool_choice: ``auto``, ``none``, ``required`` or a tool's name; None leaves it to the provider.
-        stream: whether the response is to be streamed, with usage.
+        tools: functions, ``Tool`` objects or definitions; of a request they replace its own.
+        tool_choice: ``auto``, ``none``, ``required`` or a tool's name; None leaves it to the request or provider.
+        stream: whether the response is to be streamed, with usage; None: as the request says, else True.
+        settings: neutral settings, as `Settings` or a dict; they replace those of a request one by one.
         ids: as in `render`.
-        model: as in `render`; it is not written into the request.
+        model: as in `render`; the default is the model of the settings. It is not written into the request.
         endpoint: as in `render`.
         repair: as in `render`.
         unsupported: as in `render`.
@@ -120,39 +126,74 @@ def render_request(
             cache, next to the marks of blocks (``CacheMark``); a ``CacheMark`` does the same with its lifetime. Targets
             without such marks get none.
         output: the type of a structured output, as for ``Growing``: a pydantic model, another type, or a JSON schema.
+            It replaces ``output_format`` of the settings.
 
     Raises:
-        UsageError: ``tool_choice`` names no tool, a strict tool's schema cannot be converted, or the provider cannot
-            return this output; ``cache`` has another value.
+        UsageError: ``tool_choice`` names no tool, a strict tool's schema cannot be converted, the provider cannot
+            return this output, or ``settings`` or ``cache`` are invalid. Of a request, such a choice is left out, and
+            such a tool is not strict.
         UnsupportedContent: as in `render`.
     """
-    from streamkit.tools import to_tools
+    from streamkit.output import OutputType
+    from streamkit.providers.requests import NeutralRequest
+    from streamkit.request import Request, to_settings
+    from streamkit.tools import to_definitions
 
-    target = get(provider)
-    mark = auto_mark(cache)
-    rendered = render_messages(
-        contents if mark is None else mark_contents(contents, mark),
-        target,
-        ids=ids,
-        model=model,
-        endpoint=endpoint,
-        repair=repair,
-        unsupported=unsupported,
-    )
-    rendered.tools_mark = mark
-    tool_list = list(to_tools(tools).values())
-    if output is None:
-        body = target.build_request(rendered, tools=tool_list, tool_choice=tool_choice, stream=stream)
-    else:
-        from streamkit.output import OutputType
-
-        output_type: OutputType[Any] = OutputType(output)
+    target, report, mark = get(provider), [] if changes is None else changes, auto_mark(cache)
+    options: dict[str, Any] = {"ids": ids, "endpoint": endpoint, "repair": repair, "unsupported": unsupported}
+    output_type: OutputType[Any] | None = None if output is None else OutputType(output)
+    request = contents if isinstance(contents, Request) else Request(contents=list(contents), stream=True)
+    overrides: dict[str, Any] = {
+        "tools": to_definitions(tools) or request.tools,
+        "tool_choice": tool_choice or request.tool_choice,
+        "stream": request.stream if stream is None else stream,
+        "settings": request.settings.model_copy(update=to_settings(settings).values),
+    }
+    if mark is not None:
+        overrides["contents"] = mark_contents(request.contents, mark)
+        overrides["tools"] = mark_tools(overrides["tools"], mark)
+    if output_type is not None:
+        overrides["settings"] = overrides["settings"].model_copy(update={"output_format": None})
+    request = request.model_copy(update=overrides)
+    if not isinstance(contents, Request) and settings is None:
+        rendered = render_messages(request.contents, target, model=model, **options)
         body = target.build_request(
-            rendered, tools=tool_list, tool_choice=tool_choice, stream=stream, output=output_type
+            rendered, tools=request.tools, tool_choice=tool_choice, stream=request.stream, output=output_type
         )
-    if changes is not None:
-        changes += rendered.changes
-    return body
+        report += rendered.changes
+        return body
+    neutral = NeutralRequest(request, target, report)
+    rendered = render_messages(neutral.contents, target, model=model or request.settings.model, **options)
+    return neutral.body(rendered, output_type)
+
+
+def parse_request(
+    body: Any,
+    provider: ProviderName | str | Provider,
+    *,
+    model: str | None = None,
+    stream: bool | None = None,
+    changes: list[str] | None = None,
+) -> Request:
+    """Return a request's body, as a client sent it, in neutral form: the inverse of `render_request`.
+
+    Nothing is lost: a field without a neutral name is in ``unread`` as it was, and a tool that only the provider
+    understands is a `HostedTool`. Chat's ``stream_options`` that only ask for usage are read as ``stream``.
+
+    Args:
+        body: the decoded JSON body.
+        provider: the provider in whose form it is.
+        model: the model, where the path has it (Gemini, Bedrock).
+        stream: whether a stream is requested, where the path says it.
+        changes: as in `parse_messages`.
+
+    Raises:
+        UsageError: the body is no dict, its messages are no list of dicts or of another format, or requests of this
+            provider cannot be read. Nothing else that a body contains raises.
+    """
+    from streamkit.providers.requests import parse_body
+
+    return parse_body(body, get(provider), parse_messages, model=model, stream=stream, changes=changes)
 
 
 def _repair(contents: Sequence[Content], changes: list[str]) -> Sequence[Content]:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import UsageError
 from streamkit.providers.output_form import OutputRefused
+from streamkit.request import OutputFormat
 from streamkit.tools import StrictProfile
 from streamkit.tools.strict_schema import StrictSchema
 
 if TYPE_CHECKING:
     from streamkit.output import OutputType
 
-__all__ = ["CLAUDE_KEYWORDS", "OPENAI", "output_schema", "output_schema_or_loose"]
+__all__ = ["CLAUDE_KEYWORDS", "OPENAI", "plain_output", "strict_output", "strict_output_if_possible"]
 
 # https://platform.openai.com/docs/guides/structured-outputs#supported-schemas (read 2026-11): every property required,
 # "it is possible to emulate an optional parameter by using a union type with null"; the keywords and formats below;
@@ -50,8 +51,13 @@ CLAUDE_KEYWORDS = {
 }
 
 
-def output_schema(output: OutputType[Any], profile: StrictProfile) -> dict[str, Any]:
-    """Return the schema of a structured output in the form of a provider's strict mode.
+def plain_output(output: OutputType[Any], *, strict: bool | None = None) -> OutputFormat:
+    """Return the form of a structured output with the schema as it is."""
+    return _form(output, output.schema, strict)
+
+
+def strict_output(output: OutputType[Any], profile: StrictProfile) -> OutputFormat:
+    """Return the form of a structured output with the schema that a provider's strict mode takes.
 
     Raises:
         OutputRefused: it has no such form; the message gives the path and the reason.
@@ -71,13 +77,13 @@ def output_schema(output: OutputType[Any], profile: StrictProfile) -> dict[str, 
                 f"the output {output.name} cannot be strict for {profile.target}: it has {count} {subject}, but at most"
                 f" {limit} are allowed"
             )
-    return schema
+    return _form(output, schema, strict=True)
 
 
-def output_schema_or_loose(
+def strict_output_if_possible(
     output: OutputType[Any], profile: StrictProfile | None, changes: list[str]
-) -> tuple[dict[str, Any], bool]:
-    """Return the schema of a structured output and whether it is strict, for a target that accepts both.
+) -> OutputFormat:
+    """Return the form of a structured output for a target that accepts schemas that are not strict, too.
 
     Args:
         output: the type of the output.
@@ -85,9 +91,16 @@ def output_schema_or_loose(
         changes: receives a sentence if the schema has no strict form.
     """
     if profile is None:
-        return output.schema, False
+        return plain_output(output)
     try:
-        return output_schema(output, profile), True
+        return strict_output(output, profile)
     except OutputRefused as error:
         changes.append(f"{error}; the model is not forced to keep to the schema")
-        return output.schema, False
+        return plain_output(output, strict=False)
+
+
+def _form(output: OutputType[Any], schema: dict[str, Any], strict: bool | None) -> OutputFormat:
+    description = output.description or None
+    return OutputFormat(
+        type="json_schema", json_schema=schema, name=output.name, description=description, strict=strict
+    )

@@ -10,14 +10,14 @@ from typing import Literal, TypeAlias
 
 from streamkit.errors import UsageError
 from streamkit.providers.provider import ToolChoice
-from streamkit.tools import Tool
+from streamkit.tools.definition import ToolDefinition
 
 __all__ = ["ToolMode", "select_tools"]
 
 ToolMode: TypeAlias = Literal["auto", "none", "required"]
 
 
-def select_tools(choice: ToolChoice | None, tools: Sequence[Tool]) -> tuple[list[Tool], ToolMode]:
+def select_tools(choice: ToolChoice | None, tools: Sequence[ToolDefinition]) -> tuple[list[ToolDefinition], ToolMode]:
     """Return the tools among which a model chooses, and whether it may, must not or must call one.
 
     Args:

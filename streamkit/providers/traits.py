@@ -17,6 +17,7 @@ from streamkit.ids import tool_id_strategy
 from streamkit.message_format import POSSIBLE, RateMessage, Rating
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.error_rules import ErrorRules
+from streamkit.providers.model_facts import UNKNOWN_MODEL, ModelFacts
 from streamkit.providers.origin import is_same_endpoint, is_same_model
 from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.tool_schema import ToolSchemaRules
@@ -37,6 +38,10 @@ def _rate_possible(_: Mapping[str, Any]) -> Rating:
 
 def _model_unchanged(name: str) -> str:
     return name
+
+
+def _body_unchanged(body: dict[str, Any]) -> dict[str, Any]:
+    return body
 
 
 def _sign_nothing(model: str, seed: str) -> dict[str, Any]:
@@ -81,6 +86,22 @@ class Traits(WireTraits):
         markup_families: the tool-call markup that its models may leave in the text, which ``leaked_markup`` of ``Turn``
             removes or recovers; by default every family, as for a server of any model.
         end_marker: the payload that follows the chunks and ends a stream, such as ``[DONE]``; None if there is none.
+        system_field: the field of a request's body that holds the system text; None if it is a message.
+        normalize_body: returns a request's body with the names that the package reads.
+        setting_fields: the path in the body of each setting whose value is the same there, by its neutral name.
+        has_settings: the package can read and write requests (``settings.py``, ``tool_definitions.py``).
+        max_temperature: the highest temperature; None if there is no lower limit than on other wires.
+        max_stop_texts: the most texts that may end a response; None if there is no limit.
+        models: what differs by model: facts by a pattern that the beginning of a name in lower case matches; the first
+            that matches applies.
+        illegal_in_name: matches a character that a tool's name must not contain; None if any is accepted.
+        longest_name: the most characters of a tool's name.
+        custom_calls: there are custom tools, whose argument is a text. Elsewhere such a tool is offered as a function
+            with one text, ``input``.
+        tool_namespaces: tools may be grouped in namespaces. Elsewhere the group becomes a part of the name if it must.
+        reasoning_state: returns the signature and the metadata with which a block of reasoning carries the state of
+            another provider, for (state, whether the block has text); None if the wire has no field for it.
+        call_state: the same for a call: its metadata; None if a block of reasoning must carry it.
     """
 
     name: str
@@ -113,6 +134,34 @@ class Traits(WireTraits):
     classify_error: Callable[[StreamError], StreamError] = field(
         default=ErrorRules().classify, repr=False, compare=False
     )
+    system_field: str | None = None
+    normalize_body: Callable[[dict[str, Any]], dict[str, Any]] = field(
+        default=_body_unchanged, repr=False, compare=False
+    )
+    setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    has_settings: bool = True
+    max_temperature: float | None = None
+    max_stop_texts: int | None = None
+    models: Mapping[str, ModelFacts] = field(default_factory=dict, repr=False)
+    illegal_in_name: re.Pattern[str] | None = None
+    longest_name: int = 64
+    custom_calls: bool = False
+    tool_namespaces: bool = False
+    reasoning_state: Callable[[str, bool], tuple[str | None, dict[str, Any]]] | None = field(
+        default=None, repr=False, compare=False
+    )
+    call_state: Callable[[str], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
+
+    def facts_for(self, model: str | None) -> ModelFacts:
+        """Return the declared facts of a model; those of an unknown one if no pattern matches."""
+        name = self.normalize_model(model).casefold() if model else ""
+        return next((facts for pattern, facts in self.models.items() if re.match(pattern, name)), UNKNOWN_MODEL)
+
+    def legal_name(self, name: str) -> str:
+        """Return a tool's name as the provider accepts it, with its illegal characters replaced."""
+        if self.illegal_in_name is None:
+            return name
+        return self.illegal_in_name.sub("_", name)[: self.longest_name] or "unnamed"
 
     def is_from_provider(self, metadata: Mapping[str, Any]) -> bool:
         """Return True if a block with this metadata is from this provider or a compatible one."""

@@ -6,6 +6,7 @@ Execution calls them: here nothing runs, and nothing depends on an event loop, a
 from __future__ import annotations
 
 from streamkit.tools.context import Approval, ToolContext
+from streamkit.tools.definition import Grammar, HostedTool, OfferedTool, ToolDefinition, to_definitions
 from streamkit.tools.function import FunctionKind
 from streamkit.tools.schema import InvalidArguments
 from streamkit.tools.strict_profile import StrictProfile
@@ -26,14 +27,19 @@ __all__ = [
     "ApprovalPolicy",
     "Describe",
     "FunctionKind",
+    "Grammar",
+    "HostedTool",
     "InvalidArguments",
+    "OfferedTool",
     "StrictProfile",
     "Tool",
     "ToolContext",
+    "ToolDefinition",
     "ToolOptions",
     "ToolSet",
     "ToolState",
     "strict_parameters",
+    "to_definitions",
     "to_tools",
     "tool",
 ]

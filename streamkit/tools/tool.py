@@ -10,7 +10,7 @@ import copy
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeAlias, TypedDict, Unpack, get_args, overload
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypedDict, Unpack, get_args, overload
 
 from typing_extensions import (  # a dependency of pydantic; those of typing have no default before 3.13
     ParamSpec,
@@ -187,12 +187,6 @@ class Tool(Generic[P, R]):
             check_strict(replaced.name, replaced.parameters)
         return replaced
 
-    def with_parameters(self, parameters: dict[str, Any]) -> Tool:
-        """Return a copy that shows a model this schema. It still validates arguments by its own."""
-        copied = copy.copy(self)
-        copied.parameters = parameters
-        return copied
-
     def validate(self, arguments: dict[str, Any] | str) -> dict[str, Any]:
         """Return the keyword arguments for the function (without the ``ToolContext``).
 
@@ -277,7 +271,18 @@ def to_tools(tools: Sequence[Callable[..., Any] | Tool]) -> dict[str, Tool]:
     return by_name
 
 
-def strict_parameters(tools: Iterable[Tool], profile: StrictProfile | None) -> dict[str, dict[str, Any]]:
+class _StrictTool(Protocol):
+    """What a tool's strict schema depends on: a ``Tool`` or a definition of one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> dict[str, Any]: ...
+    @property
+    def strict(self) -> bool: ...
+
+
+def strict_parameters(tools: Iterable[_StrictTool], profile: StrictProfile | None) -> dict[str, dict[str, Any]]:
     """Return the converted parameters of the strict tools, by the tool's name.
 
     Args:

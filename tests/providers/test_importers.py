@@ -704,8 +704,141 @@ def test_messages_nested_deeply_are_read(provider: str) -> None:
 
 
 def test_provider_without_an_importer_raises() -> None:
-    with pytest.raises(UsageError, match="provider 'ollama' cannot be converted"):
-        parse_messages([], "ollama")
+    provider = providers.provider.Provider(providers.provider.Traits(name="acme", has_importer=False))
+    with pytest.raises(UsageError, match="provider 'acme' cannot be converted"):
+        parse_messages([], provider)
+    with pytest.raises(UsageError, match="requests of the provider 'acme' cannot be read"):
+        providers.parse_request({}, provider)
+
+
+COHERE: list[Json] = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Weather?"},
+    {
+        "role": "assistant",
+        "tool_plan": "I look.",
+        "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Oslo"}'}},
+            {"id": "c2", "type": "function", "function": {"name": "clock", "arguments": "{}"}},
+        ],
+    },
+    {"role": "tool", "tool_call_id": "c1", "content": '{"t":21}'},
+    {"role": "tool", "tool_call_id": "c2", "content": "noon"},
+    {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "21."}]},
+]
+OLLAMA: list[Json] = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Weather?", "images": ["iVBORw0KGgo="]},
+    {
+        "role": "assistant",
+        "content": "I look.",
+        "thinking": "hm",
+        "tool_calls": [
+            {"function": {"name": "weather", "arguments": {"city": "Oslo"}}},
+            {"id": "call_7", "function": {"name": "weather", "arguments": {"city": "Bergen"}}},
+        ],
+    },
+    {"role": "tool", "content": "21", "tool_name": "weather"},
+    {"role": "tool", "content": "9", "tool_name": "weather", "tool_call_id": "call_7"},
+    {"role": "assistant", "content": "21 and 9."},
+]
+SIGNED = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "SIG"}}}
+REDACTED = {"reasoningContent": {"redactedContent": "QQ=="}}
+CITED = {"citationsContent": {"content": [{"text": "So."}], "citations": [{"title": "t"}]}}
+SERVED = [
+    {"toolUse": {"toolUseId": "s1", "name": "nova_grounding", "input": {}, "type": "server_tool_use"}},
+    {"toolResult": {"toolUseId": "s1", "content": [{"json": {"a": 1}}], "type": "nova_grounding_result"}},
+]
+CONVERSE: list[Json] = [
+    {
+        "role": "user",
+        "content": [
+            {"text": "Weather?"},
+            {"image": {"format": "jpeg", "source": {"bytes": "/9j/"}}},
+            {"document": {"format": "pdf", "name": "report", "source": {"s3Location": {"uri": "s3://b/r.pdf"}}}},
+            {"cachePoint": {"type": "default"}},
+        ],
+    },
+    {
+        "role": "assistant",
+        "content": [
+            SIGNED,
+            REDACTED,
+            *SERVED,
+            CITED,
+            {"text": "I look."},
+            {"toolUse": {"toolUseId": "tooluse_1", "name": "weather", "input": {"city": "Oslo"}}},
+            {"toolUse": {"toolUseId": "tooluse_2", "name": "clock", "input": {}}},
+        ],
+    },
+    {
+        "role": "user",
+        "content": [
+            {"toolResult": {"toolUseId": "tooluse_1", "content": [{"json": {"t": 21}}]}},
+            {"toolResult": {"toolUseId": "tooluse_2", "content": [{"text": "broken"}], "status": "error"}},
+            {"text": "And?"},
+        ],
+    },
+]
+
+
+@pytest.mark.parametrize(
+    ("provider", "messages"), [("cohere", COHERE), ("ollama", OLLAMA), ("bedrock_converse", CONVERSE)]
+)
+def test_messages_are_the_same_after_they_were_read_and_rendered(provider: str, messages: list[Json]) -> None:
+    changes: list[str] = []
+    contents = parse_messages(messages, provider, changes=changes)
+    assert render(contents, provider, changes=changes) == messages
+    assert changes == []
+    results, calls = results_of(contents), calls_of(contents)
+    assert [result.call_id for result in results] == [call.id for call in calls]
+    assert repair(contents).changes == []
+
+
+def test_calls_of_ollama_without_ids_have_their_results_by_order() -> None:
+    contents = parse_messages(OLLAMA, "ollama")
+    calls, results = calls_of(contents), results_of(contents)
+    assert [call.parameters for call in calls] == [{"city": "Oslo"}, {"city": "Bergen"}]
+    assert [result.result for result in results] == ["21", "9"]
+    assert contents[1].blocks[1] == ImageBlock(data="data:image/png;base64,iVBORw0KGgo=")
+
+
+def test_converse_keeps_what_only_it_understands() -> None:
+    contents = parse_messages(CONVERSE, "bedrock_converse", system=[{"text": "a"}, {"cachePoint": {"type": "default"}}])
+    assert contents[0].blocks[0].metadata == {"cache": {}}
+    assert contents[1].blocks[2].metadata == {"cache": {}}
+    signed, redacted, served, cited = contents[2].blocks[:4]
+    assert isinstance(signed, ReasoningBlock)
+    assert (signed.text, signed.signature) == ("hm", "SIG")
+    assert isinstance(redacted, ReasoningBlock)
+    assert redacted.opaque == REDACTED
+    assert isinstance(served, ServerToolBlock)
+    assert served.raw == SERVED
+    assert cited.metadata["citations"] == [{"title": "t"}]
+    assert [(result.result, result.error, result.status) for result in results_of(contents)] == [
+        ({"t": 21}, None, None),
+        (None, "broken", "error"),
+    ]
+
+
+def test_cohere_reads_documents_and_unknown_parts() -> None:
+    contents = parse_messages(
+        [
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": PNG}}, {"type": "odd"}]},
+            {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}, 3]},
+            {
+                "role": "tool",
+                "tool_call_id": "c",
+                "content": [{"type": "document", "document": {"data": "a"}}, {"type": "text", "text": "b"}],
+            },
+            {"role": "narrator", "content": "Meanwhile"},
+        ],
+        "cohere",
+    )
+    assert [block.type for block in contents[0].blocks] == ["image", "opaque"]
+    assert [block.type for block in contents[1].blocks] == ["tool_call", "opaque"]
+    assert [result.result for result in results_of(contents)] == ["a\nb"]
+    assert contents[3].speaker == "narrator"
 
 
 WORDS = st.sampled_from(

@@ -137,9 +137,9 @@ def test_a_conversation_with_some_blocks_of_another_format_is_read() -> None:
             "openai_chat",
             {
                 "role": "user",
-                "content": [{"type": "image_url", "image_url": {"url": "https://e.org", "detail": "low"}}],
+                "content": [{"type": "image_url", "image_url": {"url": "https://e.org", "tiles": 4}}],
             },
-            "detail",
+            "tiles",
         ),
         ("openai_chat", {"role": "assistant", "content": "Hi", "weight": 0}, "weight"),
         ("anthropic", {"role": "user", "content": "Hi", "id": "m"}, "id"),

@@ -159,7 +159,7 @@ GONE = object()
 BREACHES = [
     ("anthropic", "form", "messages", ("messages", "Hi")),
     ("anthropic", "form", "messages.0", ("messages.0", "Hi")),
-    ("anthropic", "form", "messages.0.role", ("messages.0.role", "system")),
+    ("anthropic", "form", "messages.0.role", ("messages.0.role", "developer")),
     ("anthropic", "form", "messages.0.content", ("messages.0.content", None)),
     ("anthropic", "form", "messages.0.content.0", ("messages.0.content", ["Hi"])),
     ("anthropic", "form", "messages.0.content.0.type", ("messages.0.content", [{"text": "Hi"}])),

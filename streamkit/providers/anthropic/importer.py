@@ -56,13 +56,13 @@ def parse_messages(
             for block in blocks:
                 _read_user_block(builder, block)
         elif role == "system":
-            _read_system(builder, message.get("content"))
+            _read_system(builder, message.get("content"), in_messages=True)
         else:
             builder.add_unknown_role(message)
     return builder.build()
 
 
-def _read_system(builder: ContentBuilder, system: Any) -> None:
+def _read_system(builder: ContentBuilder, system: Any, *, in_messages: bool = False) -> None:
     for block in as_list(system):
         if not isinstance(block, dict):
             if not builder.text("system", block):
@@ -71,6 +71,8 @@ def _read_system(builder: ContentBuilder, system: Any) -> None:
             builder.report_unread(block, _TEXT_FIELDS, "a system text")
         else:
             builder.opaque("system", block)
+    if in_messages:
+        builder.describe(in_messages=True, provider=builder.provider)
     builder.end()
 
 

@@ -28,13 +28,17 @@ from streamkit.history.content import (
 from streamkit.output import OutputType
 from streamkit.providers.anthropic.media import media_block, result_content
 from streamkit.providers.anthropic.schema import Json
+from streamkit.providers.anthropic.settings import output_fields
 from streamkit.providers.anthropic.strict import STRICT
+from streamkit.providers.anthropic.tool_definitions import render_tool_choice, render_tools
 from streamkit.providers.block_renderer import BlockRenderer
+from streamkit.providers.body_fields import merge_fields
 from streamkit.providers.cache_marks import MOST_CACHE_MARKS, drop_first_marks
 from streamkit.providers.encoding import text_or_json
+from streamkit.providers.message_renderer import cache_mark
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
-from streamkit.providers.strict import output_schema
-from streamkit.tools import Tool, strict_parameters
+from streamkit.providers.strict import strict_output
+from streamkit.tools.definition import OfferedTool
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 
@@ -42,7 +46,6 @@ _UNMARKED_BLOCKS = (
     "thinking",
     "redacted_thinking",
 )  # https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching
-_TOOL_CHOICES: dict[str, Json] = {"auto": {"type": "auto"}, "required": {"type": "any"}, "none": {"type": "none"}}
 
 
 def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
@@ -64,7 +67,7 @@ def build_request(
     rendered: RenderedMessages,
     traits: Traits,
     *,
-    tools: Sequence[Tool] = (),
+    tools: Sequence[OfferedTool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
     output: OutputType[Any] | None = None,
@@ -78,17 +81,14 @@ def build_request(
     if rendered.system is not None:
         body["system"] = rendered.system
     body[traits.messages_field] = rendered.messages
-    if tools:
-        strict = strict_parameters(tools, STRICT)
-        body["tools"] = [_tool_definition(tool, strict.get(tool.name)) for tool in tools]
-        if rendered.tools_mark is not None and _count_marks(rendered) < MOST_CACHE_MARKS:
-            body["tools"][-1]["cache_control"] = {"type": "ephemeral", **rendered.tools_mark}
-        if tool_choice is not None:
-            body["tool_choice"] = dict(_TOOL_CHOICES.get(tool_choice) or {"type": "tool", "name": tool_choice})
-    if output is not None:
-        # https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-outputs
-        body["output_config"] = {"format": {"type": "json_schema", "schema": output_schema(output, STRICT)}}
     body |= rendered.request_fields
+    if output is not None:
+        merge_fields(body, output_fields(strict_output(output, STRICT)))
+    if tools:
+        body["tools"] = render_tools(tools, traits, most_marks=MOST_CACHE_MARKS - _count_marks(body))
+        choice = render_tool_choice(tool_choice, tools, traits)
+        if choice is not None:
+            body["tool_choice"] = choice
     if stream:
         body["stream"] = True
     return body
@@ -103,25 +103,17 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
     return media_block(block)
 
 
-def _count_marks(rendered: RenderedMessages) -> int:
-    blocks = [*rendered.request_fields.get("system", ()), *_blocks(rendered.messages)]
-    return sum("cache_control" in block for block in blocks)
+def _count_marks(body: Json) -> int:
+    """Return the number of cache marks on system text and messages."""
+    system = body.get("system")
+    blocks = [*(system if isinstance(system, list) else ()), *_blocks(body["messages"])]
+    return sum(isinstance(block, dict) and "cache_control" in block for block in blocks)
 
 
 def _blocks(messages: Sequence[Json]) -> list[Json]:
     """Return the blocks of messages. Those of a caller's own thread may have a text instead."""
     contents = [message.get("content") for message in messages]
     return [block for content in contents if isinstance(content, list) for block in content]
-
-
-def _tool_definition(tool: Tool, strict_schema: Json | None) -> Json:
-    definition: Json = {"name": tool.name}
-    if tool.description:
-        definition["description"] = tool.description
-    definition["input_schema"] = tool.parameters if strict_schema is None else strict_schema
-    if strict_schema is not None:
-        definition["strict"] = True
-    return definition
 
 
 class AnthropicRenderer(BlockRenderer):
@@ -156,6 +148,18 @@ class AnthropicRenderer(BlockRenderer):
                 has_skills = isinstance(skills, list) and bool(skills)
                 return {"id": container_id, "skills": skills} if has_skills else container_id
         return None
+
+    def add_system(self, content: Content) -> None:
+        """Add system text; a system message that was inside Anthropic's messages stays in its place."""
+        metadata = content.metadata
+        if metadata.get("in_messages") is not True or metadata.get("provider") != self.traits.name:
+            super().add_system(content)
+            return
+        for block in content.blocks:
+            parts = self.text_parts(block) if isinstance(block, TextBlock) else []
+            if parts and (mark := cache_mark(block)) is not None:
+                parts = self.mark_parts(parts, mark)
+            self.push("system", parts)
 
     def finish(self) -> None:
         """Put results first, strip the last text and begin with a user message."""

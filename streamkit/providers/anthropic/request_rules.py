@@ -41,7 +41,9 @@ def _blocks_of_type(body: Json, block_type: str) -> Iterator[tuple[str, Json]]:
 
 
 def _has_message_form(body: Json, _model: str) -> Iterator[Finding]:
-    yield from check_message_form(body, field="messages", content_field="content", roles=("user", "assistant"))
+    # The SDK's MessageParam has the role system since version 2; Claude Code sends it.
+    roles = ("user", "assistant", "system")
+    yield from check_message_form(body, field="messages", content_field="content", roles=roles)
     for index, message in objects(body.get("messages")):
         for number, block in objects(message.get("content")):
             if not isinstance(block.get("type"), str):

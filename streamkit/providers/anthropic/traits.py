@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from streamkit.calls import FinishReason
 from streamkit.providers.anthropic.errors import ERRORS
 from streamkit.providers.anthropic.message_format import rate_message
+from streamkit.providers.claude_models import CLAUDE_MODELS
 from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.output_form import OLDER_CLAUDE, OutputSupport
@@ -74,8 +75,25 @@ def _normalize_model(name: str) -> str:
     return _PLATFORM_SUFFIX.sub("", name[match.end() :]).replace("@", "-")
 
 
+def _reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
+    """Return the state as a signature, or without text as a redacted block: clients send both back unchanged."""
+    return (state, {}) if has_text else (None, {"opaque": {"type": "redacted_thinking", "data": state}})
+
+
 TRAITS = Traits(
     name="anthropic",
+    system_field="system",
+    # https://docs.anthropic.com/en/api/messages
+    setting_fields={
+        "temperature": ("temperature",),
+        "top_p": ("top_p",),
+        "top_k": ("top_k",),
+        "stop": ("stop_sequences",),
+    },
+    max_temperature=1,  # "Ranges from `0.0` to `1.0`"
+    models=CLAUDE_MODELS,
+    illegal_in_name=re.compile(r"[^a-zA-Z0-9_-]"),
+    reasoning_state=_reasoning_state,
     matches_head=HeadMatcher(_is_own),
     rate_message=rate_message,
     markup_families=frozenset(),

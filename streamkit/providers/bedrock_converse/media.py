@@ -14,12 +14,12 @@ from typing import Any
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
 from streamkit.history.tool_results import result_parts
-from streamkit.media import is_url, normalize_data, parse_data_url, quote_source
+from streamkit.media import is_url, normalize_data, parse_data_url, quote_source, to_data_url
 from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.tool_result_media import convert_or_describe
 
-__all__ = ["media_part", "result_content"]
+__all__ = ["media_part", "parse_media_part", "result_content"]
 
 _IMAGES = {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
 _DOCUMENTS = {
@@ -43,6 +43,32 @@ _VIDEOS = {
     "video/x-ms-wmv": "wmv",
     "video/3gpp": "three_gp",
 }
+
+
+#: The media types by the kind of a part and its format.
+_MEDIA_TYPES = {
+    kind: {name: media_type for media_type, name in reversed(formats.items())}
+    for kind, formats in (("image", _IMAGES), ("document", _DOCUMENTS), ("video", _VIDEOS))
+}
+
+
+def parse_media_part(part: Json) -> ImageBlock | FileBlock | None:
+    """Return the image or file of a part; None if it has none that history has a block for."""
+    for kind, media_types in _MEDIA_TYPES.items():
+        value = part.get(kind)
+        if part.keys() != {kind} or not isinstance(value, dict) or value.keys() - {"format", "name", "source"}:
+            continue
+        source, name = value.get("source"), value.get("name")
+        media_type = media_types.get(value["format"]) if isinstance(value.get("format"), str) else None
+        location = source.get("s3Location") if isinstance(source, dict) else None
+        url = location.get("uri") if isinstance(location, dict) and location.keys() == {"uri"} else None
+        data = source.get("bytes") if isinstance(source, dict) else None
+        if media_type is None or not (isinstance(data, str) or isinstance(url, str)):
+            return None
+        if kind == "image":
+            return ImageBlock(data=to_data_url(data, media_type) if isinstance(data, str) else str(url))
+        return FileBlock(media_type=media_type, data=data, url=url, name=name if isinstance(name, str) else None)
+    return None
 
 
 def result_content(value: Any, changes: list[str]) -> list[Json]:

@@ -28,19 +28,21 @@ from streamkit.history.content import (
     ToolResponseBlock,
 )
 from streamkit.output import OutputType
+from streamkit.providers.bedrock_converse.cache_points import cache_point
 from streamkit.providers.bedrock_converse.media import media_part, result_content
 from streamkit.providers.bedrock_converse.schema import Json
+from streamkit.providers.bedrock_converse.settings import output_fields
 from streamkit.providers.bedrock_converse.strict import STRICT
+from streamkit.providers.bedrock_converse.tool_definitions import render_tool_choice, render_tools, tool_spec
 from streamkit.providers.block_renderer import BlockRenderer
+from streamkit.providers.body_fields import merge_fields
 from streamkit.providers.cache_marks import MOST_CACHE_MARKS, drop_first_marks
-from streamkit.providers.decoding import compact_json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
-from streamkit.providers.strict import output_schema
-from streamkit.tools import Tool, strict_parameters
+from streamkit.providers.strict import strict_output
+from streamkit.tools.definition import OfferedTool
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 
-_TOOL_CHOICES: dict[str, Json] = {"auto": {"auto": {}}, "required": {"any": {}}}
 _DESCRIPTION_OF_PAST_TOOL = "A tool of the conversation so far. It cannot be called any more."
 
 
@@ -63,7 +65,7 @@ def build_request(
     rendered: RenderedMessages,
     traits: Traits,
     *,
-    tools: Sequence[Tool] = (),
+    tools: Sequence[OfferedTool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
     output: OutputType[Any] | None = None,
@@ -81,24 +83,17 @@ def build_request(
     body: Json = dict(rendered.request_fields)
     body[traits.messages_field] = rendered.messages
     if output is not None:
-        # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_OutputFormat.html: the schema is a text
-        described: Json = {"schema": compact_json(output_schema(output, STRICT)), "name": output.name}
-        if output.description:
-            described["description"] = output.description
-        structure = {"type": "json_schema", "structure": {"jsonSchema": described}}
-        body["outputConfig"] = {"textFormat": structure}
+        merge_fields(body, output_fields(strict_output(output, STRICT)))
     client_tools, system_tools = _called_tools(rendered.messages)
-    strict = strict_parameters(tools, STRICT)
-    specs = [_tool_spec(tool.name, tool.description, tool.parameters, strict.get(tool.name)) for tool in tools]
+    specs = render_tools(tools, most_marks=MOST_CACHE_MARKS - _count_points(rendered))
     if not specs:
-        specs = [_tool_spec(name, _DESCRIPTION_OF_PAST_TOOL, {"type": "object"}) for name in client_tools]
-    specs += [{"systemTool": {"name": name}} for name in system_tools]
+        specs = [tool_spec(name, _DESCRIPTION_OF_PAST_TOOL, {"type": "object"}) for name in client_tools]
+    system_specs = [{"systemTool": {"name": name}} for name in system_tools]
+    specs += [spec for spec in system_specs if spec not in specs]
     if specs:
-        if rendered.tools_mark is not None and tools and _count_points(rendered) < MOST_CACHE_MARKS:
-            specs.append(_cache_point(rendered.tools_mark))
         body["toolConfig"] = {"tools": specs}
-        if tools and tool_choice is not None and tool_choice != "none":
-            body["toolConfig"]["toolChoice"] = dict(_TOOL_CHOICES.get(tool_choice) or {"tool": {"name": tool_choice}})
+        if tools and (choice := render_tool_choice(tool_choice)) is not None:
+            body["toolConfig"]["toolChoice"] = choice
     return body
 
 
@@ -114,16 +109,6 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
 def _count_points(rendered: RenderedMessages) -> int:
     contents = [rendered.request_fields.get("system"), *(message.get("content") for message in rendered.messages)]
     return sum("cachePoint" in part for content in contents if isinstance(content, list) for part in content)
-
-
-def _tool_spec(name: str, description: str, parameters: Json, strict_schema: Json | None = None) -> Json:
-    spec: Json = {"name": name}
-    if description:  # an empty one is refused
-        spec["description"] = description
-    spec["inputSchema"] = {"json": parameters if strict_schema is None else strict_schema}
-    if strict_schema is not None:
-        spec["strict"] = True
-    return {"toolSpec": spec}
 
 
 def _called_tools(messages: Sequence[Json]) -> tuple[list[str], list[str]]:
@@ -152,7 +137,7 @@ class ConverseRenderer(BlockRenderer):
             for position, text in enumerate(self.system):
                 system.append({"text": text})
                 if position in self.system_marks:
-                    system.append(_cache_point(self.system_marks[position]))
+                    system.append(cache_point(self.system_marks[position]))
         self._omit_reasoning_only_messages()
         self.put_results_first()
         for message in self.messages:
@@ -224,7 +209,7 @@ class ConverseRenderer(BlockRenderer):
         if "reasoningContent" in parts[-1] or _is_client_call(parts[-1]):
             self.report("a cache mark on reasoning or a call was left out: nothing may follow these on Bedrock")
             return parts
-        return [*parts, _cache_point(mark)]
+        return [*parts, cache_point(mark)]
 
     def text_block(self, text: str) -> Json:
         """Return a ``text`` part."""
@@ -280,11 +265,6 @@ class ConverseRenderer(BlockRenderer):
         """Return the id of the call of a ``toolResult`` part."""
         result = block.get("toolResult")
         return result.get("toolUseId") if isinstance(result, dict) else None
-
-
-def _cache_point(mark: CacheMark) -> Json:
-    """https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CachePointBlock.html."""
-    return {"cachePoint": {"type": "default", **mark}}
 
 
 def _without_repeated_cache_points(parts: list[Json]) -> list[Json]:

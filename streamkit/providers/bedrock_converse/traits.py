@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from streamkit.calls import FinishReason
 from streamkit.ids import is_mistral_id, mistral_id_candidates
 from streamkit.providers.aws_frames import ERROR_NAMES, ERRORS
 from streamkit.providers.bedrock_converse.message_format import rate_message
+from streamkit.providers.claude_models import CLAUDE_MODELS
 from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.output_form import OLDER_CLAUDE, OutputSupport
@@ -65,8 +66,26 @@ def _normalize_model(name: str) -> str:
 
 # No other compatible provider: a Claude's signature is valid on Anthropic's own wires too, but this service also serves
 # models of other vendors that refuse it, and which model reads a conversation is not known here.
+def _reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
+    """Return the state as a signature, or without text as redacted reasoning, whose form is base64, too."""
+    return (state, {}) if has_text else (None, {"opaque": {"reasoningContent": {"redactedContent": state}}})
+
+
 TRAITS = Traits(
     name="bedrock_converse",
+    reasoning_state=_reasoning_state,
+    system_field="system",
+    # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InferenceConfiguration.html; other settings
+    # are the model's own fields.
+    setting_fields={
+        "temperature": ("inferenceConfig", "temperature"),
+        "top_p": ("inferenceConfig", "topP"),
+        "stop": ("inferenceConfig", "stopSequences"),
+    },
+    models={rf"anthropic\.(?:{pattern})": facts for pattern, facts in CLAUDE_MODELS.items()},
+    max_temperature=1,  # "Valid Range: Minimum value of 0. Maximum value of 1."
+    # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolSpecification.html
+    illegal_in_name=re.compile(r"[^a-zA-Z0-9_-]"),
     rate_message=rate_message,
     framing="event_stream",
     matches_head=HeadMatcher(_is_own),
@@ -114,5 +133,4 @@ TRAITS = Traits(
         response_id=("", 0),
         call_id=("tooluse_", 22),
     ),
-    has_importer=False,
 )

@@ -9,7 +9,7 @@ from streamkit.output import OutputType
 from streamkit.providers.anthropic import messages as anthropic
 from streamkit.providers.anthropic.messages import convert_media, render_messages
 from streamkit.providers.provider import RenderedMessages, ToolChoice, Traits
-from streamkit.tools import Tool
+from streamkit.tools.definition import OfferedTool
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 
@@ -21,7 +21,7 @@ def build_request(
     rendered: RenderedMessages,
     traits: Traits,
     *,
-    tools: Sequence[Tool] = (),
+    tools: Sequence[OfferedTool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
     output: OutputType[Any] | None = None,

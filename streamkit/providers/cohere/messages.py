@@ -33,19 +33,19 @@ from streamkit.history import (
 from streamkit.history.tool_results import ResultPart
 from streamkit.media import is_url, quote_source, to_data_url
 from streamkit.output import OutputType
+from streamkit.providers.body_fields import merge_fields
 from streamkit.providers.cohere.schema import Json
+from streamkit.providers.cohere.settings import output_fields
 from streamkit.providers.cohere.strict import STRICT
+from streamkit.providers.cohere.tool_definitions import render_tool_fields
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.message_renderer import RoleRenderer
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
-from streamkit.providers.strict import output_schema_or_loose
-from streamkit.providers.tool_choice import select_tools
+from streamkit.providers.strict import strict_output_if_possible
 from streamkit.providers.tool_result_media import Media, caption, convert_parts
-from streamkit.tools import Tool, strict_parameters
+from streamkit.tools.definition import OfferedTool
 
 __all__ = ["build_request", "convert_media", "render_messages"]
-
-_TOOL_CHOICES = {"auto": None, "none": "NONE", "required": "REQUIRED"}
 
 
 def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
@@ -67,7 +67,7 @@ def build_request(
     rendered: RenderedMessages,
     traits: Traits,
     *,
-    tools: Sequence[Tool] = (),
+    tools: Sequence[OfferedTool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
     output: OutputType[Any] | None = None,
@@ -81,18 +81,9 @@ def build_request(
         UsageError: ``tool_choice`` names no tool, or a strict tool's schema cannot be converted.
     """
     body: Json = {traits.messages_field: rendered.messages}
-    offered, mode = select_tools(tool_choice, tools)
-    if offered:
-        strict = strict_parameters(offered, STRICT)
-        body["tools"] = [_tool(tool, strict.get(tool.name, tool.parameters)) for tool in offered]
-        if strict:
-            body["strict_tools"] = True
-        if (choice := _TOOL_CHOICES[mode]) is not None:
-            body["tool_choice"] = choice
+    body |= render_tool_fields(tools, tool_choice)
     if output is not None:
-        # https://docs.cohere.com/reference/chat-stream#request.body.response_format
-        schema, _ = output_schema_or_loose(output, STRICT, rendered.changes)
-        body["response_format"] = {"type": "json_object", "json_schema": schema}
+        merge_fields(body, output_fields(strict_output_if_possible(output, STRICT, rendered.changes)))
     if stream:
         body["stream"] = True
     return body
@@ -105,13 +96,6 @@ def convert_media(block: Media, traits: Traits) -> Json:
         UnsupportedContent: the API does not accept its form.
     """
     return _image_part(block.data if isinstance(block, ImageBlock) else _image_of_file(block))
-
-
-def _tool(tool: Tool, parameters: Json) -> Json:
-    function: Json = {"name": tool.name}
-    if tool.description:
-        function["description"] = tool.description
-    return {"type": "function", "function": {**function, "parameters": parameters}}
 
 
 def _image_part(data: str) -> Json:

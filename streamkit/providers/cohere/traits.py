@@ -75,5 +75,15 @@ TRAITS = Traits(
         response_id=("", 32),
         call_id=("call_", 12),
     ),
-    has_importer=False,
+    # https://docs.cohere.com/v2/reference/chat
+    setting_fields={
+        "temperature": ("temperature",),
+        "top_p": ("p",),
+        "top_k": ("k",),
+        "stop": ("stop_sequences",),
+        "seed": ("seed",),
+        "frequency_penalty": ("frequency_penalty",),
+        "presence_penalty": ("presence_penalty",),
+    },
+    max_stop_texts=5,  # "A list of up to 5 strings"
 )

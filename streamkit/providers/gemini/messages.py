@@ -38,12 +38,15 @@ from streamkit.history.content import (
     ToolResponseBlock,
 )
 from streamkit.output import OutputType
+from streamkit.providers.body_fields import merge_fields
 from streamkit.providers.gemini.media import file_part, image_part, is_allowed_in_result, media_part
 from streamkit.providers.gemini.schema import SIGNATURE
-from streamkit.providers.gemini.strict import STRICT
+from streamkit.providers.gemini.settings import output_fields
+from streamkit.providers.gemini.tool_definitions import render_tool_choice, render_tools
 from streamkit.providers.message_renderer import AlternatingRenderer, Json, result_text
 from streamkit.providers.origin import models_of
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
+from streamkit.providers.strict import plain_output
 from streamkit.providers.tool_result_media import (
     Media,
     caption,
@@ -52,13 +55,12 @@ from streamkit.providers.tool_result_media import (
     result_parts,
     split_text_and_media,
 )
-from streamkit.tools import Tool, strict_parameters
+from streamkit.tools.definition import OfferedTool
 
 __all__ = ["SKIP_SIGNATURE", "build_request", "convert_media", "render_messages"]
 
 SKIP_SIGNATURE = "skip_thought_signature_validator"
 
-_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 #: models that accept the parts of a function response
 _MEDIA_IN_RESULTS = re.compile(r"(?:.*/)?gemini-(?:[3-9]|\d\d)\b")
 #: models whose calls may have no signature
@@ -97,7 +99,7 @@ def build_request(
     rendered: RenderedMessages,
     traits: Traits,
     *,
-    tools: Sequence[Tool] = (),
+    tools: Sequence[OfferedTool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
     output: OutputType[Any] | None = None,
@@ -126,14 +128,11 @@ def build_request(
     if rendered.system is not None:
         body["systemInstruction"] = {"parts": [{"text": rendered.system}]}
     if tools:
-        strict = strict_parameters(tools, STRICT)
-        declarations = [_declaration(tool, strict.get(tool.name, tool.parameters)) for tool in tools]
-        body["tools"] = [{"functionDeclarations": declarations}]
-        if config := _calling_config(tool_choice, is_strict=bool(strict)):
+        body["tools"] = render_tools(tools, traits)
+        if (config := render_tool_choice(tool_choice, tools, traits)) is not None:
             body["toolConfig"] = {"functionCallingConfig": config}
     if output is not None:
-        # https://ai.google.dev/gemini-api/docs/structured-output: JSON Schema, of which other keywords have no effect
-        body["generationConfig"] = {"responseMimeType": "application/json", "responseJsonSchema": output.schema}
+        merge_fields(body, output_fields(plain_output(output)))
     return body
 
 
@@ -144,22 +143,6 @@ def convert_media(block: Media, traits: Traits) -> Json:
         UnsupportedContent: the API does not accept its form.
     """
     return image_part(block.data) if isinstance(block, ImageBlock) else file_part(block)
-
-
-def _declaration(tool: Tool, parameters: Json) -> Json:
-    declaration: Json = {"name": tool.name}
-    if tool.description:
-        declaration["description"] = tool.description
-    declaration["parametersJsonSchema"] = parameters
-    return declaration
-
-
-def _calling_config(choice: ToolChoice | None, *, is_strict: bool) -> Json | None:
-    if is_strict and choice in (None, "auto"):
-        return {"mode": "VALIDATED"}
-    if choice is None:
-        return None
-    return {"mode": _MODES[choice]} if choice in _MODES else {"mode": "ANY", "allowedFunctionNames": [choice]}
 
 
 class _Part:
@@ -190,9 +173,6 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
 
     assistant_role = "model"
     parts_field = "parts"
-    # "Must be a-z, A-Z, 0-9, or contain underscores, dots, colons and dashes" (FunctionDeclaration.name)
-    illegal_in_name = re.compile(r"[^a-zA-Z0-9_.:-]")
-    longest_name = 128
 
     def __init__(self, traits: Traits, options: RenderOptions) -> None:
         super().__init__(traits, options)
@@ -224,6 +204,8 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             return [_Part({"text": block.text})] if block.text else []
         if isinstance(block, (ImageBlock, FileBlock)):
             return [_Part(convert_media(block, self.traits))]
+        if isinstance(block, OpaqueBlock) and (parts := self._own_parts(block)):
+            return parts
         self.report(f"a block of type {block.type!r} in a user message was left out")
         return []
 

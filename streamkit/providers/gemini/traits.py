@@ -10,8 +10,11 @@ from typing import Any, Final
 from streamkit.calls import FinishReason
 from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.gemini.body_names import to_rest_names
 from streamkit.providers.gemini.errors import ERRORS
 from streamkit.providers.gemini.message_format import rate_message
+from streamkit.providers.gemini.schema import SIGNATURE
+from streamkit.providers.model_facts import ModelFacts
 from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.provider import Traits
 from streamkit.providers.tool_schema import ToolSchemaRules
@@ -62,8 +65,72 @@ def _sign_call(model: str, seed: str) -> dict[str, Any]:
     return {"thoughtSignature": b64encode(sha256(f"signature|{seed}".encode()).digest()).decode()}
 
 
+_CONFIG = "generationConfig"
+_THINKING = "https://ai.google.dev/gemini-api/docs/thinking"
+_MODELS = {
+    r"gemini-(?:[3-9]|\d\d).*flash": ModelFacts(
+        source=_THINKING,
+        max_output_tokens=65536,
+        reasoning="effort",
+        efforts=("minimal", "low", "medium", "high"),
+        reasoning_is_optional=False,
+    ),
+    # "Gemini 3 Pro: low, high"
+    r"gemini-(?:[3-9]|\d\d)": ModelFacts(
+        source=_THINKING,
+        max_output_tokens=65536,
+        reasoning="effort",
+        efforts=("low", "high"),
+        reasoning_is_optional=False,
+    ),
+    r"gemini-2\.5-flash": ModelFacts(source=_THINKING, max_output_tokens=65536, reasoning="budget", max_budget=24576),
+    r"gemini-2\.5": ModelFacts(
+        source=_THINKING,
+        max_output_tokens=65536,
+        reasoning="budget",
+        max_budget=32768,
+        reasoning_is_optional=False,
+    ),
+    r"gemini-[12]": ModelFacts(
+        source="https://ai.google.dev/gemini-api/docs/models", max_output_tokens=8192, reasoning="none"
+    ),
+}
+
+
+def _normalize_body(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body with REST's names: google-genai sends others (``system_instruction``)."""
+    return to_rest_names(body)
+
+
+def _reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
+    return None, {SIGNATURE: state}
+
+
+def _call_state(state: str) -> dict[str, Any]:
+    return {SIGNATURE: state}
+
+
 TRAITS = Traits(
     name="gemini",
+    system_field="systemInstruction",
+    normalize_body=_normalize_body,
+    # https://ai.google.dev/api/generate-content#generationconfig
+    setting_fields={
+        "temperature": (_CONFIG, "temperature"),
+        "top_p": (_CONFIG, "topP"),
+        "top_k": (_CONFIG, "topK"),
+        "stop": (_CONFIG, "stopSequences"),
+        "seed": (_CONFIG, "seed"),
+        "frequency_penalty": (_CONFIG, "frequencyPenalty"),
+        "presence_penalty": (_CONFIG, "presencePenalty"),
+    },
+    max_stop_texts=5,  # "The set of character sequences (up to 5)"
+    models=_MODELS,
+    # "Must be a-z, A-Z, 0-9, or contain underscores, dots, colons and dashes" (FunctionDeclaration.name)
+    illegal_in_name=re.compile(r"[^a-zA-Z0-9_.:-]"),
+    longest_name=128,
+    reasoning_state=_reasoning_state,
+    call_state=_call_state,
     matches_head=HeadMatcher(_is_own),
     rate_message=rate_message,
     markup_families=frozenset(),

@@ -33,13 +33,18 @@ from streamkit.history import (
 from streamkit.history.tool_results import ResultPart
 from streamkit.media import normalize_data, parse_data_url, quote_source
 from streamkit.output import OutputType
+from streamkit.providers.body_fields import merge_fields
 from streamkit.providers.message_renderer import RoleRenderer
+from streamkit.providers.offered_tools import split_tools
 from streamkit.providers.ollama.schema import Json
+from streamkit.providers.ollama.settings import output_fields
+from streamkit.providers.ollama.tool_definitions import render_tools
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
+from streamkit.providers.strict import plain_output
 from streamkit.providers.tool_choice import select_tools
 from streamkit.providers.tool_result_media import Media, caption, convert_parts
 from streamkit.target_ids import TargetIds
-from streamkit.tools import Tool
+from streamkit.tools.definition import OfferedTool
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 
@@ -64,7 +69,7 @@ def build_request(
     rendered: RenderedMessages,
     traits: Traits,
     *,
-    tools: Sequence[Tool] = (),
+    tools: Sequence[OfferedTool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
     output: OutputType[Any] | None = None,
@@ -77,12 +82,13 @@ def build_request(
     Raises:
         UsageError: ``tool_choice`` names no tool.
     """
-    offered, mode = select_tools(tool_choice, tools)
+    definitions, hosted = split_tools(tools)
+    offered, mode = select_tools(tool_choice, definitions)
     body: Json = {traits.messages_field: rendered.messages}
-    if offered and mode != "none":
-        body["tools"] = [_tool(tool) for tool in offered]
+    if (offered or hosted) and mode != "none":
+        body["tools"] = render_tools([*offered, *hosted])
     if output is not None:
-        body["format"] = output.schema  # https://docs.ollama.com/capabilities/structured-outputs
+        merge_fields(body, output_fields(plain_output(output)))
     body["stream"] = stream  # always explicit: a request without the field is streamed
     return body
 
@@ -94,11 +100,6 @@ def convert_media(block: Media, traits: Traits) -> str:
         UnsupportedContent: the API does not accept its form.
     """
     return _image_data(block.data) if isinstance(block, ImageBlock) else _file_data(block)
-
-
-def _tool(tool: Tool) -> Json:
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return {"type": "function", "function": function}
 
 
 def _image_data(data: str) -> str:

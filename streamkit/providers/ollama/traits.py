@@ -7,6 +7,7 @@ from typing import Final
 from streamkit.calls import FinishReason
 from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.model_facts import ModelFacts
 from streamkit.providers.ollama.errors import ERRORS
 from streamkit.providers.ollama.message_format import rate_message
 from streamkit.providers.output_form import OutputSupport
@@ -51,5 +52,22 @@ TRAITS = Traits(
         # "stream: if false the response will be returned as a single response object", https://docs.ollama.com/api/chat
         streams_by_default=True,
     ),
-    has_importer=False,
+    # https://github.com/ollama/ollama/blob/main/docs/modelfile.mdx#valid-parameters-and-values
+    setting_fields={
+        "temperature": ("options", "temperature"),
+        "top_p": ("options", "top_p"),
+        "top_k": ("options", "top_k"),
+        "stop": ("options", "stop"),
+        "seed": ("options", "seed"),
+        "frequency_penalty": ("options", "frequency_penalty"),
+        "presence_penalty": ("options", "presence_penalty"),
+    },
+    models={
+        r"(?:.*/)?gpt-oss": ModelFacts(
+            source="https://docs.ollama.com/capabilities/thinking",
+            reasoning="effort",
+            efforts=("low", "medium", "high"),
+            reasoning_is_optional=False,
+        ),
+    },
 )

@@ -9,10 +9,11 @@ This module must not depend on sinks or history: a parser loads it without pydan
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Literal
+from typing import Any, Literal
 
 from streamkit.calls import FinishReason, StreamError
 from streamkit.ids import is_mistral_id, mistral_id_candidates, normalize_to_openai_tool_id
@@ -21,6 +22,17 @@ from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_chat.detect import is_chat_stream
 from streamkit.providers.openai_chat.errors import ERRORS
 from streamkit.providers.openai_chat.message_format import rate_message
+from streamkit.providers.openai_chat.request_facts import (
+    GROQ_MODELS,
+    ILLEGAL_IN_NAME,
+    OPENAI_SETTINGS,
+    SETTINGS,
+    SETTINGS_WITH_TOP_K,
+    XAI_MODELS,
+    call_state,
+    reasoning_state,
+)
+from streamkit.providers.openai_models import OPENAI_MODELS
 from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.provider import Traits
 from streamkit.providers.tool_schema import ToolSchemaRules
@@ -109,7 +121,9 @@ class ChatDialect(Traits):
         prefix: a last assistant message that the model shall continue has the field ``prefix``.
         separator_text: the text of an assistant message between a tool message and a user message, if the one must not
             follow the other; None if it may.
-        custom_calls: there are custom tools. Elsewhere such a call is sent as a function with one text, ``input``.
+        reasoning_setting: how reasoning is requested: ``effort``, by ``reasoning_effort``; ``object``, OpenRouter's
+            ``reasoning``; ``thinking``, a switch; ``enable_thinking``, Qwen's, with a budget; None if it cannot be.
+        developer_role: a message may have the role ``developer``.
         result_images: a tool message may have images. Elsewhere a user message after the results shows them.
         document_parts: a file is a part of type ``document_url``; elsewhere of type ``file``.
         file_addresses: a file may be sent as its address.
@@ -142,6 +156,13 @@ class ChatDialect(Traits):
     classify_error: Callable[[StreamError], StreamError] = field(default=ERRORS.classify, repr=False, compare=False)
     output: OutputSupport = field(default=OutputSupport(has_field=True), repr=False)
     signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")  # of Gemini's OpenAI-compatible endpoint
+    setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: SETTINGS, repr=False)
+    # The rule of OpenAI, which most servers took over ("'tools[0].function.name': string does not match pattern").
+    illegal_in_name: re.Pattern[str] | None = ILLEGAL_IN_NAME
+    reasoning_state: Callable[[str, bool], tuple[str | None, dict[str, Any]]] | None = field(
+        default=reasoning_state, repr=False, compare=False
+    )
+    call_state: Callable[[str], dict[str, Any]] | None = field(default=call_state, repr=False, compare=False)
     # requests
     reasoning_field: str | None = None
     thinking_parts: bool = False
@@ -151,7 +172,8 @@ class ChatDialect(Traits):
     result_names: bool = False
     prefix: bool = False
     separator_text: str | None = None
-    custom_calls: bool = False
+    reasoning_setting: Literal["effort", "object", "thinking", "enable_thinking"] | None = "effort"
+    developer_role: bool = False
     result_images: bool = False
     document_parts: bool = False
     file_addresses: bool = False
@@ -176,6 +198,10 @@ DIALECTS = (
     ChatDialect(
         name="openai_chat",
         image_types=_OPENAI_IMAGES,
+        setting_fields=OPENAI_SETTINGS,
+        models=OPENAI_MODELS,
+        max_stop_texts=4,
+        developer_role=True,  # https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages
         id_rule=_OPENAI_IDS,
         markup_families=frozenset({"harmony"}),
         endpoint=Endpoint(
@@ -195,6 +221,10 @@ DIALECTS = (
     ChatDialect(
         name="azure_openai",
         image_types=_OPENAI_IMAGES,
+        setting_fields=OPENAI_SETTINGS,
+        models=OPENAI_MODELS,
+        max_stop_texts=4,
+        developer_role=True,  # https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages
         id_rule=_OPENAI_IDS,
         markup_families=frozenset({"harmony"}),
         endpoint=Endpoint(
@@ -223,6 +253,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="deepseek",
+        reasoning_setting="thinking",  # https://api-docs.deepseek.com/guides/thinking_mode
         markup_families=frozenset({"dsml", "deepseek"}),
         endpoint=Endpoint(base_url="https://api.deepseek.com/v1", key_variables=("DEEPSEEK_API_KEY",)),
         strict="deepseek",
@@ -236,11 +267,13 @@ DIALECTS = (
     ),
     ChatDialect(
         name="fireworks",
+        setting_fields=SETTINGS_WITH_TOP_K,  # https://docs.fireworks.ai/api-reference/post-chatcompletions
         endpoint=Endpoint(base_url="https://api.fireworks.ai/inference/v1", key_variables=("FIREWORKS_API_KEY",)),
         reasoning_field="reasoning_content",  # https://docs.fireworks.ai/guides/reasoning: "safe to use broadly"
     ),
     ChatDialect(
         name="groq",
+        models=GROQ_MODELS,
         endpoint=Endpoint(base_url="https://api.groq.com/openai/v1", key_variables=("GROQ_API_KEY",)),
         strict="groq",
         # "Streaming and tool use are not currently supported with Structured Outputs"
@@ -258,6 +291,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="kimi",
+        reasoning_setting="thinking",  # https://platform.moonshot.ai/docs/guide/kimi-k2-5-quickstart
         markup_families=frozenset({"kimi"}),
         endpoint=Endpoint(
             base_url="https://api.moonshot.ai/v1",
@@ -283,6 +317,9 @@ DIALECTS = (
     ),
     ChatDialect(
         name="mistral",
+        # https://docs.mistral.ai/api/endpoint/chat: another name, and 422 "Extra inputs are not permitted" for others
+        setting_fields={**SETTINGS, "seed": ("random_seed",)},
+        reasoning_setting=None,
         markup_families=frozenset(),
         endpoint=Endpoint(
             base_url="https://api.mistral.ai/v1",
@@ -314,6 +351,8 @@ DIALECTS = (
     ),
     ChatDialect(
         name="openrouter",
+        reasoning_setting="object",  # https://openrouter.ai/docs/use-cases/reasoning-tokens
+        setting_fields={**SETTINGS_WITH_TOP_K, "verbosity": ("verbosity",)},
         endpoint=Endpoint(base_url="https://openrouter.ai/api/v1", key_variables=("OPENROUTER_API_KEY",)),
         strict="openrouter",
         tool_schema=_OPENAI_SCHEMAS,  # of the servers behind it (HKUDS/nanobot#2287)
@@ -339,6 +378,9 @@ DIALECTS = (
     ),
     ChatDialect(
         name="qwen",
+        # https://help.aliyun.com/zh/model-studio/deep-thinking
+        reasoning_setting="enable_thinking",
+        setting_fields=SETTINGS_WITH_TOP_K,
         cache_marks=True,  # DashScope's explicit cache (BerriAI/litellm#25330, agentscope-ai/agentscope-java#1363)
         markup_families=frozenset({"hermes", "qwen"}),
         endpoint=Endpoint(
@@ -350,12 +392,14 @@ DIALECTS = (
     ),
     ChatDialect(
         name="together",
+        setting_fields=SETTINGS_WITH_TOP_K,  # https://docs.together.ai/reference/chat-completions-1
         endpoint=Endpoint(base_url="https://api.together.xyz/v1", key_variables=("TOGETHER_API_KEY",)),
         reasoning_field="reasoning",
         usage_position="finish",
     ),
     ChatDialect(
         name="vllm",
+        setting_fields=SETTINGS_WITH_TOP_K,  # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
         endpoint=Endpoint(base_url="http://localhost:8000/v1", key_variables=("VLLM_API_KEY",), key_required=False),
         strict="vllm",
         output=OutputSupport(
@@ -365,6 +409,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="xai",
+        models=XAI_MODELS,
         markup_families=frozenset(),
         endpoint=Endpoint(base_url="https://api.x.ai/v1", key_variables=("XAI_API_KEY",)),
         reasoning_field="reasoning_content",

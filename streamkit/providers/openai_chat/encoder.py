@@ -26,6 +26,7 @@ from streamkit.providers.openai_chat.content_reader import reasoning_detail_text
 from streamkit.providers.openai_chat.dialects import FINISH_REASONS, ChatDialect
 from streamkit.providers.openai_errors import ERRORS, error_body
 from streamkit.providers.wire_writer import Json, WriterOptions
+from streamkit.providers.wrapped_state import is_wrapped_state
 from streamkit.providers.writer import Writer
 
 __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
@@ -221,7 +222,7 @@ class ChatWriter(Writer):
         audio = event.metadata.get("audio")
         if own is not None and isinstance(details, list):
             self._details(details)
-        elif self._dialect.reasoning_details and isinstance(details, list):
+        elif isinstance(details, list) and (self._dialect.reasoning_details or any(map(_has_wrapped_state, details))):
             self._details([detail for detail in details if not reasoning_detail_text(detail)])
         elif own is not None and isinstance(audio, dict) and "expires_at" in audio:
             self._delta({"audio": {"expires_at": audio["expires_at"]}})
@@ -313,7 +314,9 @@ class ChatWriter(Writer):
         elif rest:
             self._arguments(call, rest)
         if "extra_content" in final.metadata and not call.item and self._own_state is None:
-            self._delta({"tool_calls": [{"index": call.index, "extra_content": final.metadata["extra_content"]}]})
+            kind, name = self._kind(call)  # a delta without either is padding for clients
+            state = {"extra_content": final.metadata["extra_content"]}
+            self._delta({"tool_calls": [{"index": call.index, kind: {name: ""}, **state}]})
         self.check_call(call, final)
 
     # ------------------------------------------------------------ files and blocks of the provider's own
@@ -337,6 +340,11 @@ class ChatWriter(Writer):
         """Write a part of the dialect, or a tool that its server ran."""
         if isinstance(raw, dict):
             self._delta({"executed_tools": [raw]} if is_server_tool else {"content": [raw]})
+
+
+def _has_wrapped_state(detail: Any) -> bool:
+    """Return True for a detail with the state of another upstream, which clients of every dialect get."""
+    return isinstance(detail, dict) and is_wrapped_state(detail.get("data"))
 
 
 def _annotation(url: str, title: str) -> Json:

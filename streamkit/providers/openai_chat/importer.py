@@ -4,9 +4,9 @@ Wire: https://platform.openai.com/docs/api-reference/chat/create
 
 The meaning of a message follows from its role and its fields. What no dialect's renderer could produce is kept as an
 opaque block. Rendered again for the same dialect, the messages are the same, with these
-exceptions: arguments are compact JSON, the texts of a message are one string, ``developer`` is ``system``, the old
-``function_call`` and ``function`` are calls and results of today's form, empty messages are left out, and so are
-``detail`` and the ``name`` of a person, which are reported.
+exceptions: arguments are compact JSON, the texts of a message are one string, the old
+``function_call`` and ``function`` are calls and results of today's form, empty messages are left out, and so is
+the ``name`` of a person, which is reported.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from streamkit.providers.openai_chat.schema import REASONING_TEXT_FIELDS
 
 __all__ = ["parse_messages"]
 
-_MEDIA_FIELDS = ("url", "data", "format", "file_data", "filename")
+_MEDIA_FIELDS = ("url", "detail", "data", "format", "file_data", "filename")
 _SYSTEM_FIELDS = frozenset({"role", "content"})
 #: the fields that are read, by the role of the message
 _MESSAGE_FIELDS: dict[str, frozenset[str]] = {
@@ -87,6 +87,8 @@ def _read_system(builder: ContentBuilder, message: dict[str, Any]) -> None:
         text, cache = _read_text_part(builder, part) if isinstance(part, dict) else (part, None)
         if not builder.text("system", text, cache):
             builder.opaque("system", part)
+    if message.get("role") == "developer":
+        builder.describe(role="developer")
 
 
 def _read_text_part(builder: ContentBuilder, part: dict[str, Any]) -> tuple[Any, CacheMark | None]:

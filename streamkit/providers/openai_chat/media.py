@@ -94,7 +94,9 @@ def parse_media_part(part: dict[str, Any]) -> list[ResultPart]:
         return result_parts([part]) or []
     if kind == "image_url":
         address = image_address(part)
-        return [] if address is None else [ImageBlock(data=address)]
+        detail = part["image_url"].get("detail") if isinstance(part["image_url"], dict) else None
+        metadata = {"detail": detail} if isinstance(detail, str) and detail != "auto" else {}
+        return [] if address is None else [ImageBlock(data=address, metadata=metadata)]
     value = part.get(kind) if isinstance(kind, str) else None
     if not isinstance(value, dict):
         return []

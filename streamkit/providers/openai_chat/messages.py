@@ -32,6 +32,7 @@ from streamkit.history import (
 )
 from streamkit.history.tool_results import ResultPart
 from streamkit.output import OutputType
+from streamkit.providers.body_fields import merge_fields
 from streamkit.providers.cache_marks import MOST_CACHE_MARKS, drop_first_marks
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.encoding import text_or_json
@@ -48,12 +49,13 @@ from streamkit.providers.openai_chat.message_parts import (
     merge_reasoning_details,
     reasoning_details,
 )
+from streamkit.providers.openai_chat.settings import output_fields
 from streamkit.providers.openai_chat.strict import strict_profile
+from streamkit.providers.openai_chat.tool_definitions import render_tool_choice, render_tools
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice
-from streamkit.providers.strict import output_schema_or_loose
-from streamkit.providers.tool_choice import select_tools
+from streamkit.providers.strict import strict_output_if_possible
 from streamkit.providers.tool_result_media import Media, caption, convert_parts, result_parts, split_text_and_media
-from streamkit.tools import Tool, strict_parameters
+from streamkit.tools.definition import OfferedTool
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 
@@ -76,7 +78,7 @@ def build_request(
     rendered: RenderedMessages,
     traits: ChatDialect,
     *,
-    tools: Sequence[Tool] = (),
+    tools: Sequence[OfferedTool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
     output: OutputType[Any] | None = None,
@@ -92,18 +94,11 @@ def build_request(
         messages = [*messages[:-1], {**last, "prefix": True}]
     body: Json = {traits.messages_field: messages}
     if tools:
-        strict = strict_parameters(tools, strict_profile(traits.strict))
-        body["tools"] = [_tool(tool, strict.get(tool.name)) for tool in tools]
+        body["tools"] = render_tools(tools, traits)
     if output is not None:
-        # https://platform.openai.com/docs/guides/structured-outputs; a server without a strict mode gets no such field
         profile = strict_profile(traits.strict)
-        schema, is_strict = output_schema_or_loose(output, profile, rendered.changes)
-        described: Json = {"name": output.name} | ({"description": output.description} if output.description else {})
-        described["schema"] = schema
-        if profile is not None:
-            described["strict"] = is_strict
-        body["response_format"] = {"type": "json_schema", "json_schema": described}
-    choice = _tool_choice(tool_choice, tools, traits)
+        merge_fields(body, output_fields(strict_output_if_possible(output, profile, rendered.changes)))
+    choice = render_tool_choice(tool_choice, tools, traits)
     if choice is not None:
         body["tool_choice"] = choice
     if stream:
@@ -120,36 +115,15 @@ def convert_media(block: Media, traits: ChatDialect) -> Json:
         UnsupportedContent: a chat message does not take it in this form.
     """
     if isinstance(block, ImageBlock):
-        return image_part(block.data, traits.image_types)
+        part = image_part(block.data, traits.image_types)
+        detail = block.metadata.get("detail")
+        return {**part, "image_url": {**part["image_url"], "detail": detail}} if isinstance(detail, str) else part
     return file_part(
         block,
         by_address=traits.file_addresses,
         document=traits.document_parts,
         image_types=traits.image_types,
     )
-
-
-def _tool(tool: Tool, strict: Json | None) -> Json:
-    """Return a tool's definition. ``strict``: its parameters for the strict mode; None if it is not strict."""
-    function: Json = {"name": tool.name}
-    if tool.description:
-        function["description"] = tool.description
-    function["parameters"] = tool.parameters if strict is None else strict
-    if strict is not None:
-        function["strict"] = True
-    return {"type": "function", "function": function}
-
-
-def _tool_choice(choice: ToolChoice | None, tools: Sequence[Tool], traits: ChatDialect) -> Any:
-    """Return the field ``tool_choice``; None if it is left out."""
-    if choice is None:
-        return None
-    _, mode = select_tools(choice, tools)
-    if not tools:
-        return None  # OpenAI: "tool_choice is only allowed when tools are specified"
-    if any(tool.name == choice for tool in tools):
-        return {"type": "function", "function": {"name": choice}}
-    return traits.required_choice if mode == "required" else mode
 
 
 def _has_marks(parts: Sequence[Json]) -> bool:
@@ -175,6 +149,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         self._tool_names: dict[str, str] = {}  # by the call's id in history
         self._call_places: dict[str, int] = {}  # by target id, of the calls of the last assistant message
         self._has_reasoning: list[bool] = []  # for each content, whether its reasoning is sent back
+        self._is_developer = False  # the content that is being rendered is a developer's message
 
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
         """Return the conversation as messages."""
@@ -208,8 +183,18 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         self.append(message)
 
     def finish(self) -> None:
-        """Append the last results, and remove the first cache marks if there are too many."""
+        """Append the last results, and remove the first cache marks if there are too many.
+
+        Where a system message must not be the last one, it becomes a person's.
+        """
         super().finish()
+        last = self.messages[-1] if len(self.messages) > 1 else {}
+        if self.traits.prefix and last.get("role") == "system":
+            contents_of_last = self.contents_of(self.messages.pop())
+            message = {**last, "role": "user"}
+            self.push(message)
+            self.mark(message, contents_of_last)
+            self.changes.append("the last message, a system message, was sent as a person's")
         contents = [message.get("content") for message in self.messages if self.traits.cache_marks]
         parts = [part for content in contents if isinstance(content, list) for part in content]
         marked = [part for part in parts if "cache_control" in part]
@@ -219,6 +204,11 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
     def results_flushed(self) -> None:
         """Forget the calls of the last assistant message."""
         self._call_places = {}
+
+    def add(self, content: Content) -> None:
+        """Render the next content as messages of its role; a developer's message has that role where there is one."""
+        self._is_developer = self.traits.developer_role and content.metadata.get("role") == "developer"
+        super().add(content)
 
     def add_user(self, blocks: Sequence[Block]) -> None:
         """Append a user message: parts if there are images or files, else one text."""
@@ -231,6 +221,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                     parts.append(self._marked({"type": "text", "text": block.text}, block))
             elif isinstance(block, (ImageBlock, FileBlock)):
                 parts.append(self._marked(convert_media(block, self.traits), block))
+            elif isinstance(block, OpaqueBlock) and self.is_own(block) and is_content_part(block.raw):
+                parts.append(block.raw)
             else:
                 self.omit(block, "a user message has no field for it")
         if len(parts) > len(texts) or _has_marks(parts):
@@ -246,7 +238,12 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             super().add_system(blocks)
             return
         super().add_system([block for block in blocks if not isinstance(block, TextBlock)])  # reports them
-        self.push({"role": "system", "content": parts})
+        self.push({"role": self.system_role, "content": parts})
+
+    @property
+    def system_role(self) -> str:
+        """The role of the system message that is being rendered."""
+        return "developer" if self._is_developer else "system"
 
     def _marked(self, part: Json, block: Block) -> Json:
         """Return a part with the block's cache mark, in Anthropic's form, where the dialect has it."""

@@ -68,7 +68,7 @@ class ResponsesWriter(Writer):
     """A writer of one response: it numbers the events and collects the output."""
 
     has_custom_calls: bool = True
-    call_state: ClassVar[frozenset[str]] = frozenset({"item_id", "status"})
+    call_state: ClassVar[frozenset[str]] = frozenset({"item_id", "namespace", "status"})
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
@@ -324,6 +324,8 @@ class ResponsesWriter(Writer):
         self._arguments(call, call.finish(final))
         field, name = argument_names(call)
         call.item[field] = call.sent
+        if isinstance(namespace := final.metadata.get("namespace"), str):
+            call.item["namespace"] = namespace
         if final.state == "incomplete" and call.item["status"] != "in_progress":
             call.item["status"] = "incomplete"
         position = {"item_id": call.item["id"], "output_index": call.position}

@@ -4,7 +4,7 @@ Wire: https://platform.openai.com/docs/api-reference/responses/create (``input``
 
 The messages are a list of items: those sent as ``input`` and those received as ``output``, in order. Consecutive items
 of the model are one content. Reasoning, the items of server tools and unknown items are kept unchanged. Rendered again
-the items are the same, with these exceptions: a person's message of one text is that text, ``developer`` is ``system``,
+the items are the same, with these exceptions: a person's message of one text is that text,
 arguments are compact JSON, an item has its own id only if its reasoning is there, and results follow directly after the
 content with their calls.
 """
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.calls import CLIENT_ITEM
-from streamkit.history import Content, ReasoningBlock, ServerToolBlock, TextBlock
+from streamkit.history import Content, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.tool_results import parse_result
 from streamkit.providers.decoding import as_text
@@ -32,6 +32,7 @@ from streamkit.providers.openai_responses.schema import (
     CALL_ARGUMENT_FIELDS,
     SERVER_RESULT_ITEMS,
     SERVER_TOOL_ITEMS,
+    TOOLS_ITEM,
     Json,
 )
 from streamkit.providers.openai_responses.server_tools import runs_on_server
@@ -41,7 +42,7 @@ __all__ = ["parse_messages"]
 
 _CALL_OUTPUT_ITEMS = frozenset({"function_call_output", "custom_tool_call_output"})
 _SPEAKERS = {"user": "human", "assistant": "ai", "system": "system", "developer": "system"}
-_INPUT_PART_FIELDS = ("type", "text", "image_url", "file_data", "file_url", "filename")
+_INPUT_PART_FIELDS = ("type", "text", "image_url", "detail", "file_data", "file_url", "filename")
 _TEXT_PARTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 
 
@@ -60,11 +61,17 @@ def parse_messages(
     for text in as_list(system):
         if not builder.text("system", text):
             builder.opaque("system", text)
+    builder.describe(role="instructions")
     builder.end()
     asked: set[str] = set()  # the ids of the items that ask the client for an action
     for item in messages:
         kind = item_type(item)
-        if kind == "message" or (not kind and "role" in item):
+        if kind == TOOLS_ITEM:
+            builder.end()
+            metadata = builder.provider_metadata({"defines_tools": True})
+            builder.add_block("system", OpaqueBlock(raw=item, metadata=metadata))
+            builder.end()
+        elif kind == "message" or (not kind and "role" in item):
             _read_message(builder, item)
         elif kind in CALL_ARGUMENT_FIELDS:
             _read_call(builder, item, kind)
@@ -104,6 +111,8 @@ def _read_message(builder: ContentBuilder, item: Json) -> None:
         builder.end()
         for part in as_list(item.get("content")):
             _read_input_part(builder, speaker, part)
+        if role == "developer":
+            builder.describe(role=role)
         builder.end()
 
 

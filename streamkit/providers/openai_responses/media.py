@@ -83,7 +83,9 @@ def parse_media_part(part: Any) -> ImageBlock | FileBlock | None:
     if not isinstance(part, dict):
         return None
     if part.get("type") == "input_image" and isinstance(part.get("image_url"), str):
-        return ImageBlock(data=part["image_url"])
+        detail = part.get("detail")
+        metadata = {"detail": detail} if isinstance(detail, str) and detail != "auto" else {}
+        return ImageBlock(data=part["image_url"], metadata=metadata)
     if part.get("type") != "input_file":
         return None
     data, address, name = part.get("file_data"), part.get("file_url"), as_text(part.get("filename"))

@@ -20,6 +20,8 @@ def rate_message(item: Mapping[str, Any]) -> Rating:
     kind = item.get("type", "message")
     if not isinstance(kind, str):
         return FOREIGN
+    if kind == "additional_tools":
+        return OWN
     if kind != "message":
         is_item = kind in _ITEMS or kind.endswith(("_call", "_call_output", "_output", "_approval_response"))
         return OWN if is_item and "role" not in item else FOREIGN

@@ -16,13 +16,13 @@ The refusals of the API decide the form (https://platform.openai.com/docs/guides
 - An item that asks the client for an action is sent as it came, with its result as the API's own item. Other targets
   get an ordinary call and result.
 
-System text keeps its position, as items with the role ``system``. This module must not depend on streams, and it
+System text keeps its position, as items with the role ``system`` or ``developer``; the instructions of a request are
+its field again. This module must not depend on streams, and it
 repairs nothing: a call without a result is rendered as it is.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,6 +39,7 @@ from streamkit.history.content import (
     ToolResponseBlock,
 )
 from streamkit.output import OutputType
+from streamkit.providers.body_fields import merge_fields
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.message_renderer import MessageRenderer
 from streamkit.providers.openai_responses.client_outputs import client_item, output_item
@@ -55,13 +56,13 @@ from streamkit.providers.openai_responses.media import (
 )
 from streamkit.providers.openai_responses.output_items import item_type
 from streamkit.providers.openai_responses.schema import Json
+from streamkit.providers.openai_responses.settings import output_fields
+from streamkit.providers.openai_responses.tool_definitions import render_tool_choice, render_tools
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
-from streamkit.providers.strict import OPENAI, output_schema_or_loose
-from streamkit.tools import Tool, strict_parameters
+from streamkit.providers.strict import OPENAI, strict_output_if_possible
+from streamkit.tools.definition import OfferedTool
 
 __all__ = ["build_request", "convert_media", "render_messages"]
-
-_CHOICES = ("auto", "none", "required")
 
 
 def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
@@ -83,7 +84,7 @@ def build_request(
     rendered: RenderedMessages,
     traits: Traits,
     *,
-    tools: Sequence[Tool] = (),
+    tools: Sequence[OfferedTool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool = True,
     output: OutputType[Any] | None = None,
@@ -93,35 +94,15 @@ def build_request(
     Raises:
         UsageError: a strict tool's schema cannot be converted.
     """
-    body: Json = {traits.messages_field: rendered.messages}
+    body: Json = {} if rendered.system is None else {"instructions": rendered.system}
+    body[traits.messages_field] = rendered.messages
     if tools:
-        strict = strict_parameters(tools, OPENAI)
-        body["tools"] = [
-            {
-                "type": "function",
-                "name": tool.name,
-                **({"description": tool.description} if tool.description else {}),
-                "parameters": strict.get(tool.name, tool.parameters),
-                # Always present: the API's default is strict, and the schemas of most functions do not satisfy it.
-                "strict": tool.name in strict,
-            }
-            for tool in tools
-        ]
-        if tool_choice is not None:
-            named: Json = {"type": "function", "name": tool_choice}
-            body["tool_choice"] = tool_choice if tool_choice in _CHOICES else named
+        body["tools"] = render_tools(tools, traits)
+        choice = render_tool_choice(tool_choice, tools, traits)
+        if choice is not None:
+            body["tool_choice"] = choice
     if output is not None:
-        # https://platform.openai.com/docs/api-reference/responses/create#responses-create-text
-        schema, is_strict = output_schema_or_loose(output, OPENAI, rendered.changes)
-        body["text"] = {
-            "format": {
-                "type": "json_schema",
-                "name": output.name,
-                **({"description": output.description} if output.description else {}),
-                "schema": schema,
-                "strict": is_strict,
-            }
-        }
+        merge_fields(body, output_fields(strict_output_if_possible(output, OPENAI, rendered.changes)))
     if stream:
         body["stream"] = True
     return body
@@ -133,13 +114,14 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
     Raises:
         UnsupportedContent: the API does not accept it in this form.
     """
-    return input_image(block.data) if isinstance(block, ImageBlock) else input_file(block)
+    if not isinstance(block, ImageBlock):
+        return input_file(block)
+    detail = block.metadata.get("detail")
+    return input_image(block.data) | ({"detail": detail} if isinstance(detail, str) else {})
 
 
 class ResponsesRenderer(MessageRenderer[Traits]):
     """A renderer of history to input items."""
-
-    illegal_in_name = re.compile(r"[^a-zA-Z0-9_-]")
 
     def __init__(self, traits: Traits, options: RenderOptions) -> None:
         super().__init__(traits, options)
@@ -175,6 +157,8 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         if content.speaker not in ("human", "tool", "system"):
             self.report(f"a message of the unknown speaker {content.speaker!r} was left out")
             return
+        if content.speaker == "system" and self._add_special_system(content):
+            return
         parts: list[Json] = []
         for block in content.blocks:
             if isinstance(block, ToolResponseBlock):
@@ -187,7 +171,9 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         if parts:
             self.flush_results()
             is_text = len(parts) == 1 and parts[0]["type"] == "input_text"
-            role = "system" if content.speaker == "system" else "user"
+            role = "user"
+            if content.speaker == "system":
+                role = "developer" if content.metadata.get("role") == "developer" else "system"
             self.append({"role": role, "content": parts[0]["text"] if is_text else parts})
 
     def flush_results(self) -> None:
@@ -205,11 +191,28 @@ class ResponsesRenderer(MessageRenderer[Traits]):
 
     # ------------------------------------------------------------ messages of people and tools
 
+    def _add_special_system(self, content: Content) -> bool:
+        """Add the instructions, or an item that defines tools; return False for any other system message."""
+        blocks = content.blocks
+        if content.metadata.get("role") == "instructions" and not self.system:
+            self.system.append("\n\n".join(block.text for block in blocks if isinstance(block, TextBlock)))
+            return True
+        items = [block.raw for block in blocks if isinstance(block, OpaqueBlock) and self.is_own(block)]
+        if not items or len(items) < len(blocks):
+            return False
+        self.flush_results()
+        for item in items:
+            self.append(item)
+        return True
+
     def _input_parts(self, block: Block, speaker: str) -> list[Json]:
         if isinstance(block, TextBlock):
             return [{"type": "input_text", "text": block.text}] if block.text else []
         if isinstance(block, (ImageBlock, FileBlock)) and speaker != "system":
             return [convert_media(block, self.traits)]
+        raw = block.raw if isinstance(block, OpaqueBlock) and self.is_own(block) else None
+        if isinstance(raw, dict) and isinstance(raw.get("content"), list):
+            return list(raw["content"])  # an unknown part, as the importer keeps it
         self.report(f"a block of type {block.type!r} in a message of the speaker {speaker!r} was left out")
         return []
 

@@ -42,6 +42,7 @@ __all__ = [
     "SERVER_TOOL_ITEMS",
     "TEXT_DELTA_EVENTS",
     "TEXT_DONE_EVENTS",
+    "TOOLS_ITEM",
     "Json",
     "PartKind",
     "PlainDeltaEvent",
@@ -76,6 +77,9 @@ TEXT_DONE_EVENTS: dict[str, tuple[PartKind, str]] = {
 
 #: The items that are calls of the client's tools, and the field of each with its arguments.
 CALL_ARGUMENT_FIELDS = {"function_call": "arguments", "custom_tool_call": "input"}
+
+#: The item of the input that defines further tools; it has the role ``developer``.
+TOOLS_ITEM = "additional_tools"
 
 #: The items of server tools: the tool's name, and the fields with its arguments and its result. ``mcp_call`` contains
 #: the name of the tool that was called. Without a field for the result, the item's status is the result.

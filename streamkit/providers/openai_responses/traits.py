@@ -5,11 +5,15 @@ This module must not depend on sinks or history: a parser loads it without pydan
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from streamkit.calls import FinishReason
 from streamkit.ids import normalize_to_openai_tool_id
 from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_errors import ERRORS
+from streamkit.providers.openai_models import OPENAI_MODELS
 from streamkit.providers.openai_responses.message_format import rate_message
 from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.provider import Traits
@@ -37,8 +41,32 @@ def _is_own(chunk: HeadChunk) -> bool:
     return chunk.data.get("object") == "response" or (isinstance(kind, str) and kind.startswith("response."))
 
 
+def _normalize_body(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body with a list of items as input: a text is a person's message."""
+    items = body.get("input")
+    return {**body, "input": [{"role": "user", "content": items}]} if isinstance(items, str) else body
+
+
+def _reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
+    """Return the state as a signature, which the encoder writes as ``encrypted_content``."""
+    return state, {}
+
+
 TRAITS = Traits(
     name="openai_responses",
+    system_field="instructions",
+    normalize_body=_normalize_body,
+    setting_fields={
+        "temperature": ("temperature",),
+        "top_p": ("top_p",),
+        "parallel_calls": ("parallel_tool_calls",),
+        "verbosity": ("text", "verbosity"),
+    },
+    models=OPENAI_MODELS,
+    illegal_in_name=re.compile(r"[^a-zA-Z0-9_-]"),
+    custom_calls=True,  # https://platform.openai.com/docs/guides/function-calling#custom-tools
+    tool_namespaces=True,
+    reasoning_state=_reasoning_state,
     # https://platform.openai.com/docs/guides/reasoning#reasoning-summaries: the reasoning itself is never sent
     reasoning_kind="summary",
     matches_head=HeadMatcher(_is_own),

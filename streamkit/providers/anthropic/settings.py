@@ -1,0 +1,109 @@
+"""Settings of a Messages request, read and written.
+
+https://docs.anthropic.com/en/api/messages
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamkit.providers.anthropic.tool_definitions import take_parallel_calls
+from streamkit.providers.body_fields import BodyFields, is_text
+from streamkit.providers.claude_thinking import Thinking, read_thinking, take_thinking
+from streamkit.providers.provider import Traits
+from streamkit.providers.settings import SettingsWriter, read_plain_settings
+from streamkit.request import OutputFormat
+
+__all__ = ["output_fields", "read_settings", "write_settings"]
+
+Json = dict[str, Any]
+
+#: "top_p between 1 and 0.95" (https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking, on compatibility)
+_LEAST_TOP_P_WITH_THINKING = 0.95
+_THINKING = ("thinking", "redacted_thinking")
+
+
+def read_settings(fields: BodyFields, traits: Traits) -> Json:
+    """Take the settings of a body and return them by their neutral names."""
+    values = read_plain_settings(fields, traits)
+    if (thinking := read_thinking(fields.get("thinking"))) is not None:
+        fields.take("thinking")
+        values |= thinking
+    if (effort := fields.take("output_config", "effort", check=is_text)) is not None:
+        values["reasoning_effort"] = effort
+    output = fields.get("output_config", "format")
+    if isinstance(output, dict) and output.keys() == {"type", "schema"} and isinstance(output["schema"], dict):
+        fields.take("output_config", "format")
+        values["output_format"] = OutputFormat(type="json_schema", json_schema=output["schema"])
+    if (parallel := take_parallel_calls(fields)) is not None:
+        values["parallel_calls"] = parallel
+    return values
+
+
+def write_settings(writer: SettingsWriter, traits: Traits) -> None:
+    """Write the settings into the body."""
+    limit = writer.write_limit()
+    thinking = take_thinking(writer, limit)
+    refusal = _refuses_thinking(writer.body, thinking)
+    if refusal:
+        writer.report(f"reasoning was left out of this request: {refusal}")
+        thinking = Thinking(None, thinking.effort)
+    if thinking.field is not None:
+        writer.put(thinking.field, "thinking")
+    if thinking.effort is not None:
+        writer.put(thinking.effort, "output_config", "effort")
+    if thinking.is_on:
+        _omit_sampling(writer)
+    output = writer.write_output_format(output_fields)
+    if output is not None and output.type == "json":
+        writer.report("the output format JSON was left out: Anthropic has one only for a schema")
+    _write_parallel_calls(writer)
+    writer.write_rest()
+
+
+def _refuses_thinking(body: Json, thinking: Thinking) -> str:
+    """Return why a request with this thinking would be refused; ``""`` if it would not.
+
+    https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking: no forced tool use; and with a budget, "a
+    final `assistant` message must start with a thinking block", which a client may have lost. "Adaptive thinking:
+    previous assistant turns don't need to start with thinking blocks"
+    (https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking).
+    """
+    if not thinking.is_on or thinking.field is None:
+        return ""
+    if body.get("tool_choice", {}).get("type") in ("any", "tool"):
+        return "Anthropic refuses it together with a tool choice that forces a call"
+    responses = [message for message in body.get("messages", ()) if message["role"] == "assistant"]
+    blocks = responses[-1]["content"] if responses else []
+    has_calls = any(block.get("type") == "tool_use" for block in blocks)
+    if thinking.field["type"] == "enabled" and has_calls and blocks[0].get("type") not in _THINKING:
+        return "the last response has calls, and its own reasoning is missing"
+    return ""
+
+
+def _omit_sampling(writer: SettingsWriter) -> None:
+    """Leave out the sampling settings that are refused with thinking: "`temperature` may only be set to 1"."""
+    if writer.get("temperature") != 1:
+        writer.omit("temperature", "Anthropic accepts only 1 with thinking")
+    writer.omit("top_k", "Anthropic does not accept it with thinking")
+    if (writer.get("top_p") or 1) < _LEAST_TOP_P_WITH_THINKING:
+        writer.omit("top_p", f"with thinking Anthropic accepts only {_LEAST_TOP_P_WITH_THINKING} to 1")
+
+
+def output_fields(output: OutputFormat) -> Json:
+    """Return the field of the output format, which exists only for a schema.
+
+    https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-outputs
+    """
+    if output.type != "json_schema":
+        return {}
+    return {"output_config": {"format": {"type": "json_schema", "schema": output.json_schema or {}}}}
+
+
+def _write_parallel_calls(writer: SettingsWriter) -> None:
+    """Write the setting into the tool choice, which exists only with tools and not with ``none``."""
+    parallel = writer.take("parallel_calls")
+    choice = writer.body.get("tool_choice") or {"type": "auto"}
+    is_sent = parallel is False or "tool_choice" in writer.body
+    if parallel is not None and is_sent and writer.body.get("tools") and choice["type"] != "none":
+        writer.put({**choice, "disable_parallel_tool_use": not parallel}, "tool_choice")

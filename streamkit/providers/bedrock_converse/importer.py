@@ -1,0 +1,176 @@
+"""Importer of Converse messages into history.
+
+Wire: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html
+
+A user message contains results and a person's text: these become two contents. A cache point is a mark of the block
+before it. Reasoning keeps its signature or its encrypted form, and the parts of tools that the service runs are kept
+as they are. Rendered again the messages are the same, except that consecutive messages of one role are one, blank
+texts are absent, and a failed result is a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from streamkit.history import Content, ReasoningBlock, ServerToolBlock, TextBlock
+from streamkit.history.builder import ContentBuilder, as_list
+from streamkit.history.tool_results import to_stored_part
+from streamkit.providers.bedrock_converse.cache_points import read_cache_point
+from streamkit.providers.bedrock_converse.media import parse_media_part
+from streamkit.providers.decoding import as_text
+from streamkit.providers.provider import Traits
+
+__all__ = ["parse_messages"]
+
+Json = dict[str, Any]
+
+
+def parse_messages(
+    messages: Sequence[Json], traits: Traits, *, system: Any = None, changes: list[str] | None = None
+) -> list[Content]:
+    """Return messages as history, with the system text first. No message content raises an exception.
+
+    Args:
+        messages: the messages of a request.
+        traits: the provider's.
+        system: the request's system text, as text or parts.
+        changes: receives a sentence for each part that is kept opaque, and for each field that is left out.
+    """
+    builder = ContentBuilder(traits.name, changes)
+    for part, mark in _with_marks(as_list(system)):
+        text = part.get("text") if isinstance(part, dict) and part.keys() == {"text"} else part
+        if not builder.text("system", text, mark):
+            builder.opaque("system", part)
+    for message in messages:
+        role = message.get("role")
+        builder.end()
+        if role not in ("user", "assistant"):
+            builder.add_unknown_role(message)
+            continue
+        builder.report_unread(message, ("role", "content"), "a message")
+        reader = _AssistantReader(builder)
+        for part, mark in _with_marks(as_list(message.get("content"))):
+            if isinstance(part, str):
+                builder.text("ai" if role == "assistant" else "human", part)
+            elif not isinstance(part, dict):
+                builder.opaque("ai" if role == "assistant" else "human", part)
+            elif role == "assistant":
+                reader.read(part, mark)
+            else:
+                _read_user_part(builder, part, mark)
+    return builder.build()
+
+
+def _with_marks(parts: list[Any]) -> list[tuple[Any, Any]]:
+    """Return the parts without cache points, each with the mark of the point after it, or None."""
+    marked: list[tuple[Any, Any]] = []
+    for part in parts:
+        mark = read_cache_point(part)
+        if mark is None or not marked:
+            marked.append((part, None))
+        else:
+            marked[-1] = (marked[-1][0], mark)
+    return marked
+
+
+def _read_user_part(builder: ContentBuilder, part: Json, mark: Any) -> None:
+    extras = {} if mark is None else {"cache": mark}
+    result = part.get("toolResult")
+    if part.keys() == {"toolResult"} and isinstance(result, dict):
+        _read_result(builder, result, extras)
+    elif part.keys() == {"text"} and builder.text("human", part["text"], mark):
+        pass
+    elif (media := parse_media_part(part)) is not None:
+        media.metadata.update(extras)
+        builder.add_block("human", media)
+    else:
+        builder.opaque("human", part)
+
+
+def _read_result(builder: ContentBuilder, result: Json, extras: Json) -> None:
+    builder.report_unread(result, ("toolUseId", "content", "status"), "a result")
+    value = _result_value(as_list(result.get("content")))
+    call_id = result.get("toolUseId")
+    if result.get("status") != "error":
+        builder.result(call_id, value, extras=extras)
+    elif isinstance(value, str):
+        builder.result(call_id, error=value, extras=extras)
+    else:
+        builder.result(call_id, value, error="", extras=extras)
+
+
+def _result_value(parts: list[Any]) -> Any:
+    """Return a result's value: a single text or object itself, or the list of its parts with neutral images."""
+    values = [_result_part(part) for part in parts]
+    if len(parts) == 1 and isinstance(parts[0], dict):
+        if parts[0].keys() == {"json"}:
+            return parts[0]["json"]
+        if parts[0].keys() == {"text"}:
+            return parts[0]["text"]
+    return values
+
+
+def _result_part(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return part
+    if part.keys() == {"text"}:
+        return {"type": "text", "text": part["text"]}
+    media = parse_media_part(part)
+    return part if media is None else to_stored_part(media)
+
+
+class _AssistantReader:
+    """A reader of one assistant message's parts."""
+
+    def __init__(self, builder: ContentBuilder) -> None:
+        self._builder = builder
+        self._open_server_call: ServerToolBlock | None = None  # a result directly after its call belongs to its block
+
+    def read(self, part: Json, mark: Any) -> None:
+        """Add the blocks of a part."""
+        builder = self._builder
+        extras = {} if mark is None else {"cache": mark}
+        server_call, self._open_server_call = self._open_server_call, None
+        use, result = part.get("toolUse"), part.get("toolResult")
+        if part.keys() == {"text"} and isinstance(part["text"], str):
+            self._add_text(part["text"], extras)
+        elif isinstance(use, dict) and "type" not in use:
+            builder.report_unread(use, ("toolUseId", "name", "input"), "a call")
+            builder.call(use.get("name"), use.get("input"), raw_id=use.get("toolUseId"), extras=extras)
+        elif isinstance(use, dict):
+            self._open_server_call = ServerToolBlock(
+                id=as_text(use.get("toolUseId")),
+                name=as_text(use.get("name")) or "",
+                arguments=use.get("input"),
+                raw=[part],
+                metadata=builder.provider_metadata(),
+            )
+            builder.add_block("ai", self._open_server_call)
+        elif isinstance(result, dict) and server_call is not None and server_call.id == result.get("toolUseId"):
+            server_call.result = result.get("content")
+            server_call.raw.append(part)
+        elif isinstance(part.get("reasoningContent"), dict):
+            builder.add_block("ai", self._reasoning(part))
+        elif isinstance(part.get("citationsContent"), dict):
+            self._read_citations(part, extras)
+        else:
+            builder.opaque("ai", part)
+
+    def _add_text(self, text: str, extras: Json) -> None:
+        if text:
+            block = TextBlock(text=text, metadata=self._builder.provider_metadata(extras))
+            self._builder.add_block("ai", block)
+
+    def _reasoning(self, part: Json) -> ReasoningBlock:
+        reasoning, metadata = part["reasoningContent"], self._builder.provider_metadata()
+        text = reasoning.get("reasoningText")
+        if reasoning.keys() == {"reasoningText"} and isinstance(text, dict) and isinstance(text.get("text"), str):
+            return ReasoningBlock(text=text["text"], signature=as_text(text.get("signature")), metadata=metadata)
+        return ReasoningBlock(opaque=part, metadata=metadata)
+
+    def _read_citations(self, part: Json, extras: Json) -> None:
+        cited = part["citationsContent"]
+        texts = [item.get("text") for item in as_list(cited.get("content")) if isinstance(item, dict)]
+        text = "".join(text for text in texts if isinstance(text, str))
+        self._add_text(text, {**extras, "citations": cited.get("citations")})

@@ -1,0 +1,91 @@
+"""Settings of a Converse request, read and written.
+
+https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html. Settings of single vendors are in
+``additionalModelRequestFields``, by the names of the model's own API
+(https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-extended-thinking.html).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from streamkit.providers.body_fields import BodyFields, is_number, is_text
+from streamkit.providers.claude_thinking import read_thinking, take_thinking
+from streamkit.providers.decoding import compact_json
+from streamkit.providers.provider import Traits
+from streamkit.providers.settings import SettingsWriter, read_plain_settings
+from streamkit.request import OutputFormat
+
+__all__ = ["output_fields", "read_settings", "write_settings"]
+
+Json = dict[str, Any]
+
+_MODEL_FIELDS = "additionalModelRequestFields"
+
+
+def read_settings(fields: BodyFields, traits: Traits) -> Json:
+    """Take the settings of a body and return them by their neutral names."""
+    values = read_plain_settings(fields, traits)
+    if (thinking := read_thinking(fields.get(_MODEL_FIELDS, "thinking"))) is not None:
+        fields.take(_MODEL_FIELDS, "thinking")
+        values |= thinking
+    if (top_k := fields.take(_MODEL_FIELDS, "top_k", check=is_number)) is not None:
+        values["top_k"] = top_k
+    if (effort := fields.take("outputConfig", "effort", check=is_text)) is not None:
+        values["reasoning_effort"] = effort
+    if (output := _read_output_format(fields.get("outputConfig", "textFormat"))) is not None:
+        fields.take("outputConfig", "textFormat")
+        values["output_format"] = output
+    return values
+
+
+def _read_output_format(value: Any) -> OutputFormat | None:
+    structure = value.get("structure") if isinstance(value, dict) and value.get("type") == "json_schema" else None
+    schema = structure.get("jsonSchema") if isinstance(structure, dict) else None
+    if not isinstance(schema, dict) or schema.keys() - {"schema", "name", "description"}:
+        return None
+    try:
+        parsed = json.loads(schema.get("schema") or "")
+    except (TypeError, ValueError, RecursionError):
+        return None
+    texts = {name: schema[name] for name in ("name", "description") if isinstance(schema.get(name), str)}
+    return OutputFormat(type="json_schema", json_schema=parsed, **texts) if isinstance(parsed, dict) else None
+
+
+def write_settings(writer: SettingsWriter, traits: Traits) -> None:
+    """Write the settings into the body.
+
+    Fields of a vendor are written for models whose facts are known, and in requests that had them.
+    """
+    limit = writer.write_limit()
+    thinking = take_thinking(writer, limit)
+    is_known = writer.facts.source != "" or not writer.is_foreign
+    if is_known and not thinking.is_on and (top_k := writer.take("top_k")) is not None:
+        writer.put(top_k, _MODEL_FIELDS, "top_k")
+    if thinking.field is not None and is_known:
+        writer.put(thinking.field, _MODEL_FIELDS, "thinking")
+        if thinking.is_on and writer.get("temperature") != 1:
+            writer.omit("temperature", "Anthropic's models accept only 1 with thinking")
+    elif thinking.field is not None:
+        writer.report("reasoning was left out: its form is not known for this model")
+    if thinking.effort is not None:
+        writer.put(thinking.effort, "outputConfig", "effort")
+    output = writer.write_output_format(output_fields)
+    if output is not None and output.type == "json":
+        writer.report("the output format JSON was left out: Converse has one only for a schema")
+    if writer.get("parallel_calls"):
+        writer.take("parallel_calls")  # what the models do anyway
+    writer.write_rest()
+
+
+def output_fields(output: OutputFormat) -> Json:
+    """Return the field of the output format, which exists only for a schema, and has it as a text.
+
+    https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_OutputFormat.html
+    """
+    if output.type != "json_schema":
+        return {}
+    texts = {name: text for name in ("name", "description") if (text := getattr(output, name)) is not None}
+    schema = {"schema": compact_json(output.json_schema or {}), **texts}
+    return {"outputConfig": {"textFormat": {"type": "json_schema", "structure": {"jsonSchema": schema}}}}

@@ -1,0 +1,105 @@
+"""The request for the thinking of Anthropic's models, which Anthropic's API and Converse share.
+
+`claude_models` has the forms. Efforts and budgets are translated as in `model_facts`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from streamkit.providers.model_facts import budget_for, effort_for
+from streamkit.providers.settings import SettingsWriter
+
+__all__ = ["Thinking", "read_thinking", "take_thinking"]
+
+#: https://platform.claude.com/docs/en/api/messages: "Must be >=1024 and less than `max_tokens`."
+_LEAST_BUDGET = 1024
+_SUMMARY_OF_DISPLAY = {"summarized": "auto", "omitted": "none"}
+
+
+@dataclass(frozen=True)
+class Thinking:
+    """How a request asks for thinking.
+
+    Attributes:
+        field: the value of ``thinking``; None leaves it out.
+        effort: the effort of the response; None leaves it out.
+    """
+
+    field: dict[str, Any] | None = None
+    effort: str | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the model is asked to think."""
+        return self.field is not None and self.field["type"] != "disabled"
+
+
+def read_thinking(field: Any) -> dict[str, Any] | None:
+    """Return the settings of a value of ``thinking``; None if it has another form."""
+    if not isinstance(field, dict) or field.keys() - {"type", "budget_tokens", "display"}:
+        return None
+    kind, budget, display = field.get("type"), field.get("budget_tokens"), field.get("display")
+    values: dict[str, Any] = {}
+    if display is not None:
+        if not isinstance(display, str) or display not in _SUMMARY_OF_DISPLAY:
+            return None
+        values["reasoning_summary"] = _SUMMARY_OF_DISPLAY[display]
+    if kind == "enabled" and isinstance(budget, int) and not isinstance(budget, bool):
+        return {**values, "reasoning_budget": budget}
+    if kind in ("adaptive", "disabled") and budget is None:
+        return {**values, "reasoning": "auto" if kind == "adaptive" else "off"}
+    return None
+
+
+def take_thinking(writer: SettingsWriter, limit: int | None) -> Thinking:
+    """Take the settings of reasoning and return the thinking that the model accepts.
+
+    Args:
+        writer: the settings.
+        limit: the most tokens of the response, of which a budget is a part; None if it is unknown.
+    """
+    mode, effort, budget = (writer.take(f"reasoning{suffix}") for suffix in ("", "_effort", "_budget"))
+    summary, form = writer.take("reasoning_summary"), writer.facts.reasoning
+    is_wanted = mode == "auto" or budget is not None
+    if form == "none":
+        if is_wanted or effort:
+            writer.report("reasoning was left out: the model has none")
+        return Thinking()
+    if mode == "off":
+        is_sent = writer.facts.reasoning_is_optional
+        return Thinking({"type": "disabled"} if is_sent else None, _effort(writer, effort))
+    field: dict[str, Any] | None = None
+    if form == "budget" and (is_wanted or effort):
+        field = _enabled(writer, budget or budget_for(effort), limit)
+        if effort and field and budget is None:
+            writer.report(f"the reasoning effort {effort!r} became a budget of {field['budget_tokens']} tokens")
+        if budget is None or writer.is_foreign:
+            effort = None  # some models have both, and a client that sends both knows its model
+    elif budget is not None and form != "adaptive":
+        field = _enabled(writer, budget, limit)
+    elif is_wanted:
+        field = {"type": "adaptive"}
+        if budget is not None:
+            effort = effort or effort_for(budget)
+            writer.report(f"the reasoning budget of {budget} tokens became the effort {effort!r}")
+    if field is not None and summary is not None:
+        field["display"] = "omitted" if summary == "none" else "summarized"
+    return Thinking(field, _effort(writer, effort))
+
+
+def _effort(writer: SettingsWriter, effort: str | None) -> str | None:
+    return None if effort is None else writer.accepted_effort(effort)
+
+
+def _enabled(writer: SettingsWriter, budget: int, limit: int | None) -> dict[str, Any] | None:
+    fitting = budget if limit is None else min(budget, limit - 1)
+    if fitting < _LEAST_BUDGET:
+        fitting = _LEAST_BUDGET if limit is None or limit > _LEAST_BUDGET else 0
+    if not fitting:
+        writer.report(f"reasoning was left out: it needs {_LEAST_BUDGET} tokens, and the response has {limit}")
+        return None
+    if fitting != budget:
+        writer.report(f"the reasoning budget was changed from {budget} to {fitting} tokens")
+    return {"type": "enabled", "budget_tokens": fitting}

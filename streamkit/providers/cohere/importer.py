@@ -1,0 +1,121 @@
+"""Importer of Cohere v2 messages into history.
+
+Wire      https://docs.cohere.com/v2/reference/chat
+
+A plan is reasoning of the kind ``plan``. Rendered again the messages are the same, except that texts of one message are
+one string where there are no images, documents of a result are JSON text, and citations stay in history, because no
+request takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from streamkit.history import Content, ImageBlock, ReasoningBlock
+from streamkit.history.builder import ContentBuilder, as_list
+from streamkit.history.tool_results import parse_result
+from streamkit.providers.provider import Traits
+
+__all__ = ["parse_messages"]
+
+Json = dict[str, Any]
+
+_SPEAKERS = {"system": "system", "user": "human"}
+#: the fields that are read, by the role of the message
+_FIELDS = {
+    "system": ("role", "content"),
+    "user": ("role", "content"),
+    "assistant": ("role", "content", "tool_calls", "tool_plan"),
+    "tool": ("role", "content", "tool_call_id"),
+}
+
+
+def parse_messages(
+    messages: Sequence[Json], traits: Traits, *, system: Any = None, changes: list[str] | None = None
+) -> list[Content]:
+    """Return messages as history. No message content raises an exception.
+
+    Args:
+        messages: the messages.
+        traits: the provider's.
+        system: text or parts that come first as a system message.
+        changes: receives a sentence for each part that is kept opaque, and for each field that is left out.
+    """
+    builder = ContentBuilder(traits.name, changes)
+    if system is not None:
+        _read_parts(builder, "system", system)
+        builder.end()
+    for message in messages:
+        role = message.get("role")
+        if not isinstance(role, str) or role not in _FIELDS:
+            builder.add_unknown_role(message)
+            continue
+        builder.report_unread(message, _FIELDS[role], f"a message of the role {role!r}")
+        if role == "tool":
+            if builder.speaker != "tool":
+                builder.end()
+            builder.result(message.get("tool_call_id"), _result(message.get("content")))
+            continue  # the results of one round are one content
+        builder.end()
+        if role == "assistant":
+            _read_assistant(builder, message)
+        else:
+            _read_parts(builder, _SPEAKERS[role], message.get("content"))
+        builder.end()
+    return builder.build()
+
+
+def _read_parts(builder: ContentBuilder, speaker: str, content: Any) -> None:
+    for part in as_list(content):
+        kind = part.get("type") if isinstance(part, dict) else None
+        if isinstance(part, str):
+            builder.text(speaker, part)
+        elif kind == "text" and builder.text(speaker, part.get("text")):
+            builder.report_unread(part, ("type", "text"), "a text")
+        elif kind == "image_url" and speaker == "human" and (address := _address(part)) is not None:
+            builder.report_unread(part["image_url"], ("url",), "an image")
+            builder.add_block(speaker, ImageBlock(data=address))
+        elif kind == "thinking" and speaker == "ai" and isinstance(part.get("thinking"), str):
+            block = ReasoningBlock(text=part["thinking"], metadata=builder.provider_metadata())
+            builder.add_block(speaker, block)
+        else:
+            builder.opaque(speaker, part)
+
+
+def _address(part: Json) -> str | None:
+    image = part.get("image_url")
+    address = image.get("url") if isinstance(image, dict) else None
+    return address if isinstance(address, str) else None
+
+
+def _read_assistant(builder: ContentBuilder, message: Json) -> None:
+    plan = message.get("tool_plan")
+    if isinstance(plan, str) and plan:
+        block = ReasoningBlock(text=plan, kind="plan", metadata=builder.provider_metadata())
+        builder.add_block("ai", block)
+    _read_parts(builder, "ai", message.get("content"))
+    for call in as_list(message.get("tool_calls")):
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict):
+            builder.opaque("ai", {"tool_calls": [call]})
+            continue
+        builder.report_unread(call, ("id", "type", "function"), "a call")
+        builder.call(function.get("name"), function.get("arguments"), raw_id=call.get("id"))
+
+
+def _result(content: Any) -> Any:
+    """Return a result: a text, also one of a document of text, or the list of its parts."""
+    parts = (
+        [_document(part) if isinstance(part, dict) and part.get("type") == "document" else part for part in content]
+        if isinstance(content, list)
+        else content
+    )
+    return parse_result(parts)
+
+
+def _document(part: Json) -> Any:
+    document = part.get("document")
+    if isinstance(document, dict) and isinstance(document.get("data"), str) and document.keys() <= {"data", "id"}:
+        return {"type": "text", "text": document["data"]}
+    return part

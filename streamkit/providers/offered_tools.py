@@ -1,0 +1,141 @@
+"""Definitions of tools in forms that several wires share.
+
+A definition that is rendered has ``fields`` only if the target is the provider that it was read from
+(`requests.prepare_tools`). This module must not depend on a provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from streamkit.history.builder import read_cache_mark
+from streamkit.providers.body_fields import BodyFields, is_list
+from streamkit.tools import StrictProfile, strict_parameters
+from streamkit.tools.definition import Grammar, HostedTool, OfferedTool, ToolDefinition
+
+__all__ = [
+    "further_fields",
+    "read_definition",
+    "read_function_tool",
+    "read_tool_list",
+    "render_function_tool",
+    "split_tools",
+    "strict_schemas",
+]
+
+Json = dict[str, Any]
+
+
+def read_tool_list(fields: BodyFields, read: Callable[[Json], OfferedTool | None], provider: str) -> list[OfferedTool]:
+    """Take the list of tools and return it. An entry that ``read`` returns None for is a tool of the provider."""
+    tools = fields.take("tools", check=is_list) or []
+    read_tools = [read(tool) if isinstance(tool, dict) else None for tool in tools]
+    return [
+        definition if definition is not None else HostedTool(provider=provider, raw=tool)
+        for definition, tool in zip(read_tools, tools, strict=True)
+    ]
+
+
+def read_definition(
+    raw: Json,
+    provider: str,
+    *,
+    schema_field: str,
+    known: Collection[str] = (),
+    fields: Json | None = None,
+    grammar: Grammar | None = None,
+    is_custom: bool = False,
+    **more: Any,
+) -> ToolDefinition | None:
+    """Return the definition of an object with a name, a description and a schema; None if it has no name.
+
+    Args:
+        raw: the object.
+        provider: the provider in whose form it is.
+        schema_field: the field with the schema of the parameters.
+        known: further fields that the caller reads.
+        fields: fields outside of the object that are kept for the provider.
+        grammar: the grammar of a custom tool.
+        is_custom: whether it is a custom tool.
+        more: further fields of the definition.
+    """
+    name = raw.get("name")
+    if not isinstance(name, str) or not name:
+        return None
+    rest = {key: value for key, value in raw.items() if key not in ("name", *known)}
+    description, schema = rest.get("description"), rest.get(schema_field)
+    values: Json = {"name": name, **more}
+    if isinstance(description, str):
+        values["description"] = rest.pop("description")
+    if rest.get("strict") is True:
+        values["strict"] = rest.pop("strict")
+    if isinstance(schema, dict) and not is_custom:
+        values["parameters"] = rest.pop(schema_field)
+    metadata: Json = {"provider": provider}
+    kept = {**(fields or {}), **rest}
+    if (mark := read_cache_mark(kept.get("cache_control"))) is not None:
+        metadata["cache"] = mark
+        del kept["cache_control"]
+    if kept:
+        metadata["fields"] = kept
+    if is_custom:
+        return ToolDefinition.custom(grammar=grammar, metadata=metadata, **values)
+    return ToolDefinition(metadata=metadata, **values)
+
+
+def read_function_tool(raw: Json, provider: str) -> ToolDefinition | None:
+    """Return a tool of the form of Chat Completions, ``{"type": "function", "function": {...}}``; None for others."""
+    function = raw.get("function")
+    if raw.get("type", "function") != "function" or not isinstance(function, dict):
+        return None
+    outside = {name: value for name, value in raw.items() if name not in ("type", "function")}
+    definition = read_definition(function, provider, schema_field="parameters")
+    if definition is None or not outside:
+        return definition
+    metadata = {**definition.metadata, "outer_fields": outside}
+    return definition.model_copy(update={"metadata": metadata})
+
+
+def render_function_tool(tool: ToolDefinition, schema: Json | None, *, is_strict: bool = False) -> Json:
+    """Return a tool in the form of Chat Completions.
+
+    Args:
+        tool: the definition.
+        schema: its schema in the target's strict form; None if it is not strict.
+        is_strict: whether the field ``strict`` is written.
+    """
+    function: Json = {"name": tool.name}
+    if tool.description:
+        function["description"] = tool.description
+    function["parameters"] = tool.parameters if schema is None else schema
+    if is_strict:
+        function["strict"] = True
+    outside = tool.metadata.get("outer_fields", {})
+    return {"type": "function", "function": {**function, **further_fields(tool)}, **outside}
+
+
+def further_fields(tool: ToolDefinition) -> Json:
+    """Return the fields that the target's own definition had besides those that a definition has."""
+    fields = tool.metadata.get("fields")
+    return dict(fields) if isinstance(fields, dict) else {}
+
+
+def split_tools(tools: Sequence[OfferedTool]) -> tuple[list[ToolDefinition], list[HostedTool]]:
+    """Return the tools of the client, and those of the provider."""
+    definitions = [tool for tool in tools if isinstance(tool, ToolDefinition)]
+    return definitions, [tool for tool in tools if isinstance(tool, HostedTool)]
+
+
+def strict_schemas(tools: Sequence[OfferedTool], profile: StrictProfile | None) -> dict[str, Json]:
+    """Return the schemas of the strict tools in the target's form, by the tool's name.
+
+    A schema that was read in the target's form is sent as it came.
+
+    Raises:
+        UsageError: a schema cannot be converted.
+    """
+    definitions, _ = split_tools(tools)
+    own = {tool.name: tool.parameters for tool in definitions if tool.strict and "provider" in tool.metadata}
+    converted = strict_parameters([tool for tool in definitions if tool.name not in own], profile)
+    return own | converted

@@ -1,0 +1,77 @@
+"""Facts about requests that several dialects share: settings, names of tools, models, places of foreign state.
+
+This module must not depend on the dialects.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from streamkit.providers.model_facts import ModelFacts
+
+__all__ = [
+    "GROQ_MODELS",
+    "ILLEGAL_IN_NAME",
+    "OPENAI_SETTINGS",
+    "SETTINGS",
+    "SETTINGS_WITH_TOP_K",
+    "XAI_MODELS",
+    "call_state",
+    "reasoning_state",
+]
+
+ILLEGAL_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+
+#: https://platform.openai.com/docs/api-reference/chat/create
+SETTINGS = {
+    "temperature": ("temperature",),
+    "top_p": ("top_p",),
+    "stop": ("stop",),
+    "seed": ("seed",),
+    "frequency_penalty": ("frequency_penalty",),
+    "presence_penalty": ("presence_penalty",),
+    "parallel_calls": ("parallel_tool_calls",),
+}
+OPENAI_SETTINGS = {**SETTINGS, "verbosity": ("verbosity",)}
+
+SETTINGS_WITH_TOP_K = {**SETTINGS, "top_k": ("top_k",)}
+
+#: "`reasoning_effort` is not supported with this model" (https://console.groq.com/docs/reasoning)
+GROQ_MODELS: Final[Mapping[str, ModelFacts]] = {
+    r"openai/gpt-oss": ModelFacts(
+        source="https://console.groq.com/docs/reasoning",
+        reasoning="effort",
+        efforts=("low", "medium", "high"),
+        reasoning_is_optional=False,
+    ),
+    r"": ModelFacts(source="https://console.groq.com/docs/reasoning", reasoning="none"),
+}
+
+#: "presencePenalty, frequencyPenalty and stop are not supported by reasoning models"
+_REFUSED_BY_REASONING_GROKS = frozenset({"presence_penalty", "frequency_penalty", "stop"})
+XAI_MODELS: Final[Mapping[str, ModelFacts]] = {
+    r"grok-3-mini": ModelFacts(
+        source="https://docs.x.ai/docs/guides/reasoning",
+        refused=_REFUSED_BY_REASONING_GROKS,
+        reasoning="effort",
+        efforts=("low", "high"),
+        reasoning_is_optional=False,
+    ),
+    r"grok-(?:4|code)": ModelFacts(
+        source="https://docs.x.ai/docs/guides/reasoning",
+        refused=_REFUSED_BY_REASONING_GROKS,
+        reasoning="none",
+    ),
+}
+
+
+def reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
+    """Return the state as one of OpenRouter's details, which clients that know them send back."""
+    return None, {"reasoning_details": [{"type": "reasoning.encrypted", "data": state, "format": "unknown"}]}
+
+
+def call_state(state: str) -> dict[str, Any]:
+    """Return the state in the place of Google's thought signatures, which clients that know it send back."""
+    return {"extra_content": {"streamkit": {"state": state}}}

@@ -1,0 +1,145 @@
+"""Tools and the tool choice of a Responses request, read and written.
+
+https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools. Functions and custom tools may
+be grouped in a ``namespace``, and an item ``additional_tools`` of the input may define further tools. These are tools
+of the request like others; the item stays in the messages, which define the tools for this provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from streamkit.providers.body_fields import BodyFields, is_list
+from streamkit.providers.offered_tools import further_fields, read_definition, split_tools, strict_schemas
+from streamkit.providers.openai_responses.schema import TOOLS_ITEM
+from streamkit.providers.provider import ToolChoice, Traits
+from streamkit.providers.strict import OPENAI
+from streamkit.tools.definition import Grammar, HostedTool, OfferedTool, ToolDefinition
+
+__all__ = ["read_tool_choice", "read_tools", "render_tool_choice", "render_tools"]
+
+Json = dict[str, Any]
+
+_MODES = ("auto", "none", "required")
+
+
+def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
+    """Take the tools of a body and return them, with those that its input defines."""
+    tools = [tool for raw in fields.take("tools", check=is_list) or [] for tool in _read(raw, traits.name)]
+    items = fields.get(traits.messages_field)
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, dict) and item.get("type") == TOOLS_ITEM:
+            for raw in item["tools"] if isinstance(item.get("tools"), list) else ():
+                tools += (_in_messages(tool) for tool in _read(raw, traits.name))
+    return tools
+
+
+def _in_messages(tool: OfferedTool) -> OfferedTool:
+    if isinstance(tool, HostedTool):
+        return tool.model_copy(update={"in_messages": True})
+    return tool.model_copy(update={"metadata": {**tool.metadata, "in_messages": True}})
+
+
+def _read(raw: Any, provider: str) -> list[OfferedTool]:
+    """Return the tool of an entry, or the tools of a namespace."""
+    kind = raw.get("type") if isinstance(raw, dict) else None
+    if kind == "namespace" and isinstance(raw.get("name"), str) and isinstance(raw.get("tools"), list):
+        return _read_namespace(raw, provider)
+    definition = _read_definition(raw, provider) if isinstance(raw, dict) else None
+    return [HostedTool(provider=provider, raw=raw) if definition is None else definition]
+
+
+def _read_namespace(raw: Json, provider: str) -> list[OfferedTool]:
+    description = raw.get("description")
+    group: Json = {
+        "namespace": raw["name"],
+        "namespace_description": description if isinstance(description, str) else "",
+    }
+    further = {name: value for name, value in raw.items() if name not in ("type", "name", "description", "tools")}
+    found: list[OfferedTool] = []
+    for entry in raw["tools"]:
+        tool = _read_definition(entry, provider, **group) if isinstance(entry, dict) else None
+        if tool is None:
+            found.append(HostedTool(provider=provider, raw=entry, **group))
+        else:
+            metadata = {**tool.metadata, "namespace_fields": further} if further else tool.metadata
+            found.append(tool.model_copy(update={"metadata": metadata}))
+    return found
+
+
+def _read_definition(raw: Json, provider: str, **group: Any) -> ToolDefinition | None:
+    kind = raw.get("type")
+    if kind == "function":
+        return read_definition(raw, provider, schema_field="parameters", known=("type",), **group)
+    if kind != "custom":
+        return None
+    form = raw.get("format")
+    grammar = None
+    if isinstance(form, dict) and form.keys() == {"type", "syntax", "definition"} and form["type"] == "grammar":
+        if isinstance(form["syntax"], str) and isinstance(form["definition"], str):
+            grammar = Grammar(syntax=form["syntax"], definition=form["definition"])
+    known = ("type",) if grammar is None else ("type", "format")
+    return read_definition(
+        raw, provider, schema_field="parameters", known=known, grammar=grammar, is_custom=True, **group
+    )
+
+
+def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
+    """Take the tool choice and return it; None if there is none, and one of another form stays in the body."""
+    choice = fields.get("tool_choice")
+    if isinstance(choice, str) and choice in _MODES:
+        fields.take("tool_choice")
+        return choice
+    if isinstance(choice, dict) and choice.keys() == {"type", "name"} and choice["type"] in ("function", "custom"):
+        if isinstance(choice["name"], str):
+            fields.take("tool_choice")
+            return choice["name"]
+    return None
+
+
+def render_tools(tools: Sequence[OfferedTool], traits: Traits) -> list[Json]:
+    """Return the definitions of tools, those of a namespace in it, at the place of the first.
+
+    Raises:
+        UsageError: a strict tool's schema cannot be converted.
+    """
+    strict = strict_schemas(tools, OPENAI)
+    namespaces: dict[str, Json] = {}
+    rendered: list[Json] = []
+    for tool in tools:
+        entry = tool.raw if isinstance(tool, HostedTool) else _definition(tool, strict.get(tool.name))
+        if tool.namespace is None:
+            rendered.append(entry)
+            continue
+        if tool.namespace not in namespaces:
+            further = {} if isinstance(tool, HostedTool) else tool.metadata.get("namespace_fields", {})
+            group: Json = {"type": "namespace", "name": tool.namespace, "description": tool.namespace_description}
+            namespaces[tool.namespace] = {**group, **further, "tools": []}
+            rendered.append(namespaces[tool.namespace])
+        namespaces[tool.namespace]["tools"].append(entry)
+    return rendered
+
+
+def _definition(tool: ToolDefinition, strict: Json | None) -> Json:
+    definition: Json = {"type": tool.kind, "name": tool.name}
+    if tool.description:
+        definition["description"] = tool.description
+    if tool.kind == "custom":
+        if tool.grammar is not None:
+            definition["format"] = {"type": "grammar", **tool.grammar.model_dump()}
+    else:
+        definition["parameters"] = tool.parameters if strict is None else strict
+        if strict is not None or "provider" not in tool.metadata:
+            # Present for tools of other forms: the API's default is strict, which most schemas do not satisfy.
+            definition["strict"] = strict is not None
+    return {**definition, **further_fields(tool)}
+
+
+def render_tool_choice(choice: ToolChoice | None, tools: Sequence[OfferedTool], traits: Traits) -> Any:
+    """Return the field ``tool_choice``; None if it is left out."""
+    if choice is None or choice in _MODES:
+        return choice
+    definitions, _ = split_tools(tools)
+    kind = next((tool.kind for tool in definitions if tool.name == choice), "function")
+    return {"type": kind, "name": choice}

@@ -1,0 +1,134 @@
+"""The events of an upstream with its opaque state in the fields of a client's wire.
+
+A writer of the client's wire writes the state like state of its own. `wrapped_state` describes the form, and
+`opaque_state` restores the state from the client's next request.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from streamkit.calls import ToolCall
+from streamkit.events import BlockEnded, Event, Reasoning, ToolCallReady, ToolCallStart
+from streamkit.providers.provider import Provider
+from streamkit.providers.registry import get
+from streamkit.providers.wrapped_state import UpstreamState, wrap_state
+
+__all__ = ["StateCarrier"]
+
+
+class StateCarrier:
+    """Carries the opaque state of one turn through a client. Pure.
+
+    It gets the events after `CallRestorer`, with the names that the client knows.
+
+    Args:
+        client: the provider whose wire the client speaks.
+        origin: what makes the turn: ``provider``, and as far as known ``endpoint``, ``model``, ``requested_model``.
+
+    Raises:
+        UnknownProvider: no provider has the name of the origin.
+    """
+
+    def __init__(self, client: str | Provider, origin: Mapping[str, Any]) -> None:
+        self._traits = get(client).traits
+        self._origin = {name: value for name, value in origin.items() if value is not None}
+        self._signatures = get(str(origin["provider"])).traits.signature_fields
+        self._reasoning: dict[int, list[str]] = {}  # the text of the open block, by choice
+        self._kinds: dict[int, str] = {}
+        self._counts: Counter[tuple[int, str]] = Counter()
+        self._numbers: dict[str, int] = {}  # by the call's id, its position among the calls of its name
+
+    def carry(self, events: Sequence[Event]) -> list[Event]:
+        """Return the events of one ``feed`` with wrapped state.
+
+        State of a call for which the client's wire has no field is a block of reasoning without text before the call,
+        or after it if the call had begun before.
+        """
+        ready = {event.call.id: event for event in events if isinstance(event, ToolCallReady)}
+        carried: set[str] = set()
+        result: list[Event] = []
+        for event in events:
+            if isinstance(event, Reasoning):
+                self._reasoning.setdefault(event.choice, []).append(event.text)
+                self._kinds[event.choice] = event.kind
+                result.append(event)
+            elif isinstance(event, BlockEnded):
+                result.append(self._carry_block(event))
+            elif isinstance(event, ToolCallStart):
+                self._number(event)
+                known = ready.get(event.call.id)
+                if known is not None and self._needs_block(known.call):
+                    carried.add(event.call.id)
+                    result.append(self._state_block(known))
+                result.append(event)
+            elif isinstance(event, ToolCallReady):
+                result.append(self._carry_call(event))
+                if self._needs_block(event.call) and event.call.id not in carried:
+                    result.append(self._state_block(event))
+            else:
+                result.append(event)
+        return result
+
+    def _carry_block(self, event: BlockEnded) -> BlockEnded:
+        if event.kind != "reasoning":
+            return event if not event.metadata else structs.replace(event, signature=None, metadata={})
+        text = "".join(self._reasoning.pop(event.choice, ()))
+        kind = self._kinds.pop(event.choice, "text")
+        if event.signature is None and not event.metadata:
+            return event
+        metadata = dict(event.metadata)
+        fields = {
+            "text": text,
+            "kind": kind,
+            "signature": event.signature or metadata.pop("signature", None),
+            "opaque": metadata.pop("opaque", None),
+        }
+        state = UpstreamState(
+            self._origin,
+            "reasoning",
+            {name: value for name, value in fields.items() if value is not None},
+            metadata,
+        )
+        return self._reasoning_event(state, event.choice, has_text=bool(text))
+
+    def _reasoning_event(self, state: UpstreamState, choice: int, *, has_text: bool) -> BlockEnded:
+        signature: str | None = None
+        metadata: dict[str, Any] = {}
+        if self._traits.reasoning_state is not None:
+            signature, metadata = self._traits.reasoning_state(wrap_state(state), has_text)
+        return BlockEnded("reasoning", signature, metadata, choice)
+
+    def _number(self, event: ToolCallStart) -> None:
+        key = (event.choice, event.call.name)
+        self._numbers[event.call.id] = self._counts[key]
+        self._counts[key] += 1
+
+    def _call_state(self, call: ToolCall) -> UpstreamState:
+        fields = {"name": call.name, "number": self._numbers.get(call.id, 0)}
+        raw_id = {} if call.raw_id is None else {"raw_id": call.raw_id}
+        return UpstreamState(self._origin, "call", fields, {**self._state_of(call), **raw_id})
+
+    def _state_of(self, call: ToolCall) -> dict[str, Any]:
+        """Return the signatures of a call. The upstream accepts the call again without its other metadata."""
+        if call.state != "complete":
+            return {}
+        return {name: call.metadata[name] for name in self._signatures if name in call.metadata}
+
+    def _needs_block(self, call: ToolCall) -> bool:
+        return self._traits.call_state is None and bool(self._state_of(call))
+
+    def _state_block(self, event: ToolCallReady) -> BlockEnded:
+        return self._reasoning_event(self._call_state(event.call), event.choice, has_text=False)
+
+    def _carry_call(self, event: ToolCallReady) -> ToolCallReady:
+        if not event.call.metadata:
+            return event
+        metadata = {name: event.call.metadata[name] for name in ("namespace",) if name in event.call.metadata}
+        if self._traits.call_state is not None and self._state_of(event.call):
+            metadata |= self._traits.call_state(wrap_state(self._call_state(event.call)))
+        return structs.replace(event, call=structs.replace(event.call, metadata=metadata))

@@ -1,0 +1,130 @@
+"""A request to a model in neutral form: conversation, tools, settings, and further fields of its provider.
+
+``providers.parse_request`` reads one from a client's body, ``providers.render_request`` writes one for any provider.
+It is data: it can be stored as JSON and compared. This module must not depend on providers.
+
+`Settings` is a model and not a dict, so that a misspelled name is an error where it is written, and a type checker
+knows the names. None means that a setting is absent, as ``null`` does on every wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from streamkit.errors import UsageError
+from streamkit.history import Content
+from streamkit.tools.definition import HostedTool, ToolDefinition
+
+__all__ = ["OutputFormat", "Request", "Settings", "to_settings"]
+
+
+class OutputFormat(BaseModel):
+    """The form of the response's text.
+
+    Attributes:
+        type: ``text``, ``json`` (any JSON object) or ``json_schema``.
+        json_schema: the schema, with the type ``json_schema``.
+        name: a name for the schema, where the provider has one.
+        description: what the schema is for.
+        strict: whether the provider enforces the schema; None leaves it to the provider.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    type: Literal["text", "json", "json_schema"]
+    json_schema: dict[str, Any] | None = None
+    name: str | None = None
+    description: str | None = None
+    strict: bool | None = None
+
+
+class Settings(BaseModel):
+    """The settings of a request, by names that are the same for every provider. None: not set.
+
+    Attributes:
+        model: the model.
+        max_output_tokens: the most tokens of the response, reasoning included.
+        temperature: the sampling temperature.
+        top_p: the share of probability from which tokens are chosen.
+        top_k: the number of tokens from which one is chosen.
+        stop: the texts that end the response.
+        seed: the seed of the sampling.
+        frequency_penalty: the penalty for tokens by how often they occurred.
+        presence_penalty: the penalty for tokens that occurred.
+        parallel_calls: whether the model may make several calls in one response.
+        reasoning: ``off``, or ``auto``: the model reasons as much as it sees fit, within effort and budget.
+        reasoning_effort: ``minimal``, ``low``, ``medium``, ``high``, ``xhigh`` or ``max``. On Anthropic it concerns
+            the whole response, and models that reason only on request need ``reasoning="auto"`` besides.
+        reasoning_budget: the most tokens of reasoning.
+        reasoning_summary: how reasoning is shown: ``none``, ``auto``, ``concise`` or ``detailed``.
+        verbosity: ``low``, ``medium`` or ``high``.
+        output_format: the form of the response's text.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str | None = None
+    max_output_tokens: int | None = None
+    temperature: int | float | None = None
+    top_p: int | float | None = None
+    top_k: int | float | None = None
+    stop: list[str] | None = None
+    seed: int | None = None
+    frequency_penalty: int | float | None = None
+    presence_penalty: int | float | None = None
+    parallel_calls: bool | None = None
+    reasoning: Literal["off", "auto"] | None = None
+    reasoning_effort: str | None = None
+    reasoning_budget: int | None = None
+    reasoning_summary: str | None = None
+    verbosity: str | None = None
+    output_format: OutputFormat | None = None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The settings that are set, by name."""
+        found = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class Request(BaseModel):
+    """A request to a model.
+
+    Attributes:
+        contents: the conversation, with the system text in its place.
+        tools: the tools that the model may call.
+        tool_choice: ``auto``, ``none``, ``required`` or a tool's name; None leaves it to the provider.
+        stream: whether the response is streamed.
+        settings: the settings.
+        unread: every other field of the body as it was, by the names of ``provider``. It is sent back to that provider
+            alone. The entry of the messages' own field is not part of a body: it has the names of the fields of single
+            messages that were left out, each with a list of their values.
+        provider: the provider in whose form the request was read; None for one that a program made.
+    """
+
+    contents: list[Content]
+    tools: list[ToolDefinition | HostedTool] = Field(default_factory=list)
+    tool_choice: str | None = None
+    stream: bool = False
+    settings: Settings = Settings()
+    unread: dict[str, Any] = Field(default_factory=dict)
+    provider: str | None = None
+
+
+def to_settings(settings: Settings | Mapping[str, Any] | None) -> Settings:
+    """Return settings that may be given as a dict.
+
+    Raises:
+        UsageError: a name is unknown, or a value has the wrong type.
+    """
+    if isinstance(settings, Settings):
+        return settings
+    try:
+        return Settings.model_validate(dict(settings or {}))
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()]
+        known = ", ".join(Settings.model_fields)
+        raise UsageError(f"settings are invalid ({'; '.join(problems)}); the names are: {known}") from None

@@ -1,0 +1,134 @@
+"""Tools as a request offers them: data without a function, read from a client's request or made from a ``Tool``.
+
+A ``Tool`` is what a program runs. A `ToolDefinition` is what a model is told about a tool, and a `HostedTool` is a
+provider's own tool, which only that provider understands. Nothing is checked here: a request of a client may contain
+any name and any schema. This module must not depend on providers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from streamkit.tools.tool import Tool, to_tools
+
+__all__ = ["TEXT_FIELD", "Grammar", "HostedTool", "OfferedTool", "ToolDefinition", "to_definitions"]
+
+#: The only parameter of a custom tool that is offered as a function.
+TEXT_FIELD = "input"
+
+
+class Grammar(BaseModel):
+    """The grammar that the text of a custom tool follows."""
+
+    model_config = ConfigDict(frozen=True)
+
+    syntax: str  #: ``lark`` or ``regex``
+    definition: str
+
+
+class ToolDefinition(BaseModel):
+    """A tool of the client: a function, or a custom tool with one text as its argument.
+
+    Attributes:
+        name: the name, as the client knows it.
+        description: what it does; empty if it has no description.
+        parameters: the JSON schema of an object. That of a custom tool has the one text ``input``.
+        kind: ``function``, or ``custom`` for a tool whose argument is free text.
+        grammar: the grammar of a custom tool's text; None for any text.
+        strict: whether the provider enforces the schema.
+        namespace: the group that the tool belongs to (Responses API); None for none. Names are unique in a group only.
+        namespace_description: what the group is for.
+        metadata: ``provider``, the provider in whose form it was read; ``fields``, its further fields in that form,
+            sent back to that provider alone; ``cache``, a cache mark; ``in_messages``, True for a tool that is defined
+            inside the messages.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = Field(default_factory=lambda: {"type": "object", "properties": {}})
+    kind: Literal["function", "custom"] = "function"
+    grammar: Grammar | None = None
+    strict: bool = False
+    namespace: str | None = None
+    namespace_description: str = ""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @classmethod
+    def custom(cls, name: str, description: str = "", grammar: Grammar | None = None, **more: Any) -> ToolDefinition:
+        """Return the definition of a custom tool, with the schema of an object of one text."""
+        parameters = {"type": "object", "properties": {TEXT_FIELD: {"type": "string"}}, "required": [TEXT_FIELD]}
+        return cls(name=name, description=description, grammar=grammar, kind="custom", parameters=parameters, **more)
+
+    def with_parameters(self, parameters: dict[str, Any]) -> ToolDefinition:
+        """Return a copy with another schema."""
+        return self.model_copy(update={"parameters": parameters})
+
+    def as_function(self) -> ToolDefinition:
+        """Return a custom tool as a function of one text, with its grammar in the description."""
+        if self.kind == "function":
+            return self
+        description = self.description
+        if self.grammar is not None:
+            rule = f"The text `{TEXT_FIELD}` follows this {self.grammar.syntax} grammar:\n{self.grammar.definition}"
+            description = f"{description}\n\n{rule}" if description else rule
+        changed = {"kind": "function", "grammar": None, "description": description}
+        return self.model_copy(update=changed)
+
+
+class HostedTool(BaseModel):
+    """A tool that only its provider understands, such as a search that it runs itself.
+
+    Attributes:
+        provider: the provider.
+        raw: the definition in its own form, sent to it unchanged.
+        namespace: the group that contains it; None for none.
+        namespace_description: what the group is for.
+        in_messages: whether it is defined inside the messages.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    provider: str
+    raw: Any
+    namespace: str | None = None
+    namespace_description: str = ""
+    in_messages: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name or type of the tool, for messages."""
+        raw = self.raw if isinstance(self.raw, dict) else {}
+        named = next((raw[name] for name in ("name", "type") if isinstance(raw.get(name), str)), None)
+        return named or next(iter(raw), "unnamed")
+
+
+#: A tool in a request: one of the client, or one of the provider.
+OfferedTool: TypeAlias = ToolDefinition | HostedTool
+
+
+def to_definitions(tools: Sequence[Any]) -> list[OfferedTool]:
+    """Return tools as definitions, in their order.
+
+    Args:
+        tools: functions, ``Tool`` objects and definitions.
+
+    Raises:
+        UsageError: an entry is none of these, or two functions have the same name.
+    """
+    if isinstance(tools, (list, tuple)) and all(isinstance(tool, (ToolDefinition, HostedTool)) for tool in tools):
+        return list(tools)
+    is_list = isinstance(tools, Sequence) and not isinstance(tools, (str, bytes))
+    others = [tool for tool in tools if not isinstance(tool, (ToolDefinition, HostedTool))] if is_list else tools
+    converted = iter(to_tools(others).values())  # reports what is no tool, and names that are used twice
+    return [
+        tool if isinstance(tool, (ToolDefinition, HostedTool)) else _definition_of(next(converted)) for tool in tools
+    ]
+
+
+def _definition_of(tool: Tool) -> ToolDefinition:
+    return ToolDefinition(name=tool.name, description=tool.description, parameters=tool.parameters, strict=tool.strict)

@@ -1,0 +1,98 @@
+"""Calls of an upstream are the client's again: custom calls, names and namespaces."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from neutral_requests.client_bodies import BODIES
+
+from streamkit import Request, ToolDefinition, Turn, parse_request
+from streamkit.events import ArgumentsRestated, Event, ToolCallDelta, ToolCallEnd, ToolCallReady, ToolCallStart
+from streamkit.providers import CallRestorer
+
+PATCH = '*** Begin Patch\n+say "hé 😀"\n*** End Patch'
+
+
+def chat_events(name: str, arguments: str, size: int = 3, finish: str | None = "tool_calls") -> list[Event]:
+    """Return the events of a Chat Completions turn with one call."""
+    turn = Turn("openai_compatible", turn_key="t")
+    call: dict[str, Any] = {"index": 0, "id": "c", "type": "function", "function": {"name": name, "arguments": ""}}
+    deltas = [{"tool_calls": [call]}] + [
+        {"tool_calls": [{"index": 0, "function": {"arguments": arguments[at : at + size]}}]}
+        for at in range(0, len(arguments), size)
+    ]
+    events = [event for delta in deltas for event in turn.feed({"choices": [{"index": 0, "delta": delta}]})]
+    if finish is not None:
+        events += turn.feed({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    return events + turn.close()
+
+
+def restored(request: Request, events: list[Event]) -> list[Event]:
+    restorer = CallRestorer(request, "openai_compatible")
+    assert restorer.is_needed
+    return [out for event in events for out in restorer.restore(event)]
+
+
+CODEX = parse_request(BODIES["openai_responses"][0], "openai_responses")
+
+
+@pytest.mark.parametrize("is_ascii", [True, False])
+def test_a_custom_call_is_streamed_unwrapped(is_ascii: bool) -> None:
+    source = json.dumps({"input": PATCH}, ensure_ascii=is_ascii)
+    for size in (1, 2, 5, 1000):
+        events = restored(CODEX, chat_events("apply_patch", source, size))
+        calls = [event.call for event in events if isinstance(event, (ToolCallStart, ToolCallDelta, ToolCallEnd))]
+        assert {(call.name, call.kind) for call in calls} == {("apply_patch", "custom")}
+        deltas = [event.arguments_delta for event in events if isinstance(event, ToolCallDelta)]
+        assert "".join(deltas) == PATCH
+        assert all(deltas)
+        (ready,) = [event.call for event in events if isinstance(event, ToolCallReady)]
+        assert (ready.kind, ready.state, ready.arguments, ready.arguments_text) == ("custom", "complete", PATCH, PATCH)
+        assert not any(isinstance(event, ArgumentsRestated) for event in events)
+
+
+def test_the_text_of_a_custom_call_waits_for_nothing() -> None:
+    source = json.dumps({"input": "abcdef"})
+    events = restored(CODEX, chat_events("apply_patch", source, 1))
+    assert [event.arguments_delta for event in events if isinstance(event, ToolCallDelta)] == list("abcdef")
+
+
+def test_a_custom_call_that_is_cut_stays_incomplete() -> None:
+    events = restored(CODEX, chat_events("apply_patch", '{"input": "abc', finish="length"))
+    (ready,) = [event.call for event in events if isinstance(event, ToolCallReady)]
+    assert (ready.kind, ready.state, ready.arguments, ready.arguments_text) == ("custom", "incomplete", None, "abc")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"), [('{"patch": "x"}', "x"), ('{"a": 1, "b": 2}', '{"a": 1, "b": 2}'), ("{}", "")]
+)
+def test_arguments_of_another_form_lose_nothing(arguments: str, text: str) -> None:
+    events = restored(CODEX, chat_events("apply_patch", arguments))
+    (ready,) = [event.call for event in events if isinstance(event, ToolCallReady)]
+    assert (ready.state, ready.arguments) == ("complete", text)
+    assert "".join(event.arguments_delta for event in events if isinstance(event, ToolCallDelta)) == text
+
+
+def test_names_and_namespaces_come_back() -> None:
+    events = restored(CODEX, chat_events("github__exec_command", '{"command":"x"}'))
+    (start,) = [event.call for event in events if isinstance(event, ToolCallStart)]
+    (ready,) = [event.call for event in events if isinstance(event, ToolCallReady)]
+    assert (start.name, start.kind) == ("exec_command", "function")
+    assert (ready.name, ready.metadata["namespace"], ready.arguments) == ("exec_command", "github", {"command": "x"})
+    same = chat_events("exec_command", '{"command":"x"}')
+    assert restored(CODEX, same) == same  # the one without a namespace
+
+
+def test_unknown_calls_and_other_requests_are_left_alone() -> None:
+    events = chat_events("invented", "{}")
+    assert restored(CODEX, events) == events
+    plain = Request(contents=[], tools=[ToolDefinition(name="f")])
+    assert CallRestorer(plain, "openai_compatible").is_needed is False
+    assert (
+        CallRestorer(CODEX, "openai_responses")
+        .restore_call(next(event.call for event in events if isinstance(event, ToolCallReady)))
+        .name
+        == "invented"
+    )
