@@ -23,10 +23,12 @@ def chat_events(name: str, arguments: str, size: int = 3, finish: str | None = "
         {"tool_calls": [{"index": 0, "function": {"arguments": arguments[at : at + size]}}]}
         for at in range(0, len(arguments), size)
     ]
-    events = [event for delta in deltas for event in turn.feed({"choices": [{"index": 0, "delta": delta}]})]
+    events: list[Event] = []
+    for delta in deltas:
+        events += turn.feed({"choices": [{"index": 0, "delta": delta}]})
     if finish is not None:
         events += turn.feed({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
-    return events + turn.close()
+    return [*events, *turn.close()]
 
 
 def restored(request: Request, events: list[Event]) -> list[Event]:

@@ -9,94 +9,22 @@ This module must not depend on sinks or history: a parser loads it without pydan
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import count
-from typing import Any, Literal
-
-from streamkit.calls import FinishReason, StreamError
-from streamkit.ids import is_mistral_id, mistral_id_candidates, normalize_to_openai_tool_id
-from streamkit.message_format import RateMessage
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_chat.detect import is_chat_stream
-from streamkit.providers.openai_chat.errors import ERRORS
-from streamkit.providers.openai_chat.message_format import rate_message
+from streamkit.providers.openai_chat.id_rules import KIMI_IDS, MISTRAL_IDS, OPENAI_IDS
 from streamkit.providers.openai_chat.request_facts import (
     GROQ_MODELS,
-    ILLEGAL_IN_NAME,
     OPENAI_SETTINGS,
     SETTINGS,
     SETTINGS_WITH_TOP_K,
     XAI_MODELS,
-    call_state,
-    reasoning_state,
 )
+from streamkit.providers.openai_chat.traits import ChatDialect
 from streamkit.providers.openai_models import OPENAI_MODELS
 from streamkit.providers.output_form import OutputSupport
-from streamkit.providers.provider import Traits
 from streamkit.providers.tool_schema import ToolSchemaRules
-from streamkit.target_ids import IdRule, prefixed_ids
 
-__all__ = ["DIALECTS", "FINISH_REASONS", "ChatDialect"]
-
-#: Values of ``finish_reason`` and their meaning, of all dialects together. Any other value means ``other``.
-FINISH_REASONS: dict[str, FinishReason] = {
-    "stop": "stop",
-    "eos": "stop",  # Together
-    "end_turn": "stop",  # Anthropic behind gateways
-    "stop_sequence": "stop",
-    "COMPLETE": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "tool_use": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",  # Mistral: the context is full
-    "content_filter": "content_filter",
-    "sensitive": "content_filter",  # Z.AI
-    "refusal": "refusal",
-    "pause_turn": "pause",
-    "error": "error",
-    "insufficient_system_resource": "error",  # DeepSeek
-    "network_error": "error",  # Z.AI
-}
-
-
-def _kimi_ids(id: str, name: str, number: int) -> Iterator[str]:
-    return (f"functions.{name}:{running}" for running in count(number))
-
-
-_make_short_ids = prefixed_ids("call_", 40, normalize_to_openai_tool_id)
-
-_OPENAI_IDS = IdRule(
-    "openai_chat",
-    lambda text: 0 < len(text) <= 40,
-    _make_short_ids,
-    "400 string_above_max_length, at most 40 (agno-agi/agno#5382, microsoft/autogen#6377, vercel/ai#5171)",
-)
-#: Other servers get back every id that they issued: vLLM's have 46 characters (chatcmpl-tool-...), those of models
-#: behind gateways have the model's own form, and LiteLLM puts thought signatures into them: "any client that normalizes
-#: ids breaks the next turn" (BerriAI/litellm#16895, #37849).
-_SERVER_IDS = replace(
-    _OPENAI_IDS, name="openai_compatible", accepts=bool, source="a server accepts its own ids; else as openai_chat"
-)
-_MISTRAL_IDS = IdRule(
-    "mistral",
-    is_mistral_id,
-    mistral_id_candidates,
-    '400 "must be a-z, A-Z, 0-9, with a length of 9" (langchain-ai/langchain#24668, anomalyco/opencode#1680)',
-)
-_KIMI_IDS = IdRule(
-    "kimi",
-    bool,
-    _kimi_ids,
-    "the model was trained on functions.{name}:{running index} and degrades on other ids"
-    " (vybestack/llxprt-code#713, vllm-project/vllm#21259)",
-)
-#: Gateways and self-hosted servers pass ids on to these models' templates, which check them.
-_RULES_OF_MODELS = {"mistral": _MISTRAL_IDS, "kimi": _KIMI_IDS}
-
+__all__ = ["DIALECTS"]
 
 #: 400 "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"
 #: (langchain-ai/langchainjs#9804)
@@ -104,95 +32,6 @@ _OPENAI_SCHEMAS = ToolSchemaRules(refused_at_root=frozenset({"anyOf", "oneOf", "
 
 # https://platform.openai.com/docs/guides/images-vision#image-input-requirements
 _OPENAI_IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChatDialect(Traits):
-    """Declared facts of one dialect, in addition to those of every provider.
-
-    Attributes:
-        reasoning_field: the field in which reasoning is streamed and sent back; None if there is none.
-        thinking_parts: reasoning is in ``content`` instead, as parts of type ``thinking``.
-        reasoning_replay: which reasoning is sent back: ``always``; ``tool_turns``, that of turns with a call;
-            ``never``.
-        stream_usage: usage is streamed only if ``stream_options`` requests it; False if that field is refused.
-        required_choice: the value of ``tool_choice`` for "one of the tools must be called".
-        result_names: a tool message has the tool's name.
-        prefix: a last assistant message that the model shall continue has the field ``prefix``.
-        separator_text: the text of an assistant message between a tool message and a user message, if the one must not
-            follow the other; None if it may.
-        reasoning_setting: how reasoning is requested: ``effort``, by ``reasoning_effort``; ``object``, OpenRouter's
-            ``reasoning``; ``thinking``, a switch; ``enable_thinking``, Qwen's, with a budget; None if it cannot be.
-        developer_role: a message may have the role ``developer``.
-        result_images: a tool message may have images. Elsewhere a user message after the results shows them.
-        document_parts: a file is a part of type ``document_url``; elsewhere of type ``file``.
-        file_addresses: a file may be sent as its address.
-        file_annotations: annotations of type ``file`` are sent back, so that the file is not parsed again.
-        image_replay: images that the model generated are sent back.
-        image_types: the media types of images that it takes; None if they are not documented.
-        cache_marks: parts of content have ``cache_control``, in the form of Anthropic's blocks. Tools have none: a mark
-            on the system text, which follows them, caches them too.
-        strict: the name of its strict mode for tools in ``strict.STRICT_PROFILES``; None if it has none.
-        refuses_as: the name of its request rules in ``request_rules.py``.
-        one_chunk_calls: the writer sends a call in one chunk.
-        reasoning_details: reasoning is streamed a second time, in typed details.
-        usage_position: the place of the streamed usage: ``own``, a chunk of its own; ``finish``, the chunk with the
-            finish reason; ``x_groq``, that field of the same chunk as well; ``choice``, the choice with the finish
-            reason; ``again``, a further chunk that repeats the finish reason.
-        reasoning_excluded_from_output: ``completion_tokens`` does not include the reasoning.
-        first_chunk: what a stream begins with: ``prompt_filter``, Azure's filter results of the prompt; ``comment``,
-            an SSE comment.
-        source_lists: sources are lists of the chunk, not annotations of the text.
-        error_in_band: a response that breaks off has its error in the last chunk.
-    """
-
-    # defaults of Traits that differ for this wire
-    reuses_slots: bool = True
-    whole_names: bool = False
-    second_key: str | None = "function_call"
-    id_rule: IdRule = _SERVER_IDS
-    model_id_rules: Mapping[str, IdRule] = field(default_factory=lambda: _RULES_OF_MODELS, repr=False)
-    end_marker: str | None = "[DONE]"
-    classify_error: Callable[[StreamError], StreamError] = field(default=ERRORS.classify, repr=False, compare=False)
-    output: OutputSupport = field(default=OutputSupport(has_field=True), repr=False)
-    signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")  # of Gemini's OpenAI-compatible endpoint
-    setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: SETTINGS, repr=False)
-    # The rule of OpenAI, which most servers took over ("'tools[0].function.name': string does not match pattern").
-    illegal_in_name: re.Pattern[str] | None = ILLEGAL_IN_NAME
-    reasoning_state: Callable[[str, bool], tuple[str | None, dict[str, Any]]] | None = field(
-        default=reasoning_state, repr=False, compare=False
-    )
-    call_state: Callable[[str], dict[str, Any]] | None = field(default=call_state, repr=False, compare=False)
-    # requests
-    reasoning_field: str | None = None
-    thinking_parts: bool = False
-    reasoning_replay: Literal["always", "tool_turns", "never"] = "always"
-    stream_usage: bool = True
-    required_choice: str = "required"
-    result_names: bool = False
-    prefix: bool = False
-    separator_text: str | None = None
-    reasoning_setting: Literal["effort", "object", "thinking", "enable_thinking"] | None = "effort"
-    developer_role: bool = False
-    result_images: bool = False
-    document_parts: bool = False
-    file_addresses: bool = False
-    file_annotations: bool = False
-    image_replay: bool = False
-    image_types: frozenset[str] | None = None
-    cache_marks: bool = False
-    rate_message: RateMessage = field(default=rate_message, repr=False, compare=False)
-    strict: str | None = None
-    refuses_as: Literal["wire", "openai", "mistral", "deepseek", "qwen"] = "wire"
-    # streams
-    one_chunk_calls: bool = False
-    reasoning_details: bool = False
-    usage_position: Literal["own", "finish", "x_groq", "choice", "again"] = "own"
-    reasoning_excluded_from_output: bool = False
-    first_chunk: Literal["prompt_filter", "comment"] | None = None
-    source_lists: bool = False
-    error_in_band: bool = False
-
 
 DIALECTS = (
     ChatDialect(
@@ -202,7 +41,7 @@ DIALECTS = (
         models=OPENAI_MODELS,
         max_stop_texts=4,
         developer_role=True,  # https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages
-        id_rule=_OPENAI_IDS,
+        id_rule=OPENAI_IDS,
         markup_families=frozenset({"harmony"}),
         endpoint=Endpoint(
             base_url="https://api.openai.com/v1",
@@ -225,7 +64,7 @@ DIALECTS = (
         models=OPENAI_MODELS,
         max_stop_texts=4,
         developer_role=True,  # https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages
-        id_rule=_OPENAI_IDS,
+        id_rule=OPENAI_IDS,
         markup_families=frozenset({"harmony"}),
         endpoint=Endpoint(
             base_url_variable="AZURE_OPENAI_ENDPOINT",
@@ -307,7 +146,7 @@ DIALECTS = (
             refused_keywords=frozenset({"$schema"}),
             one_type=True,
         ),
-        id_rule=_KIMI_IDS,
+        id_rule=KIMI_IDS,
         # https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model: keep it in the context, all of it
         reasoning_field="reasoning_content",
         # "reasoning_content is missing in assistant tool call message" (bytedance/deer-flow#3043, continue#11711)
@@ -328,7 +167,7 @@ DIALECTS = (
         ),
         strict="mistral",
         refuses_as="mistral",
-        id_rule=_MISTRAL_IDS,
+        id_rule=MISTRAL_IDS,
         thinking_parts=True,  # https://docs.mistral.ai/capabilities/reasoning
         stream_usage=False,  # 422 "Extra inputs are not permitted" (openai-agents-python#442, avante.nvim#2347)
         required_choice="any",  # https://docs.mistral.ai/capabilities/function_calling

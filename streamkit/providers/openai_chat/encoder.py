@@ -23,7 +23,7 @@ from streamkit.providers.encoding import citation_links, encode_chunk, encode_js
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.openai_chat.body import fold_chunks
 from streamkit.providers.openai_chat.content_reader import reasoning_detail_text
-from streamkit.providers.openai_chat.dialects import FINISH_REASONS, ChatDialect
+from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
 from streamkit.providers.openai_errors import ERRORS, error_body
 from streamkit.providers.wire_writer import Json, WriterOptions
 from streamkit.providers.wrapped_state import is_wrapped_state
@@ -315,8 +315,8 @@ class ChatWriter(Writer):
             self._arguments(call, rest)
         if "extra_content" in final.metadata and not call.item and self._own_state is None:
             kind, name = self._kind(call)  # a delta without either is padding for clients
-            state = {"extra_content": final.metadata["extra_content"]}
-            self._delta({"tool_calls": [{"index": call.index, kind: {name: ""}, **state}]})
+            delta = {"index": call.index, kind: {name: ""}, "extra_content": final.metadata["extra_content"]}
+            self._delta({"tool_calls": [delta]})
         self.check_call(call, final)
 
     # ------------------------------------------------------------ files and blocks of the provider's own

@@ -19,9 +19,9 @@ from streamkit.history.builder import ContentBuilder, as_list, read_cache_mark
 from streamkit.history.content import CacheMark
 from streamkit.history.tool_results import parse_result
 from streamkit.providers.openai_chat.content_reader import reasoning_detail_text
-from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import image_address, parse_media_part
 from streamkit.providers.openai_chat.schema import REASONING_TEXT_FIELDS
+from streamkit.providers.openai_chat.traits import ChatDialect
 
 __all__ = ["parse_messages"]
 

@@ -37,7 +37,6 @@ from streamkit.providers.cache_marks import MOST_CACHE_MARKS, drop_first_marks
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.message_renderer import Json, RoleRenderer, cache_mark
-from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import file_part, image_part
 from streamkit.providers.openai_chat.message_parts import (
     assistant_content,
@@ -52,6 +51,7 @@ from streamkit.providers.openai_chat.message_parts import (
 from streamkit.providers.openai_chat.settings import output_fields
 from streamkit.providers.openai_chat.strict import strict_profile
 from streamkit.providers.openai_chat.tool_definitions import render_tool_choice, render_tools
+from streamkit.providers.openai_chat.traits import ChatDialect
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice
 from streamkit.providers.strict import strict_output_if_possible
 from streamkit.providers.tool_result_media import Media, caption, convert_parts, result_parts, split_text_and_media

@@ -30,7 +30,6 @@ from streamkit.providers.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.lenient_json import frame_error
 from streamkit.providers.openai_chat.call_reader import arguments_text, read_irregular_call
 from streamkit.providers.openai_chat.content_reader import read_content_parts, read_reasoning
-from streamkit.providers.openai_chat.dialects import FINISH_REASONS, ChatDialect
 from streamkit.providers.openai_chat.extras import ExtrasReader
 from streamkit.providers.openai_chat.other_fields import report_other_fields
 from streamkit.providers.openai_chat.repeater import UNREAD_FIELDS, find_repeater
@@ -46,6 +45,7 @@ from streamkit.providers.openai_chat.schema import (
     PlainToolCall,
     ToolCall,
 )
+from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
 from streamkit.providers.openai_chat.usage import is_usage, parse_usage
 from streamkit.providers.openai_errors import to_stream_error
 from streamkit.providers.provider import Traits

@@ -20,7 +20,7 @@ from streamkit.providers.call_pairing import (
     results_have_calls,
 )
 from streamkit.providers.message_lists import check_chosen_tool, check_message_form, read_chosen_tool
-from streamkit.providers.openai_chat.dialects import ChatDialect
+from streamkit.providers.openai_chat.traits import ChatDialect
 from streamkit.providers.request_rule import Finding, Json, Rule, as_text_or_none, objects, short_json
 
 __all__ = ["list_rules"]

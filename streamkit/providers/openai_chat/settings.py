@@ -10,7 +10,7 @@ from typing import Any
 
 from streamkit.providers.body_fields import BodyFields, is_flag, is_integer, is_object
 from streamkit.providers.model_facts import budget_for, effort_for
-from streamkit.providers.openai_chat.dialects import ChatDialect
+from streamkit.providers.openai_chat.traits import ChatDialect
 from streamkit.providers.settings import SettingsWriter, json_schema_format, read_plain_settings, take_effort
 from streamkit.request import OutputFormat
 

@@ -18,8 +18,8 @@ from streamkit.providers.offered_tools import (
     split_tools,
     strict_schemas,
 )
-from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.strict import strict_profile
+from streamkit.providers.openai_chat.traits import ChatDialect
 from streamkit.providers.provider import ToolChoice
 from streamkit.providers.tool_choice import select_tools
 from streamkit.tools.definition import Grammar, OfferedTool, ToolDefinition

@@ -25,7 +25,8 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.providers import registry
-from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
+from streamkit.providers.openai_chat.dialects import DIALECTS
+from streamkit.providers.openai_chat.traits import ChatDialect
 from streamkit.tools import tool
 
 BY_NAME = {dialect.name: dialect for dialect in DIALECTS}

@@ -22,8 +22,9 @@ from streamkit.history import (
     ToolCallBlock,
     UnknownBlock,
 )
-from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
+from streamkit.providers.openai_chat.dialects import DIALECTS
 from streamkit.providers.openai_chat.encoder import error_body
+from streamkit.providers.openai_chat.traits import ChatDialect
 from streamkit.providers.provider import Provider
 
 BY_NAME = {dialect.name: dialect for dialect in DIALECTS}

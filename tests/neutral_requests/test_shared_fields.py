@@ -1,0 +1,139 @@
+"""Requests in neutral form together with what `render_request` adds: structured outputs, cache marks, tool schemas."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from streamkit import (
+    Content,
+    OutputFormat,
+    Request,
+    Settings,
+    ToolDefinition,
+    UsageError,
+    parse_request,
+    render_request,
+)
+
+Json = dict[str, Any]
+
+SCHEMA: Json = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+#: OpenAI and Kimi refuse a union at the root of a tool's schema.
+UNION: Json = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "zip": {"type": "string"}},
+    "anyOf": [{"required": ["city"]}, {"required": ["zip"]}],
+}
+QUESTION: Json = {"role": "user", "content": "Where?"}
+CHAT: Json = {
+    "model": "m",
+    "messages": [{"role": "system", "content": "Be brief."}, QUESTION],
+    "tools": [
+        {"type": "function", "function": {"name": "look", "parameters": UNION}},
+        {"type": "function", "function": {"name": "find", "parameters": SCHEMA}},
+    ],
+}
+FORMAT: Json = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA, "strict": True}}
+
+
+class Place(BaseModel):
+    """A place."""
+
+    city: str
+
+
+def test_the_schema_of_a_clients_tool_is_adapted_for_another_provider_alone() -> None:
+    request = parse_request(CHAT, "openai_chat")
+    changes: list[str] = []
+    own = render_request(request, "openai_chat", changes=changes)
+    assert own["tools"] == CHAT["tools"]
+    assert changes == []
+    other = render_request(request, "kimi", changes=changes)
+    assert "anyOf" not in other["tools"][0]["function"]["parameters"]
+    assert other["tools"][1]["function"]["parameters"] == SCHEMA
+    assert any("the schema of the tool look was changed for kimi" in change for change in changes)
+
+
+def test_a_definition_of_a_program_is_adapted_like_a_tool() -> None:
+    definition = ToolDefinition(name="look", parameters=UNION)
+    body = render_request([Content.human("Where?")], "openai_chat", tools=[definition])
+    assert "anyOf" not in body["tools"][0]["function"]["parameters"]
+
+
+@pytest.mark.parametrize(
+    "provider", ["openai_chat", "openai_responses", "anthropic", "gemini", "cohere", "ollama", "bedrock_converse"]
+)
+def test_an_output_and_an_output_format_of_one_schema_are_the_same_fields(provider: str) -> None:
+    contents = [Content.human("Where?")]
+    form = OutputFormat(type="json_schema", json_schema=SCHEMA, name="output", strict=True)
+    by_output = render_request(contents, provider, output=SCHEMA)
+    by_setting = render_request(contents, provider, settings={"output_format": form})
+    assert "'city'" in str(by_output).replace('"', "'")
+    assert _parsed({name: by_setting[name] for name in by_output}) == _parsed(by_output)
+
+
+def _parsed(value: Any) -> Any:
+    """Return a body with the schemas parsed that are JSON texts."""
+    if isinstance(value, dict):
+        return {name: _parsed(item) for name, item in value.items()}
+    return json.loads(value) if isinstance(value, str) and value.startswith("{") else value
+
+
+def test_an_output_replaces_the_output_format_of_a_request() -> None:
+    other: Json = {"type": "json_schema", "json_schema": {"name": "other", "schema": {"type": "object"}}}
+    request = parse_request({**CHAT, "response_format": other}, "openai_chat")
+    body = render_request(request, "openai_chat", output=Place)
+    assert body["response_format"]["json_schema"]["name"] == "Place"
+    body = render_request(request, "deepseek", output=Place)
+    assert "response_format" not in body
+    assert body["tools"][-1]["function"]["name"] == "final_output"
+    assert body["tool_choice"] == "required"
+
+
+def test_a_schema_that_the_target_refuses_is_left_out_of_a_clients_request() -> None:
+    request = parse_request({**CHAT, "response_format": FORMAT}, "openai_chat")
+    for target, reason in (("deepseek", "no field for its schema"), ("cohere", "refused next to tools")):
+        changes: list[str] = []
+        body = render_request(request, target, changes=changes)
+        assert "response_format" not in body
+        assert [tool["function"]["name"] for tool in body["tools"]] == ["look", "find"]
+        assert any("the schema of the output format was left out" in change and reason in change for change in changes)
+    assert render_request(request, "openai_chat")["response_format"] == FORMAT
+    assert "response_format" in render_request(request, "mistral")
+
+
+def test_automatic_cache_marks_are_in_a_request() -> None:
+    request = parse_request(CHAT, "openai_chat")
+    body = render_request(request, "anthropic", cache="auto")
+    marked: Json = {"type": "ephemeral"}
+    assert [tool.get("cache_control") for tool in body["tools"]] == [None, marked]
+    assert body["system"] == [{"type": "text", "text": "Be brief.", "cache_control": marked}]
+    assert body["messages"][-1]["content"][-1]["cache_control"] == marked
+    body = render_request(request, "bedrock_converse", cache="auto")
+    assert body["toolConfig"]["tools"][-1] == {"cachePoint": {"type": "default"}}
+    assert all("cache" not in tool.metadata for tool in request.tools if isinstance(tool, ToolDefinition))
+
+
+@pytest.mark.parametrize(("marks", "kept"), [(1, 4), (2, 4), (4, 4), (6, 4)])
+def test_the_last_marks_of_tools_are_kept(marks: int, kept: int) -> None:
+    tools = [ToolDefinition(name=f"t{number}", metadata={"cache": {}}) for number in range(marks + 3)]
+    for target, name in (("anthropic", "cache_control"), ("bedrock_converse", "cachePoint")):
+        body = render_request([Content.human("Where?")], target, tools=tools)
+        assert str(body).count(name) == kept
+        listed = body["tools"] if target == "anthropic" else body["toolConfig"]["tools"]
+        assert name in listed[-1]
+
+
+def test_an_invalid_output_of_a_request_is_an_error() -> None:
+    request = Request(contents=[Content.human("Where?")], settings=Settings(model="m"))
+    with pytest.raises(UsageError, match="must be an object"):
+        render_request(request, "anthropic", output=list[str])
