@@ -41,6 +41,7 @@ class Accumulator:
     """
 
     __slots__ = (
+        "__weakref__",
         "_first_choice",
         "_is_recognized",
         "_other_choices",

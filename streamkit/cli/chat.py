@@ -228,8 +228,8 @@ class _Printer:
                 self._note(f"! {label}: {reason}", "yellow")
 
     def _label(self, notification: ToolNotification) -> str:
-        call_text = self._call_texts.get(notification.id, f"{notification.name} ")
-        return _brief(notification.description or call_text)
+        call_text = self._call_texts.get(notification.id, notification.name).rstrip()
+        return _brief(notification.description or call_text.removesuffix(" {}"))
 
     def _call_text(self, call: CallRef) -> str:
         return self._call_texts.get(call.id, f"{call.name} ")
