@@ -42,12 +42,17 @@ from streamkit.turn import Turn
 
 if TYPE_CHECKING:
     from streamkit.execution import (
+        ApprovalEntry,
         Execution,
         Notifier,
         QueuedCall,
+        RequestEntry,
+        ResponseEntry,
+        ResultEntry,
         Round,
         RoundContext,
         Run,
+        RunEntry,
         RunState,
         Schedule,
         SharedAccumulator,
@@ -58,10 +63,12 @@ if TYPE_CHECKING:
         execute_tool_calls_batched,
         execute_tool_calls_sequentially,
         finalize_tool_execution,
+        parse_entry,
         run_loop,
     )
     from streamkit.execution.context import CreateStream
-    from streamkit.execution.options import Approve
+    from streamkit.execution.options import Approve, AroundCall
+    from streamkit.execution.recorder import Checkpoint
     from streamkit.history import (
         Block,
         CacheMark,
@@ -114,6 +121,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "ToolChoice",
     "Approval",
     "Approve",
+    "AroundCall",
     "ToolResult",
     "ThreadUpdate",
     "execute_tool_calls_batched",
@@ -131,6 +139,13 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "run_loop",
     "Run",
     "RunState",
+    "RunEntry",
+    "RequestEntry",
+    "ResponseEntry",
+    "ApprovalEntry",
+    "ResultEntry",
+    "parse_entry",
+    "Checkpoint",
     "RoundContext",
     "Target",
     "CreateStream",
@@ -164,12 +179,17 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
 _LAZY_IMPORTS = {  # the modules that load pydantic or anyio
     "streamkit.stream_reader": ("StreamReader", "read"),
     "streamkit.execution": (
+        "ApprovalEntry",
         "Execution",
         "Notifier",
         "QueuedCall",
+        "RequestEntry",
+        "ResponseEntry",
+        "ResultEntry",
         "Round",
         "RoundContext",
         "Run",
+        "RunEntry",
         "RunState",
         "Schedule",
         "SharedAccumulator",
@@ -180,10 +200,12 @@ _LAZY_IMPORTS = {  # the modules that load pydantic or anyio
         "execute_tool_calls_batched",
         "execute_tool_calls_sequentially",
         "finalize_tool_execution",
+        "parse_entry",
         "run_loop",
     ),
     "streamkit.execution.context": ("CreateStream",),
-    "streamkit.execution.options": ("Approve",),
+    "streamkit.execution.options": ("Approve", "AroundCall"),
+    "streamkit.execution.recorder": ("Checkpoint",),
     "streamkit.history": (
         "Block",
         "CacheMark",
