@@ -23,7 +23,7 @@ from streamkit.execution.round import CallStage, Round
 from streamkit.execution.scheduler import OccupiedPlace, Schedule, to_schedule
 from streamkit.execution.thread_update import FormatCallbacks, Messages, ThreadUpdate
 from streamkit.providers.provider import Provider
-from streamkit.tools import Approval, Tool, to_tools
+from streamkit.tools import AnyTool, Approval, to_tools
 from streamkit.turn import Turn
 
 __all__ = ["Execution", "execute_tool_calls_batched", "execute_tool_calls_sequentially"]
@@ -240,7 +240,7 @@ class Execution:
 def execute_tool_calls_batched(
     turn_or_calls: Turn | Iterable[ToolCall],
     *,
-    tools: Sequence[Callable[..., Any] | Tool],
+    tools: Sequence[AnyTool],
     limit: int | Schedule = 8,
     timeout: float | None = 30.0,
     run_timeout: float | None = None,
@@ -293,7 +293,7 @@ def execute_tool_calls_batched(
 def execute_tool_calls_sequentially(
     turn_or_calls: Turn | Iterable[ToolCall],
     *,
-    tools: Sequence[Callable[..., Any] | Tool],
+    tools: Sequence[AnyTool],
     limit: int | Schedule = 8,
     timeout: float | None = 30.0,
     run_timeout: float | None = None,

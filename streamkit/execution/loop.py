@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -30,7 +30,7 @@ from streamkit.execution.thread_update import ThreadLayout
 from streamkit.history import Content
 from streamkit.providers.origin import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
-from streamkit.tools import Approval, Tool, to_tools
+from streamkit.tools import AnyTool, Approval, to_tools
 from streamkit.turn import Turn
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def run_loop(
     create_new_stream: CreateStream,
     *,
     provider: str | Provider | None = None,
-    tools: Sequence[Callable[..., Any] | Tool] = (),
+    tools: Sequence[AnyTool] = (),
     history: Sequence[Content] | None = None,
     thread: Sequence[dict[str, Any]] | None = None,
     run_key: str | None = None,
@@ -78,7 +78,8 @@ def run_loop(
         create_new_stream: called with a ``RoundContext`` for each request. It returns chunks (an iterable, sync or
             async), a response, or an awaitable or a context manager of one.
         provider: the provider of that stream; of a resumed run by default the one that it was paused with.
-        tools: functions and tools.
+        tools: functions and tools, and the provider's own declarations as dicts (``{"type": "web_search"}``), which
+            are sent as they are.
         history: the conversation so far, rendered for each request.
         thread: instead of history, the provider's own messages, to which (in a copy) the run appends.
         run_key: the stable name of the run, from which calls get their ids. Default: random; pass one if the run may be

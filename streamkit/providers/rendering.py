@@ -103,7 +103,7 @@ def render_request(
     Args:
         contents: the conversation.
         provider: the target.
-        tools: functions or ``Tool`` objects.
+        tools: functions, ``Tool`` objects, and the provider's own declarations as dicts.
         tool_choice: ``auto``, ``none``, ``required`` or a tool's name; None leaves it to the provider.
         stream: whether the response is to be streamed, with usage.
         ids: as in `render`.

@@ -13,6 +13,7 @@ This module must not depend on streams. It does not repair a history: a call wit
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from streamkit.history.content import (
@@ -31,6 +32,7 @@ from streamkit.providers.anthropic.strict import STRICT
 from streamkit.providers.block_renderer import BlockRenderer
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
+from streamkit.providers.tool_declarations import declare
 from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["build_request", "convert_media", "render_messages"]
@@ -75,7 +77,9 @@ def build_request(
     body[traits.messages_field] = rendered.messages
     if tools:
         strict = strict_parameters(tools, STRICT)
-        body["tools"] = [_tool_definition(tool, strict.get(tool.name)) for tool in tools]
+        body["tools"] = [
+            declare(tool, traits, partial(_tool_definition, tool, strict.get(tool.name))) for tool in tools
+        ]
         if tool_choice is not None:
             body["tool_choice"] = dict(_TOOL_CHOICES.get(tool_choice) or {"type": "tool", "name": tool_choice})
     body |= rendered.request_fields

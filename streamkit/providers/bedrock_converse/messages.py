@@ -15,6 +15,7 @@ This module must not depend on streams. It does not repair a history: a call wit
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from streamkit.history.content import (
@@ -32,6 +33,7 @@ from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.bedrock_converse.strict import STRICT
 from streamkit.providers.block_renderer import BlockRenderer
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
+from streamkit.providers.tool_declarations import declare
 from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["build_request", "convert_media", "render_messages"]
@@ -77,7 +79,10 @@ def build_request(
     body[traits.messages_field] = rendered.messages
     client_tools, system_tools = _called_tools(rendered.messages)
     strict = strict_parameters(tools, STRICT)
-    specs = [_tool_spec(tool.name, tool.description, tool.parameters, strict.get(tool.name)) for tool in tools]
+    specs = [
+        declare(tool, traits, partial(_tool_spec, tool.name, tool.description, tool.parameters, strict.get(tool.name)))
+        for tool in tools
+    ]
     if not specs:
         specs = [_tool_spec(name, _DESCRIPTION_OF_PAST_TOOL, {"type": "object"}) for name in client_tools]
     specs += [{"systemTool": {"name": name}} for name in system_tools]

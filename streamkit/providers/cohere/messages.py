@@ -17,6 +17,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history import (
@@ -37,6 +38,7 @@ from streamkit.providers.decoding import compact_json
 from streamkit.providers.message_renderer import RoleRenderer
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.providers.tool_choice import select_tools
+from streamkit.providers.tool_declarations import declare
 from streamkit.providers.tool_result_media import Media, caption, convert_parts
 from streamkit.tools import Tool, strict_parameters
 
@@ -80,7 +82,9 @@ def build_request(
     offered, mode = select_tools(tool_choice, tools)
     if offered:
         strict = strict_parameters(offered, STRICT)
-        body["tools"] = [_tool(tool, strict.get(tool.name, tool.parameters)) for tool in offered]
+        body["tools"] = [
+            declare(tool, traits, partial(_tool, tool, strict.get(tool.name, tool.parameters))) for tool in offered
+        ]
         if strict:
             body["strict_tools"] = True
         if (choice := _TOOL_CHOICES[mode]) is not None:

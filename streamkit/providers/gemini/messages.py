@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import NoneType
 from typing import Final, TypeGuard
 
@@ -43,6 +44,7 @@ from streamkit.providers.gemini.strict import STRICT
 from streamkit.providers.message_renderer import AlternatingRenderer, Json, result_text
 from streamkit.providers.origin import models_of
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
+from streamkit.providers.tool_declarations import declare
 from streamkit.providers.tool_result_media import (
     Media,
     caption,
@@ -124,9 +126,14 @@ def build_request(
         body["systemInstruction"] = {"parts": [{"text": rendered.system}]}
     if tools:
         strict = strict_parameters(tools, STRICT)
-        declarations = [_declaration(tool, strict.get(tool.name, tool.parameters)) for tool in tools]
-        body["tools"] = [{"functionDeclarations": declarations}]
-        if config := _calling_config(tool_choice, is_strict=bool(strict)):
+        functions = [tool for tool in tools if tool.declaration is None]
+        declarations = [
+            declare(tool, traits, partial(_declaration, tool, strict.get(tool.name, tool.parameters)))
+            for tool in functions
+        ]
+        body["tools"] = [{"functionDeclarations": declarations}] if declarations else []
+        body["tools"] += [dict(tool.declaration) for tool in tools if tool.declaration is not None]
+        if functions and (config := _calling_config(tool_choice, is_strict=bool(strict))):
             body["toolConfig"] = {"functionCallingConfig": config}
     return body
 

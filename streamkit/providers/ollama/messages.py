@@ -17,6 +17,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history import (
@@ -35,6 +36,7 @@ from streamkit.providers.message_renderer import RoleRenderer
 from streamkit.providers.ollama.schema import Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.providers.tool_choice import select_tools
+from streamkit.providers.tool_declarations import declare
 from streamkit.providers.tool_result_media import Media, caption, convert_parts
 from streamkit.target_ids import TargetIds
 from streamkit.tools import Tool
@@ -77,7 +79,7 @@ def build_request(
     offered, mode = select_tools(tool_choice, tools)
     body: Json = {traits.messages_field: rendered.messages}
     if offered and mode != "none":
-        body["tools"] = [_tool(tool) for tool in offered]
+        body["tools"] = [declare(tool, traits, partial(_tool, tool)) for tool in offered]
     body["stream"] = stream  # always explicit: a request without the field is streamed
     return body
 

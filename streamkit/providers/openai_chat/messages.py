@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from streamkit.errors import UnsupportedContent
@@ -49,6 +50,7 @@ from streamkit.providers.openai_chat.message_parts import (
 from streamkit.providers.openai_chat.strict import strict_profile
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice
 from streamkit.providers.tool_choice import select_tools
+from streamkit.providers.tool_declarations import declare
 from streamkit.providers.tool_result_media import Media, caption, convert_parts, result_parts, split_text_and_media
 from streamkit.tools import Tool, strict_parameters
 
@@ -89,7 +91,7 @@ def build_request(
     body: Json = {traits.messages_field: messages}
     if tools:
         strict = strict_parameters(tools, strict_profile(traits.strict))
-        body["tools"] = [_tool(tool, strict.get(tool.name)) for tool in tools]
+        body["tools"] = [declare(tool, traits, partial(_tool, tool, strict.get(tool.name))) for tool in tools]
     choice = _tool_choice(tool_choice, tools, traits)
     if choice is not None:
         body["tool_choice"] = choice

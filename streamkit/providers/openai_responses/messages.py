@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from streamkit.history.content import (
     Block,
@@ -55,6 +56,7 @@ from streamkit.providers.openai_responses.output_items import item_type
 from streamkit.providers.openai_responses.schema import Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.providers.strict import OPENAI
+from streamkit.providers.tool_declarations import declare
 from streamkit.tools import Tool, strict_parameters
 
 __all__ = ["build_request", "convert_media", "render_messages"]
@@ -93,17 +95,7 @@ def build_request(
     body: Json = {traits.messages_field: rendered.messages}
     if tools:
         strict = strict_parameters(tools, OPENAI)
-        body["tools"] = [
-            {
-                "type": "function",
-                "name": tool.name,
-                **({"description": tool.description} if tool.description else {}),
-                "parameters": strict.get(tool.name, tool.parameters),
-                # Always present: the API's default is strict, and the schemas of most functions do not satisfy it.
-                "strict": tool.name in strict,
-            }
-            for tool in tools
-        ]
+        body["tools"] = [declare(tool, traits, partial(_tool, tool, strict.get(tool.name))) for tool in tools]
         if tool_choice is not None:
             named: Json = {"type": "function", "name": tool_choice}
             body["tool_choice"] = tool_choice if tool_choice in _CHOICES else named
@@ -119,6 +111,18 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
         UnsupportedContent: the API does not accept it in this form.
     """
     return input_image(block.data) if isinstance(block, ImageBlock) else input_file(block)
+
+
+def _tool(tool: Tool, strict: Json | None) -> Json:
+    """Return a tool's definition. ``strict``: its parameters for the strict mode; None if it is not strict."""
+    return {
+        "type": "function",
+        "name": tool.name,
+        **({"description": tool.description} if tool.description else {}),
+        "parameters": tool.parameters if strict is None else strict,
+        # Always present: the API's default is strict, and the schemas of most functions do not satisfy it.
+        "strict": strict is not None,
+    }
 
 
 class ResponsesRenderer(MessageRenderer[Traits]):
