@@ -46,13 +46,18 @@ from streamkit.turn import Turn
 
 if TYPE_CHECKING:
     from streamkit.execution import (
+        ApprovalEntry,
         EndedStream,
         Execution,
         Notifier,
         QueuedCall,
+        RequestEntry,
+        ResponseEntry,
+        ResultEntry,
         Round,
         RoundContext,
         Run,
+        RunEntry,
         RunState,
         Schedule,
         SharedAccumulator,
@@ -63,10 +68,12 @@ if TYPE_CHECKING:
         execute_tool_calls_batched,
         execute_tool_calls_sequentially,
         finalize_tool_execution,
+        parse_entry,
         run_loop,
     )
     from streamkit.execution.context import CreateStream
-    from streamkit.execution.options import Approve
+    from streamkit.execution.options import Approve, AroundCall
+    from streamkit.execution.recorder import Checkpoint
     from streamkit.history import (
         Block,
         CacheMark,
@@ -129,6 +136,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "ToolChoice",
     "Approval",
     "Approve",
+    "AroundCall",
     "ToolResult",
     "ThreadUpdate",
     "execute_tool_calls_batched",
@@ -147,6 +155,13 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "run_loop",
     "Run",
     "RunState",
+    "RunEntry",
+    "RequestEntry",
+    "ResponseEntry",
+    "ApprovalEntry",
+    "ResultEntry",
+    "parse_entry",
+    "Checkpoint",
     "RoundContext",
     "Target",
     "CreateStream",
@@ -189,13 +204,18 @@ _LAZY_IMPORTS = {  # the modules that load pydantic or anyio, and what reading a
     "streamkit.providers.writer": ("Writer",),
     "streamkit.stream_reader": ("StreamReader", "read"),
     "streamkit.execution": (
+        "ApprovalEntry",
         "EndedStream",
         "Execution",
         "Notifier",
         "QueuedCall",
+        "RequestEntry",
+        "ResponseEntry",
+        "ResultEntry",
         "Round",
         "RoundContext",
         "Run",
+        "RunEntry",
         "RunState",
         "Schedule",
         "SharedAccumulator",
@@ -206,10 +226,12 @@ _LAZY_IMPORTS = {  # the modules that load pydantic or anyio, and what reading a
         "execute_tool_calls_batched",
         "execute_tool_calls_sequentially",
         "finalize_tool_execution",
+        "parse_entry",
         "run_loop",
     ),
     "streamkit.execution.context": ("CreateStream",),
-    "streamkit.execution.options": ("Approve",),
+    "streamkit.execution.options": ("Approve", "AroundCall"),
+    "streamkit.execution.recorder": ("Checkpoint",),
     "streamkit.history": (
         "Block",
         "CacheMark",

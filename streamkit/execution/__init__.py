@@ -2,14 +2,15 @@
 
 Pure: ``round`` has the calls of a turn and their results, ``blocked_calls`` why some may not run, ``thread_update``
 what they add to the conversation, ``scheduler`` which calls may start, ``policies`` eager start, circuit breaker and
-retries, ``context`` what a request is made from, ``state`` a paused run as data, ``options`` the configuration,
-``budget`` what a run may spend, ``notifications`` the calls of a run for people.
+retries, ``context`` what a request is made from, ``state`` a run that was left as data, ``entries`` what happens in a
+run as data (``replay`` reads them back), ``options`` the configuration, ``budget`` what a run may spend,
+``notifications`` the calls of a run for people.
 
 Shell: ``prepare_call`` decides whether a call may run, ``tool_attempt`` runs its tool (a synchronous one in a
 ``worker_thread``), ``run_tool`` does both for one call, ``executor`` for all calls of a round (in ``call_tasks``),
 ``execution`` is the caller's side of that, in a task of its own (``background``). ``request`` makes one request,
-``loop_rounds`` the rounds of a run (``loop_state``), ``loop`` is the caller's side of it, which reads their ``batches``
-of events. ``shared`` queues the calls of many turns.
+``loop_rounds`` the rounds of a run (``loop_state``, first made by ``resume``), ``recorder`` its entries, ``loop`` is
+the caller's side of it, which reads their ``batches`` of events. ``shared`` queues the calls of many turns.
 
 All of it works on asyncio and trio. Whatever decides about streams must be in the pure packages below, not here.
 """
@@ -24,6 +25,14 @@ from streamkit.execution.context import (
     Target,
     finalize_tool_execution,
 )
+from streamkit.execution.entries import (
+    ApprovalEntry,
+    RequestEntry,
+    ResponseEntry,
+    ResultEntry,
+    RunEntry,
+    parse_entry,
+)
 from streamkit.execution.execution import (
     Execution,
     execute_tool_calls_batched,
@@ -31,7 +40,8 @@ from streamkit.execution.execution import (
 )
 from streamkit.execution.loop import Run, run_loop
 from streamkit.execution.notifications import Notifier, ToolNotification
-from streamkit.execution.options import Approve
+from streamkit.execution.options import Approve, AroundCall
+from streamkit.execution.recorder import Checkpoint
 from streamkit.execution.round import Round
 from streamkit.execution.run_tool import execute_one_tool
 from streamkit.execution.scheduler import Schedule
@@ -41,8 +51,11 @@ from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.stream_reader import StreamReader, read
 
 __all__ = [
+    "ApprovalEntry",
     "Approve",
+    "AroundCall",
     "BeforeFollowUp",
+    "Checkpoint",
     "CreateStream",
     "Ended",
     "EndedStream",
@@ -50,9 +63,13 @@ __all__ = [
     "Notifier",
     "OnOverflow",
     "QueuedCall",
+    "RequestEntry",
+    "ResponseEntry",
+    "ResultEntry",
     "Round",
     "RoundContext",
     "Run",
+    "RunEntry",
     "RunState",
     "Schedule",
     "SharedAccumulator",
@@ -64,6 +81,7 @@ __all__ = [
     "execute_tool_calls_batched",
     "execute_tool_calls_sequentially",
     "finalize_tool_execution",
+    "parse_entry",
     "read",
     "run_loop",
 ]

@@ -18,13 +18,13 @@ from streamkit.errors import UsageError
 from streamkit.events import Event
 from streamkit.execution.background import BackgroundTask
 from streamkit.execution.executor import Executor
-from streamkit.execution.options import Approve, ExecutionOptions
+from streamkit.execution.options import Approve, AroundCall, ExecutionOptions
 from streamkit.execution.round import CallStage, Round
 from streamkit.execution.scheduler import OccupiedPlace, Schedule, to_schedule
 from streamkit.execution.thread_update import FormatCallbacks, Messages, ThreadUpdate
 from streamkit.providers.names import ProviderName
 from streamkit.providers.provider import Provider
-from streamkit.tools import Approval, Tool, to_tools
+from streamkit.tools import AnyTool, Approval, to_tools
 from streamkit.turn import Turn
 
 __all__ = ["Execution", "execute_tool_calls_batched", "execute_tool_calls_sequentially"]
@@ -43,6 +43,7 @@ class Execution:
         round: the calls.
         options: how they are run.
         approvals: decisions that were made before, by the call's id.
+        results: results that come from the client, by the call's id.
         pause_for_approval: stop with ``paused``, instead of denying a call without a decision and of giving an error
             to a call whose result comes from the client.
     """
@@ -53,10 +54,11 @@ class Execution:
         options: ExecutionOptions,
         *,
         approvals: Mapping[str, Approval | bool] | None = None,
+        results: Mapping[str, ToolResult] | None = None,
         pause_for_approval: bool = False,
     ) -> None:
         self._schedule = options.schedule
-        self._executor = Executor(round, options, approvals or {}, pause_for_approval=pause_for_approval)
+        self._executor = Executor(round, options, approvals or {}, results or {}, pause_for_approval)
         self._task: BackgroundTask | None = None
         self._is_exhausted = False
         self._is_used = self._is_noticed = False
@@ -243,13 +245,14 @@ class Execution:
 def execute_tool_calls_batched(
     turn_or_calls: Turn | Iterable[ToolCall],
     *,
-    tools: Sequence[Callable[..., Any] | Tool],
+    tools: Sequence[AnyTool],
     limit: int | Schedule = 8,
     timeout: float | None = 30.0,
     run_timeout: float | None = None,
     provider: ProviderName | str | Provider | None = None,
     deps: Any = None,
     approve: Approve | None = None,
+    around_call: AroundCall | None = None,
     format_tool_call_for_thread: Callable[[ToolCall, Any], Messages] | None = None,
     format_tool_result_for_thread: Callable[[ToolResult, ToolCall, Any], Messages] | None = None,
     format_batch_for_thread: Callable[[list[ToolResult]], Messages] | None = None,
@@ -272,6 +275,9 @@ def execute_tool_calls_batched(
         deps: the tools' ``ToolContext.deps``.
         approve: ``async (call, deps) -> Approval | bool | None``, for tools with ``approval="ask"``; without it they
             are ``denied``. Several calls may be asked about at once.
+        around_call: ``async (call, go) -> value``, called in the task of each call, within its timeout: ``await go()``
+            calls the tool and returns its value. For tracing, rate limits and caches. What it raises is the call's
+            error.
         format_tool_call_for_thread: ``(call, arguments)`` to the assistant message of one call. The messages of calls
             and results then alternate, because most servers refuse a call that no result follows; only calls that the
             provider signed as one step stay together.
@@ -282,7 +288,9 @@ def execute_tool_calls_batched(
         UsageError: calls alone have neither provider nor callbacks, two tools have one name, or a number is out of
             range. When it runs: the turn is open, or the execution was used before.
     """
-    options = ExecutionOptions(to_tools(tools), to_schedule(limit), "batched", timeout, run_timeout, deps, approve)
+    options = ExecutionOptions(
+        to_tools(tools), to_schedule(limit), "batched", timeout, run_timeout, deps, approve, around_call
+    )
     callbacks = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
     return _create_execution(turn_or_calls, provider, callbacks, options)
 
@@ -290,13 +298,14 @@ def execute_tool_calls_batched(
 def execute_tool_calls_sequentially(
     turn_or_calls: Turn | Iterable[ToolCall],
     *,
-    tools: Sequence[Callable[..., Any] | Tool],
+    tools: Sequence[AnyTool],
     limit: int | Schedule = 8,
     timeout: float | None = 30.0,
     run_timeout: float | None = None,
     provider: ProviderName | str | Provider | None = None,
     deps: Any = None,
     approve: Approve | None = None,
+    around_call: AroundCall | None = None,
     format_tool_call_for_thread: Callable[[ToolCall, Any], Messages] | None = None,
     format_tool_result_for_thread: Callable[[ToolResult, ToolCall, Any], Messages] | None = None,
     format_batch_for_thread: Callable[[list[ToolResult]], Messages] | None = None,
@@ -309,7 +318,9 @@ def execute_tool_calls_sequentially(
     there, so that the two are interchangeable; ``limit`` has no effect among these calls, and
     ``format_batch_for_thread`` gets one result at a time.
     """
-    options = ExecutionOptions(to_tools(tools), to_schedule(limit), "sequential", timeout, run_timeout, deps, approve)
+    options = ExecutionOptions(
+        to_tools(tools), to_schedule(limit), "sequential", timeout, run_timeout, deps, approve, around_call
+    )
     callbacks = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
     return _create_execution(turn_or_calls, provider, callbacks, options)
 

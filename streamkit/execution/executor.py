@@ -1,9 +1,8 @@
 """The executor: it runs the calls of a round in the current task, and every call gets its result.
 
-``prepare_call`` decides which calls may run, ``tool_attempt`` runs one, ``scheduler`` decides which may
-run concurrently, ``round`` what a result
-means for the round. This module connects them: it starts a task for each call that may run, has people asked for their
-approval, and gives a result to every call that is left, whatever is cancelled.
+``prepare_call`` decides which calls may run, ``tool_attempt`` runs one, ``scheduler`` decides which may run
+concurrently, ``round`` what a result means for the round. This module connects them: it starts a task for each call
+that may run, has people asked for their approval, and gives a result to every call that is left, whatever is cancelled.
 
 It must not depend on who watches, on streams or on providers; ``execution`` is the caller's side.
 """
@@ -17,7 +16,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
-from streamkit.events import Event, ToolAwaitingApproval, ToolEvent, Warned
+from streamkit.events import Event, ToolAwaitingApproval, ToolAwaitingResult, ToolEvent, Warned
 from streamkit.execution.background import EventQueue
 from streamkit.execution.call_tasks import CallTasks
 from streamkit.execution.options import ExecutionOptions
@@ -34,6 +33,7 @@ from streamkit.execution.prepare_call import (
 from streamkit.execution.round import Round
 from streamkit.execution.run_tool import to_result_event
 from streamkit.execution.scheduler import OccupiedPlace
+from streamkit.execution.sendable_results import to_sendable_result
 from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.execution.tool_attempt import CANCELED, ToolAttempt
 from streamkit.tools import Approval
@@ -53,6 +53,7 @@ class Executor:
         round: the calls.
         options: how they are run.
         approvals: decisions that were made before, by the call's id.
+        results: results that come from the client, by the call's id.
         pause_for_approval: stop with ``paused``, instead of denying a call without a decision and of giving an error
             to a call whose result comes from the client.
 
@@ -70,6 +71,7 @@ class Executor:
         round: Round,
         options: ExecutionOptions,
         approvals: Mapping[str, Approval | bool],
+        results: Mapping[str, ToolResult],
         pause_for_approval: bool,
     ) -> None:
         self.round = round
@@ -82,6 +84,7 @@ class Executor:
         self._schedule = options.schedule
         self._in_turn = options.layout == "sequential"
         self._approvals = approvals
+        self._results = results
         self._pause_for_approval = pause_for_approval
         self._wake = anyio.Event()
         self._scope: anyio.CancelScope | None = None  # of all calls together, while they run
@@ -106,7 +109,8 @@ class Executor:
         """Run the calls until all have results, or the executor is paused or cancelled.
 
         Raises:
-            Exception: what ``approve`` raised; then the other calls are cancelled, and all have results.
+            Exception: what ``approve`` or ``checkpoint`` raised; then the other calls are cancelled, and all have
+                results.
         """
         self._schedule.subscribe(self, lambda: self._wake.set())
         try:
@@ -193,6 +197,10 @@ class Executor:
         if self._pause_for_approval and awaits_client(call, self._options.tools):
             self._schedule.remove(self, position)
             self.round.require_result(position)
+            if call.id in self._results:
+                self._set_result(position, self._results[call.id])
+            else:
+                self.queue.put(ToolAwaitingResult(call.ref))
             return
         prepared = prepare_call(call, self._options.tools)
         approval = self._approvals.get(call.id)
@@ -256,7 +264,9 @@ class Executor:
         else:
             self.round.start_early(prepared.call)
         # Made here, so that the call can be cancelled: its task may start only later.
-        self._attempts[position] = ToolAttempt(prepared, self._options.deps, self.round.turn, self._report)
+        self._attempts[position] = ToolAttempt(
+            prepared, self._options.deps, self.round.turn, self._report, self._options.around_call
+        )
         return position
 
     def _start_following(self) -> int | None:
@@ -305,18 +315,19 @@ class Executor:
             if decision is None and not self._pause_for_approval:
                 decision = missing_approval_result(prepared)
             if isinstance(decision, PreparedCall):
+                if self._options.recorder is not None:
+                    approval = Approval(True, decision.approved_arguments)
+                    await self._options.recorder.approvals({prepared.call.id: approval})
                 self._prepared[position] = decision
                 self.round.approve(position)
                 self._schedule.release(self, position)
             elif decision is not None:
                 self._set_result(position, decision)
                 self._schedule.remove(self, position)
-        except Exception as error:  # a defect of ``approve``: raised when all calls have stopped, outside of the group
-            self._defect = self._defect or error
+        except Exception as error:
             self._schedule.remove(self, position)
             self._set_result(position, approval_failed_result(prepared.call, error))
-            if self._scope is not None:
-                self._scope.cancel()
+            self._stop(error)
         finally:
             self._open_requests -= 1
             self._wake.set()
@@ -327,6 +338,8 @@ class Executor:
         place = OccupiedPlace(self._schedule)
         try:
             await attempt.run_here(self._options.timeout)
+            if attempt.result is not None and self._options.recorder is not None:
+                await self._record(attempt.result)
             canceled = ToolResult(self._prepared[position].call, "canceled", error=CANCELED)
             self._set_result(position, attempt.result or canceled)
         except anyio.get_cancelled_exc_class():
@@ -346,6 +359,24 @@ class Executor:
                 self._schedule_call(position)  # it ran with arguments that changed
                 self._wake.set()
         return attempt.is_in_order
+
+    async def _record(self, result: ToolResult) -> None:
+        """Record the result of a call that ran, before a conflicting call may start.
+
+        A cancellation waits for it: the call has had its effects and must not run again.
+        """
+        assert self._options.recorder is not None  # noqa: S101 - the caller has checked
+        try:
+            with anyio.CancelScope(shield=True):
+                await self._options.recorder.result(to_sendable_result(result))
+        except Exception as error:
+            self._stop(error)
+
+    def _stop(self, defect: Exception) -> None:
+        """Cancel all calls because of a defect of ``approve`` or ``checkpoint``; ``run`` raises it at the end."""
+        self._defect = self._defect or defect
+        if self._scope is not None:
+            self._scope.cancel()
 
     def _report(self, event: ToolEvent | Warned) -> None:
         if isinstance(event, Warned):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -25,9 +24,11 @@ from streamkit.execution.budget import Budget
 from streamkit.execution.context import BeforeFollowUp, CreateStream, OnOverflow, RoundContext, Target
 from streamkit.execution.loop_rounds import run_rounds
 from streamkit.execution.loop_state import LoopState
-from streamkit.execution.options import Approve, ExecutionOptions, LoopOptions, check_conversation
+from streamkit.execution.options import Approve, AroundCall, ExecutionOptions, LoopOptions, check_conversation
+from streamkit.execution.recorder import Checkpoint
+from streamkit.execution.resume import create_state, resume_run, to_target
 from streamkit.execution.scheduler import OccupiedPlace, Schedule, to_schedule
-from streamkit.execution.state import Ended, RunState, check_approvals
+from streamkit.execution.state import Ended, RunState
 from streamkit.execution.thread_update import ThreadLayout
 from streamkit.history import Content
 from streamkit.output import OutputType
@@ -35,7 +36,7 @@ from streamkit.providers.names import ProviderName
 from streamkit.providers.origin import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
 from streamkit.time_limits import TimeLimits
-from streamkit.tools import Approval, Tool, to_tools
+from streamkit.tools import AnyTool, Approval, to_tools
 from streamkit.turn import Turn
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def run_loop(
     create_new_stream: CreateStream,
     *,
     provider: ProviderName | str | Provider | None = None,
-    tools: Sequence[Callable[..., Any] | Tool] = (),
+    tools: Sequence[AnyTool] = (),
     history: Sequence[Content] | None = None,
     thread: Sequence[dict[str, Any]] | None = None,
     run_key: str | None = None,
@@ -68,8 +69,11 @@ def run_loop(
     model: str | None = None,
     endpoint: str | None = None,
     ids: IdPolicy = "origin",
+    checkpoint: Checkpoint | None = None,
+    around_call: AroundCall | None = None,
     resume: RunState | None = None,
     approvals: Mapping[str, Approval | bool] | None = None,
+    results: Mapping[str, Any] | None = None,
     output: Any = None,
     first_event_timeout: float | None = None,
     idle_timeout: float | None = None,
@@ -88,7 +92,8 @@ def run_loop(
         create_new_stream: called with a ``RoundContext`` for each request. It returns chunks (an iterable, sync or
             async), a response, or an awaitable or a context manager of one.
         provider: the provider of that stream; of a resumed run by default the one that it was paused with.
-        tools: functions and tools.
+        tools: functions and tools, and the provider's own declarations as dicts (``{"type": "web_search"}``), which
+            are sent as they are.
         history: the conversation so far, rendered for each request.
         thread: instead of history, the provider's own messages, to which (in a copy) the run appends.
         run_key: the stable name of the run, from which calls get their ids. Default: random; pass one if the run may be
@@ -122,10 +127,21 @@ def run_loop(
         endpoint: the address of the server that ``create_new_stream`` requests, which is treated in the same way.
         ids: ``origin``: a call that goes back to its provider keeps the id that the provider gave it, if it is legal
             and unique; ``canonical``: all ids are derived.
-        resume: the ``state`` of a run that ended ``awaiting_approval``, also in another process. Tools, ``deps`` and
-            limits are passed again; the conversation, its rounds and ``run_key`` are the state's.
+        checkpoint: ``async (entry) -> None``, called with each ``RunEntry`` of the run before its event is shown: store
+            it, in order. Calls start only when the response that made them is stored, so none starts early. What it
+            raises ends the run.
+        around_call: ``async (call, go) -> value``, called in the task of each call, within its timeout: ``await go()``
+            calls the tool and returns its value. For tracing, rate limits and engines. What it raises is the call's
+            error.
+        resume: the ``state`` of a run that ended ``awaiting_approval`` or ``awaiting_results``, or
+            ``RunState.from_entries(entries)`` of one that was stopped anywhere; also in another process. Tools,
+            ``deps``, ``checkpoint`` and limits are passed again; the conversation, its rounds and ``run_key`` are the
+            state's.
         approvals: for each call in ``state.pending``, by its id: True, False, or an ``Approval``. Without a decision
             for every call the run ends ``awaiting_approval`` again, when the approved ones have run.
+        results: for each call in ``state.awaiting_results``, by its id: the value, as a tool would return it, or a
+            ``ToolFailed`` with a sentence for the model. Without a value for every call the run ends
+            ``awaiting_results`` again.
         output: the type of a structured output, as for ``Growing``: a pydantic model, another type, or a JSON schema.
             Each request asks for it in the provider's form, ``run.output`` has it, and a wrong one is told to the
             model.
@@ -145,7 +161,7 @@ def run_loop(
 
     Raises:
         UsageError: neither or both of history and thread are passed; the choice is no tool's name; a number is out of
-            range; an approval is of a call that does not await one.
+            range; an approval or a result is of a call that does not await one.
         StreamInterrupted: when it runs: a turn ended in an error. The exception carries the turn, which is also in
             ``run.contents``, marked as interrupted, and the results of the calls that had started.
         InvalidOutput: when it runs: the model's output did not fit, and no further round was left.
@@ -162,13 +178,14 @@ def run_loop(
     tools_by_name = to_tools(tools)
     options = LoopOptions(
         create_new_stream,
-        ExecutionOptions(tools_by_name, to_schedule(limit), shape, timeout, run_timeout, deps, approve),
+        ExecutionOptions(tools_by_name, to_schedule(limit), shape, timeout, run_timeout, deps, approve, around_call),
         max_rounds=max_rounds,
         retries=retries,
-        fallbacks=tuple(map(_to_target, fallbacks)),
+        fallbacks=tuple(map(to_target, fallbacks)),
         before_follow_up=(before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up),
         turn_limits=turn_limits,
         leaked_markup=leaked_markup,
+        checkpoint=checkpoint,
         output=None if output is None else OutputType(output),
         time_limits=TimeLimits(first_event_timeout, idle_timeout, heartbeats),
         on_overflow=on_overflow,
@@ -178,10 +195,10 @@ def run_loop(
         if history is not None or thread is not None or run_key is not None or tool_choice is not None:
             raise UsageError("a resumed run has its history, thread, run_key and tool_choice from its state")
         target = Target("" if provider is None else provider, model, endpoint)
-        return _resume(resume, target, options, approvals or {}, ids)
+        return Run(resume_run(resume, target, options, ids, approvals=approvals or {}, results=results or {}))
     check_conversation(history, thread)
-    if approvals is not None:
-        raise UsageError("approvals are for the calls of a paused run: pass its state with resume=")
+    if approvals is not None or results is not None:
+        raise UsageError("approvals and results are for the calls of a paused run: pass its state with resume=")
     if provider is None:
         raise UsageError("run_loop needs provider=, the name of the provider whose stream create_new_stream returns")
     if (history is None) == (thread is None):
@@ -200,57 +217,7 @@ def run_loop(
         ids=ids,
         output=options.output,
     )
-    return Run(_create_state(context, options, run_key if run_key is not None else secrets.token_urlsafe(12)))
-
-
-def _to_target(fallback: ProviderName | str | Provider | Target) -> Target:
-    target = fallback if isinstance(fallback, Target) else Target(fallback)
-    return replace(target, provider=providers.get(target.provider))
-
-
-def _resume(
-    state: RunState,
-    target: Target,
-    options: LoopOptions,
-    approvals: Mapping[str, Approval | bool],
-    ids: IdPolicy,
-) -> Run:
-    if not isinstance(state, RunState):
-        raise UsageError(f"resume must be a RunState (RunState.model_validate_json), not {type(state).__name__}")
-    decisions = check_approvals(state, approvals)
-    provider = providers.get(target.provider or state.provider)
-    if provider.name == state.provider:  # a fallback may have made the paused turn: it names its model
-        target = Target(provider, target.model or state.model, target.endpoint or state.endpoint)
-    if state.thread is not None and provider.name != state.provider:
-        raise UsageError(
-            f"the run was paused with messages of {state.provider}, which {provider.name} cannot read: resume it with"
-            f" provider={state.provider!r}"
-        )
-    context = RoundContext(
-        list(state.history),
-        list(options.execution.tools.values()),
-        state.tool_choice,
-        provider,
-        state.round,
-        options.execution.deps,
-        None if state.thread is None else list(state.thread),
-        target.model,
-        target.endpoint,
-        ids,
-        options.output,
-    )
-    loop_state = _create_state(context, options, state.run_key)
-    loop_state.resume(state, decisions)
-    return Run(loop_state)
-
-
-def _create_state(context: RoundContext, options: LoopOptions, run_key: str) -> LoopState:
-    if context.messages is not None and options.fallbacks:
-        raise UsageError("the messages of thread= cannot be sent to another provider: pass history= instead")
-    if options.turn_limits is not None or options.leaked_markup != "keep":
-        # A turn rejects wrong limits and leaked_markup; this one makes run_loop reject them at once.
-        Turn(context.provider, limits=options.turn_limits, leaked_markup=options.leaked_markup)
-    return LoopState(context, options, run_key)
+    return Run(create_state(context, options, run_key if run_key is not None else secrets.token_urlsafe(12)))
 
 
 class Run:

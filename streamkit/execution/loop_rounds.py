@@ -11,20 +11,24 @@ Each step is a generator of batches and yields the next one instead of repeating
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from streamkit.calls import StreamWarning
 from streamkit.errors import StreamInterrupted
 from streamkit.events import Event, RoundFinished
 from streamkit.execution.batches import Batches
+from streamkit.execution.entries import Outcome
 from streamkit.execution.execution import Execution
-from streamkit.execution.loop_state import LoopState, check_hook
-from streamkit.execution.policies import MAX_FAILURES, can_start_eagerly, is_paused_by_provider, turn_error
+from streamkit.execution.loop_state import LoopState, ResumedRound, check_hook
+from streamkit.execution.policies import (
+    MAX_FAILURES,
+    can_start_eagerly,
+    is_paused_by_provider,
+    turn_error,
+    turn_outcome,
+)
 from streamkit.execution.request import StreamRequest
 from streamkit.execution.round import Round
 from streamkit.execution.run_tool import to_result_event
 from streamkit.execution.thread_update import ThreadUpdate, mark_interrupted
-from streamkit.tools import Approval
 from streamkit.turn import Turn
 
 __all__ = ["run_rounds"]
@@ -40,9 +44,9 @@ async def run_rounds(state: LoopState) -> Batches:
     try:
         state.start_clock()
         if state.resumed is not None:
-            yield _finish_resumed_round(state, *state.resumed)
+            yield _finish_resumed_round(state, state.resumed)
         while state.ended is None:
-            if state.context.round > 0:
+            if state.context.round > 0 and not state.pauses:
                 await _call_hooks(state)
             yield _run_round(state)
     except Exception:
@@ -59,10 +63,17 @@ async def _call_hooks(state: LoopState) -> None:
 
 
 async def _run_round(state: LoopState) -> Batches:
-    yield [state.start_round()]
-    for pauses in range(MAX_PAUSES + 1):
+    started: list[Event] = [state.start_round()]
+    for pauses in range(state.pauses, MAX_PAUSES + 1):
+        state.pauses = pauses
+        if state.recorder is not None:
+            await state.recorder.request(state.context, pauses)
+        if started:
+            yield started
+            started = []
         yield _run_turn(state, state.create_request(pauses))
         if state.ended is not None or not is_paused_by_provider(state.turn):
+            state.pauses = 0
             return
     warning = state.warn("paused_too_often", f"the provider paused {MAX_PAUSES + 1} times in a row")
     yield [warning]
@@ -85,27 +96,36 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
             await execution.__aenter__()
         return execution.feed(events) if turn_error(turn) is None else []
 
-    is_eager = not is_last and state.layout == "batched" and any(map(can_start_eagerly, state.offered_tools().values()))
+    # With a checkpoint nothing runs for a response that is not recorded: after a crash it would be another one.
+    may_start_early = not is_last and state.layout == "batched" and state.recorder is None
+    is_eager = may_start_early and any(map(can_start_eagerly, state.offered_tools().values()))
     try:
         yield request.batches(start_early if is_eager else None)
         state.context = request.context
         turn = request.turn
         assert turn is not None  # noqa: S101 - there was an attempt
-        is_handled = True
         error = turn_error(turn)
+        is_handled = error is not None
         if error is not None:
             update = await _interrupt(state, turn, execution)
             yield [to_result_event(result) for result in update.results]
             state.ended = "timed_out" if error.kind == "timed_out" else None
             started = [] if execution is None else execution.started
             raise StreamInterrupted(error, turn, started) from request.exception
+        outcome = turn_outcome(turn)
+        calls: Round | None = None
         if execution is None:
             is_blocked = is_last and not state.calls_output(turn)
             calls = state.create_round(turn, state.context, block_reason=_LAST_ROUND if is_blocked else None)
+            if state.recorder is not None:
+                await state.recorder.response(state.context, state.pauses, turn, calls, outcome)
+        is_handled = True
+        if calls is not None:
             execution = state.create_execution(calls)
             if turn.calls:
                 await execution.__aenter__()
-        yield _run_tools(state, execution, turn)
+        assert execution is not None  # noqa: S101 - it was created early, or just now
+        yield _run_tools(state, execution, outcome)
     finally:
         state.add_warnings(request.warnings)
         state.add_warnings([StreamWarning("content_changed", change) for change in request.context.changes])
@@ -140,24 +160,29 @@ async def _interrupt(state: LoopState, turn: Turn, execution: Execution | None) 
     return update
 
 
-async def _finish_resumed_round(state: LoopState, calls: Round, approvals: Mapping[str, Approval | bool]) -> Batches:
-    """Run the remaining calls of the round in which the run was paused."""
-    execution = state.create_execution(calls, approvals)
+async def _finish_resumed_round(state: LoopState, resumed: ResumedRound) -> Batches:
+    """Run the remaining calls of the round in which the run was left."""
+    if state.recorder is not None:
+        await state.recorder.approvals(resumed.approvals)
+    execution = state.create_execution(resumed.calls, resumed.approvals, resumed.results)
     try:
         await execution.__aenter__()
-        yield _run_tools(state, execution, None)
+        yield _run_tools(state, execution, state.resumed_outcome)
     finally:
         await execution.aclose()
+    state.pauses = state.pauses + 1 if state.resumed_outcome == "pause" else 0
 
 
-async def _run_tools(state: LoopState, execution: Execution, turn: Turn | None) -> Batches:
+async def _run_tools(state: LoopState, execution: Execution, outcome: Outcome) -> Batches:
     """Run the remaining calls of a round, append the update, and decide whether the run ends with it."""
     number, is_last = state.context.round, state.is_last_round
-    is_pause = is_paused_by_provider(turn)
+    is_pause = outcome == "pause"
     has_reader_left = True
     try:
         if execution.entered:
             while events := await execution.next_batch():
+                if state.recorder is not None:
+                    await state.recorder.results_of(events)
                 yield events
         else:
             execution.close_without_running()
@@ -172,7 +197,7 @@ async def _run_tools(state: LoopState, execution: Execution, turn: Turn | None) 
             if execution.ended:
                 state.append(execution.update, is_round_over=not is_pause)
     if execution.paused:
-        state.pause(execution)
+        state.pause(execution, outcome)
         return
     if is_pause:
         if state.is_over_budget():
@@ -180,9 +205,9 @@ async def _run_tools(state: LoopState, execution: Execution, turn: Turn | None) 
             yield [RoundFinished(number)]
         return
     results = execution.update.results
-    state.ended = state.reason_to_end(turn, results, is_last=is_last)
+    state.ended = state.reason_to_end(outcome, results, is_last=is_last)
     wrong_output = state.check_output()
-    events = state.check_usage(turn)
+    events = state.check_usage(state.turn)
     if state.ended == "breaker":
         events.append(state.warn("breaker", f"the same call failed in {MAX_FAILURES} rounds, and the run was ended"))
     yield [*events, RoundFinished(number, execution.update if results else None)]

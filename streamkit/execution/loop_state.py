@@ -7,7 +7,7 @@ depend on how a stream is read, nor on an event loop, except for the clock of th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import Any
 
@@ -17,10 +17,12 @@ from streamkit.calls import Ended, StreamError, StreamWarning, ToolCall, ToolRes
 from streamkit.errors import InvalidOutput, StreamInterrupted, UsageError
 from streamkit.events import Event, RoundStarted, RunEnded, Warned
 from streamkit.execution.context import RoundContext
+from streamkit.execution.entries import Outcome
 from streamkit.execution.execution import Execution
 from streamkit.execution.options import LoopOptions
 from streamkit.execution.output import RunOutput, correction
-from streamkit.execution.policies import CircuitBreaker, reason_to_end
+from streamkit.execution.policies import CircuitBreaker
+from streamkit.execution.recorder import Recorder
 from streamkit.execution.request import StreamRequest
 from streamkit.execution.round import Round
 from streamkit.execution.scheduler import Schedule
@@ -33,7 +35,22 @@ from streamkit.time_limits import TimeLimits
 from streamkit.tools import Approval, Tool, to_tools
 from streamkit.turn import Turn
 
-__all__ = ["LoopState", "check_hook"]
+__all__ = ["LoopState", "ResumedRound", "check_hook"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResumedRound:
+    """The round in which a run was left.
+
+    Attributes:
+        calls: its calls, and the results so far.
+        approvals: decisions, by the call's id.
+        results: those that come from the client, by the call's id.
+    """
+
+    calls: Round
+    approvals: Mapping[str, Approval | bool]
+    results: Mapping[str, ToolResult]
 
 
 async def check_hook(name: str, value: Any, context: RoundContext) -> RoundContext | None:
@@ -78,7 +95,10 @@ class LoopState:
         pending: the calls that await approval or their results.
         state: what a paused run is resumed from.
         unread_events: the results of calls that were canceled with the run, for a reader who has not left.
-        resumed: the round in which a run was paused that this one continues, and the approvals of its calls.
+        resumed: the round in which the run was left that this one continues.
+        resumed_outcome: what the response of that round means for the run.
+        pauses: how often the provider had paused the round that is continued with a request.
+        recorder: makes the entries of the run; None if it has no ``checkpoint``.
     """
 
     def __init__(self, context: RoundContext, options: LoopOptions, run_key: str) -> None:
@@ -105,18 +125,33 @@ class LoopState:
         self._breaker = CircuitBreaker()
         self._reported_changes: set[str] = set()
         self._deadline: float | None = None
-        self.resumed: tuple[Round, Mapping[str, Approval | bool]] | None = None
         self._output = None if options.output is None else RunOutput(options.output, options.retries)
+        self.resumed: ResumedRound | None = None
+        self.resumed_outcome: Outcome = None
+        self.pauses = 0
+        self.recorder: Recorder | None = None
+        if options.checkpoint is not None:
+            self.recorder = Recorder(options.checkpoint, run_key, self.layout)
 
-    def resume(self, state: RunState, approvals: Mapping[str, Approval | bool]) -> None:
-        """Start from a paused run."""
+    def resume(
+        self, state: RunState, approvals: Mapping[str, Approval | bool], results: Mapping[str, ToolResult]
+    ) -> None:
+        """Start from a run that was left."""
         self.contents = list(state.contents)
-        self.rounds = state.round + 1
         self._previous_usage = list(state.usage)
         self._cost = state.cost
         self._breaker = CircuitBreaker(state.failures)
-        self._previous_text = "".join([block.text for block in state.assistant.blocks if isinstance(block, TextBlock)])
-        self.resumed = state.to_round(self.context, self.layout), approvals
+        self.pauses = state.pauses
+        if self.recorder is not None:
+            self.recorder.follow(self.context)
+            self.recorder.resume([result.call_id for result in state.results], state.approvals)
+        if state.assistant is None:
+            return
+        self.rounds = state.round + 1
+        texts = [block for block in state.assistant.blocks if isinstance(block, TextBlock)]
+        self._previous_text = "".join([block.text for block in texts if not block.metadata.get("refusal")])
+        self.resumed_outcome = state.outcome
+        self.resumed = ResumedRound(state.to_round(self.context, self.layout), approvals, results)
 
     @property
     def schedule(self) -> Schedule:
@@ -185,7 +220,8 @@ class LoopState:
             self.context = replace(self.context, tool_choice="none")
         self.rounds = self.context.round + 1
         self._release_turn()
-        self._previous_text = ""
+        if not self.pauses:  # else the round is continued
+            self._previous_text = ""
         return RoundStarted(self.context.round)
 
     def create_round(self, turn: Turn, context: RoundContext, block_reason: str | None = None) -> Round:
@@ -264,13 +300,22 @@ class LoopState:
         offered = to_tools(self.context.tools)
         return offered if self._output is None else {**offered, OUTPUT_TOOL: self._output.tool}
 
-    def create_execution(self, calls: Round, approvals: Mapping[str, Approval | bool] | None = None) -> Execution:
+    def create_execution(
+        self,
+        calls: Round,
+        approvals: Mapping[str, Approval | bool] | None = None,
+        results: Mapping[str, ToolResult] | None = None,
+    ) -> Execution:
         """Return the execution of a round's calls, with the tools and the time that the run has left."""
         remaining = None if self._deadline is None else max(0.001, self._deadline - anyio.current_time())
         options = replace(
-            self.options.execution, tools=self.offered_tools(), run_timeout=remaining, deps=self.context.deps
+            self.options.execution,
+            tools=self.offered_tools(),
+            run_timeout=remaining,
+            deps=self.context.deps,
+            recorder=self.recorder,
         )
-        return Execution(calls, options, approvals=approvals, pause_for_approval=True)
+        return Execution(calls, options, approvals=approvals, results=results, pause_for_approval=True)
 
     def calls_output(self, turn: Turn) -> bool:
         """Return True if a turn calls the tool of the structured output, which runs in the last round too."""
@@ -299,10 +344,12 @@ class LoopState:
         self.contents += update.contents
         self.add_warnings(update.warnings)
         self.context = self.context.with_update(update)
+        if self.recorder is not None:
+            self.recorder.follow(self.context)
         if is_round_over:
             self.context = self.context.next_round()
 
-    def pause(self, execution: Execution) -> None:
+    def pause(self, execution: Execution, outcome: Outcome) -> None:
         """End the run until calls are approved or have results; nothing of the round is appended."""
         self.warnings.extend(execution.warnings)
         to_approve, without_function = execution.pending, execution.awaiting_results
@@ -324,12 +371,14 @@ class LoopState:
             usage=self.usage_reports,
             cost=self.cost,
             failures=self._breaker.failures,
+            pauses=self.pauses,
+            outcome=outcome,
         )
 
-    def reason_to_end(self, turn: Turn | None, results: Sequence[ToolResult], *, is_last: bool) -> Ended | None:
-        """Return why the run ends after a round, or None if it continues. *turn* is None for a resumed round."""
-        if ended := reason_to_end(turn, has_results=bool(results)):
-            return ended
+    def reason_to_end(self, outcome: Outcome, results: Sequence[ToolResult], *, is_last: bool) -> Ended | None:
+        """Return why the run ends after a round, or None if it continues."""
+        if outcome is not None and outcome != "pause":
+            return outcome
         if self._is_out_of_time():
             return "timed_out"
         if self.is_over_budget():

@@ -15,6 +15,7 @@ from streamkit.calls import ToolCall
 from streamkit.errors import UsageError
 from streamkit.execution.budget import Budget
 from streamkit.execution.context import BeforeFollowUp, CreateStream, OnOverflow, Target
+from streamkit.execution.recorder import Checkpoint, Recorder
 from streamkit.execution.scheduler import Schedule
 from streamkit.execution.thread_update import ThreadLayout, check_layout
 from streamkit.history import Content
@@ -25,11 +26,14 @@ from streamkit.tools import Approval, Tool
 if TYPE_CHECKING:
     from streamkit.leaked_markup import LeakedMarkup
 
-__all__ = ["Approve", "ExecutionOptions", "LoopOptions", "check_conversation"]
+__all__ = ["Approve", "AroundCall", "ExecutionOptions", "LoopOptions", "check_conversation"]
 
 #: ``approve(call, deps)``: whether a call may run. True and False are short for an ``Approval``; None is no decision: a
 #: run of the loop pauses then, and anywhere else the call is denied.
 Approve: TypeAlias = Callable[[ToolCall, Any], Awaitable[Approval | bool | None] | Approval | bool | None]
+
+#: ``around_call(call, go)``: runs a call by ``await go()`` and returns the value that becomes its result.
+AroundCall: TypeAlias = Callable[[ToolCall, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +48,11 @@ class ExecutionOptions:
         run_timeout: seconds for all of them; of the loop's options, for the complete run.
         deps: the tools' ``ToolContext.deps``.
         approve: called for tools with ``approval="ask"``.
+        around_call: called instead of each tool, with the function that calls the tool.
+        recorder: gets approvals and results before they have an effect; None if the run is not recorded.
 
     Raises:
-        UsageError: a number of seconds is not above 0, ``approve`` is no function, or the layout is unknown.
+        UsageError: a number of seconds is not above 0, a function is none, or the layout is unknown.
     """
 
     tools: Mapping[str, Tool]
@@ -56,12 +62,15 @@ class ExecutionOptions:
     run_timeout: float | None = None
     deps: Any = field(default=None, repr=False)
     approve: Approve | None = None
+    around_call: AroundCall | None = None
+    recorder: Recorder | None = None
 
     def __post_init__(self) -> None:
         check_layout(self.layout)
         check_seconds("timeout", self.timeout)
         check_seconds("run_timeout", self.run_timeout)
         _check_callable("approve", self.approve)
+        _check_callable("around_call", self.around_call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,7 @@ class LoopOptions:
         before_follow_up: the hooks.
         turn_limits: the limits of each turn.
         leaked_markup: what each turn does with tool-call markup in its text.
+        checkpoint: gets the entries of the run.
         output: the type of the structured output; None if there is none.
         time_limits: of each request.
         on_overflow: the hook of requests that exceed the model's context.
@@ -95,6 +105,7 @@ class LoopOptions:
     before_follow_up: tuple[BeforeFollowUp, ...] = ()
     turn_limits: Limits | None = None
     leaked_markup: LeakedMarkup = "keep"
+    checkpoint: Checkpoint | None = None
     output: OutputType[Any] | None = None
     time_limits: TimeLimits = field(default_factory=TimeLimits)
     on_overflow: OnOverflow | None = None
@@ -106,6 +117,7 @@ class LoopOptions:
         if not _is_integer(self.retries) or self.retries < 0:
             raise UsageError(f"retries must be the number of further attempts, at least 0, not {self.retries!r}")
         _check_callable("create_new_stream", self.create_new_stream)
+        _check_callable("checkpoint", self.checkpoint)
         _check_callable("on_overflow", self.on_overflow)
         for number, hook in enumerate(self.before_follow_up):
             _check_callable(f"before_follow_up[{number}]", hook)

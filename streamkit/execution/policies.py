@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from streamkit.calls import CallRef, StreamError, ToolCall, ToolResult
 from streamkit.events import ArgumentsRestated, Event, ToolCallDelta, ToolCallEnd, ToolCallStart
-from streamkit.execution.state import Ended
+from streamkit.execution.entries import Outcome
 from streamkit.source_failure import is_programming_error
 from streamkit.tools import Tool
 from streamkit.turn import Turn
@@ -32,8 +32,8 @@ __all__ = [
     "delay",
     "is_paused_by_provider",
     "is_retryable",
-    "reason_to_end",
     "turn_error",
+    "turn_outcome",
 ]
 
 # ---------------------------------------------------------------- eager start
@@ -190,19 +190,16 @@ def turn_error(turn: Turn) -> StreamError | None:
     return turn.error
 
 
-def reason_to_end(turn: Turn | None, *, has_results: bool) -> Ended | None:
-    """Return why a run ends with a turn, or None if the model has to read the results of its calls.
-
-    Args:
-        turn: the turn; None for the rest of a resumed round.
-        has_results: the turn made calls.
-    """
-    reason = turn.finish.reason if turn is not None and turn.finish is not None else None
+def turn_outcome(turn: Turn) -> Outcome:
+    """Return the outcome of a turn; None if the model has to read the results of its calls."""
+    if is_paused_by_provider(turn):
+        return "pause"
+    reason = turn.finish.reason if turn.finish is not None else None
     if reason == "content_filter":
         return "filtered"
-    if reason == "refusal" or (turn is not None and turn.refusal is not None and not has_results):
+    if reason == "refusal" or (turn.refusal is not None and not turn.calls):
         return "refusal"
-    if reason == "length" and turn is not None and not turn.executable:
+    if reason == "length" and not turn.executable:
         # Another request would be truncated at the same place (lobehub/lobehub#13817: 17 steps, 487k tokens).
         return "length"
-    return None if has_results else "answered"
+    return None if turn.calls else "answered"

@@ -1,7 +1,10 @@
-"""``RunState``: a paused run of the loop, as data to store; and the reasons for which a run ends. Pure.
+"""``RunState``: a run of the loop that was left, as data to store; and the reasons for which a run ends. Pure.
 
 The state contains the conversation, the calls of the paused round and the results so far: all that another process
 needs to continue. It contains no tools, no ``deps`` and no keys; these are passed again.
+
+A run that paused returns its state itself; that of a run that was stopped anywhere (a crash, a deployment) is made from
+its entries (``from_entries``).
 
 A state comes back from outside of the program, so it is checked as a whole: the calls are those of the assistant's
 content and of no earlier one, and each has a result, awaits approval or its result, or waits for a call that does. A
@@ -13,54 +16,29 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-import msgspec
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
-from streamkit.calls import Ended, ResultStatus, ToolCall, ToolResult, Usage
-from streamkit.errors import UsageError
+from streamkit.calls import Ended, ToolCall, ToolResult
+from streamkit.errors import ToolFailed, UsageError
 from streamkit.execution.context import RoundContext
+from streamkit.execution.entries import Outcome, RunEntry
+from streamkit.execution.replay import Replay
 from streamkit.execution.round import Round
+from streamkit.execution.stored_values import StoredCall, StoredResult, StoredUsage
 from streamkit.execution.thread_update import ThreadLayout
 from streamkit.history import Content, ToolCallBlock
-from streamkit.history.tool_results import to_stored_result
-from streamkit.json_text import replace_lone_surrogates
+from streamkit.history.tool_results import exception_text
 from streamkit.tools import Approval
 
-__all__ = ["Ended", "RunState", "check_approvals"]
-
-
-def _struct(kind: type[msgspec.Struct]) -> Any:
-    """Return the annotations with which pydantic reads and writes a msgspec Struct."""
-    return (
-        PlainValidator(lambda value: value if isinstance(value, kind) else _convert(value, kind)),
-        PlainSerializer(lambda value: replace_lone_surrogates(msgspec.to_builtins(value, enc_hook=str))),
-        WithJsonSchema({"type": "object", "title": kind.__name__}),
-    )
-
-
-def _convert(value: Any, kind: type[msgspec.Struct]) -> Any:
-    try:
-        return msgspec.convert(value, kind)
-    except (TypeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"not a {kind.__name__}: {error}") from None
+__all__ = ["Ended", "RunState", "check_approvals", "check_results"]
 
 
 # A run has few rounds and a state few levels; the limits only exclude what no run has written.
 _MAX_ROUND = 1_000_000
 _MAX_DEPTH = 300
-
-
-class _StoredResult(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    call_id: str
-    status: ResultStatus
-    value: Any = None
-    error: str | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
 
 
 class RunState(BaseModel):
@@ -80,7 +58,7 @@ class RunState(BaseModel):
         history: the conversation before the paused round (of a run with a ``thread``: what the run added).
         contents: what the run added before the paused round.
         thread: the provider's own messages, if the run was started with those; else None.
-        assistant: the assistant's content of the paused round, with its calls.
+        assistant: the assistant's content of the current round, with its calls; None if its response was not read.
         calls: these calls, in order.
         results: those that exist.
         pending: the ids of the calls that await approval, in call order.
@@ -88,6 +66,10 @@ class RunState(BaseModel):
         usage: the tokens of all requests so far, one report each.
         cost: what they cost, by the run's ``cost``.
         failures: how often equal calls have failed, for the circuit breaker.
+        is_paused: the run ended ``awaiting_approval`` or ``awaiting_results``. False: it was stopped anywhere, so that
+            calls without a result have to run.
+        pauses: how often the provider had paused the response of this round.
+        outcome: what the response means for the run, once its calls have results.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -102,14 +84,19 @@ class RunState(BaseModel):
     history: list[Content]
     contents: list[Content]
     thread: list[dict[str, Any]] | None = None
-    assistant: Content
-    calls: list[Annotated[ToolCall, *_struct(ToolCall)]]
-    results: list[_StoredResult]
-    pending: list[str]
+    assistant: Content | None = None
+    calls: list[StoredCall] = Field(default_factory=list)
+    results: list[StoredResult] = Field(default_factory=list)
+    pending: list[str] = Field(default_factory=list)
     awaiting_results: list[str] = Field(default_factory=list)
-    usage: list[Annotated[Usage, *_struct(Usage)]] = Field(default_factory=list)
+    usage: list[StoredUsage] = Field(default_factory=list)
     cost: float = 0.0
     failures: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    is_paused: bool = True
+    pauses: Annotated[int, Field(ge=0, le=_MAX_ROUND, strict=True)] = 0
+    outcome: Outcome = None
+    # Not stored: a state may come back from a client, who must not approve calls with it.
+    _approvals: dict[str, Approval] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -170,6 +157,37 @@ class RunState(BaseModel):
         return cls.model_validate(state)
 
     @classmethod
+    def from_entries(cls, entries: Iterable[RunEntry]) -> RunState:
+        """Return the state of a run after the entries that its ``checkpoint`` was given, wherever it was stopped.
+
+        Resumed, it requests no response again that was recorded and runs no call again whose result was; a call without
+        one runs, with the idempotency key that it had. The state of a run that had ended ends it again at once.
+
+        Args:
+            entries: all entries of one run, in the order in which they were recorded. The first result of a call
+                counts.
+
+        Raises:
+            UsageError: there are none, they are of several runs, or some are missing.
+            pydantic.ValidationError: they contradict each other.
+        """
+        replay = Replay.of(entries)
+        state = cls(**replay.fields)
+        state._approvals = dict(replay.approvals)
+        return state
+
+    @property
+    def approvals(self) -> dict[str, Approval]:
+        """The recorded decisions on calls of the current round, by the call's id; of a stored state none."""
+        return dict(self._approvals)
+
+    @property
+    def open_calls(self) -> list[str]:
+        """The ids of the calls without a result, in call order."""
+        have_results = {result.call_id for result in self.results}
+        return [call.id for call in self.calls if call.id not in have_results]
+
+    @classmethod
     def from_round(cls, paused: Round, pending: list[ToolCall], **fields: Any) -> RunState:
         """Return the state of a paused round.
 
@@ -178,28 +196,17 @@ class RunState(BaseModel):
             pending: its calls that await approval.
             **fields: the fields of the run, and ``awaiting_results``.
         """
-        results = [
-            _StoredResult(
-                call_id=result.call.id,
-                status=result.status,
-                value=replace_lone_surrogates(to_stored_result(result.value)),
-                error=result.error,
-                metadata=result.metadata,
-            )
-            for result in paused.results_so_far
-        ]
+        results = [StoredResult.from_result(result) for result in paused.results_so_far]
         calls = list(paused.calls)
         return cls(
             assistant=paused.assistant, calls=calls, results=results, pending=[call.id for call in pending], **fields
         )
 
     def to_round(self, context: RoundContext, shape: ThreadLayout) -> Round:
-        """Return the paused round, ready to continue in a resumed run's context."""
+        """Return the current round, ready to continue in a resumed run's context. Its response must have been read."""
+        assert self.assistant is not None  # noqa: S101 - the caller has checked
         by_id = {call.id: call for call in self.calls}
-        results = [
-            ToolResult(by_id[stored.call_id], stored.status, stored.value, stored.error, stored.metadata)
-            for stored in self.results
-        ]
+        results = [stored.to_result(by_id[stored.call_id]) for stored in self.results]
         return Round.restore(
             self.assistant,
             self.calls,
@@ -241,7 +248,8 @@ def _find_problem(state: RunState) -> str | None:
     """Return in which way the parts of a state contradict each other, or None."""
     known = [call.id for call in state.calls]
     answered = [result.call_id for result in state.results]
-    blocks = [block for block in state.assistant.blocks if isinstance(block, ToolCallBlock)]
+    assistant = state.assistant
+    blocks = [] if assistant is None else [block for block in assistant.blocks if isinstance(block, ToolCallBlock)]
     earlier = {
         block.id
         for content in [*state.history, *state.contents]
@@ -249,7 +257,7 @@ def _find_problem(state: RunState) -> str | None:
         if isinstance(block, ToolCallBlock)
     }
     open_calls = [*state.pending, *state.awaiting_results]
-    if not open_calls:
+    if state.is_paused and not open_calls:
         return "no call of the state awaits approval or its result"
     unknown = [call_id for call_id in [*answered, *open_calls] if call_id not in set(known)]
     if unknown:
@@ -258,10 +266,10 @@ def _find_problem(state: RunState) -> str | None:
         return "a call of the state is in it twice, or its calls are not in their order"
     if len({*answered, *open_calls}) < len(answered) + len(open_calls):
         return "a call of the state has two results, or has a result and awaits approval or its result"
-    first_open = min(map(known.index, open_calls))
-    if any(call_id not in answered for call_id in known[:first_open]):
+    first_open = min(map(known.index, open_calls), default=0)
+    if state.is_paused and any(call_id not in answered for call_id in known[:first_open]):
         return "a call of the state has no result, although no call before it awaits approval or its result"
-    if state.assistant.speaker != "ai" or [block.id for block in blocks] != known:
+    if (assistant is not None and assistant.speaker != "ai") or [block.id for block in blocks] != known:
         return "the calls of the state are not those of its assistant's content"
     if reused := earlier.intersection(known):
         return f"calls of the state are also in the conversation before it: {', '.join(sorted(reused))}"
@@ -276,17 +284,40 @@ def _find_problem(state: RunState) -> str | None:
 
 
 def check_approvals(state: RunState, approvals: Mapping[str, Approval | bool]) -> dict[str, Approval | bool]:
-    """Return the approvals of a paused run's calls, checked.
+    """Return the approvals of a resumed run's calls, those of its entries included, checked.
 
     Raises:
         UsageError: one is for a call that does not await approval, or is neither a bool nor an ``Approval``.
     """
     if not isinstance(approvals, Mapping):
         raise UsageError(f"approvals must be a dict by the calls' ids, not {type(approvals).__name__}")
+    allowed = state.pending if state.is_paused else state.open_calls
     for call_id, approval in approvals.items():
-        if call_id not in state.pending:
-            pending = ", ".join(state.pending) or "none"
-            raise UsageError(f"no call {call_id!r} awaits approval; these do: {pending}")
+        if call_id not in allowed:
+            raise UsageError(f"no call {call_id!r} awaits approval; these do: {', '.join(allowed) or 'none'}")
         if not isinstance(approval, (Approval, bool)):
             raise UsageError(f"the approval of {call_id} must be True, False or an Approval, not {approval!r}")
-    return dict(approvals)
+    return {**approvals, **state.approvals}
+
+
+def check_results(state: RunState, results: Mapping[str, Any]) -> dict[str, ToolResult]:
+    """Return the results that come from the client, by the call's id, checked.
+
+    Raises:
+        UsageError: one is for a call that does not await its result.
+    """
+    if not isinstance(results, Mapping):
+        raise UsageError(f"results must be a dict by the calls' ids, not {type(results).__name__}")
+    allowed = state.awaiting_results if state.is_paused else state.open_calls
+    by_id = {call.id: call for call in state.calls}
+    checked: dict[str, ToolResult] = {}
+    for call_id, value in results.items():
+        if call_id not in allowed:
+            raise UsageError(f"no call {call_id!r} awaits its result; these do: {', '.join(allowed) or 'none'}")
+        call = by_id[call_id]
+        if isinstance(value, ToolFailed):
+            error = exception_text(value) or f"{call.name} failed."
+            checked[call_id] = ToolResult(call, "error", error=error, exception=value)
+        else:
+            checked[call_id] = ToolResult(call, "completed", value)
+    return checked

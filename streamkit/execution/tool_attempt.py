@@ -23,6 +23,7 @@ from streamkit.calls import ToolResult
 from streamkit.errors import ToolFailed
 from streamkit.events import ToolEvent, ToolProgress, ToolRunning, Warned
 from streamkit.execution.background import current_asyncio_task
+from streamkit.execution.options import AroundCall
 from streamkit.execution.prepare_call import PreparedCall, describe_exception, log_exception
 from streamkit.execution.worker_thread import MAX_ABANDONED, WorkerThread, count_abandoned
 from streamkit.history.tool_results import exception_text
@@ -50,6 +51,7 @@ class ToolAttempt:
         deps: the tool's ``ToolContext.deps``.
         turn: the turn that made the call.
         report: gets ``ToolRunning``, progress, and the warning of a thread that does not stop.
+        around_call: called with the call and the function that calls the tool; None to call the tool itself.
 
     Attributes:
         is_abandoned: its thread did not stop when it should have.
@@ -59,6 +61,7 @@ class ToolAttempt:
     """
 
     __slots__ = (
+        "_around_call",
         "_deps",
         "_is_canceled",
         "_prepared",
@@ -72,11 +75,19 @@ class ToolAttempt:
         "result",
     )
 
-    def __init__(self, prepared: PreparedCall, deps: Any, turn: Turn | None, report: Report) -> None:
+    def __init__(
+        self,
+        prepared: PreparedCall,
+        deps: Any,
+        turn: Turn | None,
+        report: Report,
+        around_call: AroundCall | None = None,
+    ) -> None:
         self._prepared = prepared
         self._deps = deps
         self._turn = turn
         self._report = report
+        self._around_call = around_call
         self._scope = anyio.CancelScope()  # of the tool: for its time limit, and to cancel it alone
         self._thread: WorkerThread | None = None
         self._is_canceled = False
@@ -130,7 +141,10 @@ class ToolAttempt:
         has_value, value = False, None
         try:
             with scope:
-                value = await self._call()
+                if self._around_call is None:
+                    value = await self._call()
+                else:
+                    value = await self._around_call(copy_call(self._prepared.call), self._call)
                 has_value = True
         except BaseException as error:
             if _must_propagate(error):

@@ -16,6 +16,7 @@ from streamkit.tools.definition import Grammar, HostedTool, OfferedTool, ToolDef
 
 __all__ = [
     "further_fields",
+    "outer_fields",
     "read_definition",
     "read_function_tool",
     "read_tool_list",
@@ -111,14 +112,18 @@ def render_function_tool(tool: ToolDefinition, schema: Json | None, *, is_strict
     function["parameters"] = tool.parameters if schema is None else schema
     if is_strict:
         function["strict"] = True
-    outside = tool.metadata.get("outer_fields", {})
-    return {"type": "function", "function": {**function, **further_fields(tool)}, **outside}
+    return {"type": "function", "function": {**function, **further_fields(tool)}, **outer_fields(tool)}
 
 
 def further_fields(tool: ToolDefinition) -> Json:
     """Return the fields that the target's own definition had besides those that a definition has."""
     fields = tool.metadata.get("fields")
     return dict(fields) if isinstance(fields, dict) else {}
+
+
+def outer_fields(tool: ToolDefinition) -> Json:
+    """Return the fields around the target's own definition, and those that the caller adds to it."""
+    return {**tool.metadata.get("outer_fields", {}), **tool.metadata.get("added_fields", {})}
 
 
 def split_tools(tools: Sequence[OfferedTool]) -> tuple[list[ToolDefinition], list[HostedTool]]:

@@ -175,7 +175,7 @@ class Provider:
         from streamkit.tools.definition import to_definitions
 
         build = partial(self._messages.build_request, rendered, self.traits, stream=stream)
-        definitions = [self._adapt_tool(tool, rendered) for tool in to_definitions(tools)]
+        definitions = [self._adapt_tool(tool, rendered) for tool in to_definitions(tools, self.name)]
         if output is None:
             return build(tools=definitions, tool_choice=tool_choice)
         support = self.traits.output

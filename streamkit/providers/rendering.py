@@ -112,7 +112,8 @@ def render_request(
     Args:
         contents: the conversation, or a complete request.
         provider: the target.
-        tools: functions, ``Tool`` objects or definitions; of a request they replace its own.
+        tools: functions, ``Tool`` objects, definitions, and the provider's own declarations as dicts; of a request they
+            replace its own.
         tool_choice: ``auto``, ``none``, ``required`` or a tool's name; None leaves it to the request or provider.
         stream: whether the response is to be streamed, with usage; None: as the request says, else True.
         settings: neutral settings, as `Settings` or a dict; they replace those of a request one by one.
@@ -144,7 +145,7 @@ def render_request(
     output_type: OutputType[Any] | None = None if output is None else OutputType(output)
     request = contents if isinstance(contents, Request) else Request(contents=list(contents), stream=True)
     overrides: dict[str, Any] = {
-        "tools": to_definitions(tools) or request.tools,
+        "tools": to_definitions(tools, target.name) or request.tools,
         "tool_choice": tool_choice or request.tool_choice,
         "stream": request.stream if stream is None else stream,
         "settings": request.settings.model_copy(update=to_settings(settings).values),

@@ -156,6 +156,6 @@ def _converted(tool: ToolDefinition, traits: Traits, names: ToolNames, changes: 
             "name": names.target_name(tool.name, tool.namespace),
             "namespace": tool.namespace if traits.tool_namespaces else None,
             "parameters": parameters,
-            "metadata": {"cache": tool.metadata["cache"]} if "cache" in tool.metadata else {},
+            "metadata": {key: tool.metadata[key] for key in ("cache", "added_fields") if key in tool.metadata},
         }
     )

@@ -10,19 +10,12 @@ from streamkit.tools.definition import Grammar, HostedTool, OfferedTool, ToolDef
 from streamkit.tools.function import FunctionKind
 from streamkit.tools.schema import InvalidArguments
 from streamkit.tools.strict_profile import StrictProfile
-from streamkit.tools.tool import (
-    ApprovalPolicy,
-    Describe,
-    Tool,
-    ToolOptions,
-    ToolState,
-    strict_parameters,
-    to_tools,
-    tool,
-)
+from streamkit.tools.tool import ApprovalPolicy, Describe, Tool, ToolOptions, ToolState, tool
+from streamkit.tools.tool_list import AnyTool, strict_parameters, to_tools
 from streamkit.tools.toolset import ToolSet
 
 __all__ = [
+    "AnyTool",
     "Approval",
     "ApprovalPolicy",
     "Describe",

@@ -12,7 +12,8 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from streamkit.tools.tool import Tool, to_tools
+from streamkit.tools.tool import Tool
+from streamkit.tools.tool_list import to_tools
 
 __all__ = ["TEXT_FIELD", "Grammar", "HostedTool", "OfferedTool", "ToolDefinition", "to_definitions"]
 
@@ -43,7 +44,7 @@ class ToolDefinition(BaseModel):
         namespace_description: what the group is for.
         metadata: ``provider``, the provider in whose form it was read; ``fields``, its further fields in that form,
             sent back to that provider alone; ``cache``, a cache mark; ``in_messages``, True for a tool that is defined
-            inside the messages.
+            inside the messages; ``added_fields``, what ``Tool(fields=...)`` adds for the target of the request.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -111,11 +112,12 @@ class HostedTool(BaseModel):
 OfferedTool: TypeAlias = ToolDefinition | HostedTool
 
 
-def to_definitions(tools: Sequence[Any]) -> list[OfferedTool]:
+def to_definitions(tools: Sequence[Any], provider: str) -> list[OfferedTool]:
     """Return tools as definitions, in their order.
 
     Args:
-        tools: functions, ``Tool`` objects and definitions.
+        tools: functions, ``Tool`` objects, definitions, and the provider's own declarations as dicts.
+        provider: the name of the target, whose ``Tool(fields=...)`` count.
 
     Raises:
         UsageError: an entry is none of these, or two functions have the same name.
@@ -126,9 +128,19 @@ def to_definitions(tools: Sequence[Any]) -> list[OfferedTool]:
     others = [tool for tool in tools if not isinstance(tool, (ToolDefinition, HostedTool))] if is_list else tools
     converted = iter(to_tools(others).values())  # reports what is no tool, and names that are used twice
     return [
-        tool if isinstance(tool, (ToolDefinition, HostedTool)) else _definition_of(next(converted)) for tool in tools
+        tool if isinstance(tool, (ToolDefinition, HostedTool)) else _offer(next(converted), provider) for tool in tools
     ]
 
 
-def _definition_of(tool: Tool) -> ToolDefinition:
-    return ToolDefinition(name=tool.name, description=tool.description, parameters=tool.parameters, strict=tool.strict)
+def _offer(tool: Tool, provider: str) -> OfferedTool:
+    fields = tool.fields.get(provider, {})
+    declaration = fields if "type" in fields else tool.declaration
+    if declaration is not None:
+        return HostedTool(provider=provider, raw=dict(declaration))
+    return ToolDefinition(
+        name=tool.name,
+        description=tool.description,
+        parameters=tool.parameters,
+        strict=tool.strict,
+        metadata={"added_fields": dict(fields)} if fields else {},
+    )

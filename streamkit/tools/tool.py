@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypedDict, Unpack, get_args, overload
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, Unpack, get_args, overload
 
 from typing_extensions import (  # a dependency of pydantic; those of typing have no default before 3.13
     ParamSpec,
@@ -22,10 +22,9 @@ from streamkit.tools.function import FunctionKind, context_parameter, docstring_
 from streamkit.tools.json_schema import short_json
 from streamkit.tools.placeholder_nulls import drop_placeholder_nulls
 from streamkit.tools.schema import InvalidArguments, Signature, check_explicit_schema, object_schema
-from streamkit.tools.strict_profile import StrictProfile
-from streamkit.tools.strict_schema import StrictSchema, check_strict
+from streamkit.tools.strict_schema import check_strict
 
-__all__ = ["ApprovalPolicy", "Describe", "Tool", "ToolOptions", "ToolState", "strict_parameters", "to_tools", "tool"]
+__all__ = ["ApprovalPolicy", "Describe", "Tool", "ToolOptions", "ToolState", "tool"]
 
 #: ``allow``: a call runs at once; ``ask``: a person must approve it first; ``deny``: it never runs, and the model gets
 #: a result with the reason.
@@ -67,8 +66,12 @@ class Tool(Generic[P, R]):
             that no mode takes (an open object) is refused here. A null that the model sends for an optional parameter
             that does not accept null counts as omitted.
         describe: ``describe(state, arguments)`` describes what a call of it is doing, for ``streamkit.Notifier``.
+        fields: by a provider's name, fields that are added to the tool's declaration for that provider, such as
+            ``{"anthropic": {"defer_loading": True}}``. Fields with a ``type`` are the complete declaration: that of a
+            tool which the provider defines, or of a ``custom`` tool with a grammar.
 
     Attributes:
+        declaration: what is sent instead of the tool's description; None unless it was passed as a dict.
         kind: how the function is called.
         context_parameter: the name of the parameter that takes the ``ToolContext``, or None.
 
@@ -84,10 +87,12 @@ class Tool(Generic[P, R]):
         "approval",
         "conflicts_with",
         "context_parameter",
+        "declaration",
         "describe",
         "description",
         "eager",
         "exclusive",
+        "fields",
         "function",
         "kind",
         "limit",
@@ -112,6 +117,7 @@ class Tool(Generic[P, R]):
         conflicts_with: Collection[str] = (),
         strict: bool = False,
         describe: Describe | None = None,
+        fields: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         if function is not None and not callable(function):
             raise UsageError(f"a tool's function must be callable, not {function!r}")
@@ -128,6 +134,9 @@ class Tool(Generic[P, R]):
         self.conflicts_with = frozenset(conflicts_with)
         self.strict = strict
         self.describe = describe
+        self.fields: Mapping[str, Mapping[str, Any]] = {} if fields is None else fields
+        _check_fields(self.name, self.fields)
+        self.declaration: Mapping[str, Any] | None = None
         self.kind: FunctionKind = kind_of(function)
         self._schema: Signature | None = None
         self.context_parameter: str | None = None
@@ -181,6 +190,8 @@ class Tool(Generic[P, R]):
             replaced.describe,
         )
         replaced.conflicts_with = frozenset(replaced.conflicts_with)
+        replaced.fields = {} if replaced.fields is None else replaced.fields
+        _check_fields(replaced.name, replaced.fields)
         if replaced._schema is not None:
             replaced._schema = replaced._schema.renamed(replaced.name)
         if replaced.strict:
@@ -222,6 +233,7 @@ class ToolOptions(TypedDict, total=False):
     conflicts_with: Collection[str]
     strict: bool
     describe: Describe | None
+    fields: Mapping[str, Mapping[str, Any]] | None
     name: str | None
     description: str | None
 
@@ -238,7 +250,7 @@ def tool(
     Args:
         function: the function to run.
         options: as for ``Tool``: ``approval``, ``timeout``, ``exclusive``, ``eager``, ``limit``, ``conflicts_with``,
-            ``strict``, ``describe``, ``name``, ``description``.
+            ``strict``, ``describe``, ``fields``, ``name``, ``description``.
     """
 
     def to_tool(function: Callable[..., Any]) -> Tool[..., Any]:
@@ -247,76 +259,6 @@ def tool(
         return Tool(function, **options)
 
     return to_tool if function is None else to_tool(function)
-
-
-def to_tools(tools: Sequence[Callable[..., Any] | Tool]) -> dict[str, Tool]:
-    """Return tools by name, in their order; plain functions become tools.
-
-    Raises:
-        UsageError: two have the same name, or one is neither a function nor a tool.
-    """
-    if callable(tools) or isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
-        raise UsageError(f"tools must be a list of functions and tools, not {tools!r}")
-    by_name: dict[str, Tool] = {}
-    for item in tools:
-        if not callable(item):
-            raise UsageError(
-                f"tools must be functions or tools, not {short_json(item)}; make one of a JSON schema with"
-                " Tool(function, name=..., description=..., parameters=...)"
-            )
-        tool = item if isinstance(item, Tool) else Tool(item)
-        if tool.name in by_name:
-            raise UsageError(f"two tools have the name {tool.name!r}; rename one of them with tool(f, name=...)")
-        by_name[tool.name] = tool
-    return by_name
-
-
-class _StrictTool(Protocol):
-    """What a tool's strict schema depends on: a ``Tool`` or a definition of one."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def parameters(self) -> dict[str, Any]: ...
-    @property
-    def strict(self) -> bool: ...
-
-
-def strict_parameters(tools: Iterable[_StrictTool], profile: StrictProfile | None) -> dict[str, dict[str, Any]]:
-    """Return the converted parameters of the strict tools, by the tool's name.
-
-    Args:
-        tools: all tools of the request.
-        profile: the target's profile; None if it has no strict mode.
-
-    Raises:
-        UsageError: a schema, or all of them together, cannot be converted; the message gives the tool, the path and the
-            reason.
-    """
-    all_tools = list(tools)
-    strict_tools = [tool for tool in all_tools if tool.strict]
-    if profile is None or (profile.all_or_none and len(strict_tools) < len(all_tools)):
-        return {}
-    converted: dict[str, dict[str, Any]] = {}
-    fields = optional = unions = 0
-    for tool in strict_tools:
-        schema = StrictSchema(f"tool {tool.name}", tool.parameters, profile)
-        converted[tool.name] = schema.parameters()
-        fields += schema.properties
-        optional += schema.optional
-        unions += schema.unions
-    for subject, count, limit in (
-        ("strict tools", len(strict_tools), profile.tools),
-        ("properties", fields, profile.fields),
-        ("properties that are not required", optional, profile.optional),
-        ("properties of several types", unions, profile.unions),
-    ):
-        if limit is not None and count > limit:
-            raise UsageError(
-                f"the strict tools of a request to {profile.target} may have {limit} {subject}, but these have "
-                f"{count}: {', '.join(converted)}; make fewer of them strict"
-            )
-    return converted
 
 
 def _check(
@@ -340,6 +282,17 @@ def _check(
     if describe is not None and (not callable(describe) or inspect.iscoroutinefunction(describe)):
         raise UsageError(
             f"tool {name}: describe must be a synchronous function of (state, arguments), not {describe!r}"
+        )
+
+
+def _check_fields(name: str, fields: object) -> None:
+    is_right = isinstance(fields, Mapping) and all(
+        isinstance(provider, str) and isinstance(added, Mapping) for provider, added in fields.items()
+    )
+    if not is_right:
+        raise UsageError(
+            f"tool {name}: fields must be dicts by the provider's name, such as"
+            f' {{"anthropic": {{"defer_loading": True}}}}, not {short_json(fields)}'
         )
 
 

@@ -11,7 +11,8 @@ from typing import Any, Unpack, overload
 
 from streamkit.errors import UsageError
 from streamkit.tools.nearest import quote_name, sort_by_similarity
-from streamkit.tools.tool import Tool, ToolOptions, to_tools
+from streamkit.tools.tool import Tool, ToolOptions
+from streamkit.tools.tool_list import to_tools
 
 __all__ = ["ToolSet"]
 

@@ -283,6 +283,7 @@ async def test_the_state_contains_neither_deps_nor_tools_nor_keys() -> None:
     assert set(json.loads(text)) == {
         "version", "run_key", "provider", "round", "tool_choice", "history", "contents", "thread", "assistant", "calls",
         "results", "pending", "awaiting_results", "usage", "cost", "failures", "model", "endpoint",
+        "is_paused", "pauses", "outcome",
     }  # fmt: skip
 
 

@@ -12,13 +12,16 @@ from streamkit import (
     Content,
     RunState,
     Tool,
+    ToolFailed,
     Turn,
+    UsageError,
     execute_tool_calls_batched,
     execute_tool_calls_sequentially,
+    parse_entry,
     run_loop,
     tool,
 )
-from streamkit.events import ToolError, ToolRunning
+from streamkit.events import ToolCompleted, ToolError, ToolRunning
 from streamkit.execution import execute_one_tool
 
 pytestmark = pytest.mark.anyio
@@ -118,6 +121,91 @@ async def test_a_tool_without_a_function_awaits_its_result_in_a_run() -> None:
     )
     assert run.ended == "awaiting_results"
     assert [(call.name, call.arguments) for call in run.pending] == [("show", {"a": 1})]
+
+
+async def test_a_run_continues_with_the_results_of_the_client() -> None:
+    shell, requests = Shell(), []
+
+    def ask(context: Any) -> Any:
+        requests.append(context.request["input"])
+        return response(SHELL, LOOK) if len(requests) == 1 else response()
+
+    run = await run_loop(ask, provider="openai_responses", tools=shell.tools, history=HISTORY, run_key="k")
+    state = RunState.model_validate_json(run.state.model_dump_json())  # type: ignore[union-attr]
+    output = [{"stdout": "a.txt", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]
+    async with run_loop(ask, resume=state, results={state.awaiting_results[0]: output}, tools=shell.tools) as run:
+        results = [event.result async for event in run if isinstance(event, ToolCompleted)]
+    assert (run.ended, shell.ran) == ("answered", False)
+    assert [result.value for result in results] == [output]
+    items = [{name: value for name, value in item.items() if name != "id"} for item in requests[1] if "call_id" in item]
+    assert items == [
+        {name: value for name, value in SHELL.items() if name != "id"},
+        {"type": "function_call", "call_id": "c_2", "name": "look", "arguments": "{}"},
+        {"type": "shell_call_output", "call_id": "c_1", "output": output},
+        {"type": "function_call_output", "call_id": "c_2", "output": "saw"},
+    ]
+
+
+async def test_a_result_may_be_a_failure_or_missing() -> None:
+    form = Tool(name="show", parameters={"type": "object"})
+    options: dict[str, Any] = {"tools": [form]}
+
+    def ask(context: Any) -> Any:
+        return answer("Done.") if context.round else answer("", ("show", {"a": 1}), ("show", {"a": 2}))
+
+    run = await run_loop(ask, provider="openai_chat", history=HISTORY, **options)
+    first, second = run.pending
+    failed = {first.id: ToolFailed("The person closed the form.")}
+    run = await run_loop(ask, resume=run.state, results=failed, **options)
+    assert (run.ended, run.pending) == ("awaiting_results", [second])
+    run = await run_loop(ask, resume=run.state, results={second.id: {"b": 3}}, **options)
+    assert run.ended == "answered"
+    assert [(block.status, block.result, block.error) for block in run.contents[1].blocks] == [  # type: ignore[union-attr]
+        ("error", None, "The person closed the form."),
+        ("completed", {"b": 3}, None),
+    ]
+
+
+async def test_results_are_recorded_and_may_be_given_to_a_run_from_its_entries() -> None:
+    entries: list[Any] = []
+
+    async def checkpoint(entry: Any) -> None:
+        entries.append(parse_entry(entry.to_json()))
+
+    form = Tool(name="show", parameters={"type": "object"})
+    options: dict[str, Any] = {"tools": [form, look], "checkpoint": checkpoint}
+
+    def ask(context: Any) -> Any:
+        return answer("Done.") if context.round else answer("", ("show", {}), ("look", {}), ("show", {}))
+
+    run = await run_loop(ask, provider="openai_chat", history=HISTORY, **options)
+    one, other = run.pending
+    run = await run_loop(ask, resume=RunState.from_entries(entries), results={other.id: 2}, **options)
+    assert (run.ended, run.pending) == ("awaiting_results", [one])
+    state = RunState.from_entries(entries)
+    assert state.open_calls == [one.id]
+    run = await run_loop(ask, resume=state, results={one.id: 1}, **options)
+    assert run.ended == "answered"
+    assert [block.result for block in run.contents[1].blocks] == [1, "saw", 2]  # type: ignore[union-attr]
+
+
+async def test_results_of_other_calls_are_refused() -> None:
+    form = Tool(name="show", parameters={"type": "object"})
+    run = await run_loop(
+        lambda _: answer("", ("show", {}), ("look", {})), provider="openai_chat", tools=[form, look], history=HISTORY
+    )
+    assert run.state is not None
+    shown, looked = run.state.calls
+    for wrong, tools, message in (
+        ({"nothing": 1}, [form, look], "no call 'nothing' awaits its result"),
+        ({looked.id: 1}, [form, look], "awaits its result"),
+        ({shown.id: 1}, [look], "pass show in tools= without a function"),
+        ([1], [form, look], "results must be a dict"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            run_loop(lambda _: answer(), resume=run.state, results=wrong, tools=tools)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="of a paused run"):
+        run_loop(lambda _: answer(), provider="openai_chat", history=HISTORY, results={})
 
 
 async def test_calls_that_await_approval_have_precedence() -> None:

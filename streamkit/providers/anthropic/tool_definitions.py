@@ -11,7 +11,13 @@ from typing import Any
 
 from streamkit.providers.anthropic.strict import STRICT
 from streamkit.providers.body_fields import BodyFields, is_flag
-from streamkit.providers.offered_tools import further_fields, read_definition, read_tool_list, strict_schemas
+from streamkit.providers.offered_tools import (
+    further_fields,
+    outer_fields,
+    read_definition,
+    read_tool_list,
+    strict_schemas,
+)
 from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 
@@ -84,7 +90,7 @@ def _definition(tool: ToolDefinition, strict: Json | None) -> Json:
     definition |= further_fields(tool)
     if isinstance(mark := tool.metadata.get("cache"), dict):
         definition["cache_control"] = {"type": "ephemeral", **mark}
-    return definition
+    return {**definition, **outer_fields(tool)}
 
 
 def render_tool_choice(choice: ToolChoice | None, tools: Sequence[OfferedTool], traits: Traits) -> Json | None:

@@ -11,7 +11,7 @@ from typing import Any
 from streamkit.providers.bedrock_converse.cache_points import cache_point, read_cache_point
 from streamkit.providers.bedrock_converse.strict import STRICT
 from streamkit.providers.body_fields import BodyFields, is_list
-from streamkit.providers.offered_tools import further_fields, read_definition, strict_schemas
+from streamkit.providers.offered_tools import further_fields, outer_fields, read_definition, strict_schemas
 from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 
@@ -74,7 +74,8 @@ def render_tools(tools: Sequence[OfferedTool], *, most_marks: int) -> list[Json]
             rendered.append(tool.raw)
             continue
         further = further_fields(tool)
-        rendered.append(tool_spec(tool.name, tool.description, tool.parameters, strict.get(tool.name), further))
+        spec = tool_spec(tool.name, tool.description, tool.parameters, strict.get(tool.name), further)
+        rendered.append({**spec, **outer_fields(tool)})
         if isinstance(mark := tool.metadata.get("cache"), dict):
             surplus -= 1
             if surplus < 0:

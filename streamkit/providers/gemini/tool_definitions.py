@@ -12,7 +12,7 @@ from typing import Any
 from streamkit.providers.body_fields import BodyFields, is_list, is_texts
 from streamkit.providers.gemini.openapi_schema import to_json_schema
 from streamkit.providers.gemini.strict import STRICT
-from streamkit.providers.offered_tools import further_fields, read_definition, split_tools, strict_schemas
+from streamkit.providers.offered_tools import further_fields, outer_fields, read_definition, split_tools, strict_schemas
 from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 
@@ -83,7 +83,7 @@ def _declaration(tool: ToolDefinition, parameters: Json) -> Json:
     further = further_fields(tool)
     if "parameters" not in further:
         declaration["parametersJsonSchema"] = parameters
-    return {**declaration, **further}
+    return {**declaration, **further, **outer_fields(tool)}
 
 
 def render_tool_choice(choice: ToolChoice | None, tools: Sequence[OfferedTool], traits: Traits) -> Json | None:

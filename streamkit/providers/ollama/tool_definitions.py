@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.providers.body_fields import BodyFields
-from streamkit.providers.offered_tools import further_fields, read_function_tool, read_tool_list
+from streamkit.providers.offered_tools import further_fields, outer_fields, read_function_tool, read_tool_list
 from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 
@@ -32,5 +32,4 @@ def render_tools(tools: Sequence[OfferedTool]) -> list[Json]:
 
 def _definition(tool: ToolDefinition) -> Json:
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    outside = tool.metadata.get("outer_fields", {})
-    return {"type": "function", "function": {**function, **further_fields(tool)}, **outside}
+    return {"type": "function", "function": {**function, **further_fields(tool)}, **outer_fields(tool)}

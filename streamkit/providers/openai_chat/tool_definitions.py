@@ -11,6 +11,7 @@ from typing import Any
 from streamkit.providers.body_fields import BodyFields
 from streamkit.providers.offered_tools import (
     further_fields,
+    outer_fields,
     read_definition,
     read_function_tool,
     read_tool_list,
@@ -89,7 +90,7 @@ def _custom_tool(tool: ToolDefinition) -> Json:
         custom["description"] = tool.description
     if tool.grammar is not None:
         custom["format"] = {"type": "grammar", "grammar": tool.grammar.model_dump()}
-    return {"type": "custom", "custom": {**custom, **further_fields(tool)}}
+    return {"type": "custom", "custom": {**custom, **further_fields(tool)}, **outer_fields(tool)}
 
 
 def render_tool_choice(choice: ToolChoice | None, tools: Sequence[OfferedTool], traits: ChatDialect) -> Any:

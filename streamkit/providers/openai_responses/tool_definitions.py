@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.providers.body_fields import BodyFields, is_list
-from streamkit.providers.offered_tools import further_fields, read_definition, split_tools, strict_schemas
+from streamkit.providers.offered_tools import (
+    further_fields,
+    outer_fields,
+    read_definition,
+    split_tools,
+    strict_schemas,
+)
 from streamkit.providers.openai_responses.schema import TOOLS_ITEM
 from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.providers.strict import OPENAI
@@ -133,7 +139,7 @@ def _definition(tool: ToolDefinition, strict: Json | None) -> Json:
         if strict is not None or "provider" not in tool.metadata:
             # Present for tools of other forms: the API's default is strict, which most schemas do not satisfy.
             definition["strict"] = strict is not None
-    return {**definition, **further_fields(tool)}
+    return {**definition, **further_fields(tool), **outer_fields(tool)}
 
 
 def render_tool_choice(choice: ToolChoice | None, tools: Sequence[OfferedTool], traits: Traits) -> Any:

@@ -1,0 +1,84 @@
+"""A worker process: it claims a run and runs it to its end, or kills itself at one of its checkpoints.
+
+The run has four calls, of which c conflicts with a and d with b. A log gets a line for each request and each effect.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import anyio
+from execution.chat_chunks import answer
+
+from streamkit import Content, RoundContext, RunEntry, Tool, ToolContext, run_loop
+from streamkit.bridges.run_store import Claim, RunStore
+
+HISTORY = [Content.human("Go.")]
+
+
+def write(log: str, line: str) -> None:
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, f"{line}\n".encode())
+    os.close(descriptor)
+
+
+def make_tools(log: str) -> list[Tool]:
+    async def effect(context: ToolContext) -> str:
+        write(log, f"effect {context.call.name} {context.id}")
+        await anyio.sleep(0.002 if context.call.name == "a" else 0.001)  # so that d starts before c
+        return f"{context.call.name} done"
+
+    def make(name: str, **options: Any) -> Tool:
+        return Tool(effect, name=name, description=name, **options)
+
+    return [make("a"), make("b"), make("c", conflicts_with=["a"]), make("d", conflicts_with=["b"])]
+
+
+async def work(claim: Claim, log: str, kill: tuple[str, int] | None) -> None:
+    def ask(context: RoundContext) -> Any:
+        write(log, f"request {context.round}")
+        return answer("Done.") if context.round else answer("", ("a", {}), ("b", {}), ("c", {}), ("d", {}))
+
+    count = 0
+
+    async def checkpoint(entry: RunEntry) -> None:
+        nonlocal count
+        number, count = count, count + 1
+        if kill == ("before", number):
+            os.kill(os.getpid(), signal.SIGKILL)
+        await claim.append(entry)
+        if kill == ("after", number):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    start: dict[str, Any] = {"provider": "openai_chat", "history": HISTORY, "run_key": claim.run_key}
+    if claim.state is not None:
+        start = {"resume": claim.state}
+    run = await run_loop(ask, tools=make_tools(log), checkpoint=checkpoint, **start)
+    assert run.ended == "answered"
+    assert [block.result for block in run.contents[1].blocks] == [f"{name} done" for name in "abcd"]  # type: ignore[union-attr]
+
+
+async def run_once_claimed(address: str, run_key: str, log: str, seconds: float, kill: tuple[str, int] | None) -> None:
+    async with RunStore(address) as store:
+        while True:
+            claim = await store.claim(run_key, seconds=seconds)
+            if claim is not None:
+                async with claim:
+                    await work(claim, log, kill)
+                return
+            await anyio.sleep(0.05)  # another worker has the run
+
+
+def main(address: str, run_key: str, log: str, seconds: float, kill: tuple[str, int] | None = None) -> None:
+    """Run in a process of its own.
+
+    Args:
+        address: of the store.
+        run_key: the run.
+        log: the path of the log.
+        seconds: of the claim.
+        kill: at which checkpoint the process kills itself: ``before`` or ``after`` the entry, and its number.
+    """
+    anyio.run(run_once_claimed, address, run_key, log, seconds, kill)

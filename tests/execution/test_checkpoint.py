@@ -1,0 +1,511 @@
+"""Entries of a run, and runs that are resumed from them: every prefix of the entries gives the same conversation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+from execution.chat_chunks import answer
+
+from streamkit import (
+    Approval,
+    Content,
+    RequestEntry,
+    ResponseEntry,
+    ResultEntry,
+    RoundContext,
+    Run,
+    RunEntry,
+    RunState,
+    Target,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolFailed,
+    UsageError,
+    execute_tool_calls_batched,
+    parse_entry,
+    run_loop,
+    tool,
+)
+from streamkit.events import RoundFinished, RoundStarted, ToolCompleted, ToolRunning
+
+pytestmark = pytest.mark.anyio
+
+HISTORY = [Content.human("Go.")]
+FOUR_CALLS = answer("", ("a", {}), ("b", {}), ("c", {}), ("d", {}))
+
+
+class Scenario:
+    """A program with a model and tools, which counts what it does."""
+
+    def __init__(self, *responses: Any, **options: Any) -> None:
+        self.responses = responses
+        self.requests: list[tuple[int, int]] = []
+        self.effects: Counter[str] = Counter()
+        self.keys: dict[str, set[str]] = {}
+        self.options: dict[str, Any] = {"tools": self.tools(), **options}
+
+    def tools(self) -> list[Tool]:
+        async def effect(context: ToolContext) -> str:
+            await anyio.lowlevel.checkpoint()
+            self.effects[context.call.name] += 1
+            self.keys.setdefault(context.call.name, set()).add(context.id)
+            return f"{context.call.name} done"
+
+        def make(name: str, **options: Any) -> Tool:
+            return Tool(effect, name=name, description=name, **options)
+
+        return [make("a"), make("b"), make("c", conflicts_with=["a"]), make("d", conflicts_with=["b"])]
+
+    def ask(self, context: RoundContext) -> Any:
+        """Respond to the position in the conversation, as a model does."""
+        position = sum(content.speaker == "ai" for content in context.contents)
+        if self.options.get("shape") == "sequential":  # one content for each call
+            position = context.round
+        self.requests.append((context.round, position))
+        return self.responses[position]
+
+    def start(self, checkpoint: Callable[[RunEntry], Awaitable[None]] | None = None, **more: Any) -> Run:
+        options = {"provider": "openai_chat", "history": HISTORY, "run_key": "run", **self.options, **more}
+        return run_loop(self.ask, checkpoint=checkpoint, **options)
+
+    def resume(self, entries: list[RunEntry], **more: Any) -> Run:
+        options = {name: value for name, value in self.options.items() if name not in ("provider", "history", "thread")}
+        return run_loop(self.ask, resume=RunState.from_entries(entries), **{**options, **more})
+
+
+class Log:
+    """A store in memory, which writes entries as JSON and reads them back."""
+
+    def __init__(self) -> None:
+        self.stored: list[str] = []
+
+    async def append(self, entry: RunEntry) -> None:
+        await anyio.lowlevel.checkpoint()
+        self.stored.append(entry.to_json())
+
+    @property
+    def entries(self) -> list[RunEntry]:
+        return [parse_entry(each) for each in self.stored]
+
+
+def name_of(entry: RunEntry) -> str:
+    return f"{entry.type} {entry.round}" if isinstance(entry, RequestEntry | ResponseEntry) else entry.type
+
+
+def signed(*blocks: dict[str, Any], stop: str) -> list[dict[str, Any]]:
+    """Return an Anthropic stream of complete blocks."""
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": {}}
+    chunks: list[dict[str, Any]] = [{"type": "message_start", "message": message}]
+    for index, block in enumerate(blocks):
+        chunks.append({"type": "content_block_start", "index": index, "content_block": block})
+        chunks.append({"type": "content_block_stop", "index": index})
+    end = {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 1}}
+    return [*chunks, end, {"type": "message_stop"}]
+
+
+def shortened(context: RoundContext) -> RoundContext:
+    from dataclasses import replace
+
+    return replace(context, contents=[Content.human("Short."), *context.contents[1:]])
+
+
+SCENARIOS: dict[str, Callable[[], Scenario]] = {
+    "four calls, two conflict": lambda: Scenario(FOUR_CALLS, answer("Done.", usage=(3, 4))),
+    "three rounds": lambda: Scenario(answer("", ("a", {})), answer("x", ("b", {}), ("a", {})), answer("Done.")),
+    "calls that cannot run": lambda: Scenario(
+        answer("", ("a", '{"x": '), ("nothing", {}), ("b", {"no": 1}), ("c", {})), answer("Done.")
+    ),
+    "the last round": lambda: Scenario(FOUR_CALLS, FOUR_CALLS, max_rounds=2),
+    "one after the other": lambda: Scenario(FOUR_CALLS, answer("Done."), shape="sequential"),
+    "a thread": lambda: Scenario(
+        FOUR_CALLS,
+        answer("", ("a", {})),
+        answer("Done."),
+        history=None,
+        thread=[{"role": "user", "content": "Go."}],
+    ),
+    "a pause": lambda: Scenario(
+        signed({"type": "text", "text": "One "}, stop="pause_turn"),
+        signed({"type": "text", "text": "two "}, stop="pause_turn"),
+        signed({"type": "tool_use", "id": "toolu_1", "name": "a", "input": {}}, stop="tool_use"),
+        signed({"type": "text", "text": "Done."}, stop="end_turn"),
+        provider="anthropic",
+    ),
+    "a hook that replaces the history": lambda: Scenario(
+        FOUR_CALLS, answer("", ("a", {})), answer("Done."), before_follow_up=shortened
+    ),
+    "a refusal": lambda: Scenario(answer(refusal="No.")),
+    "no text": lambda: Scenario(answer()),
+}
+
+
+def conversation(run: Run) -> tuple[Any, ...]:
+    return run.contents, run.history, run.thread, run.ended, run.text, run.usage, run.rounds
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_a_run_continues_after_any_of_its_entries(name: str) -> None:
+    whole, log = SCENARIOS[name](), Log()
+    expected = await whole.start(log.append)
+    plain = await SCENARIOS[name]().start()
+    assert conversation(plain) == conversation(expected)
+    for count in range(1, len(log.entries) + 1):
+        entries = log.entries[:count]
+        scenario, rest = SCENARIOS[name](), Log()
+        run = await scenario.resume(entries, checkpoint=rest.append)
+        assert conversation(run) == conversation(expected), count
+        answered = sum(isinstance(entry, ResponseEntry) for entry in entries)
+        assert scenario.requests == whole.requests[answered:], count
+        finished = sum(isinstance(e, ResultEntry) and e.result.status == "completed" for e in entries)
+        assert scenario.effects.total() == whole.effects.total() - finished, count
+        for tool_name, keys in scenario.keys.items():
+            assert keys <= whole.keys[tool_name]
+        final = RunState.from_entries([*entries, *rest.entries])
+        assert final.open_calls == []
+        again = await SCENARIOS[name]().resume([*entries, *rest.entries])
+        assert conversation(again) == conversation(expected)
+
+
+async def test_entries_are_recorded_before_what_follows_from_them() -> None:
+    order: list[str] = []
+
+    async def checkpoint(entry: RunEntry) -> None:
+        order.append(f"{entry.type} begins")
+        await anyio.lowlevel.checkpoint()
+        order.append(name_of(entry))
+
+    async with Scenario(answer("", ("a", {})), answer("Done.")).start(checkpoint) as run:
+        async for event in run:
+            if isinstance(event, RoundStarted | RoundFinished | ToolCompleted):
+                order += [type(event).__name__]
+            elif isinstance(event, ToolRunning):
+                assert "response 0" in order
+    assert order == [
+        *("request begins", "request 0", "RoundStarted"),
+        *("response begins", "response 0"),
+        *("result begins", "result", "ToolCompleted", "RoundFinished"),
+        *("request begins", "request 1", "RoundStarted"),
+        *("response begins", "response 1", "RoundFinished"),
+    ]
+
+
+async def test_a_result_belongs_to_its_call_whatever_the_order_of_starting() -> None:
+    log = Log()
+    expected = await Scenario(FOUR_CALLS, answer("Done.")).start(log.append)
+    results = [entry for entry in log.entries if isinstance(entry, ResultEntry)]
+    others = log.entries[:2]
+    for rotation in range(4):
+        shuffled = results[rotation:] + results[:rotation]
+        run = await Scenario(FOUR_CALLS, answer("Done.")).resume([*others, *reversed(shuffled)])
+        assert run.contents == expected.contents
+
+
+async def test_a_conflicting_call_starts_only_when_the_result_before_it_is_recorded() -> None:
+    order: list[str] = []
+    names: dict[str, str] = {}
+
+    async def checkpoint(entry: RunEntry) -> None:
+        if isinstance(entry, ResponseEntry):
+            names.update({call.id: call.name for call in entry.calls})
+        if isinstance(entry, ResultEntry):
+            for _ in range(20):
+                await anyio.lowlevel.checkpoint()
+            order.append(f"recorded {names[entry.result.call_id]}")
+
+    async def around(call: ToolCall, go: Callable[[], Awaitable[Any]]) -> Any:
+        order.append(f"started {call.name}")
+        return await go()
+
+    await Scenario(FOUR_CALLS, answer("Done.")).start(checkpoint, around_call=around)
+    assert order.index("recorded a") < order.index("started c")
+    assert order.index("recorded b") < order.index("started d")
+
+
+async def test_entries_are_small() -> None:
+    """An entry has what it adds: the last of fifty rounds is not larger than the first by more than its numbers."""
+    log = Log()
+    responses = [answer("", ("a", {"n": number}) if number < 0 else ("a", {})) for number in range(50)]
+    await Scenario(*responses, answer("Done."), max_rounds=60).start(log.append)
+    sizes = [len(entry.to_json()) for entry in log.entries]
+    assert len(sizes) == 50 * 3 + 2
+    assert max(sizes[-5:]) <= max(sizes[:5]) + 50
+    assert [entry.history for entry in log.entries if isinstance(entry, RequestEntry)][1:] == [None] * 50
+
+
+async def watch(run: Run, shown: list[Any]) -> None:
+    async with run:
+        async for event in run:
+            shown += [event]
+
+
+async def test_a_checkpoint_that_fails_ends_the_run_with_its_exception() -> None:
+    class Lost(Exception):
+        pass
+
+    for failing in ("request 0", "response 0", "result", "request 1", "response 1"):
+        log = Log()
+
+        async def checkpoint(entry: RunEntry, failing: str = failing, log: Log = log) -> None:
+            if name_of(entry) == failing:
+                raise Lost(failing)
+            await log.append(entry)
+
+        scenario = Scenario(FOUR_CALLS, answer("Done."))
+        shown: list[Any] = []
+        run = scenario.start(checkpoint)
+        with pytest.raises(Lost):
+            await watch(run, shown)
+        assert run.ended == "error"
+        if failing == "result":
+            assert not [event for event in shown if isinstance(event, ToolCompleted)]
+        if log.stored:
+            again = Scenario(FOUR_CALLS, answer("Done."))
+            final = await again.resume(log.entries)
+            assert final.ended == "answered"
+
+
+async def test_a_canceled_run_continues_from_its_entries() -> None:
+    log, started = Log(), anyio.Event()
+
+    async def wait() -> str:
+        started.set()
+        await anyio.sleep_forever()
+        return "never"
+
+    stream = answer("", ("wait", {}))
+    run = run_loop(
+        lambda _: stream, provider="openai_chat", tools=[wait], history=HISTORY, run_key="k", checkpoint=log.append
+    )
+    async with run:
+        async for event in run:
+            if isinstance(event, ToolRunning):
+                await started.wait()
+                break
+    assert run.ended == "canceled"
+    assert [entry.type for entry in log.entries] == ["request", "response"]
+
+    def quick() -> str:
+        return "now"
+
+    again = await run_loop(
+        lambda _: answer("Done."), resume=RunState.from_entries(log.entries), tools=[tool(quick, name="wait")]
+    )
+    assert (again.ended, again.contents[1].blocks[0].result) == ("answered", "now")  # type: ignore[union-attr]
+
+
+async def test_a_fallback_that_responded_is_asked_next() -> None:
+    log = Log()
+
+    def ask(context: RoundContext) -> Any:
+        if context.model == "first":
+            raise ConnectionError("down")
+        return answer("", ("look", {})) if context.round == 0 else answer("Done.")
+
+    def look() -> str:
+        return "saw"
+
+    options: dict[str, Any] = {"tools": [look], "fallbacks": [Target("deepseek", "second")]}
+    run = await run_loop(
+        ask, provider="openai_chat", model="first", history=HISTORY, checkpoint=log.append, run_key="k", **options
+    )
+    state = RunState.from_entries(log.entries[:2])
+    assert (state.provider, state.model) == ("deepseek", "second")
+    again = await run_loop(ask, resume=state, **options)
+    assert again.contents == run.contents
+
+
+# ---------------------------------------------------------------- approvals
+
+
+def payment(paid: list[int]) -> Tool:
+    @tool(approval="ask")
+    def pay(amount: int) -> str:
+        paid.append(amount)
+        return f"paid {amount}"
+
+    return pay
+
+
+PAYMENTS = answer("", ("pay", {"amount": 1}), ("pay", {"amount": 2}))
+
+
+async def test_a_decision_is_recorded_and_not_asked_for_again() -> None:
+    log, paid, asked = Log(), [], []
+
+    async def approve(call: ToolCall, _: Any) -> Approval:
+        asked.append(call.arguments["amount"])
+        return Approval(call.arguments["amount"] == 1, {"amount": 10} if call.arguments["amount"] == 1 else None, "no")
+
+    def ask(context: RoundContext) -> Any:
+        return answer("Done.") if context.round else PAYMENTS
+
+    options: dict[str, Any] = {"tools": [payment(paid)], "approve": approve}
+    run = await run_loop(ask, provider="openai_chat", history=HISTORY, checkpoint=log.append, **options)
+    assert (paid, sorted(asked)) == ([10], [1, 2])
+    approved = next(number for number, entry in enumerate(log.entries) if entry.type == "approval")
+    entries = [entry for entry in log.entries[: approved + 1] if entry.type != "result"]
+    again = await run_loop(ask, resume=RunState.from_entries(entries), **options)
+    assert (paid, sorted(asked)) == ([10, 10], [1, 2, 2])
+    assert again.contents == run.contents
+
+
+async def test_decisions_for_a_run_from_its_entries_are_recorded_too() -> None:
+    log, paid = Log(), []
+
+    def ask(context: RoundContext) -> Any:
+        return answer("Done.") if context.round else PAYMENTS
+
+    options: dict[str, Any] = {"tools": [payment(paid)], "checkpoint": log.append}
+    paused = await run_loop(ask, provider="openai_chat", history=HISTORY, **options)
+    assert (paused.ended, paid) == ("awaiting_approval", [])
+    first, second = [call.id for call in paused.pending]
+    state = RunState.from_entries(log.entries)
+    paused = await run_loop(ask, resume=state, approvals={first: True}, **options)
+    assert (paused.ended, paid, [call.id for call in paused.pending]) == ("awaiting_approval", [1], [second])
+    state = RunState.from_entries(log.entries)
+    assert state.approvals == {first: Approval(True)}
+    run = await run_loop(ask, resume=state, approvals={second: False}, **options)
+    assert (run.ended, paid) == ("answered", [1])
+    done = await run_loop(ask, resume=RunState.from_entries(log.entries), **options)
+    assert (done.ended, paid, done.contents) == ("answered", [1], run.contents)
+
+
+async def test_a_stored_state_approves_nothing() -> None:
+    """A state may come back from a client, so decisions are taken from the entries alone."""
+    log, paid = Log(), []
+    options: dict[str, Any] = {"tools": [payment(paid)]}
+    paused = await run_loop(
+        lambda _: PAYMENTS, provider="openai_chat", history=HISTORY, checkpoint=log.append, **options
+    )
+    decisions = {call.id: True for call in paused.pending}
+
+    async def fail(entry: RunEntry) -> None:
+        await log.append(entry)
+        if len([each for each in log.entries if each.type == "approval"]) == 2:
+            raise OSError("the process ends here")
+
+    with pytest.raises(OSError, match="ends here"):
+        await run_loop(lambda _: PAYMENTS, resume=paused.state, approvals=decisions, checkpoint=fail, **options)
+    state = RunState.from_entries(log.entries)
+    assert state.approvals == {call_id: Approval(True) for call_id in decisions}
+    stored = RunState.model_validate_json(state.model_dump_json())
+    assert stored.approvals == {}
+    run = await run_loop(lambda _: answer("Done."), resume=stored, **options)
+    assert (run.ended, paid) == ("awaiting_approval", [])
+
+
+# ---------------------------------------------------------------- wrong entries
+
+
+async def entries_of_a_run() -> list[RunEntry]:
+    log = Log()
+    await Scenario(FOUR_CALLS, answer("Done.")).start(log.append)
+    return log.entries
+
+
+async def test_entries_that_are_no_run_are_refused() -> None:
+    entries = await entries_of_a_run()
+    other = entries[2].model_copy(update={"run_key": "other"})
+    for wrong, message in (
+        ([], "there are no entries"),
+        (entries[1:], "must be its first request"),
+        ([*entries[:2], other], r"entries\[2\] is of the run 'other'"),
+        ([*entries[:2], *entries[3:]], "lack the result of the call"),
+        ([entries[0], entries[-1]], "lack the request of round 1"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            RunState.from_entries(wrong)
+
+
+async def test_an_entry_of_another_worker_does_not_replace_the_first() -> None:
+    entries = await entries_of_a_run()
+    second = entries[2].model_copy(deep=True)
+    assert isinstance(second, ResultEntry)
+    second.result.value = "another"
+    state = RunState.from_entries([*entries[:3], second, entries[1], *entries[3:6]])
+    assert [result.value for result in state.results] == [f"{name} done" for name in "abcd"]
+
+
+async def test_what_is_no_entry_is_refused() -> None:
+    with pytest.raises(UsageError, match="not JSON"):
+        parse_entry("{")
+    with pytest.raises(ValueError, match="type"):
+        parse_entry("{}")
+
+
+async def test_a_tool_does_not_start_before_its_response_is_recorded() -> None:
+    order: list[str] = []
+
+    async def checkpoint(entry: RunEntry) -> None:
+        order.append(entry.type)
+
+    @tool(eager=True)
+    async def look() -> str:
+        order.append("look")
+        return "saw"
+
+    def ask(context: RoundContext) -> Any:
+        return answer("Done.") if context.round else answer("", ("look", {}), ("look", {}))
+
+    await run_loop(ask, provider="openai_chat", tools=[look], history=HISTORY, checkpoint=checkpoint)
+    assert order[:2] == ["request", "response"]
+
+
+# ---------------------------------------------------------------- around_call
+
+
+async def test_around_call_runs_in_the_task_of_the_tool_and_gives_the_value() -> None:
+    outside: dict[int, int] = {}
+    inside: dict[int, int] = {}
+
+    async def look(n: int) -> int:
+        inside[n] = anyio.get_current_task().id
+        return n
+
+    async def around(call: ToolCall, go: Callable[[], Awaitable[Any]]) -> Any:
+        outside[call.arguments["n"]] = anyio.get_current_task().id
+        call.arguments["n"] = 1000  # a copy: it does not change what runs
+        return {"value": await go(), "call": call.name}
+
+    calls = [ToolCall(id=str(n), name="look", index=n, arguments={"n": n}, state="complete") for n in range(2)]
+    update = await execute_tool_calls_batched(calls, tools=[look], provider="openai_chat", around_call=around)
+    assert [result.value for result in update.results] == [{"value": n, "call": "look"} for n in range(2)]
+    assert list(inside) == [0, 1]
+    assert inside == outside
+
+
+async def test_around_call_may_give_a_value_without_the_tool_and_what_it_raises_is_the_error() -> None:
+    def look(n: int) -> int:
+        raise AssertionError("not called")
+
+    async def around(call: ToolCall, _: Any) -> Any:
+        if call.arguments["n"] == 1:
+            return "cached"
+        raise ToolFailed("Too many calls.")
+
+    calls = [ToolCall(id=str(n), name="look", index=n, arguments={"n": n + 1}, state="complete") for n in range(2)]
+    update = await execute_tool_calls_batched(calls, tools=[look], provider="openai_chat", around_call=around)
+    assert [(each.status, each.value or each.error) for each in update.results] == [
+        ("completed", "cached"),
+        ("error", "Too many calls."),
+    ]
+
+
+async def test_around_call_is_within_the_timeout_of_the_call() -> None:
+    def look() -> str:
+        return "saw"
+
+    async def around(_: ToolCall, go: Callable[[], Awaitable[Any]]) -> Any:
+        await anyio.sleep_forever()
+        return await go()
+
+    calls = [ToolCall(id="x", name="look", index=0, arguments={}, state="complete")]
+    update = await execute_tool_calls_batched(
+        calls, tools=[look], provider="openai_chat", around_call=around, timeout=0.01
+    )
+    assert update.results[0].status == "timed_out"
