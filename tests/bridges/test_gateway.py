@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -101,26 +102,27 @@ class Response:
         self.closed = True
 
 
-def upstream(*responses: Response | Exception, provider: str = "anthropic", **options: Any) -> Upstream:
-    """Return an upstream that gives these responses in turn; its requests are in ``asked``."""
+@dataclass(frozen=True, kw_only=True)
+class RecordedUpstream(Upstream):
+    """An upstream with the requests that it got."""
+
+    requests: list[UpstreamRequest]
+
+
+def upstream(*responses: Response | Exception, provider: str = "anthropic", **options: Any) -> RecordedUpstream:
+    """Return an upstream that gives these responses in turn."""
     remaining = list(responses)
+    requests: list[UpstreamRequest] = []
 
     @asynccontextmanager
     async def ask(request: UpstreamRequest) -> AsyncIterator[Response]:
-        asked.append(request)
+        requests.append(request)
         response = remaining.pop(0)
         if isinstance(response, Exception):
             raise response
         yield response
 
-    asked: list[UpstreamRequest] = []
-    made = Upstream(provider=provider, ask=ask, secrets=[KEY], **options)
-    object.__setattr__(made, "asked", asked)
-    return made
-
-
-def asked(of: Upstream) -> list[UpstreamRequest]:
-    return of.asked  # type: ignore[attr-defined, no-any-return]
+    return RecordedUpstream(provider=provider, ask=ask, secrets=[KEY], requests=requests, **options)
 
 
 def answer(provider: str = "anthropic", *texts: str) -> list[bytes]:
@@ -232,7 +234,7 @@ def test_models_are_mapped_and_the_client_keeps_its_own_name() -> None:
     path, body = CLIENTS["openai_chat"]
     async_bodies = [body, {**body, "model": "another"}]
     responses = [run(app, ("POST", path), json=each)[0] for each in async_bodies]
-    assert [request.body["model"] for request in asked(target)] == ["mine", "others"]
+    assert [request.body["model"] for request in target.requests] == ["mine", "others"]
     assert '"model":"m"' in responses[0].text
     listed = run(app, ("GET", "/v1/models"), ("GET", "/v1beta/models"), ("GET", "/api/tags"), ("GET", "/v1/models/m"))
     assert [entry["id"] for entry in listed[0].json()["data"]] == ["m", "others"]
@@ -245,7 +247,7 @@ def test_a_model_cannot_change_the_path_of_the_upstream() -> None:
     target = upstream(Response(*answer("gemini")), provider="gemini")
     path, body = CLIENTS["openai_chat"]
     run(Gateway(target), ("POST", path), json={**body, "model": "../x?key=1"})
-    assert asked(target)[0].path == "/v1beta/models/..%2Fx%3Fkey%3D1:streamGenerateContent?alt=sse"
+    assert target.requests[0].path == "/v1beta/models/..%2Fx%3Fkey%3D1:streamGenerateContent?alt=sse"
 
 
 def test_only_headers_of_features_of_the_same_wire_are_sent() -> None:
@@ -254,7 +256,7 @@ def test_only_headers_of_features_of_the_same_wire_are_sent() -> None:
     app = Gateway(target)
     ask(app, "anthropic", headers=given)
     ask(app, "openai_chat", headers=given)
-    same, other = (request.headers for request in asked(target))
+    same, other = (request.headers for request in target.requests)
     assert same == {"anthropic-version": "2023-06-01", "anthropic-beta": given["anthropic-beta"]}
     assert other == {"anthropic-version": "2023-06-01"}
 
@@ -338,7 +340,7 @@ def test_the_next_upstream_is_asked_before_the_first_event() -> None:
     first, second = upstream(refused(529, OVERLOADED)), upstream(Response(*answer("gemini")), provider="gemini")
     response = ask(Gateway(first, second, report=reports.append), "anthropic")
     assert read_turn("anthropic", response.content).text == "Hello"
-    assert [len(asked(each)) for each in (first, second)] == [1, 1]
+    assert [len(each.requests) for each in (first, second)] == [1, 1]
     assert reports[0].provider == "gemini"
 
 
@@ -347,7 +349,7 @@ def test_another_upstream_is_not_asked_after_content_nor_for_an_invalid_request(
     for response in (refused(400, invalid), Response(*answer()[:-1])):
         second = upstream()
         ask(Gateway(upstream(response), second))
-        assert asked(second) == []
+        assert second.requests == []
 
 
 # ---------------------------------------------------------------- what is refused here
@@ -376,7 +378,7 @@ def test_what_is_not_served_is_404_in_the_wire_of_the_path(path: str, client: st
     assert response.status_code == 404
     assert turn.error is not None
     assert "this gateway" in turn.error.message
-    assert asked(target) == []
+    assert target.requests == []
 
 
 def test_another_method_is_405_and_the_root_is_healthy() -> None:

@@ -4,7 +4,7 @@
 Cohere), writes it for an upstream, and writes the events of the response as the client's own stream, live. It speaks no
 HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``streamkit gateway`` is the command.
 
-1. `routes`: what a path asks for, and in which wire.
+1. `routes`: the wire and the action of a path.
 2. `attempt`: one request to one upstream, from the client's body to the client's bytes.
 3. `replies`: complete responses: errors in the client's wire, model lists.
 4. `application`: the ASGI application: bodies, limits, fallbacks, clients that disconnect.

@@ -42,7 +42,7 @@ _NO_FALLBACK = ("invalid_request", "content_policy")  # another upstream gets th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayLimits:
-    """Limits of what clients may ask for.
+    """Limits of the requests of clients.
 
     Attributes:
         body: bytes of a request's body; a longer one is refused with status 413.
@@ -97,7 +97,7 @@ class Gateway:
         upstreams: where requests are sent. If one fails before the first byte for the client, the next one is asked,
             unless the request itself is at fault.
         key: the key that clients must send, as their own provider's; None: none is needed.
-        limits: limits of what clients may ask for.
+        limits: limits of the requests of clients.
         report: called with each `Exchange` at its end.
 
     Raises:

@@ -108,7 +108,7 @@ class Attempt:
 
     Args:
         upstream: the upstream.
-        route: what the client's path asks for.
+        route: the route of the client's request.
         body: the client's decoded body.
         headers: the client's headers, with names in lower case.
 
@@ -116,7 +116,7 @@ class Attempt:
         UsageError: the body is no request of the client's wire.
 
     Attributes:
-        client: the provider in whose form the client is answered.
+        client: the provider whose form the response to the client has.
         request: the client's request in neutral form.
         model: the upstream's model.
         turn: the upstream's response.

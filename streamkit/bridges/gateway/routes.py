@@ -1,4 +1,4 @@
-"""The paths of the gateway: what a request asks for, and in which wire it must be answered.
+"""The paths of the gateway, by the wire of the client and the action.
 
 The paths of responses are those of each provider's ``Endpoint.route``; the others are listed here. Pure: it must not
 depend on ASGI.
@@ -46,7 +46,7 @@ _PREFIXES = (
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What a request asks for.
+    """The client's wire and the action of one request.
 
     Attributes:
         client: the name of the provider whose wire the client speaks.
@@ -67,7 +67,7 @@ class Route:
 
 
 def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Route:
-    """Return what a request asks for.
+    """Return the route of a request.
 
     Args:
         path: the path, percent-decoded: gemini-cli sends its colon as ``%3A``.
@@ -100,7 +100,7 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
 
 
 def client_provider(client: str, upstream: Provider | None = None) -> Provider:
-    """Return the provider in whose form a client's request is read and its response is written.
+    """Return the provider whose form a client's request and its response have.
 
     A client of the upstream's own wire is read in the upstream's dialect, so that fields that only this dialect has
     arrive there.
