@@ -9,11 +9,16 @@ from streamkit.errors import UsageError
 from streamkit.providers.endpoint import Endpoint
 from streamkit.redaction import redact
 
-__all__ = ["find_key", "request_headers", "request_settings", "request_url"]
+__all__ = ["base_address", "find_key", "request_headers", "request_settings", "request_url"]
 
 
 def request_url(endpoint: Endpoint, model: str, base_url: str | None = None) -> str:
-    """Return the URL to post to.
+    """Return the URL to post to; the errors are those of `base_address`."""
+    return base_address(endpoint, base_url) + endpoint.path.format(model=model)
+
+
+def base_address(endpoint: Endpoint, base_url: str | None = None) -> str:
+    """Return the base URL: the given one, that of the environment, or that of the provider's own SDK.
 
     Raises:
         UsageError: no base URL is known, or it is no HTTP address.
@@ -26,7 +31,7 @@ def request_url(endpoint: Endpoint, model: str, base_url: str | None = None) -> 
         )
     if not base.startswith(("http://", "https://")):
         raise UsageError(f"the base URL must begin with http:// or https://, not {redact(base)!r}")
-    return base.rstrip("/") + endpoint.path.format(model=model)
+    return base.rstrip("/")
 
 
 def find_key(endpoint: Endpoint) -> str | None:

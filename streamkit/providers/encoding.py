@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # parsers use encode_json, and load without pydantic
     from streamkit.history.content import Content, ToolCallBlock
 
 __all__ = [
+    "CONTENT_TYPES",
     "arguments_object",
     "arguments_text",
     "citation_links",
@@ -33,6 +34,13 @@ __all__ = [
     "uncached_input_tokens",
 ]
 
+#: The content type of a response, by its framing.
+CONTENT_TYPES = {
+    "sse": "text/event-stream",
+    "ndjson": "application/x-ndjson",
+    "event_stream": "application/vnd.amazon.eventstream",
+    "json_array": "application/json",
+}
 
 _DEEPEST = 300  # more than the nesting of a frame that is read
 _MOST_LINKS = 64

@@ -20,6 +20,7 @@ class Endpoint:
         key_header: the name of the header with the key, and its value with ``{}`` for the key.
         key_required: the provider rejects requests without a key.
         headers: further headers of every request.
+        feature_headers: the headers, in lower case, with which a client selects features that fields of the body need.
         model_in_body: the model is a field of the body.
         limit_field: the path in the body of the maximum number of tokens of a response.
         default_limit: this maximum if the caller sets none, for providers that reject a request without it.
@@ -42,6 +43,7 @@ class Endpoint:
     key_header: tuple[str, str] = ("authorization", "Bearer {}")
     key_required: bool = True
     headers: Mapping[str, str] = field(default_factory=dict)
+    feature_headers: tuple[str, ...] = ()
     model_in_body: bool = True
     limit_field: tuple[str, ...] = ("max_tokens",)
     default_limit: int | None = None

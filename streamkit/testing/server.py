@@ -23,6 +23,7 @@ import msgspec
 from streamkit import providers
 from streamkit.calls import Usage
 from streamkit.errors import UnknownProvider, UsageError
+from streamkit.providers.encoding import CONTENT_TYPES
 from streamkit.providers.names import ProviderName
 from streamkit.providers.provider import Provider
 from streamkit.testing.endpoints import make_call_id, make_response_id, parse_http_request
@@ -41,13 +42,6 @@ except ModuleNotFoundError as error:
     ) from None
 
 __all__ = ["Server", "serve"]
-
-_CONTENT_TYPES = {
-    "sse": "text/event-stream",
-    "ndjson": "application/x-ndjson",
-    "event_stream": "application/vnd.amazon.eventstream",
-    "json_array": "application/json",
-}
 
 
 def serve(
@@ -263,7 +257,7 @@ class Server:
             await _reject_request(turn, provider, request, scope, receive, send)
             return
         if isinstance(turn, RawBytes):
-            content_type = turn.content_type or _CONTENT_TYPES[provider.traits.framing]
+            content_type = turn.content_type or CONTENT_TYPES[provider.traits.framing]
             await self._stream(
                 list(split_reads([turn.data], self._read_size)), content_type, request, scope, receive, send
             )
@@ -284,9 +278,9 @@ class Server:
             message = f"{provider.name} cannot send this reply: {type(error).__name__}: {error}"
             await _reject_request(Status(500, message, retry=False), provider, request, scope, receive, send)
             return
-        content_type = _CONTENT_TYPES[provider.traits.framing]
+        content_type = CONTENT_TYPES[provider.traits.framing]
         if parsed.as_array:
-            steps, content_type = to_json_array(steps), _CONTENT_TYPES["json_array"]
+            steps, content_type = to_json_array(steps), CONTENT_TYPES["json_array"]
         await self._stream(list(split_reads(steps, self._read_size)), content_type, request, scope, receive, send)
 
     def _provider(self, name: str) -> Provider | None:

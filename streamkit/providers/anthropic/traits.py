@@ -127,6 +127,7 @@ TRAITS = Traits(
         # reads; the SDK itself has begun to send newer ones.
         key_header=("x-api-key", "{}"),
         headers={"anthropic-version": "2023-06-01"},
+        feature_headers=("anthropic-beta",),  # https://docs.anthropic.com/en/api/beta-headers
         default_limit=4096,  # the API refuses a request without it
         sdk_base_path="",
         route=r"/v1/messages",

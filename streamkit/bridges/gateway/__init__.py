@@ -1,0 +1,28 @@
+"""A gateway: clients of one wire on the models of another, as an ASGI application.
+
+``Gateway`` is the application. It reads a client's request (Anthropic, Chat Completions, Responses, Gemini, Ollama,
+Cohere), writes it for an upstream, and writes the events of the response as the client's own stream, live. It speaks no
+HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``streamkit gateway`` is the command.
+
+1. `routes`: the wire and the action of a path.
+2. `attempt`: one request to one upstream, from the client's body to the client's bytes.
+3. `replies`: complete responses: errors in the client's wire, model lists.
+4. `application`: the ASGI application: bodies, limits, fallbacks, clients that disconnect.
+
+No header of a client is sent to an upstream except those that select features of the same wire, so no key of a client
+leaves the gateway; and no message for a client or a log contains a text of ``Upstream.secrets``.
+"""
+
+from __future__ import annotations
+
+try:
+    import starlette as _starlette  # noqa: F401 - named here, so that the message names the extra
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"streamkit.bridges.gateway needs {error.name}: pip install 'streamkit[gateway]'", name=error.name
+    ) from None
+
+from streamkit.bridges.gateway.application import Exchange, Gateway, GatewayLimits
+from streamkit.bridges.gateway.attempt import Ask, Upstream, UpstreamRequest
+
+__all__ = ["Ask", "Exchange", "Gateway", "GatewayLimits", "Upstream", "UpstreamRequest"]

@@ -1,0 +1,103 @@
+"""Complete responses of the gateway: errors in the words of the client's wire, and lists of models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.responses import JSONResponse, Response
+
+from streamkit.bridges.gateway.attempt import Attempt
+from streamkit.calls import StreamError
+from streamkit.providers.provider import Provider
+
+__all__ = ["error_status", "failed_reply", "models_reply", "refusal", "request_id_header"]
+
+Json = dict[str, Any]
+
+#: The status of an upstream's failure that is no response of its server.
+_STATUS_OF_KIND = {
+    "transport_error": 502,
+    "protocol_error": 502,
+    "stream_truncated": 502,
+    "limit_exceeded": 502,
+    "timed_out": 504,
+}
+#: The header that the SDKs read a response's id from, where it is not OpenAI's ``x-request-id``.
+_REQUEST_ID_HEADERS = {"anthropic": "request-id"}
+#: When these models were made is not known, and the SDKs need a date.
+_CREATED = "1970-01-01T00:00:00Z"
+
+
+def request_id_header(client: Provider) -> str:
+    """Return the name of the header with a response's id."""
+    return _REQUEST_ID_HEADERS.get(client.package, "x-request-id")
+
+
+def refusal(client: Provider, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error of the gateway itself, in the client's wire."""
+    return JSONResponse(client.error_body(status, message), status, headers)
+
+
+def error_status(error: StreamError, status: int) -> int:
+    """Return the HTTP status of an error of an upstream.
+
+    Args:
+        error: the error.
+        status: the status by the error's code (``Writer.error_fields``).
+    """
+    if error.code is None and error.status is not None and error.status >= 500:
+        return error.status
+    return _STATUS_OF_KIND.get(error.kind, status)
+
+
+def failed_reply(attempt: Attempt, error: StreamError, headers: Mapping[str, str]) -> Response:
+    """Return an upstream's error, before the first byte, as a response of the client's wire."""
+    by_code, message, code = attempt.writer.error_fields(error)
+    status = error_status(error, by_code)
+    waiting = {} if error.retry_after is None else {"retry-after": f"{error.retry_after:g}"}
+    return JSONResponse(attempt.client.error_body(status, message, code), status, {**headers, **waiting})
+
+
+def models_reply(client: str, models: Sequence[str], wanted: str | None) -> Response | None:
+    """Return the list of models, or one of them, in the client's wire; None if there is no model of that name.
+
+    Args:
+        client: the name of the client's provider.
+        models: the names of the models.
+        wanted: the model that the client asks for; None for all.
+    """
+    if client == "gemini":
+        entries = [_gemini_model(name) for name in models]
+        whole: Json = {"models": entries}
+    elif client == "ollama":
+        entries = [{"name": name, "model": name} for name in models]
+        whole = {"models": entries}
+    else:
+        # Anthropic and OpenAI have the same path; each SDK reads its own fields.
+        entries = [_model(name) for name in models]
+        ends = {"first_id": models[0], "last_id": models[-1]} if models else {"first_id": None, "last_id": None}
+        whole = {"object": "list", "data": entries, "has_more": False, **ends}
+    if wanted is None:
+        return JSONResponse(whole)
+    return JSONResponse(entries[models.index(wanted)]) if wanted in models else None
+
+
+def _model(name: str) -> Json:
+    return {
+        "id": name,
+        "object": "model",
+        "type": "model",
+        "display_name": name,
+        "created": 0,
+        "created_at": _CREATED,
+        "owned_by": "streamkit",
+    }
+
+
+def _gemini_model(name: str) -> Json:
+    return {
+        "name": f"models/{name}",
+        "displayName": name,
+        "supportedGenerationMethods": ["generateContent", "streamGenerateContent"],
+    }

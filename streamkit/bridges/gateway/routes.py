@@ -1,0 +1,111 @@
+"""The paths of the gateway, by the wire of the client and the action.
+
+The paths of responses are those of each provider's ``Endpoint.route``; the others are listed here. Pure: it must not
+depend on ASGI.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from streamkit import providers
+from streamkit.providers.provider import Provider
+
+__all__ = ["CLIENTS", "Action", "Route", "client_provider", "find_route"]
+
+Action: TypeAlias = Literal["respond", "count_tokens", "list_models", "health", "unknown"]
+
+#: The providers whose clients are served.
+CLIENTS = ("anthropic", "openai_responses", "openai_chat", "gemini", "ollama", "cohere")
+
+#: Chat Completions with reasoning in ``reasoning_content``, where clients of other gateways look for it.
+_CHAT = providers.dialect("openai_chat", base="openai_chat", reasoning_field="reasoning_content")
+
+_ROUTES = {name: re.compile(providers.get(name).traits.endpoint.route) for name in CLIENTS}
+_COUNTS = {
+    "anthropic": re.compile(r"/v1/messages/count_tokens"),
+    "openai_responses": re.compile(r"(?:/.+)?/responses/input_tokens"),
+    "gemini": re.compile(r"/v\d\w*/(?:.+/)?models/[^/:]+:countTokens"),
+}
+_LISTS = {
+    "openai_chat": re.compile(r"(?:/v1)?/models(?:/(?P<model>.+))?"),
+    "gemini": re.compile(r"/v1(?:alpha|beta)\w*/models(?:/(?P<model>[^:]+))?"),
+    "ollama": re.compile(r"/api/tags"),
+}
+#: The wire of an error for a path that is none of the above.
+_PREFIXES = (
+    ("anthropic", re.compile(r"/v1/messages")),
+    ("gemini", re.compile(r"/v1(?:alpha|beta)|.*/models/[^/]+:")),
+    ("ollama", re.compile(r"/api/")),
+    ("cohere", re.compile(r"/v2/")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The client's wire and the action of one request.
+
+    Attributes:
+        client: the name of the provider whose wire the client speaks.
+        action: ``respond``: a response of a model; ``count_tokens``, ``list_models`` and ``health`` (``HEAD /``);
+            ``unknown``: no such path.
+        methods: the methods that the path accepts.
+        model: the model, where the path has it.
+        stream: whether the path asks for a stream; None if the body says it.
+        as_array: a stream is one JSON array (Gemini without ``alt=sse``).
+    """
+
+    client: str
+    action: Action
+    methods: tuple[str, ...] = ("POST",)
+    model: str | None = None
+    stream: bool | None = None
+    as_array: bool = False
+
+
+def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Route:
+    """Return the route of a request.
+
+    Args:
+        path: the path, percent-decoded: gemini-cli sends its colon as ``%3A``.
+        query: the query's parameters.
+        headers: the request's headers, with names in lower case.
+    """
+    for name, pattern in _ROUTES.items():
+        if (match := pattern.fullmatch(path)) is not None:
+            groups = match.groupdict()
+            verb = groups.get("verb")
+            endpoint = providers.get(name).traits.endpoint
+            return Route(
+                name,
+                "respond",
+                model=groups.get("model"),
+                stream=None if verb is None else verb.startswith("stream"),
+                as_array=endpoint.answers_arrays and query.get("alt") != "sse",
+            )
+    for name, pattern in _COUNTS.items():
+        if pattern.fullmatch(path) is not None:
+            return Route(name, "count_tokens")
+    client = "anthropic" if "anthropic-version" in headers else "openai_chat"
+    for name, pattern in _LISTS.items():
+        if (match := pattern.fullmatch(path)) is not None:
+            wire = client if name == "openai_chat" else name
+            return Route(wire, "list_models", ("GET", "HEAD"), model=match.groupdict().get("model"))
+    if path in ("", "/"):
+        return Route(client, "health", ("GET", "HEAD"))
+    return Route(next((name for name, pattern in _PREFIXES if pattern.match(path)), client), "unknown")
+
+
+def client_provider(client: str, upstream: Provider | None = None) -> Provider:
+    """Return the provider whose form a client's request and its response have.
+
+    A client of the upstream's own wire is read in the upstream's dialect, so that fields that only this dialect has
+    arrive there.
+    """
+    provider = _CHAT if client == "openai_chat" else providers.get(client)
+    if upstream is not None and upstream.package == provider.package and upstream.name != provider.name:
+        return upstream
+    return provider

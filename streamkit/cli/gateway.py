@@ -1,0 +1,196 @@
+"""Serve clients of any wire with the models of one provider.
+
+The clients of Anthropic, OpenAI (Chat Completions and Responses), Gemini, Ollama and Cohere ask this server at their
+usual paths; requests and streams are translated live. The key is read from the provider's usual environment variable.
+For example, Claude Code on a Gemini model:
+
+  streamkit gateway --provider gemini --model gemini-2.5-pro
+  ANTHROPIC_BASE_URL=http://127.0.0.1:8700 ANTHROPIC_API_KEY=any claude
+
+Without --model the client's name of the model is sent. With --require-key clients must send the key in the environment
+variable STREAMKIT_GATEWAY_KEY as their own; without it only this computer is served. Ctrl-C lets open responses end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from streamkit import providers
+from streamkit.cli.connection import base_address, find_key, request_headers
+from streamkit.errors import UsageError
+
+if TYPE_CHECKING:
+    import httpx
+
+    from streamkit.bridges.gateway import Ask, Exchange
+    from streamkit.cli.terminal import Notes
+
+__all__ = ["configure", "format_exchange", "run"]
+
+_KEY_VARIABLE = "STREAMKIT_GATEWAY_KEY"
+_PORT = 8700
+_PATIENCE = 30  # seconds in which open responses may end after Ctrl-C
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "--provider", required=True, metavar="NAME", help=f"the upstream: one of {', '.join(providers.names())}"
+    )
+    parser.add_argument("--base-url", metavar="URL", help="another base URL, as the provider's own SDK takes it")
+    models = parser.add_mutually_exclusive_group()
+    models.add_argument("--model", metavar="M", help="the upstream's model, whatever model a client names")
+    models.add_argument(
+        "--model-map",
+        action="append",
+        default=[],
+        metavar="CLIENT=UPSTREAM",
+        help="the upstream's model for a client's name of one; * is any other name; repeat it for more models",
+    )
+    parser.add_argument("--host", default="127.0.0.1", metavar="HOST", help="the address to serve (127.0.0.1)")
+    parser.add_argument("--port", type=_port, default=_PORT, metavar="N", help=f"the port; 0: any free one ({_PORT})")
+    parser.add_argument("--require-key", action="store_true", help=f"refuse clients without the key in {_KEY_VARIABLE}")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until Ctrl-C."""
+    import anyio
+
+    from streamkit.cli.terminal import Notes
+
+    endpoint = providers.get(options.provider).traits.endpoint
+    upstream_key = find_key(endpoint)
+    if upstream_key is None and endpoint.key_required and options.base_url is None:
+        raise UsageError(f"there is no key: set the environment variable {' or '.join(endpoint.key_variables)}")
+    key = os.environ.get(_KEY_VARIABLE)
+    if options.require_key and not key:
+        raise UsageError(f"--require-key needs a key for clients: set the environment variable {_KEY_VARIABLE}")
+    if not options.require_key and not _is_loopback(options.host):
+        raise UsageError(f"{options.host!r} can be reached by other computers: give --require-key as well")
+    address = base_address(endpoint, options.base_url)
+    models = _models(options.model, options.model_map)
+    listening = _listen(options.host, options.port)
+    notes = Notes(secrets=[upstream_key or "", key or ""])
+    with listening:
+        anyio.run(_serve, options.provider, address, models, key if options.require_key else None, listening, notes)
+    return 0
+
+
+async def _serve(
+    provider: str, address: str, models: dict[str, str], key: str | None, listening: socket.socket, notes: Notes
+) -> None:
+    """Serve on a socket until a signal."""
+    import httpx
+    import uvicorn
+
+    from streamkit.bridges.gateway import Gateway, Upstream
+
+    endpoint = providers.get(provider).traits.endpoint
+    upstream_key = find_key(endpoint)
+    # A model may think for minutes before the first byte. Gateway limits the requests, not the pool.
+    timeout = httpx.Timeout(30.0, read=600.0, pool=None)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+    async with httpx.AsyncClient(timeout=timeout, limits=limits) as http:
+        upstream = Upstream(
+            provider=provider,
+            ask=_ask_over_http(http, address, request_headers(endpoint, upstream_key)),
+            endpoint=address,
+            models=models,
+            secrets=[upstream_key or ""],
+        )
+        gateway = Gateway(upstream, key=key, report=lambda exchange: _print_exchange(notes, exchange))
+        config = uvicorn.Config(
+            gateway,
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=_PATIENCE,
+        )
+        host, port = listening.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        notes.print(f"streamkit gateway: http://{shown}:{port} asks {provider} at {address}")
+        await uvicorn.Server(config).serve(sockets=[listening])
+
+
+def _ask_over_http(http: httpx.AsyncClient, address: str, headers: dict[str, str]) -> Ask:
+    """Return the function that asks the upstream."""
+    return lambda request: http.stream(
+        "POST", address + request.path, json=request.body, headers={**request.headers, **headers}
+    )
+
+
+def _print_exchange(notes: Notes, exchange: Exchange) -> None:
+    is_failed = exchange.error is not None or exchange.status >= 400
+    notes.print(format_exchange(exchange), "red" if is_failed else "")
+
+
+def format_exchange(exchange: Exchange) -> str:
+    """Return one line about a request and its response, without secrets and without content."""
+    parts = [str(exchange.status or "-"), exchange.method, exchange.path]
+    if exchange.provider is not None:
+        model = exchange.upstream_model or "?"
+        named = f" ({exchange.model})" if exchange.model not in (None, model) else ""
+        parts.append(f"{exchange.client} > {exchange.provider} {model}{named}")
+    parts.append(f"{exchange.seconds:.2f} s")
+    if exchange.usage is not None:
+        figures = (
+            "?" if count is None else count for count in (exchange.usage.input_tokens, exchange.usage.output_tokens)
+        )
+        parts.append("{} in, {} out".format(*figures))
+    if exchange.calls:
+        parts.append(f"{exchange.calls} call{'s' if exchange.calls > 1 else ''}")
+    if exchange.changes:
+        parts.append(f"{len(exchange.changes)} changed or left out")
+    if exchange.disconnected:
+        parts.append("the client disconnected")
+    if exchange.error is not None:
+        parts.append(exchange.error[:300])
+    return "  ".join(parts)
+
+
+def _models(model: str | None, pairs: list[str]) -> dict[str, str]:
+    """Return the upstream's models by the client's names."""
+    if model is not None:
+        return {"*": model}
+    models: dict[str, str] = {}
+    for pair in pairs:
+        name, separator, upstream = pair.partition("=")
+        if not (name and separator and upstream):
+            raise UsageError(f"--model-map takes CLIENT=UPSTREAM, such as 'claude-sonnet-4-5=gpt-5', not {pair!r}")
+        models[name] = upstream
+    return models
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise UsageError(f"port {port} of {host} cannot be served: {error.strerror or error}") from None
+    # Connections inherit this option; without it the end of a response waits for the client's delayed acknowledgement.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def _port(text: str) -> int:
+    """Return a port number of the command line."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, not {text!r}")
+    return int(text)

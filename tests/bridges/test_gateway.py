@@ -1,0 +1,602 @@
+"""The gateway as an ASGI application: in process, over the scripted server or over responses written here."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from streamkit import Turn, render_request
+from streamkit.bridges.gateway import Exchange, Gateway, GatewayLimits, Upstream, UpstreamRequest
+from streamkit.errors import UsageError
+from streamkit.events import Finished, ResponseStarted, Text
+from streamkit.history import Content, ToolResponseBlock
+from streamkit.providers import parse_request, writer
+from streamkit.testing import Call, Reasoning, Reply, serve
+
+Json = dict[str, Any]
+
+KEY = "upstream-key-without-a-known-form"
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+QUESTION = "Weather in Oslo and Bergen?"
+
+#: A request of each client's own, for a stream, and its path.
+CLIENTS: dict[str, tuple[str, Json]] = {
+    "anthropic": (
+        "/v1/messages",
+        {
+            "model": "m", "max_tokens": 100, "stream": True, "messages": [{"role": "user", "content": QUESTION}],
+            "tools": [{"name": "weather", "input_schema": CITY}],
+        },
+    ),
+    "openai_chat": (
+        "/v1/chat/completions",
+        {
+            "model": "m", "stream": True, "messages": [{"role": "user", "content": QUESTION}],
+            "tools": [{"type": "function", "function": {"name": "weather", "parameters": CITY}}],
+        },
+    ),
+    "openai_responses": (
+        "/v1/responses",
+        {
+            "model": "m", "stream": True, "input": QUESTION,
+            "tools": [{"type": "function", "name": "weather", "parameters": CITY, "strict": False}],
+        },
+    ),
+    "gemini": (
+        "/v1beta/models/m:streamGenerateContent?alt=sse",
+        {
+            "contents": [{"role": "user", "parts": [{"text": QUESTION}]}],
+            "tools": [{"functionDeclarations": [{"name": "weather", "parametersJsonSchema": CITY}]}],
+        },
+    ),
+    "ollama": (
+        "/api/chat",
+        {
+            "model": "m", "messages": [{"role": "user", "content": QUESTION}],
+            "tools": [{"type": "function", "function": {"name": "weather", "parameters": CITY}}],
+        },
+    ),
+    "cohere": (
+        "/v2/chat",
+        {
+            "model": "m", "stream": True, "messages": [{"role": "user", "content": QUESTION}],
+            "tools": [{"type": "function", "function": {"name": "weather", "parameters": CITY}}],
+        },
+    ),
+}  # fmt: skip
+UPSTREAMS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+
+
+@asynccontextmanager
+async def client_of(app: Gateway) -> AsyncIterator[httpx.AsyncClient]:
+    """Yield an HTTP client of the application, in process."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as client:
+        yield client
+
+
+class Response:
+    """A response of an upstream, as `Upstream.ask` returns it: parts, each made when it is read."""
+
+    def __init__(self, *parts: bytes | Callable[[], Any], status: int = 200, headers: Json | None = None) -> None:
+        self.parts = parts
+        self.status_code = status
+        self.headers = headers or {}
+        self.closed = False
+
+    async def aiter_bytes(self) -> AsyncIterator[bytes]:
+        for part in self.parts:
+            if isinstance(part, bytes):
+                yield part
+            else:
+                await part()
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedUpstream(Upstream):
+    """An upstream with the requests that it got."""
+
+    requests: list[UpstreamRequest]
+
+
+def upstream(*responses: Response | Exception, provider: str = "anthropic", **options: Any) -> RecordedUpstream:
+    """Return an upstream that gives these responses in turn."""
+    remaining = list(responses)
+    requests: list[UpstreamRequest] = []
+
+    @asynccontextmanager
+    async def ask(request: UpstreamRequest) -> AsyncIterator[Response]:
+        requests.append(request)
+        response = remaining.pop(0)
+        if isinstance(response, Exception):
+            raise response
+        yield response
+
+    return RecordedUpstream(provider=provider, ask=ask, secrets=[KEY], requests=requests, **options)
+
+
+def answer(provider: str = "anthropic", *texts: str) -> list[bytes]:
+    """Return the frames of a complete response of a provider, one for each text and the end."""
+    live = writer(provider, response_id="r1", model="m")
+    frames = [live.write(ResponseStarted("r1", "m")), *(live.write(Text(text)) for text in texts or ("Hello",))]
+    return [*frames, live.write(Finished("stop")) + live.close()]
+
+
+def run(app: Gateway, *requests: tuple[Any, ...], **options: Any) -> list[httpx.Response]:
+    """Send requests, one after the other, and return the responses."""
+
+    async def main() -> list[httpx.Response]:
+        async with client_of(app) as client:
+            return [await client.request(*request, **options) for request in requests]
+
+    return anyio.run(main)
+
+
+def ask(app: Gateway, client: str = "openai_chat", **options: Any) -> httpx.Response:
+    path, body = CLIENTS[client]
+    return run(app, ("POST", path), **{"json": body, **options})[0]
+
+
+def read_turn(client: str, data: bytes) -> Turn:
+    turn = Turn(client)
+    turn.feed(data)
+    turn.close()
+    return turn
+
+
+# ---------------------------------------------------------------- translation
+
+
+@pytest.mark.parametrize("provider", UPSTREAMS)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_tool_loop_across_two_wires(client: str, provider: str) -> None:
+    """The scripted server refuses what the upstream's real provider would refuse."""
+    path, body = CLIENTS[client]
+    calls = [Call("weather", {"city": city}) for city in ("Oslo", "Bergen")]
+    script = [Reply(Reasoning("Two cities."), "Let me look.", *calls), Reply("Cold in both.")]
+
+    async def main() -> tuple[Turn, Turn, list[Any]]:
+        with serve(script) as server:
+            base = server.base_url(provider)
+            async with httpx.AsyncClient() as http:
+                target = Upstream(
+                    provider=provider,
+                    ask=lambda request: http.stream("POST", base + request.path, json=request.body),
+                    endpoint=base,
+                    models={"*": "scripted"},
+                )
+                async with client_of(Gateway(target)) as user:
+                    first = await user.post(path, json=body)
+                    assert first.status_code == 200, first.text
+                    turn = read_turn(client, first.content)
+                    second = await user.post(path, json=next_body(client, body, turn))
+                    assert second.status_code == 200, second.text
+                    return turn, read_turn(client, second.content), [request.json for request in server.requests]
+
+    first, second, bodies = anyio.run(main)
+    assert first.error is None
+    assert first.text == "Let me look."
+    assert [(call.name, call.arguments, call.state) for call in first.calls] == [
+        ("weather", {"city": "Oslo"}, "complete"),
+        ("weather", {"city": "Bergen"}, "complete"),
+    ]
+    assert (second.error, second.text, second.calls) == (None, "Cold in both.", [])
+    # Cohere's messages have the text before calls as `tool_plan`, which is reasoning and so not sent to others.
+    text = [] if client == "cohere" else ["Let me look."]
+    sent = json.dumps(bodies[1])
+    assert [word for word in [QUESTION, *text, "4 degrees in Oslo", "4 degrees in Bergen"] if word not in sent] == []
+
+
+def next_body(client: str, body: Json, turn: Turn) -> Json:
+    """Return the client's next request, with the results of its calls, as its program renders it."""
+    request = parse_request(body, client, stream=True)
+    results = [
+        ToolResponseBlock(call_id=call.id, result=f"4 degrees in {call.arguments['city']}", name=call.name)
+        for call in turn.calls
+    ]
+    contents = [*request.contents, turn.content, Content(speaker="tool", blocks=results)]
+    return render_request(request.model_copy(update={"contents": contents}), client)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_request_that_is_not_streamed_gets_one_body(client: str) -> None:
+    path, body = CLIENTS[client]
+    path = path.replace("streamGenerateContent?alt=sse", "generateContent")
+    body = body if client == "gemini" else {**body, "stream": False}
+    app = Gateway(upstream(Response(*answer("anthropic", "Hel", "lo"))))
+    (response,) = run(app, ("POST", path), json=body)
+    assert response.headers["content-type"] == "application/json"
+    assert isinstance(response.json(), dict)
+    turn = read_turn(client, response.content)
+    assert (turn.error, turn.text) == (None, "Hello")
+
+
+def test_gemini_without_sse_gets_an_array() -> None:
+    app = Gateway(upstream(Response(*answer())))
+    (response,) = run(app, ("POST", "/v1beta/models/m%3AstreamGenerateContent"), json=CLIENTS["gemini"][1])
+    assert isinstance(response.json(), list)
+    assert read_turn("gemini", response.content).text == "Hello"
+
+
+def test_models_are_mapped_and_the_client_keeps_its_own_name() -> None:
+    target = upstream(Response(*answer()), Response(*answer()), models={"m": "mine", "*": "others"})
+    app = Gateway(target)
+    path, body = CLIENTS["openai_chat"]
+    async_bodies = [body, {**body, "model": "another"}]
+    responses = [run(app, ("POST", path), json=each)[0] for each in async_bodies]
+    assert [request.body["model"] for request in target.requests] == ["mine", "others"]
+    assert '"model":"m"' in responses[0].text
+    listed = run(app, ("GET", "/v1/models"), ("GET", "/v1beta/models"), ("GET", "/api/tags"), ("GET", "/v1/models/m"))
+    assert [entry["id"] for entry in listed[0].json()["data"]] == ["m", "others"]
+    assert [entry["name"] for entry in listed[1].json()["models"]] == ["models/m", "models/others"]
+    assert [entry["name"] for entry in listed[2].json()["models"]] == ["m", "others"]
+    assert listed[3].json()["id"] == "m"
+
+
+def test_a_model_cannot_change_the_path_of_the_upstream() -> None:
+    target = upstream(Response(*answer("gemini")), provider="gemini")
+    path, body = CLIENTS["openai_chat"]
+    run(Gateway(target), ("POST", path), json={**body, "model": "../x?key=1"})
+    assert target.requests[0].path == "/v1beta/models/..%2Fx%3Fkey%3D1:streamGenerateContent?alt=sse"
+
+
+def test_only_headers_of_features_of_the_same_wire_are_sent() -> None:
+    given = {"anthropic-beta": "context-management-2025-06-27", "x-api-key": "the-clients", "user-agent": "u"}
+    target = upstream(Response(*answer()), Response(*answer()))
+    app = Gateway(target)
+    ask(app, "anthropic", headers=given)
+    ask(app, "openai_chat", headers=given)
+    same, other = (request.headers for request in target.requests)
+    assert same == {"anthropic-version": "2023-06-01", "anthropic-beta": given["anthropic-beta"]}
+    assert other == {"anthropic-version": "2023-06-01"}
+
+
+# ---------------------------------------------------------------- errors
+
+
+def refused(status: int, body: Json, **headers: str) -> Response:
+    return Response(json.dumps(body).encode(), status=status, headers=headers)
+
+
+OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+LIMITED = {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
+
+
+def test_a_refusal_has_the_status_the_message_and_the_headers_in_the_clients_words() -> None:
+    response = ask(Gateway(upstream(refused(429, LIMITED, **{"retry-after": "7", "request-id": "req_1"}))))
+    assert (response.status_code, response.headers["retry-after"]) == (429, "7")
+    assert response.headers["x-request-id"] == "req_1"
+    assert response.json()["error"]["message"] == "slow down"
+    assert response.json()["error"]["code"] == "rate_limit_exceeded"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_every_client_understands_a_refusal(client: str) -> None:
+    response = ask(Gateway(upstream(refused(429, LIMITED))), client)
+    turn = Turn(client)
+    turn.response(response.status_code, response.headers)
+    turn.feed(response.content)
+    turn.close()
+    assert turn.error is not None
+    assert (turn.error.code, turn.error.message) == ("rate_limited", "slow down")
+
+
+def test_an_error_that_comes_first_in_the_stream_is_a_status() -> None:
+    frame = b"event: error\ndata: " + json.dumps(OVERLOADED).encode() + b"\n\n"
+    response = ask(Gateway(upstream(Response(frame))))
+    assert response.status_code == 503
+    assert response.json()["error"]["message"] == "Overloaded"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_an_error_after_content_is_an_event_of_the_clients_wire(client: str) -> None:
+    frame = b"event: error\ndata: " + json.dumps(OVERLOADED).encode() + b"\n\n"
+    response = ask(Gateway(upstream(Response(*answer()[:-1], frame))), client)
+    turn = read_turn(client, response.content)
+    assert (response.status_code, turn.text) == (200, "Hello")
+    assert turn.error is not None
+    assert "Overloaded" in turn.error.message
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_stream_that_breaks_off_never_ends_well(client: str) -> None:
+    async def break_off() -> None:
+        raise httpx.ReadError("connection reset")
+
+    response = ask(Gateway(upstream(Response(*answer()[:-1], break_off))), client)
+    turn = read_turn(client, response.content)
+    assert turn.text == "Hello"
+    assert turn.error is not None
+
+
+def test_no_connection_is_status_502() -> None:
+    response = ask(Gateway(upstream(httpx.ConnectError("no route"))), "anthropic")
+    assert response.status_code == 502
+    assert response.json()["error"]["type"] == "api_error"
+    assert "no route" in response.json()["error"]["message"]
+
+
+def test_a_defect_is_logged_and_answered(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        response = ask(Gateway(upstream(LookupError(f"of {KEY}"))), "anthropic")
+    assert response.status_code == 500
+    assert response.json()["error"]["message"] == "this gateway failed: LookupError"
+    assert "LookupError" in caplog.text
+    assert KEY not in caplog.text
+
+
+def test_the_next_upstream_is_asked_before_the_first_event() -> None:
+    reports: list[Exchange] = []
+    first, second = upstream(refused(529, OVERLOADED)), upstream(Response(*answer("gemini")), provider="gemini")
+    response = ask(Gateway(first, second, report=reports.append), "anthropic")
+    assert read_turn("anthropic", response.content).text == "Hello"
+    assert [len(each.requests) for each in (first, second)] == [1, 1]
+    assert reports[0].provider == "gemini"
+
+
+def test_another_upstream_is_not_asked_after_content_nor_for_an_invalid_request() -> None:
+    invalid = {"type": "error", "error": {"type": "invalid_request_error", "message": "no"}}
+    for response in (refused(400, invalid), Response(*answer()[:-1])):
+        second = upstream()
+        ask(Gateway(upstream(response), second))
+        assert second.requests == []
+
+
+# ---------------------------------------------------------------- what is refused here
+
+
+@pytest.mark.parametrize(
+    ("path", "client"),
+    [
+        ("/v1/messages/batches", "anthropic"),
+        ("/v1/embeddings", "openai_chat"),
+        ("/v1beta/models/m:embedContent", "gemini"),
+        ("/api/generate", "ollama"),
+        ("/v2/rerank", "cohere"),
+        ("/v1/messages/count_tokens", "anthropic"),
+        ("/v1beta/models/m:countTokens", "gemini"),
+        ("/v1/responses/input_tokens", "openai_responses"),
+    ],
+)
+def test_what_is_not_served_is_404_in_the_wire_of_the_path(path: str, client: str) -> None:
+    target = upstream()
+    (response,) = run(Gateway(target), ("POST", path), json=CLIENTS[client][1])
+    turn = Turn(client)
+    turn.response(response.status_code)
+    turn.feed(response.content)
+    turn.close()
+    assert response.status_code == 404
+    assert turn.error is not None
+    assert "this gateway" in turn.error.message
+    assert target.requests == []
+
+
+def test_another_method_is_405_and_the_root_is_healthy() -> None:
+    get, head, root = run(Gateway(upstream()), ("GET", "/v1/messages"), ("HEAD", "/"), ("GET", "/"))
+    assert (get.status_code, get.headers["allow"], get.json()["type"]) == (405, "POST", "error")
+    assert (head.status_code, root.status_code) == (200, 200)
+
+
+@pytest.mark.parametrize(
+    ("client", "content"),
+    [
+        *((client, content) for client in CLIENTS for content in (b"{", b'"text"', b"[" * 100_000)),
+        ("anthropic", b'{"model": "m", "messages": 3}'),
+        ("openai_chat", b'{"messages": []}'),
+        ("gemini", b'{"contents": "text"}'),
+    ],
+)
+def test_a_body_that_is_no_request_is_400(client: str, content: bytes) -> None:
+    (response,) = run(Gateway(upstream()), ("POST", CLIENTS[client][0]), content=content)
+    assert response.status_code == 400
+    turn = Turn(client)
+    turn.response(400)
+    turn.feed(response.content)
+    turn.close()
+    assert turn.error is not None
+    assert turn.error.message
+
+
+def test_a_body_that_is_too_large_is_413() -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(4):
+            yield b" " * 300
+
+    app = Gateway(upstream(), limits=GatewayLimits(body=1000))
+    for content in (b" " * 1001, parts()):
+        response = ask(app, "anthropic", json=None, content=content)
+        assert response.status_code == 413
+        assert response.json()["error"]["type"] == "request_too_large"
+
+
+def test_a_gateway_needs_an_upstream() -> None:
+    with pytest.raises(UsageError, match="at least one Upstream"):
+        Gateway()
+
+
+# ---------------------------------------------------------------- keys
+
+
+@pytest.mark.parametrize(
+    ("headers", "query", "status"),
+    [
+        ({}, "", 401),
+        ({"x-api-key": "wrong"}, "", 401),
+        ({"authorization": "Basic c2VjcmV0"}, "", 401),
+        ({"authorization": "Bearer secret"}, "", 200),
+        ({"x-api-key": "secret"}, "", 200),
+        ({"x-goog-api-key": "secret"}, "", 200),
+        ({}, "?key=secret", 200),
+    ],
+)
+def test_a_required_key_is_that_of_the_clients_own_sdk(headers: Json, query: str, status: int) -> None:
+    app = Gateway(upstream(), key="secret")
+    (response,) = run(app, ("GET", f"/v1/models{query}"), headers=headers)
+    assert response.status_code == status
+
+
+def test_no_key_is_in_an_error_a_log_or_a_report(caplog: pytest.LogCaptureFixture) -> None:
+    """A server repeats the key that it refuses, and an exception names the URL with it."""
+    repeated = {"type": "error", "error": {"type": "authentication_error", "message": f"invalid x-api-key: {KEY}"}}
+    failure = b"event: error\ndata: " + json.dumps(repeated).encode() + b"\n\n"
+    reports: list[Exchange] = []
+    responses = [refused(401, repeated), httpx.ConnectError(f"https://{KEY}@host"), Response(*answer()[:-1], failure)]
+    with caplog.at_level(logging.DEBUG):
+        for response in responses:
+            app = Gateway(upstream(response), report=reports.append)
+            given = ask(app, "anthropic", headers={"x-api-key": "key-of-the-client"})
+            assert KEY not in given.text
+            assert "***" in given.text
+    written = caplog.text + repr(reports)
+    assert KEY not in written
+    assert "key-of-the-client" not in written
+    assert [report.error is not None for report in reports] == [True] * 3
+
+
+# ---------------------------------------------------------------- connections
+
+
+class Connection:
+    """An ASGI connection whose client reads message by message."""
+
+    def __init__(self, client: str, *, stream: bool = True) -> None:
+        path, body = CLIENTS[client]
+        body = {**body, "stream": stream}
+        path, _, query = path.partition("?")
+        self.scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "path": path,
+            "raw_path": path.encode(), "query_string": query.encode(), "headers": [], "client": ("c", 1),
+            "server": ("s", 80), "scheme": "http", "root_path": "",
+        }  # fmt: skip
+        self._body: list[Json] = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+        self.left = anyio.Event()
+        self._send, self.messages = anyio.create_memory_object_stream[Any](0)
+
+    async def receive(self) -> Json:
+        if self._body:
+            return self._body.pop()
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        await self._send.send(message)
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._send.close()
+        self.messages.close()
+
+
+def test_text_reaches_the_client_while_the_upstream_still_sends() -> None:
+    async def main() -> None:
+        go_on = anyio.Event()
+        first, text, *rest = answer("anthropic", "Hello", " there")
+        app = Gateway(upstream(Response(first, text, go_on.wait, *rest)))
+        with anyio.fail_after(5), Connection("openai_chat") as connection:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(app, connection.scope, connection.receive, connection.send)
+                data = b""
+                while b"Hello" not in data:
+                    data += (await connection.messages.receive()).get("body", b"")
+                go_on.set()
+                while b"[DONE]" not in data:
+                    data += (await connection.messages.receive()).get("body", b"")
+                await connection.messages.receive()
+        assert read_turn("openai_chat", data).text == "Hello there"
+
+    anyio.run(main)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_disconnects_closes_the_upstream(stream: bool) -> None:
+    reports: list[Exchange] = []
+
+    async def main() -> None:
+        reached = anyio.Event()
+
+        async def wait() -> None:
+            reached.set()
+            await anyio.sleep_forever()
+
+        response = Response(*answer()[:-1], wait)
+        app = Gateway(upstream(response), report=reports.append)
+        with anyio.fail_after(5), Connection("openai_chat", stream=stream) as connection:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(app, connection.scope, connection.receive, connection.send)
+                if stream:
+                    data = b""
+                    while b"Hello" not in data:
+                        data += (await connection.messages.receive()).get("body", b"")
+                await reached.wait()
+                connection.left.set()
+        assert response.closed
+
+    anyio.run(main)
+    assert [(report.disconnected, report.error) for report in reports] == [(True, None)]
+
+
+def test_the_upstream_is_read_no_faster_than_the_client() -> None:
+    async def main() -> None:
+        read: list[int] = []
+        frames = answer("anthropic", *[f"part {number} " for number in range(50)])
+
+        def counted(number: int) -> Callable[[], Any]:
+            async def count() -> None:
+                read.append(number)
+
+            return count
+
+        parts = [part for number, frame in enumerate(frames) for part in (counted(number), frame)]
+        app = Gateway(upstream(Response(*parts)))
+        with Connection("anthropic") as connection:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(app, connection.scope, connection.receive, connection.send)
+                for _ in range(3):
+                    await connection.messages.receive()
+                await anyio.wait_all_tasks_blocked()
+                assert len(read) <= 4
+                tasks.cancel_scope.cancel()
+
+    anyio.run(main)
+
+
+def test_more_requests_than_the_limit_are_refused_as_overloaded() -> None:
+    async def main() -> None:
+        reached = anyio.Event()
+
+        async def wait() -> None:
+            reached.set()
+            await anyio.sleep_forever()
+
+        app = Gateway(upstream(Response(wait)), limits=GatewayLimits(requests=1))
+        path, body = CLIENTS["anthropic"]
+        async with client_of(app) as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: client.post(path, json=body))
+            with anyio.fail_after(5):
+                await reached.wait()
+                response = await client.post(path, json=body)
+            assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+            tasks.cancel_scope.cancel()
+
+    anyio.run(main)
+
+
+def test_a_report_describes_the_exchange() -> None:
+    reports: list[Exchange] = []
+    ask(Gateway(upstream(Response(*answer()), models={"m": "mine"}), report=reports.append))
+    (report,) = reports
+    assert (report.status, report.method, report.path) == (200, "POST", "/v1/chat/completions")
+    assert (report.client, report.provider) == ("openai_chat", "anthropic")
+    assert (report.model, report.upstream_model, report.calls, report.error) == ("m", "mine", 0, None)

@@ -1,0 +1,156 @@
+"""The command ``streamkit gateway``: its arguments, its lines, and a server in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from streamkit.bridges.gateway import Exchange
+from streamkit.calls import Usage
+from streamkit.cli import main
+from streamkit.cli.gateway import format_exchange
+from streamkit.testing import Reply, Stall, Status, serve
+
+VARIABLES = ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "STREAMKIT_GATEWAY_KEY")
+UPSTREAM_KEY = "key-of-the-upstream"
+BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch):
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--provider", "antropic"], "unknown provider 'antropic'"),
+        (["--provider", "anthropic"], "set the environment variable ANTHROPIC_API_KEY"),
+        (["--provider", "openai_compatible"], "the provider has no usual address: give --base-url"),
+        (["--base-url", "ftp://host"], "must begin with http:// or https://"),
+        (["--model-map", "gpt-5"], "--model-map takes CLIENT=UPSTREAM"),
+        (["--host", "0.0.0.0"], "can be reached by other computers: give --require-key as well"),  # noqa: S104
+        (["--host", "example.com"], "can be reached by other computers"),
+        (["--require-key"], "set the environment variable STREAMKIT_GATEWAY_KEY"),
+        (["--base-url", "http://localhost:1"], "cannot be served"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_the_start(capsys, arguments, message):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        given = [*arguments, "--port", str(taken.getsockname()[1])]
+        if "--provider" not in arguments:
+            given += ["--provider", "anthropic"]
+            if "--base-url" not in arguments:
+                given += ["--base-url", "http://localhost:1"]
+        assert main(["gateway", *given]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--port", "70000"], ["--model", "m", "--model-map", "a=b"]])
+def test_arguments_are_checked(capsys, arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main(["gateway", "--provider", "anthropic", *arguments])
+    assert stopped.value.code == 2
+    assert arguments[0] in capsys.readouterr().err
+
+
+def test_a_line_describes_a_request():
+    exchange = Exchange(
+        method="POST",
+        path="/v1/messages",
+        client="anthropic",
+        request_id="req_1",
+        status=200,
+        provider="gemini",
+        model="claude",
+        upstream_model="gemini-2.5-pro",
+        calls=2,
+        usage=Usage(10, 20),
+        changes=["a", "b"],
+        seconds=1.234,
+    )
+    assert format_exchange(exchange) == (
+        "200  POST  /v1/messages  anthropic > gemini gemini-2.5-pro (claude)  1.23 s  10 in, 20 out  2 calls"
+        "  2 changed or left out"
+    )
+
+
+def test_a_line_of_a_request_that_failed():
+    exchange = Exchange(
+        method="GET", path="/x", client="openai_chat", request_id="r", disconnected=True, error="transport_error: no"
+    )
+    assert format_exchange(exchange) == "-  GET  /x  0.00 s  the client disconnected  transport_error: no"
+
+
+@contextmanager
+def gateway(base_url: str, *arguments: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run the command; yield its process and address."""
+    command = [sys.executable, "-m", "streamkit.cli", "gateway", "--provider", "anthropic", "--base-url", base_url]
+    process = subprocess.Popen(
+        [*command, "--port", "0", *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "ANTHROPIC_API_KEY": UPSTREAM_KEY, "COLUMNS": "200", **environment},
+    )
+    try:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        found = re.match(r"streamkit gateway: (http://127\.0\.0\.1:\d+) asks anthropic at ", first)
+        assert found, first + process.stderr.read()
+        yield process, found[1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
+def test_it_serves_until_ctrl_c_and_lets_an_open_response_end():
+    script = [Reply("Hello ", Stall(0.5), "there."), Status(401, f"invalid x-api-key: {UPSTREAM_KEY}")]
+    with (
+        serve(script) as server,
+        gateway(server.base_url("anthropic"), "--model", "claude-sonnet-4-5") as (process, url),
+    ):
+        data = b""
+        with httpx.stream("POST", f"{url}/v1/chat/completions", json=BODY, headers={"x-api-key": "mine"}) as response:
+            for part in response.iter_bytes():
+                if not data:
+                    process.send_signal(signal.SIGINT)
+                data += part
+        assert b"there." in data
+        assert data.endswith(b"data: [DONE]\n\n")
+        _, written = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "200  POST  /v1/chat/completions  openai_chat > anthropic claude-sonnet-4-5 (m)" in written
+    request = server.requests[0]
+    assert request.headers["x-api-key"] == UPSTREAM_KEY
+    assert request.json["model"] == "claude-sonnet-4-5"
+    assert UPSTREAM_KEY not in written
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
+def test_a_required_key_and_an_upstream_that_repeats_its_own():
+    refused = Status(401, f"invalid x-api-key: {UPSTREAM_KEY}")
+    with (
+        serve([refused]) as server,
+        gateway(server.base_url("anthropic"), "--require-key", STREAMKIT_GATEWAY_KEY="users") as (process, url),
+    ):
+        path = f"{url}/v1/chat/completions"
+        without = httpx.post(path, json=BODY)
+        given = httpx.post(path, json=BODY, headers={"authorization": "Bearer users"})
+        process.send_signal(signal.SIGINT)
+        _, written = process.communicate(timeout=10)
+    assert (without.status_code, given.status_code, len(server.requests)) == (401, 401, 1)
+    assert given.json()["error"]["message"] == "invalid x-api-key: ***"
+    assert UPSTREAM_KEY not in written + given.text
+    assert "users" not in written
+    assert "Traceback" not in written
