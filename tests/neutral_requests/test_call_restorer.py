@@ -23,7 +23,9 @@ def chat_events(name: str, arguments: str, size: int = 3, finish: str | None = "
         {"tool_calls": [{"index": 0, "function": {"arguments": arguments[at : at + size]}}]}
         for at in range(0, len(arguments), size)
     ]
-    events = [event for delta in deltas for event in turn.feed({"choices": [{"index": 0, "delta": delta}]})]
+    events: list[Event] = [
+        event for delta in deltas for event in turn.feed({"choices": [{"index": 0, "delta": delta}]})
+    ]
     if finish is not None:
         events += turn.feed({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
     return events + turn.close()
