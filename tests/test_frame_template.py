@@ -66,7 +66,7 @@ def feed(
     with monkeypatch.context() as patch:
         patch.setattr(parser, "frame", count)
         turn = Turn(provider, turn_key="t", **options)
-        events = [turn.feed(read) for read in reads]
+        events: list[list[Event]] = [list(turn.feed(read)) for read in reads]
         events.append(turn.close())
     return events, turn, frames
 

@@ -71,6 +71,7 @@ class RequestEntry(_RequestPart):
         history: the neutral conversation, in the first request and where a hook has replaced it; else None, because it
             is what the entries before have added.
         thread: the provider's own messages, in the same way, of a run with a ``thread``.
+        correction: the message of the run, before this request, that tells the model why its output does not fit.
     """
 
     type: Literal["request"] = "request"
@@ -79,6 +80,7 @@ class RequestEntry(_RequestPart):
     shape: ThreadLayout = "batched"
     history: list[Content] | None = None
     thread: list[dict[str, Any]] | None = None
+    correction: Content | None = None
 
 
 class ResponseEntry(_RequestPart):
@@ -96,6 +98,7 @@ class ResponseEntry(_RequestPart):
         results: of the calls that may not run.
         usage: the tokens, if the provider reported them.
         outcome: what the response means for the run.
+        cost: what all responses so far have cost, by the run's ``cost``.
     """
 
     type: Literal["response"] = "response"
@@ -104,6 +107,7 @@ class ResponseEntry(_RequestPart):
     results: list[StoredResult] = Field(default_factory=list)
     usage: StoredUsage | None = None
     outcome: Outcome = None
+    cost: float = 0.0
 
 
 class ApprovalEntry(_Entry):

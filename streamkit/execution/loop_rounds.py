@@ -118,7 +118,7 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
             is_blocked = is_last and not state.calls_output(turn)
             calls = state.create_round(turn, state.context, block_reason=_LAST_ROUND if is_blocked else None)
             if state.recorder is not None:
-                await state.recorder.response(state.context, state.pauses, turn, calls, outcome)
+                await state.recorder.response(state.context, state.pauses, turn, calls, outcome, state.cost)
         is_handled = True
         if calls is not None:
             execution = state.create_execution(calls)
@@ -193,7 +193,8 @@ async def _run_tools(state: LoopState, execution: Execution, outcome: Outcome) -
         finally:  # asyncio may cancel that once more: what has run must be appended all the same
             if has_reader_left:  # such a reader has not seen that calls await approval
                 execution.cancel_pending()
-                state.unread_events = execution.drain()
+                recorder, unread = state.recorder, execution.drain()
+                state.unread_events = [event for event in unread if recorder is None or recorder.may_show(event)]
             if execution.ended:
                 state.append(execution.update, is_round_over=not is_pause)
     if execution.paused:

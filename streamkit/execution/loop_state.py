@@ -20,7 +20,7 @@ from streamkit.execution.context import RoundContext
 from streamkit.execution.entries import Outcome
 from streamkit.execution.execution import Execution
 from streamkit.execution.options import LoopOptions
-from streamkit.execution.output import RunOutput, correction
+from streamkit.execution.output import RunOutput, correction, to_update
 from streamkit.execution.policies import CircuitBreaker
 from streamkit.execution.recorder import Recorder
 from streamkit.execution.request import StreamRequest
@@ -145,6 +145,8 @@ class LoopState:
         if self.recorder is not None:
             self.recorder.follow(self.context)
             self.recorder.resume([result.call_id for result in state.results], state.approvals)
+        if self._output is not None:
+            self._output.restore(state.calls, state.results)
         if state.assistant is None:
             return
         self.rounds = state.round + 1
@@ -272,7 +274,10 @@ class LoopState:
 
     async def _shorten(self, error: StreamError, context: RoundContext) -> RoundContext | None:
         hook, self._on_overflow = self._on_overflow, None
-        return None if hook is None else await check_hook("on_overflow", hook(error, context), context)
+        shortened = None if hook is None else await check_hook("on_overflow", hook(error, context), context)
+        if shortened is not None and self.recorder is not None:
+            await self.recorder.request(shortened, self.pauses)
+        return shortened
 
     def _time_limits(self) -> TimeLimits | None:
         limits = self.options.time_limits
@@ -336,7 +341,10 @@ class LoopState:
                 return error
             self.ended = None
             if is_answered:
-                self.append(correction(error, self.context), is_round_over=False)
+                message = correction(error)
+                self.append(to_update(message, self.context), is_round_over=False)
+                if self.recorder is not None:
+                    self.recorder.correct(message)
         return None
 
     def append(self, update: ThreadUpdate, *, is_round_over: bool) -> None:

@@ -6,17 +6,20 @@ fits is the output, and one that does not fails as any other call, so that the m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
+from streamkit.calls import ToolCall
 from streamkit.errors import InvalidOutput, ToolFailed
 from streamkit.execution.context import RoundContext
+from streamkit.execution.stored_values import StoredResult
 from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.history import Content
 from streamkit.output import OUTPUT_TOOL, Growing, OutputType
 from streamkit.tools import Tool, ToolContext
 from streamkit.turn import Turn
 
-__all__ = ["RunOutput", "correction"]
+__all__ = ["RunOutput", "correction", "to_update"]
 
 T = TypeVar("T")
 
@@ -50,6 +53,13 @@ class RunOutput(Generic[T]):
             raise ToolFailed(str(self._error))
         return "The answer was accepted."
 
+    def restore(self, calls: Sequence[ToolCall], results: Sequence[StoredResult]) -> None:
+        """Read the output, or what was wrong with it, from the calls that had results when the run was left."""
+        have_results = {result.call_id for result in results}
+        for call in calls:
+            if call.name == OUTPUT_TOOL and call.id in have_results:
+                self._read(call.arguments_text)
+
     def _read(self, text: str) -> None:
         growing = Growing(self._type)
         growing.feed(text)
@@ -82,8 +92,12 @@ class RunOutput(Generic[T]):
         return any(call.name == OUTPUT_TOOL for call in turn.executable)
 
 
-def correction(error: InvalidOutput, context: RoundContext) -> ThreadUpdate:
+def correction(error: InvalidOutput) -> Content:
     """Return the message in which the model reads why its text is not the output."""
-    content = Content.human(f"{error}. Reply with the corrected output, and with nothing else.")
-    rendered = context.provider.render([content], model=context.model, endpoint=context.endpoint)
-    return ThreadUpdate(rendered.messages, [content], [], [])
+    return Content.human(f"{error}. Reply with the corrected output, and with nothing else.")
+
+
+def to_update(message: Content, context: RoundContext) -> ThreadUpdate:
+    """Return what a correction adds to the conversation of a context."""
+    rendered = context.provider.render([message], model=context.model, endpoint=context.endpoint)
+    return ThreadUpdate(rendered.messages, [message], [], [])

@@ -52,6 +52,7 @@ class Recorder:
         self._approvals: set[str] = set()
         self._contents: list[Content] | None = None  # as the entries so far make it
         self._messages: list[dict[str, object]] | None = None
+        self._correction: Content | None = None  # of the next request
 
     async def _record(self, entry: RunEntry) -> None:
         async with self._lock:
@@ -67,6 +68,10 @@ class Recorder:
     def follow(self, context: RoundContext) -> None:
         """Declare that the entries so far give the conversation of this context."""
         self._contents, self._messages = context.contents, context.messages
+
+    def correct(self, message: Content) -> None:
+        """Declare the message that corrects the model's output before the next request."""
+        self._correction = message
 
     async def request(self, context: RoundContext, pauses: int) -> None:
         """Record a request that is about to be made."""
@@ -85,11 +90,15 @@ class Recorder:
                 shape=self._layout,
                 history=context.contents if has_other_contents else None,
                 thread=context.messages if has_other_messages else None,
+                correction=self._correction,
             )
         )
+        self._correction = None
         self.follow(context)
 
-    async def response(self, context: RoundContext, pauses: int, turn: Turn, calls: Round, outcome: Outcome) -> None:
+    async def response(
+        self, context: RoundContext, pauses: int, turn: Turn, calls: Round, outcome: Outcome, cost: float
+    ) -> None:
         """Record a response that was read, before any of its calls starts."""
         self._results = {result.call.id for result in calls.results_so_far}
         self._approvals = set()
@@ -106,6 +115,7 @@ class Recorder:
                 results=[StoredResult.from_result(result) for result in calls.results_so_far],
                 usage=turn.usage,
                 outcome=outcome,
+                cost=cost,
             )
         )
 
@@ -131,6 +141,10 @@ class Recorder:
         if result.call.id not in self._results:
             await self._record(ResultEntry(run_key=self._run_key, result=StoredResult.from_result(result)))
             self._results.add(result.call.id)
+
+    def may_show(self, event: Event) -> bool:
+        """Return False for the result of a call that could not be recorded, because that call runs again."""
+        return not isinstance(event, _FINAL) or event.result.call.id in self._results
 
     async def results_of(self, events: Iterable[Event]) -> None:
         """Record the results that are about to be shown, and are not recorded: those of calls that did not run."""

@@ -17,6 +17,7 @@ from streamkit.calls import ToolResult, Usage
 from streamkit.errors import UsageError
 from streamkit.execution.context import RoundContext
 from streamkit.execution.entries import ApprovalEntry, RequestEntry, ResponseEntry, ResultEntry, RunEntry
+from streamkit.execution.output import to_update
 from streamkit.execution.policies import CircuitBreaker
 from streamkit.execution.round import Round
 from streamkit.execution.stored_values import StoredResult
@@ -41,6 +42,7 @@ class Replay:
         results: the results of its calls, by the call's id.
         approvals: the decisions on them, by the call's id.
         usage: the tokens of all requests, one report each.
+        cost: what they have cost.
         breaker: the failures of earlier rounds.
         shape: the layout of calls and results.
     """
@@ -51,6 +53,7 @@ class Replay:
     results: dict[str, StoredResult] = field(default_factory=dict)
     approvals: dict[str, Approval] = field(default_factory=dict)
     usage: list[Usage] = field(default_factory=list)
+    cost: float = 0.0
     breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
 
     def __post_init__(self) -> None:
@@ -110,6 +113,10 @@ class Replay:
         request = self._request
         if (request.round, request.pauses) != (entry.round, entry.pauses):
             raise UsageError(f"the entries lack the request of round {entry.round}: pass all entries of the run")
+        if request.correction is not None:
+            update = to_update(request.correction, self.context)
+            self.contents += update.contents
+            self.context = self.context.with_update(update)
         if request.history is not None:  # a hook has replaced it
             self.context = replace(self.context, contents=request.history)
         if request.thread is not None:
@@ -127,6 +134,7 @@ class Replay:
         self.approvals = {}
         if entry.usage is not None:
             self.usage.append(entry.usage)
+        self.cost = entry.cost
 
     def _finish(self, response: ResponseEntry) -> None:
         """Append an answered round, all calls of which have results."""
@@ -176,6 +184,7 @@ class Replay:
             "results": [] if response is None else [self.results[c.id] for c in response.calls if c.id in self.results],
             "pending": [],
             "usage": self.usage,
+            "cost": self.cost,
             "failures": self.breaker.failures,
             "outcome": None if response is None else response.outcome,
             "is_paused": False,

@@ -21,7 +21,7 @@ from streamkit import (
     run_loop,
     tool,
 )
-from streamkit.events import ToolCompleted, ToolError, ToolRunning
+from streamkit.events import ToolAwaitingResult, ToolCompleted, ToolError, ToolRunning
 from streamkit.execution import execute_one_tool
 
 pytestmark = pytest.mark.anyio
@@ -100,6 +100,14 @@ async def test_a_run_awaits_the_result_of_an_action_of_the_client() -> None:
     assert [(result.status, result.value) for result in stored.results] == [("completed", "saw")]
     assert stored.calls[0].is_client_item
     assert stored.assistant.blocks[0].metadata["item"] == SHELL
+
+
+async def test_a_call_that_awaits_its_result_has_an_event() -> None:
+    shell = Shell()
+    options: dict[str, Any] = {"provider": "openai_responses", "tools": shell.tools, "history": HISTORY}
+    async with run_loop(lambda _: response(SHELL, LOOK), **options) as run:
+        awaiting = [event.call.id async for event in run if isinstance(event, ToolAwaitingResult)]
+    assert awaiting == [run.pending[0].id]
 
 
 async def test_a_run_that_is_resumed_without_results_awaits_them_again() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
 from execution.chat_chunks import answer
+from execution.test_ends import OVERFLOW, rejected
+from pydantic import BaseModel
 
 from streamkit import (
     Approval,
@@ -37,6 +40,12 @@ pytestmark = pytest.mark.anyio
 
 HISTORY = [Content.human("Go.")]
 FOUR_CALLS = answer("", ("a", {}), ("b", {}), ("c", {}), ("d", {}))
+
+
+class Dish(BaseModel):
+    """The output of some scenarios."""
+
+    name: str
 
 
 class Scenario:
@@ -109,8 +118,6 @@ def signed(*blocks: dict[str, Any], stop: str) -> list[dict[str, Any]]:
 
 
 def shortened(context: RoundContext) -> RoundContext:
-    from dataclasses import replace
-
     return replace(context, contents=[Content.human("Short."), *context.contents[1:]])
 
 
@@ -139,13 +146,35 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "a hook that replaces the history": lambda: Scenario(
         FOUR_CALLS, answer("", ("a", {})), answer("Done."), before_follow_up=shortened
     ),
+    "an output in the text, corrected": lambda: Scenario(
+        FOUR_CALLS, answer('{"name": 1}'), answer('{"name": "Soup"}'), output=Dish, retries=1
+    ),
+    "an output in a thread, corrected": lambda: Scenario(
+        answer('{"name": 1}'),
+        answer('{"name": "Soup"}'),
+        output=Dish,
+        retries=1,
+        history=None,
+        thread=[{"role": "user", "content": "Go."}],
+    ),
+    "an output as a call, corrected": lambda: Scenario(
+        answer("", ("a", {}), ("final_output", {"name": 1})),
+        answer("", ("final_output", {"name": "Soup"})),
+        provider="deepseek",
+        output=Dish,
+        retries=1,
+    ),
+    "a run with a cost": lambda: Scenario(
+        answer("", ("a", {}), usage=(3, 1)), answer("Done.", usage=(5, 2)), cost=lambda turn: turn.usage.input_tokens
+    ),
     "a refusal": lambda: Scenario(answer(refusal="No.")),
     "no text": lambda: Scenario(answer()),
 }
 
 
 def conversation(run: Run) -> tuple[Any, ...]:
-    return run.contents, run.history, run.thread, run.ended, run.text, run.usage, run.rounds
+    added = run.contents, run.history, run.thread
+    return (*added, run.ended, run.text, run.usage, run.rounds, run.output, run.cost)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -161,7 +190,7 @@ async def test_a_run_continues_after_any_of_its_entries(name: str) -> None:
         assert conversation(run) == conversation(expected), count
         answered = sum(isinstance(entry, ResponseEntry) for entry in entries)
         assert scenario.requests == whole.requests[answered:], count
-        finished = sum(isinstance(e, ResultEntry) and e.result.status == "completed" for e in entries)
+        finished = sum(isinstance(e, ResultEntry) and str(e.result.value).endswith(" done") for e in entries)
         assert scenario.effects.total() == whole.effects.total() - finished, count
         for tool_name, keys in scenario.keys.items():
             assert keys <= whole.keys[tool_name]
@@ -332,6 +361,27 @@ def payment(paid: list[int]) -> Tool:
 
 
 PAYMENTS = answer("", ("pay", {"amount": 1}), ("pay", {"amount": 2}))
+
+
+async def test_a_history_that_was_shortened_after_an_overflow_stays_short() -> None:
+    log = Log()
+
+    def ask(context: RoundContext) -> Any:
+        if len(context.contents) == 2:
+            raise rejected(400, OVERFLOW)
+        return answer("Done.")
+
+    history = [Content.human("Old."), *HISTORY]
+    run = await run_loop(
+        ask,
+        provider="openai_chat",
+        history=history,
+        checkpoint=log.append,
+        on_overflow=lambda error, context: replace(context, contents=context.contents[1:]),
+    )
+    again = await run_loop(ask, resume=RunState.from_entries(log.entries))
+    assert (again.ended, again.history) == ("answered", run.history)
+    assert again.history[0] == HISTORY[0]
 
 
 async def test_a_decision_is_recorded_and_not_asked_for_again() -> None:
