@@ -279,5 +279,5 @@ def _vary(chunk: Chunk, path: tuple[Any, ...], vary: Callable[[int], Any] | None
             container[f"{path[-1]}{number}"] = container.pop(path[-1])
         else:
             container[path[-1]] = vary(number)
-    except (KeyError, IndexError, TypeError):
+    except (AttributeError, KeyError, IndexError, TypeError):
         pass  # another variation has replaced what contained it
