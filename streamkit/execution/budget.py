@@ -6,14 +6,14 @@ Prices are the caller's: they change without notice, differ by contract, and a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from streamkit.calls import Usage
 from streamkit.errors import UsageError
 from streamkit.turn import Turn
 
-__all__ = ["Budget"]
+__all__ = ["Budget", "count_tokens"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,18 @@ class Budget:
         except (TypeError, ValueError):
             raise UsageError(f"cost must return a number for the model {turn.model!r}, not {price!r}") from None
 
-    def is_exceeded(self, usage: Sequence[Usage], cost: float) -> bool:
+    def is_exceeded(self, tokens: int, cost: float) -> bool:
         """Return True if a run has spent more than a limit.
 
         Args:
-            usage: the report of each turn.
+            tokens: the sum of the input and output tokens of its turns.
             cost: the sum of their prices.
         """
         if self.max_cost is not None and cost > self.max_cost:
             return True
-        tokens = sum((report.input_tokens or 0) + (report.output_tokens or 0) for report in usage)
         return self.max_tokens is not None and tokens > self.max_tokens
+
+
+def count_tokens(usage: Usage) -> int:
+    """Return the number of tokens of a turn, input and output, that count for ``max_tokens``."""
+    return (usage.input_tokens or 0) + (usage.output_tokens or 0)

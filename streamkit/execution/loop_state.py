@@ -16,6 +16,7 @@ import anyio
 from streamkit.calls import Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import InvalidOutput, StreamInterrupted, UsageError
 from streamkit.events import Event, RoundStarted, RunEnded, Warned
+from streamkit.execution.budget import count_tokens
 from streamkit.execution.context import RoundContext
 from streamkit.execution.entries import Outcome
 from streamkit.execution.execution import Execution
@@ -117,6 +118,7 @@ class LoopState:
         self._fallbacks = list(options.fallbacks)
         self._previous_text = ""  # of the round's closed turns: more than one if the provider paused
         self._previous_usage: list[Usage] = []  # of all closed turns
+        self._previous_tokens = 0  # their sum: adding them up at each round would take ever longer
         self._cost = 0.0  # of the turns that were priced
         self._priced_turn: Turn | None = None  # the last of them
         self._is_usage_unknown = False  # and that was reported
@@ -139,6 +141,7 @@ class LoopState:
         """Start from a run that was left."""
         self.contents = list(state.contents)
         self._previous_usage = list(state.usage)
+        self._previous_tokens = sum([count_tokens(usage) for usage in state.usage])
         self._cost = state.cost
         self._breaker = CircuitBreaker(state.failures)
         self.pauses = state.pauses
@@ -289,7 +292,10 @@ class LoopState:
         """Keep the text and usage of the last turn, and release it."""
         if self.turn is not None:
             self._cost = self.cost
-            self._previous_usage = self.usage_reports
+            self._priced_turn = None
+            if self.turn.usage is not None:
+                self._previous_usage.append(self.turn.usage)
+                self._previous_tokens += count_tokens(self.turn.usage)
             self._previous_text += self.turn.text
             self._warnings = self.warnings
             self._turn_warnings = 0
@@ -397,7 +403,9 @@ class LoopState:
 
     def is_over_budget(self) -> bool:
         """Return True if the run has spent more than it may."""
-        return self.options.budget.is_exceeded(self.usage_reports, self.cost)
+        usage = self.turn.usage if self.turn is not None else None
+        tokens = self._previous_tokens + (count_tokens(usage) if usage is not None else 0)
+        return self.options.budget.is_exceeded(tokens, self.cost)
 
     def check_usage(self, turn: Turn | None) -> list[Event]:
         """Return a warning, once a run, if a turn without usage keeps the budget from being checked."""
