@@ -13,12 +13,14 @@ from typing import Any
 
 import msgspec
 
+from streamkit.accumulator.turn_state import HttpStatus
 from streamkit.calls import StreamError
 from streamkit.framing import Frame, Framer, framer_for
-from streamkit.providers.decoding import error_message, excerpt, read_json
+from streamkit.providers.decoding import as_text, error_message, excerpt, read_json
 from streamkit.providers.provider import Framing
+from streamkit.source_failure import find_reported_error
 
-__all__ = ["ResponseBody", "failed_response", "retry_after"]
+__all__ = ["ResponseBody", "failed_response", "read_status", "to_stream_error"]
 
 _HEAD = 1024  # bytes of an unrecognized body that are put into the error
 _ERROR_BODY = 65536  # bytes of a failed response's body that are read
@@ -129,26 +131,53 @@ def _describe(head: bytes) -> str:
     return "text that is not a stream of this wire"
 
 
-def failed_response(body: bytes, status: int, wait: float | None) -> StreamError:
+def failed_response(body: bytes, status: HttpStatus) -> StreamError:
     """Return a failed response as the provider's error, with the message and the JSON of its body.
 
     Args:
         body: the beginning of the body.
-        status: the HTTP status.
-        wait: seconds after which another attempt is allowed, if known.
+        status: the status and the headers that explain it.
     """
     raw: Any = excerpt(body) or None
     with suppress(ValueError, RecursionError):
         raw = read_json(body)
-    return StreamError(
-        "provider_error", error_message(raw) or f"HTTP status {status}", raw=raw, status=status, retry_after=wait
-    )
+    if status.error_name is not None and (raw is None or (isinstance(raw, dict) and "__type" not in raw)):
+        # Where the body of AWS's other JSON protocols has it:
+        # https://smithy.io/2.0/aws/protocols/aws-restjson1-protocol.html#operation-error-serialization
+        raw = {**(raw or {}), "__type": status.error_name}
+    message = error_message(raw) or f"HTTP status {status.code}"
+    return StreamError("provider_error", message, raw=raw, status=status.code, retry_after=status.retry_after)
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a retry header, or None. A date is ignored, because reading it needs a clock."""
+def to_stream_error(exception: BaseException) -> StreamError:
+    """Return what an exception of a source means for its turn: the provider's error, or a failed transport."""
+    reported = find_reported_error(exception)
+    if reported is not None:
+        raw = reported.raw
+        message = error_message(raw) or (as_text(raw.get("__type")) if isinstance(raw, dict) else None)
+        if message is not None:
+            return StreamError("provider_error", message, raw=raw, status=reported.status)
+    text = str(exception)
+    message = f"{type(exception).__name__}: {text}" if text else type(exception).__name__
+    return StreamError("transport_error", message, raw=message)
+
+
+def read_status(code: int, headers: Mapping[str, str], error_name_header: str | None) -> HttpStatus:
+    """Return a status and what its headers say of an error.
+
+    Args:
+        code: the HTTP status.
+        headers: the headers of the response.
+        error_name_header: the header that names the error, in lower case; None if the provider has none.
+    """
+    wait: float | None = None
+    error_name: str | None = None
     for name, value in headers.items():
-        scale = {"retry-after": 1.0, "retry-after-ms": 0.001}.get(name.lower())
-        if scale is not None and value.strip().replace(".", "", 1).isdecimal():
-            return float(value) * scale
-    return None
+        lower = name.lower()
+        scale = {"retry-after": 1.0, "retry-after-ms": 0.001}.get(lower)
+        # A date is ignored, because reading it needs a clock.
+        if wait is None and scale is not None and value.strip().replace(".", "", 1).isdecimal():
+            wait = float(value) * scale
+        elif lower == error_name_header:
+            error_name = value.partition(":")[0].strip()[:128] or None  # a URI may follow the name
+    return HttpStatus(code, wait, error_name)

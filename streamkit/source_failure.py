@@ -7,19 +7,27 @@ connection it would be searched in the network. Two rules, because an SDK's iter
 * of a source that is read, all is, except the exceptions by which Python reports a defect.
 
 HTTP clients and SDKs are recognized without importing them: by the package of a base class, by the request or response
-that their exceptions carry, and by the exception that was their cause. The module depends on nothing but ``errors``.
+that their exceptions carry, and by the exception that was their cause. The module must not depend on any of them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from streamkit.errors import StreamkitError
 
-__all__ = ["FailedResponse", "find_failed_response", "is_io_failure", "is_programming_error"]
+__all__ = [
+    "FailedResponse",
+    "ReportedError",
+    "find_failed_response",
+    "find_reported_error",
+    "is_io_failure",
+    "is_programming_error",
+]
 
 _PROGRAMMING_ERRORS = (
     ArithmeticError,
@@ -41,6 +49,8 @@ _CLIENT_PACKAGES = frozenset(
         *("urllib", "urllib3", "websockets"),
     )
 )
+# The other exceptions of botocore report missing credentials, unknown regions and wrong parameters.
+_BOTOCORE_FAILURES = frozenset({"ConnectionError", "HTTPClientError", "ResponseStreamingError"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,19 @@ class FailedResponse:
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedError:
+    """The error that a provider reported within a stream.
+
+    Attributes:
+        raw: its error object, or its message.
+        status: the HTTP status that it names, if it does.
+    """
+
+    raw: dict[str, Any] | str
+    status: int | None
 
 
 def is_programming_error(exception: BaseException | None) -> bool:
@@ -94,7 +117,10 @@ def _chain(exception: BaseException) -> Iterator[BaseException]:
 
 def _is_of_client(exception: BaseException | None) -> bool:
     """Return True if an HTTP client raised it. Their RuntimeErrors report that the client was used wrongly."""
-    packages = {kind.__module__.partition(".")[0] for kind in type(exception).__mro__}
+    kinds = type(exception).__mro__
+    if any(kind.__module__ == "botocore.exceptions" and kind.__name__ in _BOTOCORE_FAILURES for kind in kinds):
+        return True
+    packages = {kind.__module__.partition(".")[0] for kind in kinds}
     return not isinstance(exception, RuntimeError) and not packages.isdisjoint(_CLIENT_PACKAGES)
 
 
@@ -115,8 +141,8 @@ def find_failed_response(exception: BaseException) -> FailedResponse | None:
         facts = response.get("ResponseMetadata")
         facts = facts if isinstance(facts, Mapping) else {}
         status = _to_status(facts.get("HTTPStatusCode"))
-        headers, body = facts.get("HTTPHeaders"), {name: response[name] for name in response if name == "Error"}
-        return None if status is None else FailedResponse(status, _to_headers(headers), _to_bytes(body))
+        body = _to_bytes(_to_aws_error(response))
+        return None if status is None else FailedResponse(status, _to_headers(facts.get("HTTPHeaders")), body)
     for holder in (response, exception):
         for name in ("status_code", "status", "code"):
             status = _to_status(getattr(holder, name, None))
@@ -124,6 +150,45 @@ def find_failed_response(exception: BaseException) -> FailedResponse | None:
                 headers = getattr(holder, "headers", None)
                 return FailedResponse(status, _to_headers(headers), _read_body(response, exception))
     return None
+
+
+def find_reported_error(exception: BaseException) -> ReportedError | None:
+    """Return the error of the provider that an exception of an SDK carries, None if it carries none.
+
+    Within a stream the SDKs raise the event that reports an error. openai and groq have its error object in ``body``,
+    anthropic the whole event, mistralai its text; google-genai has the event in ``details``, botocore in ``response``,
+    and ollama has only a message, in ``error``. The status of the response is 200; google-genai's is the event's.
+    """
+    for name in ("body", "details", "response", "error"):
+        raw = _to_error_object(getattr(exception, name, None))
+        if raw and (name == "error" or not isinstance(raw, str)):
+            status = _to_status(getattr(exception, "status_code", None)) or _to_status(getattr(exception, "code", None))
+            return ReportedError(raw, status)
+    return None
+
+
+def _to_error_object(value: Any) -> dict[str, Any] | str | None:
+    """Return the error object within the event that an SDK's exception has; a text that is not JSON as it is."""
+    if isinstance(value, str) and value[:1] == "{":
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    if not isinstance(value, Mapping):
+        return value if isinstance(value, str) else None
+    if "Error" in value:
+        return _to_aws_error(value)
+    for name in ("data", "error"):
+        value = value[name] if isinstance(value.get(name), Mapping) else value
+    return dict(value)
+
+
+def _to_aws_error(response: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the error in botocore's parsed response as the body that AWS documents, which botocore has taken apart.
+
+    https://smithy.io/2.0/aws/protocols/aws-restjson1-protocol.html#operation-error-serialization
+    """
+    error = response.get("Error")
+    error = error if isinstance(error, Mapping) else {}
+    return {"__type": error.get("Code"), "message": error.get("Message")}
 
 
 def _to_status(value: object) -> int | None:
@@ -139,7 +204,10 @@ def _read_body(response: Any, exception: BaseException) -> bytes:
         content = getattr(response, "content", None)
     except Exception:  # httpx: a streamed body that was not read
         content = None
-    return content if isinstance(content, bytes) and content else _to_bytes(getattr(exception, "body", None))
+    if isinstance(content, bytes) and content:
+        return content
+    bodies = (getattr(exception, name, None) for name in ("body", "details", "error"))
+    return _to_bytes(next((body for body in bodies if body), None))
 
 
 def _to_bytes(body: Any) -> bytes:

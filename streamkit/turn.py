@@ -33,7 +33,7 @@ from streamkit.providers.names import ProviderName
 from streamkit.providers.origin import normalize_endpoint
 from streamkit.providers.provider import Provider
 from streamkit.redaction import excerpt_repr
-from streamkit.response_body import ResponseBody, failed_response, retry_after
+from streamkit.response_body import ResponseBody, failed_response, read_status, to_stream_error
 
 if TYPE_CHECKING:
     from weakref import finalize
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from streamkit.frame_template import RepeatableParser
     from streamkit.leaked_markup import LeakedMarkup, MarkupSink
 
-__all__ = ["Turn", "transport_error"]
+__all__ = ["Turn"]
 
 
 class Turn(ChoiceView):
@@ -156,14 +156,14 @@ class Turn(ChoiceView):
 
         Args:
             status: the HTTP status.
-            headers: the response's headers, of which ``retry-after`` is read.
+            headers: the response's headers, of which ``retry-after`` and the name of an error are read.
 
         Raises:
             UsageError: input was fed already, or the turn is closed.
         """
         if self.input_kind is not None or self._closed:
             raise UsageError("Turn.response() must be called before the first feed()")
-        self._state.status = (status, retry_after(headers or {}))
+        self._state.http_status = read_status(status, headers or {}, self.provider.traits.endpoint.error_name_header)
 
     def feed(self, data: Any) -> list[TurnEvent]:
         """Read the next input.
@@ -273,7 +273,9 @@ class Turn(ChoiceView):
             self.input_kind = kind
             if kind == "bytes":
                 limit = self._state.limits.frame
-                self._body = ResponseBody(self.provider.traits.framing, limit, failed=self._state.status[0] >= 400)
+                self._body = ResponseBody(
+                    self.provider.traits.framing, limit, failed=self._state.http_status.code >= 400
+                )
         elif self.input_kind != kind:
             raise UsageError(f"feed() got {kind} after {self.input_kind}: a turn takes one kind of input")
         return sdk_objects.to_plain(data) if kind == "object" else data
@@ -307,7 +309,7 @@ class Turn(ChoiceView):
             self._parser.end()
         if self._markup is not None:
             self._markup.close()
-        failure = error if isinstance(error, StreamError) or error is None else transport_error(error)
+        failure = to_stream_error(error) if isinstance(error, BaseException) else error
         is_complete = complete and error is None and self._accumulator.is_recognized()
         self._accumulator.close(complete=is_complete, failure=failure)
         return self._drain_events()
@@ -320,9 +322,9 @@ class Turn(ChoiceView):
         """
         state, body = self._state, self._body
         if body is not None and body.failed:
-            state.fail(failed_response(body.head, *state.status))
-        elif state.status[0] >= 400 and state.error is None:
-            state.fail(failed_response(b"", *state.status))
+            state.fail(failed_response(body.head, state.http_status))
+        elif state.http_status.code >= 400 and state.error is None:
+            state.fail(failed_response(b"", state.http_status))
         elif body is not None:
             self._close_body(body, judge=judge)
         elif judge and state.error is None and not self._accumulator.is_recognized():
@@ -484,13 +486,6 @@ def _markup_sink(
     from streamkit.leaked_markup import MarkupSink  # few turns need it
 
     return MarkupSink(accumulator, mode, families, tools)
-
-
-def transport_error(error: BaseException) -> StreamError:
-    """Return the error of a turn whose source raised."""
-    text = str(error)
-    message = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return StreamError("transport_error", message, raw=message)
 
 
 def _is_json(payload: bytes) -> bool:

@@ -16,7 +16,7 @@ from streamkit.calls import StreamError, StreamWarning, TurnWarningCode, WireTra
 from streamkit.events import Failed, ResponseStarted, TurnEvent, Warned
 from streamkit.json_text import join_surrogates, json_size, measure_json, nests_deeper
 
-__all__ = ["DEFAULT_LIMITS", "OBJECT_SIZE", "Limits", "TurnState"]
+__all__ = ["DEFAULT_LIMITS", "OBJECT_SIZE", "HttpStatus", "Limits", "TurnState"]
 
 MAX_WARNINGS = 256  # a stream that is irregular in every chunk must not grow memory; people read the first few
 MAX_MESSAGE = 2000  # characters of a warning's message, which may contain what a server sent
@@ -50,6 +50,17 @@ class Limits(Struct, frozen=True, kw_only=True):
 DEFAULT_LIMITS = Limits()
 
 
+class HttpStatus(Struct, frozen=True):
+    """The HTTP status of a response, and what its headers say of an error."""
+
+    code: int = 0  #: 0 if there is no HTTP response
+    retry_after: float | None = None  #: seconds
+    error_name: str | None = None  #: such as ``ThrottlingException``; only AWS has it in a header
+
+
+NO_STATUS = HttpStatus()
+
+
 class TurnState:
     """The values that the accumulator, its choices and their trackers read and change together.
 
@@ -73,6 +84,7 @@ class TurnState:
         "error",
         "events",
         "has_started",
+        "http_status",
         "input_ended",
         "join_hooks",
         "limits",
@@ -84,7 +96,6 @@ class TurnState:
         "requested_model",
         "response_id",
         "size",
-        "status",
         "traits",
         "turn_choice",
         "turn_key",
@@ -116,7 +127,7 @@ class TurnState:
         self.metadata: dict[str, Any] = {}  # facts about the response, by the provider's names
         self.done = False  # after the terminator, or an error other than the provider's own: nothing more is read
         self.input_ended = False  # no bytes follow: a frame that is not JSON was truncated
-        self.status: tuple[int, float | None] = (0, None)  # the HTTP status, and the seconds to wait
+        self.http_status = NO_STATUS
         self.turn_choice = 0  # the number of the choice that is the turn's
         self._has_content = False  # a choice sent something
         self._call_count = 0
@@ -142,8 +153,9 @@ class TurnState:
 
     def fail(self, error: StreamError) -> None:
         """Record an error. The first one is the turn's; a later one becomes a warning."""
-        if error.kind == "provider_error" and self.status[0] >= 400 and error.status is None:
-            error = msgspec.structs.replace(error, status=self.status[0], retry_after=self.status[1])
+        status = self.http_status
+        if error.kind == "provider_error" and status.code >= 400 and error.status is None:
+            error = msgspec.structs.replace(error, status=status.code, retry_after=status.retry_after)
         error = self.traits.classify_error(error)
         if self.input_ended and error.kind == "protocol_error":
             error = StreamError("stream_truncated", "the stream ended inside a frame", raw=error.raw)

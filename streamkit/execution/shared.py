@@ -28,9 +28,10 @@ from streamkit.execution.round import Round
 from streamkit.execution.thread_update import FormatCallbacks, Messages, ThreadLayout, ThreadUpdate, check_layout
 from streamkit.providers.names import ProviderName
 from streamkit.providers.provider import Provider
+from streamkit.response_body import to_stream_error
 from streamkit.source import Source
 from streamkit.stream_reader import event_batches
-from streamkit.turn import Turn, transport_error
+from streamkit.turn import Turn
 
 __all__ = ["EndedStream", "QueuedCall", "SharedAccumulator"]
 
@@ -219,7 +220,7 @@ class SharedAccumulator:
             UsageError: the stream has ended; or it had no chunk and this object was closed; or this object was left.
         """
         calls = self._accumulator(stream)
-        failure = error if isinstance(error, StreamError) or error is None else transport_error(error)
+        failure = to_stream_error(error) if isinstance(error, BaseException) else error
         calls.state.has_started = True  # as in put: the caller reads the response, so its start is no news
         calls.close(complete=failure is None, failure=failure)
         events = calls.events[:]
