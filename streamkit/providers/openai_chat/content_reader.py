@@ -13,18 +13,28 @@ from streamkit.events import ReasoningKind
 from streamkit.providers.openai_chat.schema import REASONING_DETAIL_FIELDS, REASONING_TEXT_FIELDS, Delta, PlainDelta
 from streamkit.providers.sink import ChoiceSink
 
-__all__ = ["read_content_parts", "read_reasoning", "reasoning_detail_text"]
+__all__ = ["read_content_parts", "read_reasoning", "reasoning_detail_text", "thinking_text"]
 
 _reasoning_texts = attrgetter(*REASONING_TEXT_FIELDS)
 
 
 def read_reasoning(choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
-    """Emit the reasoning of a delta once: vLLM sends it in two fields, OpenRouter in a field and in typed details."""
+    """Emit the reasoning of a delta once.
+
+    vLLM sends it in two fields, OpenRouter in a field and in typed details, LiteLLM in a field and in the blocks of
+    Anthropic (https://docs.litellm.ai/docs/reasoning_content).
+    """
     text = ""
     for value in _reasoning_texts(delta):
         if value.__class__ is str and value:
             text = value
             break
+    thinking = delta.thinking_blocks
+    blocks = [block for block in thinking if isinstance(block, dict)] if isinstance(thinking, list) else []
+    if blocks:
+        choice.reasoning(text or "".join([thinking_text(block) for block in blocks]))
+        choice.add_metadata({"thinking_blocks": blocks})
+        return
     details = delta.reasoning_details
     if not isinstance(details, list) or not details:
         if text:
@@ -51,6 +61,12 @@ def reasoning_detail_text(detail: dict[str, Any]) -> str | None:
         if text:
             break
     return text if isinstance(text, str) else None
+
+
+def thinking_text(block: dict[str, Any]) -> str:
+    """Return the text of one of LiteLLM's ``thinking_blocks``; it is empty if the block is redacted."""
+    text = block.get("thinking")
+    return text if isinstance(text, str) else ""
 
 
 def read_content_parts(choice: ChoiceSink, content: Any) -> None:

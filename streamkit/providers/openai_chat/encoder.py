@@ -22,7 +22,7 @@ from streamkit.providers.call_text import CallText
 from streamkit.providers.encoding import citation_links, encode_chunk, encode_json
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.openai_chat.body import fold_chunks
-from streamkit.providers.openai_chat.content_reader import reasoning_detail_text
+from streamkit.providers.openai_chat.content_reader import reasoning_detail_text, thinking_text
 from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
 from streamkit.providers.openai_errors import ERRORS, error_body
 from streamkit.providers.wire_writer import Json, WriterOptions
@@ -33,6 +33,8 @@ __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
 
 _FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS)
 _ERROR_NAMES: Final = ERRORS.names()
+#: The state of reasoning that repeats its text.
+_REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks")
 
 
 def create_writer(traits: ChatDialect, options: WriterOptions) -> ChatWriter:
@@ -198,8 +200,8 @@ class ChatWriter(Writer):
         dialect = self._dialect
         if dialect.thinking_parts:
             self._delta({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]})
-        elif isinstance((self._own_state or {}).get("reasoning_details"), list):
-            pass  # the details have the text; they are written at the end of the block
+        elif any(isinstance((self._own_state or {}).get(name), list) for name in _REASONING_LISTS):
+            pass  # these have the text; they are written at the end of the block
         elif dialect.reasoning_details:
             name = "summary" if kind == "summary" else "text"
             self._details([{"type": f"reasoning.{name}", name: text, "index": 0}])
@@ -219,9 +221,12 @@ class ChatWriter(Writer):
         """Write the annotations of a block, and its state where the dialect has a field for it."""
         self._send_annotations()
         own, details = self._own_state, event.metadata.get("reasoning_details")
-        audio = event.metadata.get("audio")
+        audio, thinking = event.metadata.get("audio"), event.metadata.get("thinking_blocks")
         if own is not None and isinstance(details, list):
             self._details(details)
+        elif own is not None and isinstance(thinking, list):
+            for block in thinking:
+                self._delta({"reasoning_content": thinking_text(block), "thinking_blocks": [block]})
         elif isinstance(details, list) and (self._dialect.reasoning_details or any(map(_has_wrapped_state, details))):
             self._details([detail for detail in details if not reasoning_detail_text(detail)])
         elif own is not None and isinstance(audio, dict) and "expires_at" in audio:

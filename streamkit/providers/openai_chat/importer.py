@@ -18,7 +18,7 @@ from streamkit.history import Content, FileBlock, ReasoningBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_cache_mark
 from streamkit.history.content import CacheMark
 from streamkit.history.tool_results import parse_result
-from streamkit.providers.openai_chat.content_reader import reasoning_detail_text
+from streamkit.providers.openai_chat.content_reader import reasoning_detail_text, thinking_text
 from streamkit.providers.openai_chat.media import image_address, parse_media_part
 from streamkit.providers.openai_chat.schema import REASONING_TEXT_FIELDS
 from streamkit.providers.openai_chat.traits import ChatDialect
@@ -36,7 +36,7 @@ _MESSAGE_FIELDS: dict[str, frozenset[str]] = {
     "function": frozenset({"role", "content", "name"}),
     "assistant": frozenset(
         {"role", "content", "refusal", "tool_calls", "function_call", "audio", "annotations", "images", "prefix"}
-        | {"reasoning_details", *REASONING_TEXT_FIELDS}
+        | {"reasoning_details", "thinking_blocks", *REASONING_TEXT_FIELDS}
     ),
 }
 _KNOWN_CALL_FIELDS = frozenset({"id", "index", "type", "function", "custom"})
@@ -154,8 +154,11 @@ class _AssistantMessage:
         text = next((value for name in REASONING_TEXT_FIELDS if (value := self._message.get(name))), None)
         if not isinstance(text, str):
             text = "".join(reasoning_detail_text(detail) or "" for detail in details if isinstance(detail, dict))
-        if text or details:
-            metadata = self._builder.provider_metadata({"reasoning_details": details or None})
+        thinking = [block for block in as_list(self._message.get("thinking_blocks")) if isinstance(block, dict)]
+        text = text or "".join([thinking_text(block) for block in thinking])
+        if text or details or thinking:
+            state = {"reasoning_details": details or None, "thinking_blocks": thinking or None}
+            metadata = self._builder.provider_metadata(state)
             self._builder.add_block("ai", ReasoningBlock(text=text, metadata=metadata))
 
     def _read_part(self, part: Any) -> None:

@@ -10,7 +10,15 @@ from streamkit.message_format import FOREIGN, OWN, POSSIBLE, Rating, rate_parts
 __all__ = ["rate_message"]
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_OWN_FIELDS = ("tool_call_id", "function_call", "refusal", "audio", "reasoning_content", "reasoning_details")
+_OWN_FIELDS = (
+    "tool_call_id",
+    "function_call",
+    "refusal",
+    "audio",
+    "reasoning_content",
+    "reasoning_details",
+    "thinking_blocks",
+)
 _OWN_PARTS = ("image_url", "input_audio", "video_url", "document_url", "refusal")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history import Block, FileBlock, OpaqueBlock, ReasoningBlock, TextBlock
+from streamkit.providers.openai_chat.content_reader import thinking_text
 from streamkit.providers.openai_chat.schema import REASONING_DETAIL_FIELDS
 
 __all__ = [
@@ -19,7 +20,9 @@ __all__ = [
     "is_content_part",
     "join_text",
     "merge_reasoning_details",
+    "merge_thinking_blocks",
     "reasoning_details",
+    "thinking_blocks",
 ]
 
 
@@ -92,6 +95,12 @@ def reasoning_details(block: ReasoningBlock) -> list[Any]:
     return details if isinstance(details, list) else []
 
 
+def thinking_blocks(block: ReasoningBlock) -> list[Any]:
+    """Return LiteLLM's thinking blocks, in the deltas in which they were streamed."""
+    blocks = block.metadata.get("thinking_blocks")
+    return blocks if isinstance(blocks, list) else []
+
+
 def merge_reasoning_details(details: list[Any]) -> list[Any]:
     """Return complete reasoning details from streamed ones: the deltas of one detail have the same index.
 
@@ -105,6 +114,25 @@ def merge_reasoning_details(details: list[Any]) -> list[Any]:
         else:
             groups.append([detail])
     return [_merge(group) if len(group) > 1 else group[0] for group in groups]
+
+
+def merge_thinking_blocks(deltas: list[Any]) -> list[Any]:
+    """Return Anthropic's complete thinking blocks from streamed ones: the signature ends a block.
+
+    They must be sent back complete and unmodified, and the ones without a signature would be refused
+    (https://docs.litellm.ai/docs/reasoning_content, "Tool Calling with thinking").
+    """
+    blocks: list[Any] = []
+    text = ""
+    for delta in deltas:
+        if isinstance(delta, dict) and delta.get("type") == "thinking":
+            text += thinking_text(delta)
+            if delta.get("signature"):
+                blocks.append({**delta, "thinking": text})
+                text = ""
+        else:
+            blocks.append(delta)
+    return blocks
 
 
 def _is_continuation(first: Any, detail: Any) -> bool:

@@ -46,7 +46,9 @@ from streamkit.providers.openai_chat.message_parts import (
     is_content_part,
     join_text,
     merge_reasoning_details,
+    merge_thinking_blocks,
     reasoning_details,
+    thinking_blocks,
 )
 from streamkit.providers.openai_chat.settings import output_fields
 from streamkit.providers.openai_chat.strict import strict_profile
@@ -269,6 +271,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             message[self.traits.reasoning_field] = reasoning
         if details := [detail for block in parts.reasoning for detail in self._reasoning_details(block)]:
             message["reasoning_details"] = merge_reasoning_details(details)
+        if thinking := self._thinking_blocks(parts.reasoning):
+            message["thinking_blocks"] = thinking
         self.push(message | parts.fields)
         if parts.calls:
             self.ids.start_round()
@@ -328,6 +332,11 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         """Return typed reasoning, which contains signatures; of another model only the text is sent."""
         return reasoning_details(block) if self.own_state(block, "reasoning_details") else []
 
+    def _thinking_blocks(self, blocks: Sequence[ReasoningBlock]) -> list[Any]:
+        """Return LiteLLM's thinking blocks, which contain signatures; of another model only the text is sent."""
+        own = [block for block in blocks if self.own_state(block, "thinking_blocks")]
+        return merge_thinking_blocks([delta for block in own for delta in thinking_blocks(block)])
+
     def _unsigned_unless_own(self, block: ReasoningBlock) -> ReasoningBlock:
         if block.signature is None or self.is_own(block):
             return block
@@ -340,7 +349,9 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
     def _accepts_reasoning(self, block: ReasoningBlock) -> bool:
         if self.traits.thinking_parts:
             return bool(block.text or block.signature)
-        return bool(reasoning_details(block)) or bool(self.traits.reasoning_field and block.text)
+        if reasoning_details(block) or thinking_blocks(block):
+            return True
+        return bool(self.traits.reasoning_field and block.text)
 
     # ------------------------------------------------------------ calls and results
 

@@ -332,7 +332,7 @@ class ChatParser:
             self._emit_usage(choice.usage)
 
     def _read_delta(self, choice_sink: ChoiceSink, delta: Delta | PlainDelta) -> None:
-        if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
+        if delta.reasoning_content or delta.reasoning or delta.reasoning_details or delta.thinking_blocks:
             read_reasoning(choice_sink, delta)
         if delta.content.__class__ is str:
             if delta.content:

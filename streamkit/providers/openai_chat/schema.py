@@ -95,6 +95,7 @@ class Delta(Struct, gc=False):
     reasoning_content: Any = None  # DeepSeek, Qwen, xAI, Z.AI, vLLM
     reasoning: Any = None  # OpenRouter, Groq, Ollama, newer vLLM
     reasoning_details: Any = None  # OpenRouter and the Vercel gateway: typed parts, some of them encrypted
+    thinking_blocks: Any = None  # LiteLLM: Anthropic's thinking with its signature, whose text is repeated above
     refusal: Any = None
     function_call: Function | None = None  # the form before tools
     annotations: Any = None

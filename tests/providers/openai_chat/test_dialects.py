@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_streams import chat, run
 
+import streamkit
 from streamkit import Turn, providers
 from streamkit.calls import Usage
 from streamkit.errors import UnknownProvider, UnsupportedContent, UsageError
@@ -392,6 +393,41 @@ def test_parsing_an_encoded_turn_gives_the_same_turn(
     again = _turn(name, first.content, delta_size=other_size, usage=USAGE)
     assert _state(again) == _state(first)
     assert [call.raw_id for call in again.calls] == [call.raw_id for call in first.calls]
+
+
+LITELLM_THINKING = [
+    {"type": "thinking", "thinking": "Which", "signature": None},
+    {"type": "thinking", "thinking": " city?", "signature": None},
+    {"type": "thinking", "thinking": "", "signature": "first"},
+    {"type": "redacted_thinking", "data": "AAAA"},
+    {"type": "thinking", "thinking": "Oslo.", "signature": None},
+    {"type": "thinking", "thinking": "", "signature": "second"},
+    {"type": "thinking", "thinking": "It is not signed", "signature": None},
+]
+
+
+def test_thinking_blocks_of_litellm_are_sent_back_complete_with_their_signatures() -> None:
+    """https://docs.litellm.ai/docs/reasoning_content: without them Anthropic refuses the next round of tool calls."""
+    deltas = [
+        {"reasoning_content": block.get("thinking", ""), "thinking_blocks": [block]} for block in LITELLM_THINKING
+    ]
+    call = {"index": 0, "id": "toolu_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    first, _ = run("openai_compatible", [*map(chat, deltas), chat({"tool_calls": [call]}, "tool_calls")], complete=True)
+    assert first.warnings == []
+    assert first.reasoning == "Which city?Oslo.It is not signed"
+    again = _turn("openai_compatible", first.content)
+    assert again.reasoning == first.reasoning
+    for turn in (first, again):
+        [message] = _messages([turn.content], "openai_compatible")
+        assert message["thinking_blocks"] == [
+            {"type": "thinking", "thinking": "Which city?", "signature": "first"},
+            {"type": "redacted_thinking", "data": "AAAA"},
+            {"type": "thinking", "thinking": "Oslo.", "signature": "second"},
+        ]
+        [read] = streamkit.parse_messages([message], "openai_compatible")
+        assert _messages([read], "openai_compatible")[0]["thinking_blocks"] == message["thinking_blocks"]
+    [message] = _messages([first.content], "openrouter")
+    assert "thinking_blocks" not in message
 
 
 def test_reasoning_details_are_kept_unchanged_and_in_order() -> None:

@@ -297,6 +297,7 @@ DELTA_VALUES: dict[str, Any] = {
     "reasoning_content": "x",
     "reasoning": "x",
     "reasoning_details": [{"type": "reasoning.text", "text": "x"}],
+    "thinking_blocks": [{"type": "thinking", "thinking": "x"}],
     "refusal": "x",
     "function_call": {"name": "f", "arguments": "{}"},
     "annotations": [{"type": "x"}],
@@ -404,6 +405,7 @@ FIELDS = [
     "reasoning_details",
     "reasoning_steps",
     "refusal",
+    "thinking_blocks",
 ]
 PARTS = st.fixed_dictionaries(
     {},
