@@ -43,6 +43,7 @@ from streamkit.providers.gemini.media import file_part, image_part, is_allowed_i
 from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.settings import output_fields
 from streamkit.providers.gemini.tool_definitions import render_tool_choice, render_tools
+from streamkit.providers.gemini_models import SKIP_SIGNATURE
 from streamkit.providers.message_renderer import AlternatingRenderer, Json, result_text
 from streamkit.providers.origin import models_of
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
@@ -57,9 +58,7 @@ from streamkit.providers.tool_result_media import (
 )
 from streamkit.tools.definition import OfferedTool
 
-__all__ = ["SKIP_SIGNATURE", "build_request", "convert_media", "render_messages"]
-
-SKIP_SIGNATURE = "skip_thought_signature_validator"
+__all__ = ["build_request", "convert_media", "render_messages"]
 
 #: models that accept the parts of a function response
 _MEDIA_IN_RESULTS = re.compile(r"(?:.*/)?gemini-(?:[3-9]|\d\d)\b")

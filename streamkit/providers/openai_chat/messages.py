@@ -36,6 +36,7 @@ from streamkit.providers.body_fields import merge_fields
 from streamkit.providers.cache_marks import MOST_CACHE_MARKS, drop_first_marks
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.encoding import text_or_json
+from streamkit.providers.gemini_models import SKIP_SIGNATURE, requires_signature
 from streamkit.providers.message_renderer import Json, RoleRenderer, cache_mark
 from streamkit.providers.openai_chat.media import file_part, image_part
 from streamkit.providers.openai_chat.message_parts import (
@@ -277,6 +278,10 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         if parts.calls:
             self.ids.start_round()
             self.messages[-1]["tool_calls"] = calls = [self._call(call) for call in parts.calls]
+            if requires_signature(self.options.model) and not self.traits.reasoning_details:
+                # On Google's endpoint of this wire; a router with typed reasoning adds its own.
+                # https://ai.google.dev/gemini-api/docs/thought-signatures#openai
+                calls[0].setdefault("extra_content", {"google": {"thought_signature": SKIP_SIGNATURE}})
             self._call_places = {call["id"]: place for place, call in enumerate(calls)}
 
     def _assistant_content(self, parts: _AssistantParts) -> str | list[Json] | None:

@@ -26,7 +26,7 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.providers.gemini.messages import SKIP_SIGNATURE
+from streamkit.providers.gemini_models import SKIP_SIGNATURE
 from streamkit.providers.provider import RenderedMessages
 from streamkit.tools import Tool
 

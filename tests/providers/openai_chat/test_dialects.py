@@ -430,6 +430,34 @@ def test_thinking_blocks_of_litellm_are_sent_back_complete_with_their_signatures
     assert "thinking_blocks" not in message
 
 
+@pytest.mark.parametrize(
+    ("name", "model", "is_signed"),
+    [
+        ("openai_compatible", "gemini-3-pro-preview", True),
+        ("openai_compatible", "google/gemini-3.1-flash", True),
+        ("openai_compatible", "gemini-2.5-pro", False),
+        ("openai_compatible", None, False),
+        ("openrouter", "google/gemini-3-pro-preview", False),
+    ],
+)
+def test_calls_of_another_model_are_marked_as_unsigned_for_gemini_3(name: str, model: Any, is_signed: bool) -> None:
+    second = CALL.model_copy(update={"id": "hist_tool_" + "b" * 24})
+    asked = Content.ai("", CALL, second)
+    calls = streamkit.render([Content.human("?"), asked], name, model=model)[1]["tool_calls"]
+    signature = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+    assert [call.get("extra_content") for call in calls] == [signature if is_signed else None, None]
+
+
+def test_a_thought_signature_of_the_same_endpoint_is_not_replaced() -> None:
+    own = {"google": {"thought_signature": "SIG"}}
+    call = {"index": 0, "id": "c1", "function": {"name": "weather", "arguments": "{}"}, "extra_content": own}
+    turn, _ = run(
+        "openai_compatible", [chat({"tool_calls": [call]}, "tool_calls")], complete=True, model="gemini-3-pro"
+    )
+    rendered = streamkit.render([Content.human("?"), turn.content], "openai_compatible", model="gemini-3-pro")
+    assert rendered[1]["tool_calls"][0]["extra_content"] == own
+
+
 def test_reasoning_details_are_kept_unchanged_and_in_order() -> None:
     details = [
         {"type": "reasoning.text", "text": "Which", "index": 0, "format": "anthropic-claude-v1"},
