@@ -9,10 +9,19 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import httpx
 
 from streamkit import Content, RoundContext
 
-__all__ = ["FakeModel", "FakeStream", "calls_with_status", "count_tasks_and_threads", "ids_in_messages"]
+__all__ = [
+    "FakeModel",
+    "FakeStream",
+    "ScriptedModel",
+    "calls_with_status",
+    "count_tasks_and_threads",
+    "ids_in_messages",
+    "rejected",
+]
 
 
 class FakeStream:
@@ -62,6 +71,28 @@ class FakeModel:
         self.requests.append(context.request)
         self.streams.append(FakeStream(self.answers[min(len(self.asked), len(self.answers)) - 1]))
         return self.streams[-1]
+
+
+class ScriptedModel:
+    """A model that returns its responses one after the other, as they are, and raises those that are exceptions."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[RoundContext] = []
+
+    def __call__(self, context: RoundContext) -> Any:
+        self.asked.append(context)
+        given = self.answers.pop(0)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+
+def rejected(status: int, body: bytes = b"{}", headers: dict[str, str] | None = None) -> httpx.HTTPStatusError:
+    """Return the exception by which httpx reports a request that the server rejected."""
+    request = httpx.Request("POST", "http://provider.example/v1")
+    response = httpx.Response(status, headers=headers or {}, content=body, request=request)
+    return httpx.HTTPStatusError(f"{status}", request=request, response=response)
 
 
 def calls_with_status(contents: Sequence[Content]) -> list[tuple[str, str | None]]:

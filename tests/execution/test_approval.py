@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from execution.chat_chunks import answer
+from execution.fake_model import ScriptedModel
 from pydantic import ValidationError
 from shared_data import ROOT, TESTS
 
-from streamkit import Approval, Content, RoundContext, RunState, ToolContext, UsageError, run_loop, tool
+from streamkit import Approval, Content, RunState, ToolContext, UsageError, run_loop, tool
 from streamkit.events import Event, RoundFinished, RoundStarted, ToolCompleted, ToolDenied, ToolRunning
 
 pytestmark = pytest.mark.anyio
@@ -43,19 +44,9 @@ class FakeHouse:
         return [look, remove]
 
 
-class Model:
-    def __init__(self, *answers: Any) -> None:
-        self.answers = list(answers)
-        self.asked: list[RoundContext] = []
-
-    def __call__(self, context: RoundContext) -> Any:
-        self.asked.append(context)
-        return self.answers.pop(0)
-
-
 async def create_paused_run(house: FakeHouse, *calls: Any, **more: Any) -> Any:
     options = {"provider": "openai_chat", "tools": house.tools, "history": HISTORY, "run_key": "k"} | more
-    return await run_loop(Model(answer("Let me see.", *(calls or CALLS))), **options)
+    return await run_loop(ScriptedModel(answer("Let me see.", *(calls or CALLS))), **options)
 
 
 def reload(state: RunState | None) -> RunState:
@@ -93,7 +84,7 @@ async def test_a_resumed_run_continues_with_one_result_a_call_in_call_order() ->
     house = FakeHouse()
     run = await create_paused_run(house)
     dust, desk = run.pending
-    model = Model(answer("Done."))
+    model = ScriptedModel(answer("Done."))
     resumed = run_loop(model, resume=reload(run.state), approvals={desk.id: False, dust.id: True}, tools=house.tools)
     events = await collect_events(resumed)
     assert resumed.ended == "answered"
@@ -122,7 +113,7 @@ async def test_approvals_may_arrive_one_at_a_time_and_in_any_order(order: tuple[
     left = list(ids)
     for count, position in enumerate(order, 1):
         approvals = {ids[position]: position != 1}
-        model = Model(answer("Done."))
+        model = ScriptedModel(answer("Done."))
         run = await run_loop(model, resume=reload(run.state), approvals=approvals, tools=house.tools)
         left.remove(ids[position])
         if count < 3:
@@ -141,7 +132,7 @@ async def test_approvals_may_arrive_one_at_a_time_and_in_any_order(order: tuple[
 async def test_resumed_without_an_approval_it_pauses_again_and_nothing_runs_twice() -> None:
     house = FakeHouse()
     run = await create_paused_run(house)
-    again = await run_loop(Model(), resume=reload(run.state), tools=house.tools)
+    again = await run_loop(ScriptedModel(), resume=reload(run.state), tools=house.tools)
     assert again.ended == "awaiting_approval"
     assert house.done == ["look desk"]
     assert again.state == run.state
@@ -152,7 +143,9 @@ async def test_an_approval_of_a_resumed_run_may_change_the_arguments_which_are_v
     run = await create_paused_run(house)
     dust, desk = [call.id for call in run.pending]
     approvals = {dust: Approval(True, arguments={"what": "cobwebs"}), desk: Approval(True, arguments={"who": 1})}
-    run = await run_loop(Model(answer("Done.")), resume=reload(run.state), approvals=approvals, tools=house.tools)
+    run = await run_loop(
+        ScriptedModel(answer("Done.")), resume=reload(run.state), approvals=approvals, tools=house.tools
+    )
     assert house.done == ["look desk", "remove cobwebs"]
     (_, _, first), (_, removed, second), (_, _, third) = results_in(run.contents)
     assert (first, second, third) == ("completed", "completed", "error")
@@ -163,7 +156,7 @@ async def test_a_reason_reaches_the_model() -> None:
     house = FakeHouse()
     run = await create_paused_run(house, CALLS[1])
     approvals = {run.pending[0].id: Approval(False, reason="dust is load-bearing")}
-    model = Model(answer("Oh."))
+    model = ScriptedModel(answer("Oh."))
     await run_loop(model, resume=reload(run.state), approvals=approvals, tools=house.tools)
     assert "dust is load-bearing" in model.asked[0].request["messages"][2]["content"]
 
@@ -184,7 +177,7 @@ async def test_a_callback_may_approve_the_calls_of_a_resumed_run() -> None:
     house = FakeHouse()
     run = await create_paused_run(house)
     run = await run_loop(
-        Model(answer("Done.")), resume=reload(run.state), tools=house.tools, approve=lambda call, deps: True
+        ScriptedModel(answer("Done.")), resume=reload(run.state), tools=house.tools, approve=lambda call, deps: True
     )
     assert run.ended == "answered"
     assert house.done == ["look desk", "remove dust", "remove desk"]
@@ -203,11 +196,11 @@ async def test_calls_after_a_pending_exclusive_call_run_after_it() -> None:
 
     calls = [("read", {}), ("write", {}), ("read", {})]
     run = await run_loop(
-        Model(answer("", *calls)), provider="openai_chat", tools=[read, write], history=HISTORY, run_key="k"
+        ScriptedModel(answer("", *calls)), provider="openai_chat", tools=[read, write], history=HISTORY, run_key="k"
     )
     assert (run.ended, done, [call.name for call in run.pending]) == ("awaiting_approval", ["read"], ["write"])
     run = await run_loop(
-        Model(answer("Done.")),
+        ScriptedModel(answer("Done.")),
         resume=reload(run.state),
         approvals={run.pending[0].id: True},
         tools=[read, write],
@@ -218,12 +211,12 @@ async def test_calls_after_a_pending_exclusive_call_run_after_it() -> None:
 
 async def test_a_pause_in_a_later_round_keeps_the_earlier_rounds() -> None:
     house = FakeHouse()
-    model = Model(answer("First.", CALLS[0], usage=(10, 1)), answer("Then.", CALLS[1], usage=(20, 2)))
+    model = ScriptedModel(answer("First.", CALLS[0], usage=(10, 1)), answer("Then.", CALLS[1], usage=(20, 2)))
     run = await run_loop(model, provider="openai_chat", tools=house.tools, history=HISTORY, run_key="k")
     assert (run.ended, run.rounds) == ("awaiting_approval", 2)
     assert [content.speaker for content in run.contents] == ["ai", "tool"]
     resumed = await run_loop(
-        Model(answer("Done.", usage=(30, 3))),
+        ScriptedModel(answer("Done.", usage=(30, 3))),
         resume=reload(run.state),
         approvals={run.pending[0].id: True},
         tools=house.tools,
@@ -238,9 +231,9 @@ async def test_a_run_paused_with_a_thread_resumes_with_the_thread() -> None:
     house = FakeHouse()
     thread = [{"role": "user", "content": "Tidy up.", "name": "ann"}]
     options = {"provider": "openai_chat", "tools": house.tools, "run_key": "k"}
-    run = await run_loop(Model(answer("", CALLS[1])), thread=thread, **options)
+    run = await run_loop(ScriptedModel(answer("", CALLS[1])), thread=thread, **options)
     assert run.thread == thread
-    model = Model(answer("Done."))
+    model = ScriptedModel(answer("Done."))
     run = await run_loop(model, resume=reload(run.state), approvals={run.pending[0].id: True}, tools=house.tools)
     assert [message["role"] for message in run.thread] == ["user", "assistant", "tool", "assistant"]
     assert run.thread[0] == thread[0]
@@ -252,7 +245,7 @@ async def test_another_provider_may_resume_a_paused_history() -> None:
     run = await create_paused_run(house, CALLS[1])
     message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "usage": {}}
     body = message | {"content": [{"type": "text", "text": "Done."}], "stop_reason": "end_turn"}
-    model = Model([body])
+    model = ScriptedModel([body])
     resumed = await run_loop(
         model, resume=reload(run.state), approvals={run.pending[0].id: True}, tools=house.tools, provider="anthropic"
     )
@@ -265,7 +258,7 @@ async def test_a_denying_policy_and_a_removed_tool_give_results_too() -> None:
     house = FakeHouse()
     run = await create_paused_run(house, CALLS[1])
     resumed = await run_loop(
-        Model(answer("Done.")), resume=reload(run.state), approvals={run.pending[0].id: True}, tools=[]
+        ScriptedModel(answer("Done.")), resume=reload(run.state), approvals={run.pending[0].id: True}, tools=[]
     )
     [(_, _, status)] = results_in(resumed.contents)
     assert status == "error"
@@ -304,11 +297,11 @@ async def test_any_value_of_a_tool_is_stored_in_the_state() -> None:
 
     calls = [*[("produce", {})] * len(values), ("last", {})]
     run = await run_loop(
-        Model(answer("", *calls)), provider="openai_chat", tools=[produce, last], history=HISTORY, limit=1
+        ScriptedModel(answer("", *calls)), provider="openai_chat", tools=[produce, last], history=HISTORY, limit=1
     )
     state = RunState.model_validate_json(run.state.model_dump_json())  # type: ignore[union-attr]
     resumed = await run_loop(
-        Model(answer("Done.")), resume=state, approvals={run.pending[0].id: True}, tools=[produce, last]
+        ScriptedModel(answer("Done.")), resume=state, approvals={run.pending[0].id: True}, tools=[produce, last]
     )
     results = results_in(resumed.contents)
     assert [status for *_, status in results] == ["completed"] * 9
@@ -324,10 +317,10 @@ async def test_failures_before_the_pause_count_for_the_breaker() -> None:
         return "yes"
 
     tools = [fail, ask]
-    model = Model(answer("", ("fail", {})), answer("", ("fail", {}), ("ask", {})))
+    model = ScriptedModel(answer("", ("fail", {})), answer("", ("fail", {}), ("ask", {})))
     run = await run_loop(model, provider="openai_chat", tools=tools, history=HISTORY)
     assert run.ended == "awaiting_approval"
-    again = Model(answer("", ("fail", {})))
+    again = ScriptedModel(answer("", ("fail", {})))
     run = await run_loop(again, resume=reload(run.state), approvals={run.pending[0].id: True}, tools=tools)
     assert run.ended == "breaker"
 
@@ -335,7 +328,7 @@ async def test_failures_before_the_pause_count_for_the_breaker() -> None:
 async def test_pending_calls_have_results_after_cancellation() -> None:
     house = FakeHouse()
     run = await create_paused_run(house)
-    resumed = run_loop(Model(answer("Done.")), resume=reload(run.state), approvals={run.pending[0].id: True},
+    resumed = run_loop(ScriptedModel(answer("Done.")), resume=reload(run.state), approvals={run.pending[0].id: True},
                        tools=house.tools, approve=lambda call, deps: True)  # fmt: skip
     async with resumed:
         async for event in resumed:
@@ -370,7 +363,7 @@ async def test_misuse_is_rejected_at_once(wrong: dict[str, Any], message: str) -
     if wrong.get("approvals") == "pending":
         wrong = {"approvals": {run.pending[0].id: "yes"}}
     with pytest.raises(UsageError, match=message):
-        run_loop(Model(), **{"resume": run.state, "tools": house.tools} | wrong)
+        run_loop(ScriptedModel(), **{"resume": run.state, "tools": house.tools} | wrong)
 
 
 @pytest.mark.parametrize(
@@ -473,13 +466,13 @@ async def test_a_signed_state_that_was_changed_is_refused(change: Any) -> None:
 async def test_a_thread_cannot_be_resumed_with_another_provider() -> None:
     house = FakeHouse()
     run = await run_loop(
-        Model(answer("", CALLS[1])),
+        ScriptedModel(answer("", CALLS[1])),
         provider="openai_chat",
         tools=house.tools,
         thread=[{"role": "user", "content": ""}],
     )
     with pytest.raises(UsageError, match="anthropic cannot read"):
-        run_loop(Model(), resume=run.state, provider="anthropic", tools=house.tools)
+        run_loop(ScriptedModel(), resume=run.state, provider="anthropic", tools=house.tools)
 
 
 # ---------------------------------------------------------------- another process
@@ -530,14 +523,14 @@ async def test_a_pending_call_still_needs_approval_if_its_tool_no_longer_does() 
     run = await create_paused_run(house, CALLS[1])
     unasked = [tool(each.function if hasattr(each, "function") else each, name=name, approval="allow")
                for each, name in zip(house.tools, ("look", "remove"), strict=True)]  # fmt: skip
-    again = await run_loop(Model(), resume=reload(run.state), tools=unasked)
+    again = await run_loop(ScriptedModel(), resume=reload(run.state), tools=unasked)
     assert again.ended == "awaiting_approval"
     assert house.done == []
     denied = await run_loop(
-        Model(answer("Oh.")), resume=reload(again.state), approvals={run.pending[0].id: False}, tools=unasked
+        ScriptedModel(answer("Oh.")), resume=reload(again.state), approvals={run.pending[0].id: False}, tools=unasked
     )
     assert [status for *_, status in results_in(denied.contents)] == ["denied"]
     allowed = await run_loop(
-        Model(answer("Done.")), resume=reload(again.state), approvals={run.pending[0].id: True}, tools=unasked
+        ScriptedModel(answer("Done.")), resume=reload(again.state), approvals={run.pending[0].id: True}, tools=unasked
     )
     assert (house.done, allowed.ended) == (["remove dust"], "answered")

@@ -10,7 +10,8 @@ from typing import Any
 import anyio
 import pytest
 from execution.chat_chunks import answer
-from execution.test_ends import OVERFLOW, rejected
+from execution.fake_model import rejected
+from execution.test_ends import OVERFLOW
 from pydantic import BaseModel
 
 from streamkit import (

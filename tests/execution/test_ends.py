@@ -8,10 +8,9 @@ from typing import Any, get_args
 
 import anyio
 import anyio.to_thread
-import httpx
 import pytest
 from execution.chat_chunks import answer
-from execution.fake_model import FakeModel, calls_with_status, count_tasks_and_threads
+from execution.fake_model import FakeModel, ScriptedModel, calls_with_status, count_tasks_and_threads, rejected
 
 from streamkit import (
     Content,
@@ -49,13 +48,6 @@ async def collect(run: Run) -> list[Event]:
 
 
 # ---------------------------------------------------------------- the last event
-
-
-def rejected(status: int, body: bytes = b"{}") -> httpx.HTTPStatusError:
-    request = httpx.Request("POST", "http://provider.example/v1")
-    return httpx.HTTPStatusError(
-        f"{status}", request=request, response=httpx.Response(status, content=body, request=request)
-    )
 
 
 def failing() -> str:
@@ -221,21 +213,6 @@ OVERFLOW = (
 )
 
 
-class Model:
-    """A model that returns its responses one after the other, and raises those that are exceptions."""
-
-    def __init__(self, *answers: Any) -> None:
-        self.answers = list(answers)
-        self.asked: list[RoundContext] = []
-
-    def __call__(self, context: RoundContext) -> Any:
-        self.asked.append(context)
-        given = self.answers.pop(0)
-        if isinstance(given, Exception):
-            raise given
-        return given
-
-
 @pytest.mark.anyio
 async def test_a_history_that_overflows_is_shortened_once() -> None:
     seen: list[tuple[StreamError, int]] = []
@@ -244,7 +221,7 @@ async def test_a_history_that_overflows_is_shortened_once() -> None:
         seen.append((error, len(context.contents)))
         return replace(context, contents=context.contents[-1:])
 
-    model = Model(rejected(400, OVERFLOW), answer("", CALL), answer("Hello"))
+    model = ScriptedModel(rejected(400, OVERFLOW), answer("", CALL), answer("Hello"))
     run = loop(model, work, history=[Content.human("Old."), *HISTORY], on_overflow=shorten)
     shown = await collect(run)
     assert [(error.code, error.limit, error.requested, count) for error, count in seen] == [
@@ -263,7 +240,7 @@ async def test_a_second_overflow_is_the_error() -> None:
         asked.append(error)
         return context
 
-    model = Model(rejected(400, OVERFLOW), rejected(400, OVERFLOW))
+    model = ScriptedModel(rejected(400, OVERFLOW), rejected(400, OVERFLOW))
     run = loop(model, on_overflow=shorten, retries=3)
     with pytest.raises(StreamInterrupted, match="context_overflow"):
         await run
@@ -272,7 +249,7 @@ async def test_a_second_overflow_is_the_error() -> None:
 
 @pytest.mark.anyio
 async def test_a_hook_without_a_context_leaves_it_to_the_fallbacks() -> None:
-    model = Model(rejected(400, OVERFLOW), answer("Hello"))
+    model = ScriptedModel(rejected(400, OVERFLOW), answer("Hello"))
     run = await loop(model, on_overflow=lambda error, context: None, fallbacks=["groq"])
     assert [context.provider.name for context in model.asked] == ["openai_chat", "groq"]
     assert run.text == "Hello"
@@ -284,12 +261,12 @@ async def test_other_errors_do_not_call_the_hook() -> None:
         raise AssertionError
 
     with pytest.raises(StreamInterrupted):
-        await loop(Model(rejected(400)), on_overflow=never)
+        await loop(ScriptedModel(rejected(400)), on_overflow=never)
 
 
 @pytest.mark.anyio
 async def test_a_hook_that_returns_something_else() -> None:
-    run = loop(Model(rejected(400, OVERFLOW)), on_overflow=lambda error, context: [])
+    run = loop(ScriptedModel(rejected(400, OVERFLOW)), on_overflow=lambda error, context: [])
     with pytest.raises(UsageError, match="on_overflow must return a RoundContext or None, not list"):
         await run
 
@@ -446,7 +423,7 @@ def test_run_sync() -> None:
 
 def test_run_sync_raises_what_the_run_raises() -> None:
     with pytest.raises(StreamInterrupted):
-        loop(Model(rejected(401))).run_sync()
+        loop(ScriptedModel(rejected(401))).run_sync()
 
 
 @pytest.mark.anyio

@@ -11,6 +11,7 @@ import anyio
 import httpx
 import pytest
 from execution.chat_chunks import answer, as_bytes
+from execution.fake_model import ScriptedModel, rejected
 from virtual_clock import on_a_virtual_clock
 
 from streamkit import Content, RoundContext, StreamError, StreamInterrupted, UsageError, run_loop
@@ -25,27 +26,6 @@ SIGNED = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
 
 async def get_weather(city: str) -> str:
     return f"{city}: rain"
-
-
-class Model:
-    """A model that returns its responses one after the other, and raises those that are exceptions."""
-
-    def __init__(self, *answers: Any) -> None:
-        self.answers = list(answers)
-        self.asked: list[RoundContext] = []
-
-    def __call__(self, context: RoundContext) -> Any:
-        self.asked.append(context)
-        given = self.answers.pop(0)
-        if isinstance(given, Exception):
-            raise given
-        return given
-
-
-def rejected(status: int, headers: dict[str, str] | None = None, body: bytes = b"{}") -> httpx.HTTPStatusError:
-    request = httpx.Request("POST", "http://provider.example/v1")
-    response = httpx.Response(status, headers=headers or {}, content=body, request=request)
-    return httpx.HTTPStatusError(f"{status}", request=request, response=response)
 
 
 def anthropic(*content: dict[str, Any], reason: str = "end_turn") -> list[dict[str, Any]]:
@@ -128,7 +108,7 @@ def test_the_providers_delay_is_obeyed_up_to_a_limit() -> None:
 
 @pytest.mark.anyio
 async def test_a_request_that_fails_before_its_first_event_is_made_again(delays: list[float]) -> None:
-    model = Model(
+    model = ScriptedModel(
         httpx.ConnectError("no route"),
         rejected(503),
         answer("", CALL),
@@ -155,11 +135,11 @@ async def test_a_request_that_fails_before_its_first_event_is_made_again(delays:
     ],
 )
 async def test_a_429_that_waiting_cannot_help_is_not_asked_again(delays: list[float], body: bytes) -> None:
-    model = Model(rejected(429, body=body), answer("Rain."))
+    model = ScriptedModel(rejected(429, body=body), answer("Rain."))
     with pytest.raises(StreamInterrupted, match=r"HTTP status 429, (quota_exceeded|context_overflow)"):
         await loop(model, retries=3)
     assert (len(model.asked), delays) == (1, [])
-    model = Model(rejected(429, body=body), answer("Rain."))
+    model = ScriptedModel(rejected(429, body=body), answer("Rain."))
     run = loop(model, retries=3, fallbacks=["groq"])
     await run
     assert (run.text, [context.provider.name for context in model.asked]) == ("Rain.", ["openai_chat", "groq"])
@@ -167,7 +147,7 @@ async def test_a_429_that_waiting_cannot_help_is_not_asked_again(delays: list[fl
 
 @pytest.mark.anyio
 async def test_by_default_nothing_is_retried(delays: list[float]) -> None:
-    model = Model(rejected(503))
+    model = ScriptedModel(rejected(503))
     with pytest.raises(StreamInterrupted):
         await loop(model)
     assert (len(model.asked), delays) == (1, [])
@@ -175,7 +155,7 @@ async def test_by_default_nothing_is_retried(delays: list[float]) -> None:
 
 @pytest.mark.anyio
 async def test_after_the_last_retry_the_failure_is_an_event_and_is_raised(delays: list[float]) -> None:
-    model = Model(*[rejected(503)] * 3)
+    model = ScriptedModel(*[rejected(503)] * 3)
     run = loop(model, retries=2)
     events: list[Event] = []
     with pytest.raises(StreamInterrupted) as raised:  # noqa: PT012 - what is watched raises
@@ -190,14 +170,14 @@ async def test_after_the_last_retry_the_failure_is_an_event_and_is_raised(delays
 
 @pytest.mark.anyio
 async def test_retry_after_is_obeyed(delays: list[float]) -> None:
-    await loop(Model(rejected(429, {"retry-after": "3"}), answer("Rain.")), retries=1)
+    await loop(ScriptedModel(rejected(429, headers={"retry-after": "3"}), answer("Rain.")), retries=1)
     assert delays == [3.0]
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("failure", [rejected(400), rejected(401), rejected(429, {"retry-after": "999"})])
+@pytest.mark.parametrize("failure", [rejected(400), rejected(401), rejected(429, headers={"retry-after": "999"})])
 async def test_permanent_errors_are_not_retryable(failure: Exception, delays: list[float]) -> None:
-    model = Model(failure)
+    model = ScriptedModel(failure)
     with pytest.raises(StreamInterrupted):
         await loop(model, retries=5)
     assert (len(model.asked), delays) == (1, [])
@@ -206,7 +186,7 @@ async def test_permanent_errors_are_not_retryable(failure: Exception, delays: li
 @pytest.mark.anyio
 async def test_an_in_band_error_before_any_other_event_is_retried(delays: list[float]) -> None:
     overloaded = [{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}]
-    model = Model(overloaded, anthropic({"type": "text", "text": "Rain."}))
+    model = ScriptedModel(overloaded, anthropic({"type": "text", "text": "Rain."}))
     run = await loop(model, provider="anthropic", retries=1)
     assert (run.text, delays) == ("Rain.", [0.5])
 
@@ -217,7 +197,7 @@ async def test_a_stream_that_failed_after_its_first_event_is_never_retried(delay
         yield answer("It ra")[1]
         raise httpx.ReadError("gone")
 
-    model = Model(broken(), answer("It rains."))
+    model = ScriptedModel(broken(), answer("It rains."))
     with pytest.raises(StreamInterrupted):
         await loop(model, retries=3, fallbacks=["anthropic"])
     assert (len(model.asked), delays) == (1, [])
@@ -233,7 +213,7 @@ async def test_a_stream_that_failed_before_its_first_event_is_closed(delays: lis
         yield pieces
         opened.append("closed")
 
-    model = Model(stream([]), stream(as_bytes(answer("Rain."))))
+    model = ScriptedModel(stream([]), stream(as_bytes(answer("Rain."))))
     run = await loop(model, retries=1)
     assert run.text == "Rain."
     assert opened == ["opened", "closed"] * 2
@@ -241,7 +221,7 @@ async def test_a_stream_that_failed_before_its_first_event_is_closed(delays: lis
 
 @pytest.mark.anyio
 async def test_there_is_no_attempt_after_run_timeout() -> None:
-    model = Model(*[rejected(429, {"retry-after": "30"})] * 3)
+    model = ScriptedModel(*[rejected(429, headers={"retry-after": "30"})] * 3)
     with pytest.raises(StreamInterrupted):
         await loop(model, retries=3, run_timeout=5.0)
     assert len(model.asked) == 1
@@ -250,7 +230,7 @@ async def test_there_is_no_attempt_after_run_timeout() -> None:
 @on_a_virtual_clock
 @pytest.mark.anyio
 async def test_the_delay_before_a_retry_can_be_canceled() -> None:
-    model = Model(rejected(429, {"retry-after": "50"}))
+    model = ScriptedModel(rejected(429, headers={"retry-after": "50"}))
     run = loop(model, retries=1)
     with anyio.move_on_after(0.05):
         await run
@@ -259,7 +239,7 @@ async def test_the_delay_before_a_retry_can_be_canceled() -> None:
 
 @pytest.mark.anyio
 async def test_usage_of_failed_attempts_is_counted_once(delays: list[float]) -> None:
-    run = await loop(Model(rejected(503), answer("Rain.", usage=(5, 2))), retries=1)
+    run = await loop(ScriptedModel(rejected(503), answer("Rain.", usage=(5, 2))), retries=1)
     assert run.usage is not None
     assert (run.usage.input_tokens, run.usage.output_tokens) == (5, 2)
 
@@ -269,7 +249,7 @@ async def test_usage_of_failed_attempts_is_counted_once(delays: list[float]) -> 
 
 @pytest.mark.anyio
 async def test_a_fallback_gets_the_history_in_its_own_format(delays: list[float]) -> None:
-    model = Model(
+    model = ScriptedModel(
         answer("Let me look.", CALL),
         rejected(500),
         rejected(401),
@@ -293,7 +273,7 @@ async def test_a_fallback_gets_the_history_in_its_own_format(delays: list[float]
 @pytest.mark.anyio
 async def test_the_run_stays_with_the_provider_that_succeeded() -> None:
     use = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Oslo"}}
-    model = Model(
+    model = ScriptedModel(
         rejected(400),
         anthropic(SIGNED, use, reason="tool_use"),
         anthropic({"type": "text", "text": "Rain."}),
@@ -307,7 +287,7 @@ async def test_the_run_stays_with_the_provider_that_succeeded() -> None:
 
 @pytest.mark.anyio
 async def test_if_all_providers_fail_the_last_error_is_raised() -> None:
-    model = Model(rejected(500), rejected(401), rejected(403))
+    model = ScriptedModel(rejected(500), rejected(401), rejected(403))
     with pytest.raises(StreamInterrupted) as raised:
         await loop(model, fallbacks=["anthropic", "gemini"])
     assert raised.value.error.status == 403
@@ -316,7 +296,7 @@ async def test_if_all_providers_fail_the_last_error_is_raised() -> None:
 
 @pytest.mark.anyio
 async def test_a_programming_error_is_not_passed_to_a_fallback() -> None:
-    model = Model(KeyError("messages"), answer("Rain."))
+    model = ScriptedModel(KeyError("messages"), answer("Rain."))
     with pytest.raises(KeyError):
         await loop(model, fallbacks=["anthropic"])
     assert len(model.asked) == 1
@@ -325,7 +305,7 @@ async def test_a_programming_error_is_not_passed_to_a_fallback() -> None:
 @pytest.mark.anyio
 async def test_a_thread_has_no_fallbacks() -> None:
     with pytest.raises(UsageError, match="pass history="):
-        run_loop(Model(), provider="openai_chat", thread=[], fallbacks=["anthropic"])
+        run_loop(ScriptedModel(), provider="openai_chat", thread=[], fallbacks=["anthropic"])
 
 
 # ---------------------------------------------------------------- hooks
@@ -339,7 +319,7 @@ async def test_a_hook_is_called_before_each_follow_up_request_and_may_change_it(
         seen.append((context.round, [content.speaker for content in context.contents]))
         return replace(context, contents=[Content.human("In short: weather?"), *context.contents[-2:]], tools=[])
 
-    model = Model(answer("", CALL), answer("Rain."))
+    model = ScriptedModel(answer("", CALL), answer("Rain."))
     run = await loop(model, before_follow_up=compact)
     assert seen == [(1, ["system", "human", "ai", "tool"])]
     assert "tools" not in model.asked[1].request
@@ -359,7 +339,7 @@ async def test_hooks_are_called_in_order_sync_and_async_and_may_change_nothing()
         return context
 
     await loop(
-        Model(answer("", CALL), answer("", CALL), answer("Rain.")),
+        ScriptedModel(answer("", CALL), answer("", CALL), answer("Rain.")),
         before_follow_up=[first, second],
     )
     assert order == ["first 1", "second 1", "first 2", "second 2"]
@@ -372,7 +352,7 @@ async def test_a_hook_may_change_the_provider_between_rounds() -> None:
     def cheaper(context: RoundContext) -> RoundContext:
         return replace(context, provider=providers.get("anthropic"))
 
-    model = Model(answer("", CALL), anthropic({"type": "text", "text": "Rain."}))
+    model = ScriptedModel(answer("", CALL), anthropic({"type": "text", "text": "Rain."}))
     run = await loop(model, before_follow_up=cheaper)
     assert run.text == "Rain."
     assert "system" in model.asked[1].request
@@ -381,7 +361,7 @@ async def test_a_hook_may_change_the_provider_between_rounds() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("wrong", [lambda context: {"tools": []}, lambda context: 1 / 0])
 async def test_an_error_in_a_hook_ends_the_run_and_keeps_its_results(wrong: Any) -> None:
-    run = loop(Model(answer("", CALL)), before_follow_up=wrong)
+    run = loop(ScriptedModel(answer("", CALL)), before_follow_up=wrong)
     with pytest.raises((UsageError, ZeroDivisionError)):
         await run
     assert run.ended == "error"
@@ -393,7 +373,7 @@ async def test_a_hook_cannot_send_a_thread_to_another_provider() -> None:
     from streamkit import providers
 
     run = run_loop(
-        Model(answer("", CALL)),
+        ScriptedModel(answer("", CALL)),
         provider="openai_chat",
         tools=[get_weather],
         thread=[{"role": "user", "content": "?"}],
@@ -406,7 +386,7 @@ async def test_a_hook_cannot_send_a_thread_to_another_provider() -> None:
 @pytest.mark.anyio
 async def test_no_hook_is_called_before_the_first_request_nor_between_pauses() -> None:
     called: list[int] = []
-    model = Model(anthropic({"type": "text", "text": "Wait."}, reason="pause_turn"), anthropic())
+    model = ScriptedModel(anthropic({"type": "text", "text": "Wait."}, reason="pause_turn"), anthropic())
     await loop(model, provider="anthropic", before_follow_up=lambda context: called.append(context.round))
     assert called == []
 
@@ -424,7 +404,7 @@ async def test_no_hook_is_called_before_the_first_request_nor_between_pauses() -
 )
 def test_misuse_is_rejected_at_once(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        loop(Model(), **wrong)
+        loop(ScriptedModel(), **wrong)
 
 
 def test_a_create_new_stream_that_is_not_callable_is_rejected_at_once() -> None:

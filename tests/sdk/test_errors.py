@@ -88,7 +88,7 @@ def test_failed_connections_of_botocore_are_failures_and_its_wrong_parameters_ar
 @pytest.mark.parametrize("provider", ["openai_chat", *SDKS])
 @pytest.mark.asyncio  # some SDKs document asyncio alone
 async def test_an_error_means_the_same_in_bytes_and_as_an_exception(provider: str, answer: str) -> None:
-    script = {**EARLY, **FIRST, **LATE}[answer]
+    script: Any = {**EARLY, **FIRST, **LATE}[answer]
     by_bytes = await error_by_bytes(provider, script)
     by_sdk = await error_by_sdk(provider, script)
     assert (by_bytes.kind, by_bytes.message) == ("provider_error", "Come back later.")

@@ -395,7 +395,7 @@ def test_parsing_an_encoded_turn_gives_the_same_turn(
     assert [call.raw_id for call in again.calls] == [call.raw_id for call in first.calls]
 
 
-LITELLM_THINKING = [
+LITELLM_THINKING: list[dict[str, Any]] = [
     {"type": "thinking", "thinking": "Which", "signature": None},
     {"type": "thinking", "thinking": " city?", "signature": None},
     {"type": "thinking", "thinking": "", "signature": "first"},
