@@ -18,10 +18,11 @@ from streamkit.errors import UsageError
 from streamkit.events import Event
 from streamkit.execution.background import BackgroundTask
 from streamkit.execution.executor import Executor
+from streamkit.execution.format_callbacks import FormatCallbacks, Messages
 from streamkit.execution.options import Approve, AroundCall, ExecutionOptions
 from streamkit.execution.round import CallStage, Round
 from streamkit.execution.scheduler import OccupiedPlace, Schedule, to_schedule
-from streamkit.execution.thread_update import FormatCallbacks, Messages, ThreadUpdate
+from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.providers.names import ProviderName
 from streamkit.providers.provider import Provider
 from streamkit.tools import AnyTool, Approval, to_tools

@@ -18,9 +18,9 @@ from streamkit import providers
 from streamkit.calls import ResultStatus, StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.execution.blocked_calls import blocked_result, reason_to_block, to_stopped_error
+from streamkit.execution.format_callbacks import FormatCallbacks
 from streamkit.execution.sendable_results import to_sendable_result
 from streamkit.execution.thread_update import (
-    FormatCallbacks,
     ThreadLayout,
     ThreadUpdate,
     build_assistant_content,

@@ -24,8 +24,9 @@ from streamkit.calls import StreamError, ToolCall, ToolResult
 from streamkit.errors import UnknownProvider, UsageError
 from streamkit.events import NormalizedToolChunk, TurnEvent
 from streamkit.execution.blocked_calls import reason_to_block
+from streamkit.execution.format_callbacks import FormatCallbacks, Messages
 from streamkit.execution.round import Round
-from streamkit.execution.thread_update import FormatCallbacks, Messages, ThreadLayout, ThreadUpdate, check_layout
+from streamkit.execution.thread_update import ThreadLayout, ThreadUpdate, check_layout
 from streamkit.providers.names import ProviderName
 from streamkit.providers.provider import Provider
 from streamkit.response_body import to_stream_error

@@ -7,7 +7,7 @@ in ``docs/rules.md``, "Batched and sequential". This module must not depend on h
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from streamkit.accumulator.to_content import to_tool_call_block
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
+from streamkit.execution.format_callbacks import FormatCallbacks
 from streamkit.history import Block, Content, ReasoningBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.history.tool_results import RESULT_LIMIT, to_stored_result
 from streamkit.ids import derived_tool_id
@@ -25,8 +26,6 @@ from streamkit.providers.origin import RenderOptions, origin_metadata
 from streamkit.providers.provider import Provider, RenderedMessages
 
 __all__ = [
-    "FormatCallbacks",
-    "Messages",
     "ThreadLayout",
     "ThreadUpdate",
     "build_assistant_content",
@@ -39,8 +38,6 @@ __all__ = [
 
 #: ``batched``: one assistant message with all calls, then all results. ``sequential``: one call, one result, in turn.
 ThreadLayout: TypeAlias = Literal["batched", "sequential"]
-#: What a format callback returns: one message, or a list of them.
-Messages: TypeAlias = dict[str, Any] | list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,36 +76,6 @@ class _StoredUpdate(msgspec.Struct):
     contents: list[Any]
     results: list[ToolResult]
     warnings: list[StreamWarning] = msgspec.field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class FormatCallbacks:
-    """The caller's functions that write messages; each replaces the provider's and returns one message or a list.
-
-    Attributes:
-        call: ``format_tool_call_for_thread(call, arguments)``: the assistant message of one call.
-        result: ``format_tool_result_for_thread(result, call, arguments)``: the message of one ``ToolResult``.
-        batch: ``format_batch_for_thread(completed)``: all messages of a list of ``ToolResult``.
-    """
-
-    call: Callable[[ToolCall, Any], Messages] | None = None
-    result: Callable[[ToolResult, ToolCall, Any], Messages] | None = None
-    batch: Callable[[list[ToolResult]], Messages] | None = None
-
-    @property
-    def is_complete(self) -> bool:
-        """The callbacks write all messages, so that no provider is needed."""
-        return self.batch is not None or (self.call is not None and self.result is not None)
-
-    def call_messages(self, results: list[ToolResult]) -> list[dict[str, Any]]:
-        """Return the assistant messages of the results' calls. There must be a callback ``call``."""
-        assert self.call is not None  # noqa: S101 - the caller has checked
-        return [m for r in results for m in _to_list(self.call(r.call, _arguments(r)))]
-
-    def result_messages(self, results: list[ToolResult]) -> list[dict[str, Any]]:
-        """Return the messages of the results. There must be a callback ``result``."""
-        assert self.result is not None  # noqa: S101 - the caller has checked
-        return [m for r in results for m in _to_list(self.result(r, r.call, _arguments(r)))]
 
 
 _NO_CALLBACKS = FormatCallbacks()
@@ -196,7 +163,7 @@ def build_thread_update(
         group = results[start : start + _count_results(pair)]
         start += len(group)
         if group and callbacks.batch is not None:
-            messages += _to_list(callbacks.batch(group))
+            messages += callbacks.batch_messages(group)
         elif group and callbacks.call is not None and callbacks.result is not None:
             messages += callbacks.call_messages(group) + callbacks.result_messages(group)
         elif pair and provider is not None:  # without one the callbacks are complete, and text alone has no format
@@ -389,13 +356,3 @@ def _reason_to_batch(assistant: Content, provider: Provider | None) -> str | Non
 def _is_from(metadata: dict[str, Any], provider: Provider) -> bool:
     """Return True unless another provider made the block: its signatures are not sent to this one."""
     return bool(metadata.get("provider", provider.name) == provider.name)
-
-
-def _arguments(result: ToolResult) -> Any:
-    """Return the arguments that ran."""
-    arguments = result.metadata.get("approved_arguments", result.call.arguments)
-    return {} if arguments is None else arguments
-
-
-def _to_list(messages: Messages | Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [messages] if isinstance(messages, dict) else list(messages)
