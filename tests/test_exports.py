@@ -21,6 +21,7 @@ import streamkit
 from streamkit import events
 
 MODULES = ["streamkit", *(module.name for module in pkgutil.walk_packages(streamkit.__path__, "streamkit."))]
+NAMES = frozenset(MODULES)
 OPTIONAL = {"streamkit.cli", "streamkit.testing", "streamkit.bridges", "streamkit.__main__"}  # need an extra
 
 #: The documented names.
@@ -121,7 +122,7 @@ def test_a_module_lists_its_public_classes_and_functions(name: str) -> None:
         and value.__module__ == module.__name__
     }
     unlisted = own - set(module.__all__)
-    others = [other for other_name, other in sys.modules.items() if other_name in MODULES and other_name != name]
+    others = [other for other_name, other in sys.modules.items() if other_name in NAMES and other_name != name]
     for attribute in unlisted:
         users = [other.__name__ for other in others if vars(other).get(attribute) is getattr(module, attribute)]
         assert not users, f"{', '.join(users)} import {name}.{attribute}, which {name} does not list"

@@ -51,7 +51,7 @@ async def error_of(provider: str, ask: Any) -> StreamError:
     ("name", "code"),
     [("ServiceQuotaExceededException", "quota_exceeded"), ("ModelNotReadyException", "overloaded")],
 )
-@pytest.mark.asyncio
+@pytest.mark.asyncio  # boto3 blocks, so the event loop makes no difference
 async def test_the_name_that_aws_gives_an_error_counts_before_its_status(name: str, code: str) -> None:
     answer = Status(400, "Come back later.", code=name)
     for provider in ("bedrock_converse", "bedrock_invoke"):
