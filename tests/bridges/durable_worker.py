@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 from execution.chat_chunks import answer
 
-from streamkit import Content, RoundContext, RunEntry, Tool, ToolContext, run_loop
+from streamkit import Content, RoundContext, Run, RunEntry, Tool, ToolContext, run_loop
 from streamkit.bridges.run_store import Claim, RunStore
 
 HISTORY = [Content.human("Go.")]
@@ -36,11 +36,14 @@ def make_tools(log: str) -> list[Tool]:
     return [make("a"), make("b"), make("c", conflicts_with=["a"]), make("d", conflicts_with=["b"])]
 
 
-async def work(claim: Claim, log: str, kill: tuple[str, int] | None) -> None:
+def make_run(start: dict[str, Any], log: str, kill: tuple[str, int] | None) -> Run:
+    """Return the run: a new one or one that is continued, with the checkpoint at which it is killed."""
+
     def ask(context: RoundContext) -> Any:
         write(log, f"request {context.round}")
         return answer("Done.") if context.round else answer("", ("a", {}), ("b", {}), ("c", {}), ("d", {}))
 
+    append = start["checkpoint"]
     count = 0
 
     async def checkpoint(entry: RunEntry) -> None:
@@ -48,16 +51,24 @@ async def work(claim: Claim, log: str, kill: tuple[str, int] | None) -> None:
         number, count = count, count + 1
         if kill == ("before", number):
             os.kill(os.getpid(), signal.SIGKILL)
-        await claim.append(entry)
+        await append(entry)
         if kill == ("after", number):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    start: dict[str, Any] = {"provider": "openai_chat", "history": HISTORY, "run_key": claim.run_key}
-    if claim.state is not None:
-        start = {"resume": claim.state}
-    run = await run_loop(ask, tools=make_tools(log), checkpoint=checkpoint, **start)
+    return run_loop(ask, provider="openai_chat", tools=make_tools(log), **{**start, "checkpoint": checkpoint})
+
+
+def check(run: Run) -> None:
+    """Check that the run has its answer, with each call's own result."""
     assert run.ended == "answered"
     assert [block.result for block in run.contents[1].blocks] == [f"{name} done" for name in "abcd"]  # type: ignore[union-attr]
+
+
+async def work(claim: Claim, log: str, kill: tuple[str, int] | None) -> None:
+    start: dict[str, Any] = {"history": HISTORY, "run_key": claim.run_key}
+    if claim.state is not None:
+        start = {"resume": claim.state}
+    check(await make_run({**start, "checkpoint": claim.append}, log, kill))
 
 
 async def run_once_claimed(address: str, run_key: str, log: str, seconds: float, kill: tuple[str, int] | None) -> None:
