@@ -1,20 +1,20 @@
 """Runs of the loop as DBOS workflows: started once, queued, cancelled and taken over by another worker.
 
-A run is one workflow, whose id is the run key, with one step, which is the complete run. DBOS has the workflow's input,
-status and outcome, its queue and its recovery. The entries of the run, and the claim by which one worker at a time makes
-it, are in a ``RunStore``; an execution of the workflow claims the run and continues it from its entries. Runs are in
-SQLite or PostgreSQL, as the ``RunStore`` and ``system_database_url`` of DBOS are.
+A run is one workflow, whose id is the run key, with one step, which is the complete run. DBOS has the workflow's
+input, status and outcome, its queue and its recovery. The entries of the run are in a ``RunStore``, with the claim by
+which one worker at a time makes it: an execution of the workflow claims the run and continues it from its entries.
+Both databases are SQLite or PostgreSQL, and may be the same.
 
-The calls are not steps, because DBOS numbers the steps of a workflow in the order in which they start
-(``check_operation_execution(workflow_id, function_id)``, dbos 3.4): after a kill, parallel calls that start in another
-order get each other's results, if their steps have one name, or else ``DBOSUnexpectedStepError``
-(github.com/dbos-inc/dbos-transact-py/issues/688). Child workflows would have ids of their own, but DBOS recovers each of
-them alone, apart from the run whose schedule decides which calls may run at once.
+The calls are not steps, because DBOS (3.4) numbers the steps of a workflow in the order in which they start. If
+parallel calls start in another order after a kill, each gets the result that another one has recorded under its
+number, or the workflow fails with ``DBOSUnexpectedStepError`` if their steps have different names
+(github.com/dbos-inc/dbos-transact-py/issues/688). As child workflows they would have ids of their own, but DBOS
+recovers each of those alone, apart from the run whose schedule decides which calls may run at once.
 
 Claims are needed beside DBOS, because without its Conductor it does not detect that a worker is dead: a worker that is
-launched recovers the workflows of its own ``executor_id``, also if another process with that id is making them
-(docs.dbos.dev/production/workflow-recovery). With claims a workflow that DBOS executes twice is made once, and the
-second execution returns the same outcome. ``take_over`` finds the workflows that no worker makes.
+launched recovers the workflows of its own ``executor_id``, also while another process with that id executes them
+(docs.dbos.dev/production/workflow-recovery). A run whose workflow is executed twice is made once: the second execution
+waits for the claim, and returns the same outcome. ``take_over`` finds the workflows that no worker executes.
 
 DBOS requires asyncio. This module must not depend on what happens in a run.
 """
@@ -71,8 +71,8 @@ class RunOutcome(TypedDict):
 class RunFailed(StreamkitError):
     """A run ended in an exception: its type and message, and the exception itself in the process that made the run.
 
-    DBOS stores the exception of a workflow as a pickle. A ``StreamInterrupted`` with its turn is too large for that, and
-    an exception of a tool's package may not be one.
+    DBOS pickles the exception of a workflow. With its turn a ``StreamInterrupted`` is too large for that, and another
+    package's exception may not be picklable.
     """
 
 
@@ -325,18 +325,8 @@ def _decisions(
         UsageError: one is for a call that does not await it.
     """
     check_approvals(state, approvals)
-    entries: list[ApprovalEntry | ResultEntry] = []
-    for call_id, decision in approvals.items():
-        approval = Approval(decision) if isinstance(decision, bool) else decision
-        entries.append(
-            ApprovalEntry(
-                run_key=state.run_key,
-                call_id=call_id,
-                allow=approval.allow,
-                arguments=approval.arguments,
-                reason=approval.reason,
-            )
-        )
-    for result in check_results(state, results).values():
-        entries.append(ResultEntry(run_key=state.run_key, result=StoredResult.from_result(result)))
-    return entries
+    checked = check_results(state, results).values()
+    return [
+        *(ApprovalEntry.of(state.run_key, call_id, decision) for call_id, decision in approvals.items()),
+        *(ResultEntry(run_key=state.run_key, result=StoredResult.from_result(result)) for result in checked),
+    ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from bridges.durable_worker import HISTORY, make_run
@@ -13,15 +14,14 @@ from dbos import DBOS, DBOSConfig
 
 from streamkit import Run
 from streamkit.bridges.dbos import DurableRuns
-from streamkit.bridges.run_store import RunStore
+from streamkit.bridges.run_store import Claim, RunStore
 
 
 def configure(address: str, worker: str) -> DBOSConfig:
-    """Return the configuration of a worker whose database is that of the store."""
-    is_postgres = address.startswith("postgresql:")
+    """Return the configuration of a worker, in the database of the store."""
     return {
         "name": "tests",
-        "system_database_url": address if is_postgres else f"sqlite:///{Path(address).with_suffix('.dbos')}",
+        "system_database_url": address if address.startswith("postgresql:") else f"sqlite:///{address}",
         "executor_id": worker,
         "application_version": "1",
         "log_level": "CRITICAL",
@@ -30,26 +30,51 @@ def configure(address: str, worker: str) -> DBOSConfig:
 
 
 @asynccontextmanager
-async def launched(address: str, worker: str) -> AsyncGenerator[None, None]:
-    """Launch DBOS in this event loop, and destroy it at the end."""
-    DBOS.launch()  # here, so that runs are made in this event loop
+async def launched() -> AsyncGenerator[None, None]:
+    """Launch DBOS in this event loop, so that runs are made in it, and destroy it at the end."""
+    DBOS.launch()
     try:
         yield
     finally:
         await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
 
 
+class KillingStore(RunStore):
+    """A store that kills the process when it would claim a run, or has released the claim."""
+
+    moment = ""
+
+    async def claim(self, run_key: str, *, seconds: float = 30.0) -> Claim | None:
+        if self.moment == "unclaimed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        claim = await super().claim(run_key, seconds=seconds)
+        return claim if claim is None or self.moment != "unrecorded" else _KillingClaim(claim)  # type: ignore[return-value]
+
+
+class _KillingClaim:
+    def __init__(self, claim: Claim) -> None:
+        self._claim = claim
+
+    async def __aenter__(self) -> Claim:
+        return await self._claim.__aenter__()
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._claim.__aexit__(*error)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 async def work(
     address: str, run_key: str, log: str, seconds: float, kill: tuple[str, int] | None, worker: str, starts: bool
 ) -> None:
-    async with RunStore(address) as store:
+    async with KillingStore(address) as store:
+        store.moment = kill[0] if kill is not None else ""
         DBOS(config=configure(address, worker))
 
         def create_run(start: dict[str, Any]) -> Run:
             return make_run(start, log, kill)
 
         runs = DurableRuns(store, create_run, claim_seconds=seconds)
-        async with launched(address, worker):
+        async with launched():
             taking_over = asyncio.create_task(runs.take_over())
             if starts:
                 handle = await runs.start(run_key, history=HISTORY)
@@ -78,7 +103,8 @@ def main(
         run_key: the run.
         log: the path of the log.
         seconds: of the claim.
-        kill: at which checkpoint the process kills itself: ``before`` or ``after`` the entry, and its number.
+        kill: when the process kills itself: ``before`` or ``after`` an entry, and its number; ``unclaimed`` or
+            ``unrecorded``: before the claim, or after it and before the outcome is recorded.
         worker: the executor id.
         starts: it starts the run; False: it takes over the one of another worker.
     """

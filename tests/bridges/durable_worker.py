@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import anyio
 from execution.chat_chunks import answer
 
-from streamkit import Content, RoundContext, Run, RunEntry, Tool, ToolContext, run_loop
+from streamkit import Content, ResultEntry, RoundContext, Run, RunEntry, Tool, ToolContext, run_loop
 from streamkit.bridges.run_store import Claim, RunStore
 
 HISTORY = [Content.human("Go.")]
@@ -69,6 +71,26 @@ async def work(claim: Claim, log: str, kill: tuple[str, int] | None) -> None:
     if claim.state is not None:
         start = {"resume": claim.state}
     check(await make_run({**start, "checkpoint": claim.append}, log, kill))
+
+
+def check_log(log: Path, stored: list[RunEntry], entries: list[RunEntry]) -> None:
+    """Compare what happened with what was stored when the first worker was killed."""
+    [names] = [{call.id: call.name for call in e.calls} for e in entries if e.type == "response" and e.calls]
+    lines = [line.split() for line in log.read_text().splitlines()]
+    effects = Counter(line[1] for line in lines if line[0] == "effect")
+    requests = Counter(line[1] for line in lines if line[0] == "request")
+    finished = {names[entry.result.call_id] for entry in stored if isinstance(entry, ResultEntry)}
+    assert set(effects) == set("abcd")
+    assert all(effects[name] == 1 for name in finished)
+    assert all(count <= 2 for count in effects.values())
+    keys = {(line[1], line[2]) for line in lines if line[0] == "effect"}
+    assert keys == {(name, call_id) for call_id, name in names.items()}  # one idempotency key for each call
+    for entry in stored:
+        if entry.type == "response":
+            assert requests[str(entry.round)] == 1
+    results = [entry.result for entry in entries if isinstance(entry, ResultEntry)]
+    assert {names[result.call_id]: result.value for result in results} == {name: f"{name} done" for name in "abcd"}
+    assert len(results) == 4
 
 
 async def run_once_claimed(address: str, run_key: str, log: str, seconds: float, kill: tuple[str, int] | None) -> None:
