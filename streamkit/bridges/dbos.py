@@ -22,6 +22,7 @@ DBOS requires asyncio. This module must not depend on what happens in a run.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, NoReturn, TypedDict
@@ -47,6 +48,8 @@ except ModuleNotFoundError as error:
     ) from None
 
 __all__ = ["DurableRuns", "RunFailed", "RunOutcome"]
+
+_log = logging.getLogger("streamkit")
 
 _contents = TypeAdapter(list[Content])
 _ACTIVE = ("PENDING", "ENQUEUED", "DELAYED")
@@ -195,14 +198,21 @@ class DurableRuns:
         """
         suspects: set[str] = set()
         while True:
-            running = await DBOS.list_workflows_async(
-                name=self._name, status="PENDING", load_input=False, load_output=False
-            )
-            unclaimed = {workflow.workflow_id for workflow in running} - await self._store.claimed()
-            for run_key in unclaimed & suspects:
-                await DBOS.resume_workflow_async(run_key, queue_name=self._queue)
-            suspects = unclaimed - suspects
+            try:
+                suspects = await self._look(suspects)
+            except Exception as error:  # the database may answer again
+                _log.warning("the runs of dead workers were not looked for", exc_info=error)
             await anyio.sleep(self._claim_seconds / 2)
+
+    async def _look(self, suspects: set[str]) -> set[str]:
+        """Have the suspects executed again that no worker has claimed, and return the others that none has claimed."""
+        running = await DBOS.list_workflows_async(
+            name=self._name, status="PENDING", load_input=False, load_output=False
+        )
+        unclaimed = {workflow.workflow_id for workflow in running} - await self._store.claimed()
+        for run_key in unclaimed & suspects:
+            await DBOS.resume_workflow_async(run_key, queue_name=self._queue)
+        return unclaimed - suspects
 
     # ---------------------------------------------------------------- watching
 

@@ -66,8 +66,9 @@ class _KillingClaim:
 async def work(
     address: str, run_key: str, log: str, seconds: float, kill: tuple[str, int] | None, worker: str, starts: bool
 ) -> None:
-    async with KillingStore(address) as store:
-        store.moment = kill[0] if kill is not None else ""
+    store = KillingStore(address)
+    store.moment = kill[0] if kill is not None else ""
+    async with store:
         DBOS(config=configure(address, worker))
 
         def create_run(start: dict[str, Any]) -> Run:

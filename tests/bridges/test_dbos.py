@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from datetime import date
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -213,12 +213,14 @@ async def test_after_a_cancel_calls_that_start_in_another_order_get_their_own_re
     model = Model(answer("", *((name, {}) for name in "abcd")), answer("Done."))
     async with running(address, loop_of(model, *tools)) as runs, RunStore(address) as store:
         handle = await runs.start(run_key, history=HISTORY)
+        reader = asyncio.create_task(read_events(runs, run_key))
         while len(await store.entries(run_key)) < 4:  # noqa: ASYNC110 - the results of b and d
             await asyncio.sleep(0.01)
         await DBOS.cancel_workflow_async(run_key)
         with pytest.raises(dbos_error.DBOSAwaitedWorkflowCancelledError):
             await handle.get_result()
         assert (started, canceled) == (["a", "b", "d"], ["a"])
+        assert "tool_completed" in {event.type for event in await reader}  # its events have ended
         is_blocked = False
         assert (await (await runs.resume(run_key)).get_result())["text"] == "Done."
         entries: list[Any] = await store.entries(run_key)
@@ -280,7 +282,10 @@ async def test_a_long_conversation_is_stored_once_and_not_for_each_round(address
     def ask(context: RoundContext) -> Any:
         return model.responses[context.round]
 
-    async with running(address, loop_of(ask, Tool(lambda: "noted", name="note", description="Note."))) as runs:
+    def note() -> str:
+        return "noted"
+
+    async with running(address, loop_of(ask, Tool(note, name="note", description="Note."))) as runs:
         handle = await runs.start(run_key, history=history)
         assert (await handle.get_result())["text"] == large
         entries = [entry async for entry in runs.follow(run_key)]
@@ -325,6 +330,27 @@ def test_the_error_without_dbos_names_the_extra(anyio_backend: str) -> None:
     program = "import sys; sys.modules['dbos'] = None; import streamkit.bridges.dbos"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "ModuleNotFoundError: streamkit.bridges.dbos needs dbos: pip install 'streamkit[dbos]'" in done.stderr
+
+
+async def test_workers_look_for_abandoned_runs_also_after_the_database_has_failed(
+    address: str, run_key: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    looks = 0
+
+    async def fail(self: RunStore) -> set[str]:
+        nonlocal looks
+        looks += 1
+        raise ConnectionError("the database is gone")
+
+    monkeypatch.setattr(RunStore, "claimed", fail)
+    async with running(address, loop_of(Model()), claim_seconds=0.02) as runs:
+        taking_over = asyncio.create_task(runs.take_over())
+        while looks < 3:  # noqa: ASYNC110 - the task looks again by itself
+            await asyncio.sleep(0.01)
+        taking_over.cancel()
+        with suppress(asyncio.CancelledError):
+            await taking_over
+    assert "runs of dead workers" in caplog.text
 
 
 # ---------------------------------------------------------------- processes
