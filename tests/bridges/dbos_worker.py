@@ -104,8 +104,8 @@ def main(
         run_key: the run.
         log: the path of the log.
         seconds: of the claim.
-        kill: when the process kills itself: ``before`` or ``after`` an entry, and its number; ``unclaimed`` or
-            ``unrecorded``: before the claim, or after it and before the outcome is recorded.
+        kill: when the process kills itself, as for ``durable_worker.main``; ``unclaimed`` or ``unrecorded``: before the
+            claim, or after it and before the outcome is recorded.
         worker: the executor id.
         starts: it starts the run; False: it takes over the one of another worker.
     """

@@ -53,6 +53,8 @@ def make_run(start: dict[str, Any], log: str, kill: tuple[str, int] | None) -> R
         number, count = count, count + 1
         if kill == ("before", number):
             os.kill(os.getpid(), signal.SIGKILL)
+        if kill == ("suspended", number):
+            os.kill(os.getpid(), signal.SIGSTOP)
         await append(entry)
         if kill == ("after", number):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -112,6 +114,7 @@ def main(address: str, run_key: str, log: str, seconds: float, kill: tuple[str, 
         run_key: the run.
         log: the path of the log.
         seconds: of the claim.
-        kill: at which checkpoint the process kills itself: ``before`` or ``after`` the entry, and its number.
+        kill: at which checkpoint the process kills itself: ``before`` or ``after`` the entry, and its number;
+            ``suspended``: it suspends itself before the entry.
     """
     anyio.run(run_once_claimed, address, run_key, log, seconds, kill)

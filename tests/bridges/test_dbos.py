@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -393,16 +394,36 @@ async def test_a_worker_that_is_killed_without_a_claim_is_taken_over(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("names", [("first", "second"), ("local", "local")])
 async def test_of_two_racing_workers_each_effect_happens_once(
-    processes: ForkServerContext, address: str, run_key: str, tmp_path: Path, names: tuple[str, str]
+    processes: ForkServerContext, address: str, run_key: str, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
     arguments = address, run_key, str(log), 30.0, None
-    workers = [start(processes, dbos_worker.main, *arguments, name) for name in names]
+    workers = [start(processes, dbos_worker.main, *arguments, name) for name in ("first", "second")]
     assert [await wait(worker) for worker in workers] == [0, 0]
     lines = log.read_text().splitlines()
     assert sorted(line.split()[1] for line in lines) == ["0", "1", "a", "b", "c", "d"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("other", ["first", "second"])  # DBOS recovers the runs of its own id, and take_over the others
+async def test_a_suspended_worker_returns_the_outcome_of_the_one_that_took_its_run_over(
+    processes: ForkServerContext, address: str, run_key: str, tmp_path: Path, other: str
+) -> None:
+    log = tmp_path / "log"
+    arguments = address, run_key, str(log), SECONDS
+    suspended = start(processes, dbos_worker.main, *arguments, ("suspended", 3))
+    async with RunStore(address) as store:
+        while len(stored := await store.entries(run_key)) < 3:  # noqa: ASYNC110 - another process writes them
+            await asyncio.sleep(0.05)
+        try:
+            assert await wait(start(processes, dbos_worker.main, *arguments, None, other, False)) == 0
+            finished = await store.entries(run_key)
+        finally:
+            os.kill(suspended.pid, signal.SIGCONT)
+        assert await wait(suspended) == 0
+        assert await store.entries(run_key) == finished  # it has recorded nothing more
+    check_log(log, stored, finished)
 
 
 @pytest.mark.slow
