@@ -14,7 +14,7 @@ recovers each of those alone, apart from the run whose schedule decides which ca
 Claims are needed beside DBOS, because without its Conductor it does not detect that a worker is dead: a worker that is
 launched recovers the workflows of its own ``executor_id``, also while another process with that id executes them
 (docs.dbos.dev/production/workflow-recovery). A run whose workflow is executed twice is made once: the second execution
-waits for the claim, and returns the same outcome. ``take_over`` finds the workflows that no worker executes.
+waits for the claim, and returns the same outcome. The workers look for workflows that none of them executes.
 
 DBOS requires asyncio. This module must not depend on what happens in a run.
 """
@@ -24,12 +24,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from typing import Any, NoReturn, TypedDict
+from contextlib import aclosing, asynccontextmanager, suppress
+from types import TracebackType
+from typing import Any, TypedDict
 
 import anyio
 from pydantic import TypeAdapter
 
+from streamkit.bridges.event_watchers import EventWatchers
 from streamkit.bridges.run_store import Claim, ClaimLost, RunStore
 from streamkit.errors import StreamkitError, UsageError
 from streamkit.events import Event, RunEnded
@@ -82,6 +84,10 @@ class RunFailed(StreamkitError):
 class DurableRuns:
     """The durable runs of one kind. Create it before ``DBOS.launch()``, in every process that starts or makes them.
 
+    Enter it after that, with ``async with``, in every worker. Inside the block the worker takes over the runs of dead
+    ones; at the end it stops those that it makes, and other workers continue them. Leave it before the clients are
+    closed that the runs use.
+
     Args:
         store: the store of the entries and claims, the same in all processes.
         create_run: ``create_run(start, **inputs)`` returns ``run_loop(..., **start)``. It is called in the process that
@@ -107,7 +113,9 @@ class DurableRuns:
         self._name = name
         self._queue = queue
         self._claim_seconds = claim_seconds
-        self._watchers: dict[str, list[tuple[asyncio.AbstractEventLoop, EventQueue]]] = {}
+        self._watchers = EventWatchers()
+        self._tasks: set[asyncio.Task[Any]] = set()  # that make runs
+        self._is_closing = False
 
         @DBOS.workflow(name=name)
         async def workflow(run_key: str, conversation: dict[str, Any], inputs: dict[str, Any]) -> RunOutcome:
@@ -173,7 +181,7 @@ class DurableRuns:
             results: for calls that await their results, by their ids, as for ``run_loop``.
 
         Raises:
-            UsageError: a decision is for a call that does not await one, or the run has no entries.
+            UsageError: a decision is for a call that does not await one.
             dbos.error.DBOSException: there is no such run, or another process continues it.
         """
         handle: WorkflowHandleAsync[RunOutcome] = await DBOS.retrieve_workflow_async(run_key)
@@ -181,21 +189,38 @@ class DurableRuns:
         with suppress(Exception):  # a run that has failed or was cancelled awaits nothing
             outcome = await handle.get_result(polling_interval_sec=0.1)
             awaited = {"pending": outcome["pending"], "awaiting_results": outcome["awaiting_results"]}
-        async with await self._claim(run_key) as claim:
-            state = RunState.from_entries(claim.entries).model_copy(update={"is_paused": True, **awaited})
-            for entry in _decisions(state, approvals or {}, results or {}):
-                await claim.append(entry)
+        if approvals or results:
+            async with await self._claim(run_key) as claim:
+                state = RunState.from_entries(claim.entries).model_copy(update={"is_paused": True, **awaited})
+                check_approvals(state, approvals or {})
+                checked = check_results(state, results or {}).values()
+                for call_id, decision in (approvals or {}).items():
+                    await claim.append(ApprovalEntry.of(run_key, call_id, decision))
+                for result in checked:
+                    await claim.append(ResultEntry(run_key=run_key, result=StoredResult.from_result(result)))
         # In the current version of the program, which may not be the one that the run was started with.
         return await DBOS.rewind_workflow_async(
             run_key, application_version=DBOS.application_version, queue_name=self._queue
         )
 
-    async def take_over(self) -> NoReturn:
-        """Have the runs of dead workers continued, for ever: run it as a task in each worker.
+    async def __aenter__(self) -> DurableRuns:
+        self._is_closing = False
+        self._taking_over = BackgroundTask(self._take_over)
+        return self
 
-        A run is taken over if DBOS lists it as being executed and no worker has claimed it, twice in succession. That
-        includes runs whose worker died before it claimed them, or after its claim and before its outcome was recorded.
-        """
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_closing = True
+        await self._taking_over.aclose()
+        for task in list(self._tasks):
+            task.get_loop().call_soon_threadsafe(task.cancel)
+        self._watchers.close()
+        with anyio.CancelScope(shield=True):
+            while self._tasks:  # noqa: ASYNC110 - they may be in another event loop
+                await anyio.sleep(0.01)
+
+    async def _take_over(self) -> None:
         suspects: set[str] = set()
         while True:
             try:
@@ -205,7 +230,10 @@ class DurableRuns:
             await anyio.sleep(self._claim_seconds / 2)
 
     async def _look(self, suspects: set[str]) -> set[str]:
-        """Have the suspects executed again that no worker has claimed, and return the others that none has claimed."""
+        """Have the suspects executed again that no worker has claimed, and return the others that none has claimed.
+
+        DBOS lists them as being executed: their worker died, or has them for a moment without a claim.
+        """
         running = await DBOS.list_workflows_async(
             name=self._name, status="PENDING", load_input=False, load_output=False
         )
@@ -227,17 +255,9 @@ class DurableRuns:
         Args:
             run_key: the stable name of the run.
         """
-        watcher = asyncio.get_running_loop(), EventQueue()
-        watchers = self._watchers.setdefault(run_key, [])
-        watchers.append(watcher)
-        events = self._read(run_key, watcher[1])
-        try:
-            yield events
-        finally:
-            watchers.remove(watcher)
-            if not watchers:
-                del self._watchers[run_key]
-            await events.aclose()
+        with self._watchers.watch(run_key) as queue:
+            async with aclosing(self._read(run_key, queue)) as events:
+                yield events
 
     async def _read(self, run_key: str, queue: EventQueue) -> AsyncGenerator[Event, None]:
         async def wait() -> None:
@@ -279,30 +299,35 @@ class DurableRuns:
 
     async def _make(self, run_key: str, conversation: dict[str, Any], inputs: dict[str, Any]) -> RunOutcome:
         """Make a run, or continue it, when no other worker does."""
-        while True:
-            async with await self._claim(run_key) as claim:
-                with suppress(ClaimLost):  # another worker makes the run: wait for its entries
-                    return await self._run(claim, conversation, inputs)
+        if self._is_closing:
+            raise asyncio.CancelledError  # DBOS records no outcome then: another worker makes it
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a step runs in one
+        self._tasks.add(task)
+        try:
+            while True:
+                async with await self._claim(run_key) as claim:
+                    with suppress(ClaimLost):  # another worker makes the run: wait for its entries
+                        return await self._run(claim, conversation, inputs)
+        finally:
+            self._tasks.discard(task)
 
     async def _claim(self, run_key: str) -> Claim:
-        while True:
-            claim = await self._store.claim(run_key, seconds=self._claim_seconds)
-            if claim is not None:
-                return claim
+        while (claim := await self._store.claim(run_key, seconds=self._claim_seconds)) is None:
             await anyio.sleep(min(1.0, self._claim_seconds / 10))
+        return claim
 
     async def _run(self, claim: Claim, conversation: dict[str, Any], inputs: dict[str, Any]) -> RunOutcome:
-        start: dict[str, Any] = {"resume": claim.state}
-        if claim.state is None:
-            start = {"run_key": claim.run_key, **conversation}
-            if "history" in start:
-                start["history"] = _contents.validate_python(start["history"])
+        start: dict[str, Any] = {"run_key": claim.run_key, **conversation}
+        if (state := claim.state) is not None:
+            start = {"resume": state}
+        elif "history" in start:
+            start["history"] = _contents.validate_python(start["history"])
         try:
             run = self._create_run({**start, "checkpoint": claim.append}, **inputs)
             async with run:
                 async for event in run:
-                    if claim.run_key in self._watchers:
-                        self._show(claim.run_key, event)
+                    self._watchers.show(claim.run_key, event)
         except ClaimLost:
             raise
         except Exception as error:
@@ -314,29 +339,3 @@ class DurableRuns:
             "pending": [] if paused is None else paused.pending,
             "awaiting_results": [] if paused is None else paused.awaiting_results,
         }
-
-    def _show(self, run_key: str, event: Event) -> None:
-        """Hand an event to those who watch the run."""
-        here = asyncio.get_running_loop()
-        for event_loop, queue in self._watchers[run_key]:
-            if event_loop is here:
-                queue.put(event)
-            else:  # DBOS was launched outside of the event loop of the readers, and makes runs in its own
-                with suppress(RuntimeError):  # theirs has ended
-                    event_loop.call_soon_threadsafe(queue.put, event)
-
-
-def _decisions(
-    state: RunState, approvals: Mapping[str, Approval | bool], results: Mapping[str, Any]
-) -> list[ApprovalEntry | ResultEntry]:
-    """Return decisions and results of a paused run's calls as entries.
-
-    Raises:
-        UsageError: one is for a call that does not await it.
-    """
-    check_approvals(state, approvals)
-    checked = check_results(state, results).values()
-    return [
-        *(ApprovalEntry.of(state.run_key, call_id, decision) for call_id, decision in approvals.items()),
-        *(ResultEntry(run_key=state.run_key, result=StoredResult.from_result(result)) for result in checked),
-    ]

@@ -283,9 +283,14 @@ class _SQLite(_Database):
 
     def connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._address, timeout=30, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode = WAL")
+        # The change of the mode fails at once while another connection writes, whatever the timeout (SQLite 3.40). The
+        # mode is only for speed; a later connection changes it.
+        with suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("BEGIN IMMEDIATE")  # which waits
         for table in _TABLES:
             connection.execute(table)
+        connection.execute("COMMIT")
         return connection
 
     def begin(self) -> None:

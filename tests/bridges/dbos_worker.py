@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 from bridges.durable_worker import HISTORY, make_run
@@ -75,17 +75,13 @@ async def work(
             return make_run(start, log, kill)
 
         runs = DurableRuns(store, create_run, claim_seconds=seconds)
-        async with launched():
-            taking_over = asyncio.create_task(runs.take_over())
+        async with launched(), runs:
             if starts:
                 handle = await runs.start(run_key, history=HISTORY)
             else:
                 handle = await DBOS.retrieve_workflow_async(run_key)
             outcome = await handle.get_result(polling_interval_sec=0.05)
             assert (outcome["ended"], outcome["text"]) == ("answered", "Done."), outcome
-            taking_over.cancel()
-            with suppress(asyncio.CancelledError):
-                await taking_over
 
 
 def main(

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from datetime import date
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -192,6 +192,18 @@ async def test_a_run_that_failed_is_continued_from_its_entries(address: str, run
     assert effects == ["act"]
 
 
+async def test_a_run_that_was_cancelled_in_its_queue_is_continued_too(address: str, run_key: str) -> None:
+    model = Model(answer("Done."))
+    async with running(address, loop_of(model), queue="empty") as runs:
+        await runs.start(run_key, history=HISTORY)  # no worker listens to the queue
+        await DBOS.cancel_workflow_async(run_key)
+        resuming = await runs.resume(run_key)
+        assert (await resuming.get_status()).status == "ENQUEUED"
+        await DBOS.register_queue_async("empty", polling_interval_sec=0.05)
+        assert (await resuming.get_result(polling_interval_sec=0.05))["text"] == "Done."
+    assert model.requests == 1
+
+
 async def test_after_a_cancel_calls_that_start_in_another_order_get_their_own_results(
     address: str, run_key: str
 ) -> None:
@@ -333,6 +345,33 @@ def test_the_error_without_dbos_names_the_extra(anyio_backend: str) -> None:
     assert "ModuleNotFoundError: streamkit.bridges.dbos needs dbos: pip install 'streamkit[dbos]'" in done.stderr
 
 
+async def test_a_worker_that_ends_leaves_its_runs_to_others(address: str, run_key: str) -> None:
+    attempts: list[str] = []
+    running_now = asyncio.Event()
+
+    async def act(context: ToolContext) -> str:
+        attempts.append(context.id)
+        running_now.set()
+        await asyncio.sleep(100 if len(attempts) == 1 else 0)
+        return "done"
+
+    model = Model(answer("", ("act", {})), answer("Done."))
+    create_run = loop_of(model, Tool(act, description="Act."))
+    async with running(address, create_run, claim_seconds=0.2) as runs, RunStore(address) as store:
+        async with runs:
+            await runs.start(run_key, history=HISTORY)
+            reader = asyncio.create_task(read_events(runs, run_key))
+            await running_now.wait()
+        assert (await DBOS.get_workflow_status_async(run_key)).status == "PENDING"
+        assert await store.claimed() == set()
+        assert not any(isinstance(event, RunEnded) for event in await reader)
+        async with runs:  # here the same worker finds the run
+            outcome = await (await DBOS.retrieve_workflow_async(run_key)).get_result(polling_interval_sec=0.05)
+    assert outcome["text"] == "Done."
+    assert model.requests == 2
+    assert attempts == [attempts[0]] * 2  # one idempotency key
+
+
 async def test_workers_look_for_abandoned_runs_also_after_the_database_has_failed(
     address: str, run_key: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -344,13 +383,9 @@ async def test_workers_look_for_abandoned_runs_also_after_the_database_has_faile
         raise ConnectionError("the database is gone")
 
     monkeypatch.setattr(RunStore, "claimed", fail)
-    async with running(address, loop_of(Model()), claim_seconds=0.02) as runs:
-        taking_over = asyncio.create_task(runs.take_over())
-        while looks < 3:  # noqa: ASYNC110 - the task looks again by itself
+    async with running(address, loop_of(Model()), claim_seconds=0.02) as runs, runs:
+        while looks < 3:  # noqa: ASYNC110 - a task of the block looks again by itself
             await asyncio.sleep(0.01)
-        taking_over.cancel()
-        with suppress(asyncio.CancelledError):
-            await taking_over
     assert "runs of dead workers" in caplog.text
 
 
@@ -406,7 +441,7 @@ async def test_of_two_racing_workers_each_effect_happens_once(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("other", ["first", "second"])  # DBOS recovers the runs of its own id, and take_over the others
+@pytest.mark.parametrize("other", ["first", "second"])  # DBOS recovers those of its own id by itself
 async def test_a_suspended_worker_returns_the_outcome_of_the_one_that_took_its_run_over(
     processes: ForkServerContext, address: str, run_key: str, tmp_path: Path, other: str
 ) -> None:

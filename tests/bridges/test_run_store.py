@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,18 @@ async def test_wrong_uses_are_refused(tmp_path: Path) -> None:
             entry = RequestEntry(run_key="other", round=0, provider="openai_chat", history=[])
             with pytest.raises(UsageError, match="of the run 'other'"):
                 await one.append(entry)
+
+
+async def test_a_file_that_another_program_writes_to_is_waited_for(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "runs.db", isolation_level=None)) as other:
+        other.execute("CREATE TABLE theirs (x)")
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("INSERT INTO theirs VALUES (1)")
+        async with RunStore(tmp_path / "runs.db") as store, anyio.create_task_group() as tasks:
+            tasks.start_soon(claimed, store, "key")
+            await anyio.sleep(0.3)
+            other.execute("COMMIT")
+        assert other.execute("SELECT run_key FROM streamkit_claims").fetchall() == [("key",)]
 
 
 # ---------------------------------------------------------------- processes
