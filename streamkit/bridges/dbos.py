@@ -119,9 +119,11 @@ class DurableRuns:
 
         @DBOS.workflow(name=name)
         async def workflow(run_key: str, conversation: dict[str, Any], inputs: dict[str, Any]) -> RunOutcome:
+            async def step() -> RunOutcome:  # DBOS logs the arguments of a step that is cancelled: it has none
+                return await self._make(run_key, conversation, inputs)
+
             # A preemptible step ends when its workflow is cancelled; the run then closes its stream and its tools.
-            options: Any = {"name": name, "preemptible": True}
-            return await DBOS.run_step_async(options, self._make, run_key, conversation, inputs)
+            return await DBOS.run_step_async({"name": name, "preemptible": True}, step)
 
         self._workflow = workflow
 
@@ -313,7 +315,7 @@ class DurableRuns:
             self._tasks.discard(task)
 
     async def _claim(self, run_key: str) -> Claim:
-        while (claim := await self._store.claim(run_key, seconds=self._claim_seconds)) is None:
+        while (claim := await self._store.claim(run_key, seconds=self._claim_seconds)) is None:  # noqa: ASYNC110
             await anyio.sleep(min(1.0, self._claim_seconds / 10))
         return claim
 
