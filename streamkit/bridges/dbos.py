@@ -5,9 +5,9 @@ input, status and outcome, its queue and its recovery. The entries of the run ar
 which one worker at a time makes it: an execution of the workflow claims the run and continues it from its entries.
 Both databases are SQLite or PostgreSQL, and may be the same.
 
-The calls are not steps, because DBOS (3.4) numbers the steps of a workflow in the order in which they start. If
-parallel calls start in another order after a kill, each gets the result that another one has recorded under its
-number, or the workflow fails with ``DBOSUnexpectedStepError`` if their steps have different names
+The calls are not steps, because DBOS numbers the steps of a workflow in the order in which they start. If parallel
+calls start in another order after a kill, each gets the result that another one has recorded under its number (checked
+with 3.4.0), or the workflow fails with ``DBOSUnexpectedStepError`` if their steps have different names
 (github.com/dbos-inc/dbos-transact-py/issues/688). As child workflows they would have ids of their own, but DBOS
 recovers each of those alone, apart from the run whose schedule decides which calls may run at once.
 
@@ -281,7 +281,7 @@ class DurableRuns:
             await waiting.aclose()
 
     async def follow(self, run_key: str, *, after: int = 0, interval: float = 0.5) -> AsyncGenerator[RunEntry, None]:
-        """Yield the entries of a run as they are stored, in any process, until the run has ended.
+        """Yield the entries of a run when they are stored, in any process, until the run has ended.
 
         Args:
             run_key: the stable name of the run.

@@ -93,7 +93,7 @@ def main(
     worker: str = "first",
     starts: bool = True,
 ) -> None:
-    """Run in a process of its own.
+    """Start or take over the run, and wait for its outcome.
 
     Args:
         address: of the store.

@@ -1,4 +1,4 @@
-"""Runs as DBOS workflows: what they return, how they pause, fail and are cancelled, and workers that are killed."""
+"""Runs as DBOS workflows: their events and outcomes, pauses, failures, cancellation, and workers that are killed."""
 
 from __future__ import annotations
 
