@@ -107,11 +107,26 @@ class RunStore:
             return None
         return Claim(self, run_key, worker, seconds, await self.entries(run_key))
 
-    async def entries(self, run_key: str) -> list[RunEntry]:
-        """Return all entries of a run, in order; none if it has none."""
-        query = "SELECT entry FROM streamkit_entries WHERE run_key = ? ORDER BY position"
-        rows = await self._run(lambda database: database.execute(query, (run_key,)).fetchall())
+    async def entries(self, run_key: str, *, after: int = 0) -> list[RunEntry]:
+        """Return the entries of a run, in order; none if it has none.
+
+        Args:
+            run_key: the stable name of the run.
+            after: how many entries to leave out, the first ones.
+        """
+        query = "SELECT entry FROM streamkit_entries WHERE run_key = ? AND position >= ? ORDER BY position"
+        rows = await self._run(lambda database: database.execute(query, (run_key, after)).fetchall())
         return [parse_entry(row[0]) for row in rows]
+
+    async def claimed(self) -> set[str]:
+        """Return the keys of the runs that a worker has now."""
+        rows = await self._run(
+            lambda database: database.execute(
+                f"SELECT run_key FROM streamkit_claims WHERE expires > {database.now}",  # noqa: S608
+                (),
+            ).fetchall()
+        )
+        return {row[0] for row in rows}
 
     async def abandoned(self) -> list[str]:
         """Return the keys of the runs with an expired claim: their workers have ended without releasing it."""
@@ -268,9 +283,14 @@ class _SQLite(_Database):
 
     def connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._address, timeout=30, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode = WAL")
+        # The change of the mode fails at once while another connection writes, whatever the timeout (SQLite 3.40). The
+        # mode is only for speed; a later connection changes it.
+        with suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("BEGIN IMMEDIATE")  # which waits
         for table in _TABLES:
             connection.execute(table)
+        connection.execute("COMMIT")
         return connection
 
     def begin(self) -> None:

@@ -127,6 +127,18 @@ class ApprovalEntry(_Entry):
     arguments: dict[str, Any] | None = None
     reason: str | None = None
 
+    @classmethod
+    def of(cls, run_key: str, call_id: str, decision: Approval | bool) -> ApprovalEntry:
+        """Return the entry of a decision."""
+        approval = Approval(decision) if isinstance(decision, bool) else decision
+        return cls(
+            run_key=run_key,
+            call_id=call_id,
+            allow=approval.allow,
+            arguments=approval.arguments,
+            reason=approval.reason,
+        )
+
     @property
     def approval(self) -> Approval:
         """The decision as ``approve`` returns it."""

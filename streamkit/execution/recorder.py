@@ -124,16 +124,7 @@ class Recorder:
         for call_id, decision in approvals.items():
             if call_id in self._approvals:
                 continue
-            approval = Approval(decision) if isinstance(decision, bool) else decision
-            await self._record(
-                ApprovalEntry(
-                    run_key=self._run_key,
-                    call_id=call_id,
-                    allow=approval.allow,
-                    arguments=approval.arguments,
-                    reason=approval.reason,
-                )
-            )
+            await self._record(ApprovalEntry.of(self._run_key, call_id, decision))
             self._approvals.add(call_id)
 
     async def result(self, result: ToolResult) -> None:

@@ -1,13 +1,17 @@
-"""The databases that run stores are tested with."""
+"""The databases and processes that run stores are tested with."""
 
 from __future__ import annotations
 
+import multiprocessing
 import secrets
 from collections.abc import Iterator
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 import pytest
 from bridges.postgres import postgres_server
+from shared_data import ROOT
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +33,14 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def run_key() -> str:
     """A name that no other run of the database has."""
     return secrets.token_hex(4)
+
+
+@pytest.fixture(scope="session")
+def processes() -> ForkServerContext:
+    """Processes that are copies of one which has imported everything, and share nothing with this one."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["bridges.durable_worker", "bridges.dbos_worker"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'tests'}")  # of the server, when it is started
+        forkserver.ensure_running()
+    return context

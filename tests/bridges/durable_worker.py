@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import anyio
 from execution.chat_chunks import answer
 
-from streamkit import Content, RoundContext, RunEntry, Tool, ToolContext, run_loop
+from streamkit import Content, ResultEntry, RoundContext, Run, RunEntry, Tool, ToolContext, run_loop
 from streamkit.bridges.run_store import Claim, RunStore
 
 HISTORY = [Content.human("Go.")]
@@ -36,11 +38,14 @@ def make_tools(log: str) -> list[Tool]:
     return [make("a"), make("b"), make("c", conflicts_with=["a"]), make("d", conflicts_with=["b"])]
 
 
-async def work(claim: Claim, log: str, kill: tuple[str, int] | None) -> None:
+def make_run(start: dict[str, Any], log: str, kill: tuple[str, int] | None) -> Run:
+    """Return the run: a new one or one that is continued, with the checkpoint at which it is killed."""
+
     def ask(context: RoundContext) -> Any:
         write(log, f"request {context.round}")
         return answer("Done.") if context.round else answer("", ("a", {}), ("b", {}), ("c", {}), ("d", {}))
 
+    append = start["checkpoint"]
     count = 0
 
     async def checkpoint(entry: RunEntry) -> None:
@@ -48,16 +53,46 @@ async def work(claim: Claim, log: str, kill: tuple[str, int] | None) -> None:
         number, count = count, count + 1
         if kill == ("before", number):
             os.kill(os.getpid(), signal.SIGKILL)
-        await claim.append(entry)
+        if kill == ("suspended", number):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        await append(entry)
         if kill == ("after", number):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    start: dict[str, Any] = {"provider": "openai_chat", "history": HISTORY, "run_key": claim.run_key}
-    if claim.state is not None:
-        start = {"resume": claim.state}
-    run = await run_loop(ask, tools=make_tools(log), checkpoint=checkpoint, **start)
+    return run_loop(ask, provider="openai_chat", tools=make_tools(log), **{**start, "checkpoint": checkpoint})
+
+
+def check(run: Run) -> None:
+    """Check that the run has its answer, with each call's own result."""
     assert run.ended == "answered"
     assert [block.result for block in run.contents[1].blocks] == [f"{name} done" for name in "abcd"]  # type: ignore[union-attr]
+
+
+async def work(claim: Claim, log: str, kill: tuple[str, int] | None) -> None:
+    start: dict[str, Any] = {"history": HISTORY, "run_key": claim.run_key}
+    if claim.state is not None:
+        start = {"resume": claim.state}
+    check(await make_run({**start, "checkpoint": claim.append}, log, kill))
+
+
+def check_log(log: Path, stored: list[RunEntry], entries: list[RunEntry]) -> None:
+    """Compare what happened with what was stored when the first worker was killed."""
+    [names] = [{call.id: call.name for call in e.calls} for e in entries if e.type == "response" and e.calls]
+    lines = [line.split() for line in log.read_text().splitlines()]
+    effects = Counter(line[1] for line in lines if line[0] == "effect")
+    requests = Counter(line[1] for line in lines if line[0] == "request")
+    finished = {names[entry.result.call_id] for entry in stored if isinstance(entry, ResultEntry)}
+    assert set(effects) == set("abcd")
+    assert all(effects[name] == 1 for name in finished)
+    assert all(count <= 2 for count in effects.values())
+    keys = {(line[1], line[2]) for line in lines if line[0] == "effect"}
+    assert keys == {(name, call_id) for call_id, name in names.items()}  # one idempotency key for each call
+    for entry in stored:
+        if entry.type == "response":
+            assert requests[str(entry.round)] == 1
+    results = [entry.result for entry in entries if isinstance(entry, ResultEntry)]
+    assert {names[result.call_id]: result.value for result in results} == {name: f"{name} done" for name in "abcd"}
+    assert len(results) == 4
 
 
 async def run_once_claimed(address: str, run_key: str, log: str, seconds: float, kill: tuple[str, int] | None) -> None:
@@ -79,6 +114,7 @@ def main(address: str, run_key: str, log: str, seconds: float, kill: tuple[str, 
         run_key: the run.
         log: the path of the log.
         seconds: of the claim.
-        kill: at which checkpoint the process kills itself: ``before`` or ``after`` the entry, and its number.
+        kill: at which checkpoint the process kills itself: ``before`` or ``after`` the entry, and its number;
+            ``suspended``: it suspends itself before the entry.
     """
     anyio.run(run_once_claimed, address, run_key, log, seconds, kill)

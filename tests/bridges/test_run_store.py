@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-from collections import Counter
-from multiprocessing import forkserver
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,8 @@ from typing import Any
 import anyio
 import pytest
 from bridges import durable_worker
-from shared_data import ROOT
 
-from streamkit import RequestEntry, ResultEntry, RunEntry, RunState, UsageError
+from streamkit import RequestEntry, ResultEntry, RunState, UsageError
 from streamkit.bridges.run_store import Claim, ClaimLost, RunStore
 
 pytestmark = pytest.mark.anyio
@@ -24,19 +23,8 @@ pytestmark = pytest.mark.anyio
 ENTRIES = 8  # two requests, two responses, four results
 
 
-@pytest.fixture(scope="module")
-def processes() -> ForkServerContext:
-    """Processes that are copies of one which has imported everything, and share nothing with this one."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([durable_worker.__name__])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'tests'}")  # of the server, when it is started
-        forkserver.ensure_running()
-    return context
-
-
-def start(processes: ForkServerContext, *arguments: Any) -> ForkServerProcess:
-    worker = processes.Process(target=durable_worker.main, args=arguments)
+def start(processes: ForkServerContext, main: Callable[..., None], *arguments: Any) -> ForkServerProcess:
+    worker = processes.Process(target=main, args=arguments)
     worker.start()
     return worker
 
@@ -116,6 +104,18 @@ async def test_wrong_uses_are_refused(tmp_path: Path) -> None:
                 await one.append(entry)
 
 
+async def test_a_file_that_another_program_writes_to_is_waited_for(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "runs.db", isolation_level=None)) as other:
+        other.execute("CREATE TABLE theirs (x)")
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("INSERT INTO theirs VALUES (1)")
+        async with RunStore(tmp_path / "runs.db") as store, anyio.create_task_group() as tasks:
+            tasks.start_soon(claimed, store, "key")
+            await anyio.sleep(0.3)
+            other.execute("COMMIT")
+        assert other.execute("SELECT run_key FROM streamkit_claims").fetchall() == [("key",)]
+
+
 # ---------------------------------------------------------------- processes
 
 
@@ -127,33 +127,14 @@ async def test_a_second_worker_takes_over_a_killed_one(
     processes: ForkServerContext, address: str, run_key: str, tmp_path: Path, moment: str, number: int
 ) -> None:
     log = tmp_path / "log"
-    assert await wait(start(processes, address, run_key, str(log), 0.5, (moment, number))) == -signal.SIGKILL
+    arguments = durable_worker.main, address, run_key, str(log), 0.5
+    assert await wait(start(processes, *arguments, (moment, number))) == -signal.SIGKILL
     async with RunStore(address) as store:
         stored = await store.entries(run_key)
         assert len(stored) == number + (moment == "after")
-        assert await wait(start(processes, address, run_key, str(log), 0.5)) == 0
+        assert await wait(start(processes, *arguments)) == 0
         entries = await store.entries(run_key)
-    check_log(log, stored, entries)
-
-
-def check_log(log: Path, stored: list[RunEntry], entries: list[RunEntry]) -> None:
-    """Compare what happened with what was stored when the first worker was killed."""
-    [names] = [{call.id: call.name for call in e.calls} for e in entries if e.type == "response" and e.calls]
-    lines = [line.split() for line in log.read_text().splitlines()]
-    effects = Counter(line[1] for line in lines if line[0] == "effect")
-    requests = Counter(line[1] for line in lines if line[0] == "request")
-    finished = {names[entry.result.call_id] for entry in stored if isinstance(entry, ResultEntry)}
-    assert set(effects) == set("abcd")
-    assert all(effects[name] == 1 for name in finished)
-    assert all(count <= 2 for count in effects.values())
-    keys = {(line[1], line[2]) for line in lines if line[0] == "effect"}
-    assert keys == {(name, call_id) for call_id, name in names.items()}  # one idempotency key for each call
-    for entry in stored:
-        if entry.type == "response":
-            assert requests[str(entry.round)] == 1
-    results = [entry.result for entry in entries if isinstance(entry, ResultEntry)]
-    assert {names[result.call_id]: result.value for result in results} == {name: f"{name} done" for name in "abcd"}
-    assert len(results) == 4
+    durable_worker.check_log(log, stored, entries)
 
 
 @pytest.mark.slow
@@ -162,7 +143,7 @@ async def test_of_two_racing_workers_each_effect_happens_once(
     processes: ForkServerContext, address: str, run_key: str, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    workers = [start(processes, address, run_key, str(log), 30) for _ in range(2)]
+    workers = [start(processes, durable_worker.main, address, run_key, str(log), 30) for _ in range(2)]
     assert [await wait(worker) for worker in workers] == [0, 0]
     lines = log.read_text().splitlines()
     assert sorted(line.split()[1] for line in lines) == ["0", "1", "a", "b", "c", "d"]
@@ -174,12 +155,12 @@ async def test_a_suspended_worker_that_lost_its_run_ends(
     processes: ForkServerContext, address: str, run_key: str, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    slow = start(processes, address, run_key, str(log), 0.5)
+    slow = start(processes, durable_worker.main, address, run_key, str(log), 0.5)
     while not log.exists():  # noqa: ASYNC110 - another process writes it
         await anyio.sleep(0.001)
     os.kill(slow.pid, signal.SIGSTOP)
     try:
-        assert await wait(start(processes, address, run_key, str(log), 30)) == 0
+        assert await wait(start(processes, durable_worker.main, address, run_key, str(log), 30)) == 0
     finally:
         os.kill(slow.pid, signal.SIGCONT)
     await wait(slow)
