@@ -182,6 +182,14 @@ class Tool(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<Tool {self.name}>"
 
+    def is_declared_as(self, name: str) -> bool:
+        """Return True if the tool is declared as a provider's own tool of this name, with or without a version.
+
+        The type ``computer_use_preview`` is a ``computer``.
+        """
+        kinds = [fields.get("type") for fields in self.fields.values()]
+        return any(isinstance(kind, str) and (kind == name or kind.startswith(f"{name}_")) for kind in kinds)
+
     def replace(self, **options: Unpack[ToolOptions]) -> Tool[P, R]:
         """Return a copy with other options; the tool itself does not change.
 
