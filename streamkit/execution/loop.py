@@ -10,9 +10,17 @@ import secrets
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Self,  # a dependency of pydantic; typing's has no default before 3.13
+    get_args,
+)
 
 import anyio
+from pydantic import TypeAdapter
+from typing_extensions import TypeVar
 
 from streamkit import providers
 from streamkit.accumulator import Limits
@@ -32,6 +40,7 @@ from streamkit.execution.state import Ended, RunState
 from streamkit.execution.thread_update import ThreadLayout
 from streamkit.history import Content
 from streamkit.output import OutputType
+from streamkit.providers.cache_marks import CachePolicy
 from streamkit.providers.names import ProviderName
 from streamkit.providers.origin import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
@@ -43,6 +52,9 @@ if TYPE_CHECKING:
     from streamkit.leaked_markup import LeakedMarkup
 
 __all__ = ["Run", "run_loop"]
+
+#: The type of the structured output.
+Out = TypeVar("Out", default=Any)
 
 
 def run_loop(
@@ -74,7 +86,8 @@ def run_loop(
     resume: RunState | None = None,
     approvals: Mapping[str, Approval | bool] | None = None,
     results: Mapping[str, Any] | None = None,
-    output: Any = None,
+    output: type[Out] | TypeAdapter[Out] | Mapping[str, Any] | None = None,
+    cache: CachePolicy = None,
     first_event_timeout: float | None = None,
     idle_timeout: float | None = None,
     heartbeats: bool = True,
@@ -82,7 +95,7 @@ def run_loop(
     max_tokens: int | None = None,
     max_cost: float | None = None,
     cost: Callable[[Turn], float] | None = None,
-) -> Run:
+) -> Run[Out]:
     """Request a model's turn, run the tools that it calls, and repeat until it calls none.
 
     Nothing runs yet: watch the run with ``async with run_loop(...) as run`` and ``async for event in run``, or
@@ -142,9 +155,11 @@ def run_loop(
         results: for each call in ``state.awaiting_results``, by its id: the value, as a tool would return it, or a
             ``ToolFailed`` with a sentence for the model. Without a value for every call the run ends
             ``awaiting_results`` again.
-        output: the type of a structured output, as for ``Growing``: a pydantic model, another type, or a JSON schema.
-            Each request asks for it in the provider's form, ``run.output`` has it, and a wrong one is told to the
-            model.
+        output: the type of a structured output, as for ``Growing``: a pydantic model, another type (a union as
+            ``TypeAdapter(A | B)``, for type checkers), or a JSON schema. Each request asks for it in the provider's
+            form, ``run.output`` has it, and a wrong one is told to the model.
+        cache: ``auto`` or a ``CacheMark``: each request marks the ends of the tools, of the system text and of the
+            conversation for the provider's cache, as with ``render_request``; of a ``thread`` only the tools.
         first_event_timeout: seconds from each request to its first event with content; None for no limit. A request
             that exceeds them is made again as ``retries`` and ``fallbacks`` say; then the run ends ``timed_out``.
         idle_timeout: seconds without input of a response; before the first event only if ``first_event_timeout`` is
@@ -187,6 +202,7 @@ def run_loop(
         leaked_markup=leaked_markup,
         checkpoint=checkpoint,
         output=None if output is None else OutputType(output),
+        cache=cache,
         time_limits=TimeLimits(first_event_timeout, idle_timeout, heartbeats),
         on_overflow=on_overflow,
         budget=Budget(max_tokens, max_cost, cost),
@@ -216,12 +232,13 @@ def run_loop(
         endpoint=endpoint,
         ids=ids,
         output=options.output,
+        cache=cache,
     )
     return Run(create_state(context, options, run_key if run_key is not None else secrets.token_urlsafe(12)))
 
 
-class Run:
-    """One run of the loop. It is used once: awaited, or entered and iterated.
+class Run(Generic[Out]):
+    """One run of the loop, with an output of the type that was passed. It is used once: awaited, or entered.
 
     Leaving the block early closes the stream, cancels the running tools, and waits for both.
     """
@@ -272,9 +289,10 @@ class Run:
         return self._state.text
 
     @property
-    def output(self) -> Any:
+    def output(self) -> Out | None:
         """The structured output, of the type that was passed as ``output``; None before it is there."""
-        return self._state.output
+        output: Out | None = self._state.output
+        return output
 
     @property
     def usage(self) -> Usage | None:
@@ -318,16 +336,16 @@ class Run:
 
     # ---------------------------------------------------------------- use
 
-    def __await__(self) -> Generator[Any, Any, Run]:
+    def __await__(self) -> Generator[Any, Any, Self]:
         return self._run_unwatched().__await__()
 
-    async def _run_unwatched(self) -> Run:
+    async def _run_unwatched(self) -> Self:
         async with self:
             async for _ in self:
                 pass
         return self
 
-    async def __aenter__(self) -> Run:
+    async def __aenter__(self) -> Self:
         if self._is_used:
             raise UsageError("a run is used once: create a new one")
         self._is_used = self._is_noticed = True
@@ -340,7 +358,7 @@ class Run:
     ) -> None:
         await self.aclose()
 
-    def run_sync(self) -> Run:
+    def run_sync(self) -> Self:
         """Run it in a new event loop, and return the run when it has ended.
 
         Raises:
