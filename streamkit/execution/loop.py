@@ -172,7 +172,7 @@ def run_loop(
             if the model would be asked again. It holds for a resumed run as a whole.
         max_cost: the same for the sum of ``cost``.
         cost: the cost of a turn with usage, called once for each: ``turn.usage``, ``turn.model`` and ``turn.provider``
-            have the facts, and packages such as ``genai-prices`` the prices. Any currency, that of ``max_cost``.
+            have the facts, ``streamkit.bridges.prices`` list prices. Any currency, that of ``max_cost``.
 
     Raises:
         UsageError: neither or both of history and thread are passed; the choice is no tool's name; a number is out of
