@@ -219,8 +219,8 @@ async def test_a_deferred_tool_that_the_responses_api_found_runs_and_the_search_
 
 
 async def test_a_program_of_the_responses_api_gets_the_results_of_its_calls() -> None:
-    # As in vercel/ai, packages/openai/src/responses/__fixtures__/programmatic-tool-calling.1.chunks.txt: the program has
-    # no status, and the call that it waits for is still in progress when its item is done.
+    # As in openai/src/responses/__fixtures__/programmatic-tool-calling.1.chunks.txt of vercel/ai: the program has no
+    # status, and the call that it waits for is still in progress when its item is done.
     program = {"id": "cm_1", "type": "program", "call_id": "call_p", "code": "rate()", "fingerprint": "gAAA"}
     caller = {"type": "program", "caller_id": "call_p"}
     waiting = {**FUNCTION_CALL, "status": "in_progress", "caller": caller}
