@@ -52,7 +52,7 @@ def test_a_program_shows_every_kind_and_code_of_an_error() -> None:
 
 
 def options_used() -> dict[str, set[str]]:
-    """Return the keywords that the programs pass, by the name of what they call."""
+    """Return the keywords that the programs pass, by the name of the called function."""
     used: dict[str, set[str]] = defaultdict(set)
     for node in (node for code in BLOCKS + PROGRAMS for node in ast.walk(ast.parse(code))):
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):

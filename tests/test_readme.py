@@ -1,4 +1,4 @@
-"""What the README says holds: its code and the guide's runs, its tables name what there is, its commands are CI's."""
+"""The README agrees with the code: its programs and the guide's run, its tables are complete, its commands are CI's."""
 
 from __future__ import annotations
 

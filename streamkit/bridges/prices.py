@@ -20,7 +20,7 @@ __all__ = ["cost"]
 
 
 def cost(turn: Turn) -> float:
-    """Return what a turn costs in US dollars, by the list prices of its vendor.
+    """Return the cost of a turn in US dollars, by the list prices of its vendor.
 
     Cached input counts at its own price. What ``Usage`` does not distinguish (audio, caches of an hour, searches of the
     provider) counts as plain tokens or not at all.

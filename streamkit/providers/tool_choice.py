@@ -1,4 +1,4 @@
-"""Tool choices: what a choice selects, and choices for APIs that cannot name a tool.
+"""Tool choices: the tools that a choice selects, and choices for APIs that cannot name a tool.
 
 The only way to force one of these is to offer no other.
 

@@ -1,4 +1,4 @@
-"""A provider's own declarations of tools, which are sent as they are: their names, and the check of ``Tool(fields=)``.
+"""A provider's own declarations of tools: their names, and the check of ``Tool(fields=)``.
 
 This module must not depend on providers.
 """

@@ -1,4 +1,4 @@
-"""The prices of genai-prices, with price data of this test: what a turn costs, and what has no price."""
+"""The prices of genai-prices, on price data of this test: the cost of a turn, and turns without a price."""
 
 from __future__ import annotations
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from execution.test_calls_for_the_client import SHELL, closed_turn, response
-from tools.test_declarations import COMPUTER, PIXEL
+from tools.test_declarations import ANSWER, BASH, COMPUTER, EDITOR, MEMORY, PIXEL, anthropic_call
 
 from streamkit import Content, ImageBlock, Tool, execute_tool_calls_batched, run_loop, tool
 from streamkit.events import Event
@@ -149,6 +150,31 @@ async def test_an_action_obeys_the_options_of_its_tool() -> None:
 async def test_an_executor_runs_it_too() -> None:
     update = await execute_tool_calls_batched(closed_turn(SHELL), tools=[shell])
     assert [(result.status, result.value) for result in update.results] == [("completed", "ran ls")]
+
+
+@pytest.mark.parametrize(
+    ("declared", "arguments"),
+    [
+        (BASH, {"command": "ls"}),
+        (EDITOR, {"command": "view", "path": "a.txt"}),
+        (MEMORY, {"command": "view", "path": "/memories"}),
+    ],
+)
+async def test_anthropics_client_tools_run_their_functions(declared: dict[str, Any], arguments: dict[str, Any]) -> None:
+    requests: list[dict[str, Any]] = []
+
+    def act(**action: Any) -> str:
+        return f"did {action}"
+
+    def ask(context: Any) -> Any:
+        requests.append(context.request)
+        return ANSWER if context.round else anthropic_call(declared["name"], json.dumps(arguments))
+
+    function = Tool(act, name=declared["name"], parameters={"type": "object"}, fields={"anthropic": declared})
+    run = await run_loop(ask, provider="anthropic", tools=[function], history=ASK)
+    assert (run.ended, requests[0]["tools"]) == ("answered", [declared])
+    [result] = requests[1]["messages"][-1]["content"]
+    assert (result["tool_use_id"], result["content"]) == ("toolu_1", f"did {arguments}")
 
 
 # The stream of https://platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool with thinking, in the

@@ -36,7 +36,7 @@ def roll(player: str) -> int:
 
 
 def anthropic_events(message_id: str, container: str, stop: str, *blocks: Json, **details: Any) -> list[Json]:
-    """Return a stream whose blocks are complete when they start, but for texts and objects."""
+    """Return a stream whose blocks are complete when they start."""
     facts = {"id": message_id, "type": "message", "role": "assistant", "model": "m", "content": [], "usage": {}}
     events: list[Json] = [{"type": "message_start", "message": {**facts, **details}}]
     for index, block in enumerate(blocks):
