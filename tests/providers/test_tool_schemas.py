@@ -122,7 +122,7 @@ REFUSED_BY_KIMI = ["create_or_update_organization_custom_properties", "custom_pr
 
 @pytest.mark.parametrize("provider", providers.names())
 def test_every_target_takes_the_complete_tool_list_of_the_github_server(provider: str) -> None:
-    """Send all tools in one request, because one refused schema fails all of it; changes are reported by the tool's name."""
+    """Send all tools in one request, because one refused schema fails all of it."""
     tools = [Tool(name=name, parameters=copy.deepcopy(schema)) for name, schema in GITHUB_TOOLS.items()]
     changes: list[str] = []
     body = render_request([Content.human("?")], provider, tools=tools, changes=changes)
