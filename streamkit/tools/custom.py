@@ -12,9 +12,10 @@ from pydantic import BaseModel, ConfigDict
 
 from streamkit.calls import CallKind
 from streamkit.errors import UsageError
+from streamkit.json_text import join_surrogates
 from streamkit.tools.json_schema import short_json
 
-__all__ = ["TEXT_FIELD", "Grammar", "check_custom", "text_parameter", "text_schema"]
+__all__ = ["TEXT_FIELD", "Grammar", "GrowingText", "check_custom", "text_parameter", "text_schema"]
 
 #: The only parameter of a custom tool that is offered as a function.
 TEXT_FIELD = "input"
@@ -27,6 +28,24 @@ class Grammar(BaseModel):
 
     syntax: str  #: ``lark`` or ``regex``
     definition: str
+
+
+class GrowingText:
+    """The text of a custom call while it arrives, as the arguments of a function of one text."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+
+    def feed(self, text: str) -> None:
+        """Append the next part."""
+        self._parts.append(text)
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The arguments so far. They are made from all parts at each access."""
+        return {TEXT_FIELD: join_surrogates("".join(self._parts))}
 
 
 def text_schema() -> dict[str, Any]:
