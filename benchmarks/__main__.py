@@ -17,6 +17,7 @@ SUBJECTS = (
     "per_chunk",
     "reading",
     "executors",
+    "shared",
     "memory",
     "import_time",
     "views",

@@ -22,6 +22,7 @@ OUTPUT = ROOT / "build" / "docs"
 
 #: The documents that become pages, by the name of the page.
 GUIDES = {
+    "guide": ROOT / "docs" / "guide.md",
     "architecture": ROOT / "docs" / "architecture.md",
     "rules": ROOT / "docs" / "rules.md",
     "contributing": ROOT / "CONTRIBUTING.md",

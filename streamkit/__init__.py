@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     from streamkit.providers.writer import Writer
     from streamkit.request import OutputFormat, Request, Settings
     from streamkit.stream_reader import StreamReader, read
-    from streamkit.tools import Approval, HostedTool, Tool, ToolContext, ToolDefinition, ToolSet, tool
+    from streamkit.tools import Approval, Grammar, HostedTool, Tool, ToolContext, ToolDefinition, ToolSet, tool
 
     __version__: str
 
@@ -187,6 +187,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "OutputFormat",
     "ToolDefinition",
     "HostedTool",
+    "Grammar",
     "convert_to_vercel_messages",
     # errors
     "StreamkitError",
@@ -249,7 +250,16 @@ _LAZY_IMPORTS = {  # the modules that load pydantic or anyio, and what reading a
     ),
     "streamkit.output": ("Growing",),
     "streamkit.request": ("OutputFormat", "Request", "Settings"),
-    "streamkit.tools": ("Approval", "HostedTool", "Tool", "ToolContext", "ToolDefinition", "ToolSet", "tool"),
+    "streamkit.tools": (
+        "Approval",
+        "Grammar",
+        "HostedTool",
+        "Tool",
+        "ToolContext",
+        "ToolDefinition",
+        "ToolSet",
+        "tool",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _LAZY_IMPORTS.items() for name in names}
 

@@ -246,7 +246,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
 
     @property
     def is_client_item(self) -> bool:
-        """Whether the call asks the client itself for an action. A tool of the same name must not run it."""
+        """Whether the call asks the client itself for an action. A tool must be declared for it to run it."""
         return isinstance(self.metadata.get(CLIENT_ITEM), dict)
 
 

@@ -1,4 +1,4 @@
-"""What the README says holds: its code runs, its tables name what there is, its commands are those that CI calls."""
+"""The README agrees with the code: its programs and the guide's run, its tables are complete, its commands are CI's."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from shared_data import ROOT
 from streamkit import providers
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+BLOCKS, PROGRAMS = (
+    re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL) for text in (README, GUIDE)
+)
 
 
 def test_there_is_code_to_run() -> None:
     assert len(BLOCKS) >= 2
 
 
-@pytest.mark.parametrize("code", BLOCKS, ids=lambda code: code.splitlines()[0])
+@pytest.mark.parametrize("code", BLOCKS + PROGRAMS, ids=lambda code: code.splitlines()[0])
 def test_the_code_runs(code: str) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT

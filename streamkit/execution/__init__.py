@@ -38,11 +38,12 @@ from streamkit.execution.execution import (
     execute_tool_calls_batched,
     execute_tool_calls_sequentially,
 )
-from streamkit.execution.loop import Run, run_loop
+from streamkit.execution.loop import run_loop
 from streamkit.execution.notifications import Notifier, ToolNotification
 from streamkit.execution.options import Approve, AroundCall
 from streamkit.execution.recorder import Checkpoint
 from streamkit.execution.round import Round
+from streamkit.execution.run import Run
 from streamkit.execution.run_tool import execute_one_tool
 from streamkit.execution.scheduler import Schedule
 from streamkit.execution.shared import EndedStream, QueuedCall, SharedAccumulator

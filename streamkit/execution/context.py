@@ -5,7 +5,7 @@ This module must not depend on how a stream is opened or read.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import isawaitable
@@ -17,10 +17,11 @@ from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.history import Content, ToolCallBlock
 from streamkit.output import OutputType
 from streamkit.providers import rendering
+from streamkit.providers.cache_marks import CachePolicy, auto_mark, mark_contents, mark_tools
 from streamkit.providers.names import ProviderName
 from streamkit.providers.origin import IdPolicy, RenderOptions
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
-from streamkit.tools import Tool
+from streamkit.tools import OfferedTool, Tool, to_definitions
 
 __all__ = ["BeforeFollowUp", "CreateStream", "OnOverflow", "RoundContext", "Target", "finalize_tool_execution"]
 
@@ -56,6 +57,8 @@ class RoundContext:
         endpoint: the server to request, if ``run_loop`` or the fallback names one. The same applies.
         ids: the id policy of rendering.
         output: the type of the run's structured output; None if it has none.
+        cache: the marks that the request gets for the provider's cache, as for ``render_request``. They are in the
+            request alone: ``thread`` has those of blocks. Messages that were given get none, only the tools.
     """
 
     contents: list[Content]
@@ -69,6 +72,7 @@ class RoundContext:
     endpoint: str | None = None
     ids: IdPolicy = "origin"
     output: OutputType[Any] | None = None
+    cache: CachePolicy = None
 
     def __repr__(self) -> str:
         # A log must not contain ``deps`` (keys, connections) or the conversation.
@@ -79,10 +83,21 @@ class RoundContext:
     @cached_property
     def rendered(self) -> RenderedMessages:
         """The conversation in the provider's form. With a given thread, its own messages are the thread's."""
-        rendered = rendering.render_messages(
-            self.contents, self.provider, ids=self.ids, model=self.model, endpoint=self.endpoint
-        )
+        rendered = self._render(self.contents)
         return rendered if self.messages is None else replace(rendered, messages=self.messages, system=None)
+
+    def _render(self, contents: Sequence[Content]) -> RenderedMessages:
+        return rendering.render_messages(
+            contents, self.provider, ids=self.ids, model=self.model, endpoint=self.endpoint
+        )
+
+    @cached_property
+    def _rendered_for_request(self) -> RenderedMessages:
+        """The conversation with the marks of ``cache``."""
+        mark = auto_mark(self.cache)
+        if mark is None or self.messages is not None:
+            return self.rendered
+        return self._render(mark_contents(self.contents, mark))
 
     @property
     def thread(self) -> list[dict[str, Any]]:
@@ -93,16 +108,18 @@ class RoundContext:
     def request(self) -> dict[str, Any]:
         """Every field of the request's body that the conversation decides; the caller adds the model and settings."""
         tool_choice = self.tool_choice if self.tools else None
-        if self.output is None:
-            return self.provider.build_request(self.rendered, tools=self.tools, tool_choice=tool_choice, stream=True)
+        tools: Sequence[Tool | OfferedTool] = self.tools
+        if (mark := auto_mark(self.cache)) is not None:
+            tools = mark_tools(to_definitions(self.tools, self.provider.name), mark)
+        output: dict[str, Any] = {} if self.output is None else {"output": self.output}
         return self.provider.build_request(
-            self.rendered, tools=self.tools, tool_choice=tool_choice, stream=True, output=self.output
+            self._rendered_for_request, tools=tools, tool_choice=tool_choice, stream=True, **output
         )
 
     @property
     def changes(self) -> list[str]:
         """A sentence for each thing that rendering changed or left out; empty if nothing was rendered yet."""
-        rendered: RenderedMessages | None = self.__dict__.get("rendered")
+        rendered: RenderedMessages | None = self.__dict__.get("_rendered_for_request", self.__dict__.get("rendered"))
         return rendered.changes if rendered is not None and self.messages is None else []
 
     @property

@@ -1,37 +1,31 @@
-"""``run_loop`` and ``Run``: how a run is created, watched, left and resumed.
+"""``run_loop``: the arguments of a run, checked and put together.
 
-``loop_rounds`` makes the rounds. This module checks the caller's arguments, and ensures that a run can be left at any
-moment, from any task, with everything ended that was started. It must not depend on what happens in a round.
+The run itself is in ``run``. This module must not depend on what happens in a round.
 """
 
 from __future__ import annotations
 
 import secrets
-import warnings
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
-import anyio
+from pydantic import TypeAdapter
 
 from streamkit import providers
 from streamkit.accumulator import Limits
-from streamkit.calls import StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
-from streamkit.events import Event
-from streamkit.execution.batches import BatchReader
 from streamkit.execution.budget import Budget
 from streamkit.execution.context import BeforeFollowUp, CreateStream, OnOverflow, RoundContext, Target
-from streamkit.execution.loop_rounds import run_rounds
-from streamkit.execution.loop_state import LoopState
 from streamkit.execution.options import Approve, AroundCall, ExecutionOptions, LoopOptions, check_conversation
 from streamkit.execution.recorder import Checkpoint
 from streamkit.execution.resume import create_state, resume_run, to_target
-from streamkit.execution.scheduler import OccupiedPlace, Schedule, to_schedule
-from streamkit.execution.state import Ended, RunState
+from streamkit.execution.run import Out, Run
+from streamkit.execution.scheduler import Schedule, to_schedule
+from streamkit.execution.state import RunState
 from streamkit.execution.thread_update import ThreadLayout
 from streamkit.history import Content
 from streamkit.output import OutputType
+from streamkit.providers.cache_marks import CachePolicy
 from streamkit.providers.names import ProviderName
 from streamkit.providers.origin import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
@@ -42,7 +36,7 @@ from streamkit.turn import Turn
 if TYPE_CHECKING:
     from streamkit.leaked_markup import LeakedMarkup
 
-__all__ = ["Run", "run_loop"]
+__all__ = ["run_loop"]
 
 
 def run_loop(
@@ -74,7 +68,8 @@ def run_loop(
     resume: RunState | None = None,
     approvals: Mapping[str, Approval | bool] | None = None,
     results: Mapping[str, Any] | None = None,
-    output: Any = None,
+    output: type[Out] | TypeAdapter[Out] | Mapping[str, Any] | None = None,
+    cache: CachePolicy = None,
     first_event_timeout: float | None = None,
     idle_timeout: float | None = None,
     heartbeats: bool = True,
@@ -82,7 +77,7 @@ def run_loop(
     max_tokens: int | None = None,
     max_cost: float | None = None,
     cost: Callable[[Turn], float] | None = None,
-) -> Run:
+) -> Run[Out]:
     """Request a model's turn, run the tools that it calls, and repeat until it calls none.
 
     Nothing runs yet: watch the run with ``async with run_loop(...) as run`` and ``async for event in run``, or
@@ -142,9 +137,11 @@ def run_loop(
         results: for each call in ``state.awaiting_results``, by its id: the value, as a tool would return it, or a
             ``ToolFailed`` with a sentence for the model. Without a value for every call the run ends
             ``awaiting_results`` again.
-        output: the type of a structured output, as for ``Growing``: a pydantic model, another type, or a JSON schema.
-            Each request asks for it in the provider's form, ``run.output`` has it, and a wrong one is told to the
-            model.
+        output: the type of a structured output, as for ``Growing``: a pydantic model, another type (a union as
+            ``TypeAdapter(A | B)``, for type checkers), or a JSON schema. Each request asks for it in the provider's
+            form, ``run.output`` has it, and a wrong one is told to the model.
+        cache: ``auto`` or a ``CacheMark``: each request marks the ends of the tools, of the system text and of the
+            conversation for the provider's cache, as with ``render_request``; of a ``thread`` only the tools.
         first_event_timeout: seconds from each request to its first event with content; None for no limit. A request
             that exceeds them is made again as ``retries`` and ``fallbacks`` say; then the run ends ``timed_out``.
         idle_timeout: seconds without input of a response; before the first event only if ``first_event_timeout`` is
@@ -157,7 +154,7 @@ def run_loop(
             if the model would be asked again. It holds for a resumed run as a whole.
         max_cost: the same for the sum of ``cost``.
         cost: the cost of a turn with usage, called once for each: ``turn.usage``, ``turn.model`` and ``turn.provider``
-            have the facts, and packages such as ``genai-prices`` the prices. Any currency, that of ``max_cost``.
+            have the facts, ``streamkit.bridges.prices`` list prices. Any currency, that of ``max_cost``.
 
     Raises:
         UsageError: neither or both of history and thread are passed; the choice is no tool's name; a number is out of
@@ -187,6 +184,7 @@ def run_loop(
         leaked_markup=leaked_markup,
         checkpoint=checkpoint,
         output=None if output is None else OutputType(output),
+        cache=cache,
         time_limits=TimeLimits(first_event_timeout, idle_timeout, heartbeats),
         on_overflow=on_overflow,
         budget=Budget(max_tokens, max_cost, cost),
@@ -216,168 +214,6 @@ def run_loop(
         endpoint=endpoint,
         ids=ids,
         output=options.output,
+        cache=cache,
     )
     return Run(create_state(context, options, run_key if run_key is not None else secrets.token_urlsafe(12)))
-
-
-class Run:
-    """One run of the loop. It is used once: awaited, or entered and iterated.
-
-    Leaving the block early closes the stream, cancels the running tools, and waits for both.
-    """
-
-    # False while neither use nor an error has shown the caller what to do. ``__del__`` is also called if the
-    # constructor raises, so the class has it too.
-    _is_noticed = True
-
-    def __init__(self, state: LoopState) -> None:
-        self._state = state
-        self._events: AsyncGenerator[Event, None] | None = None
-        self._is_used = self._is_noticed = False
-        self._reader = BatchReader(run_rounds(state), state.last_events)
-
-    def __del__(self) -> None:
-        if not self._is_noticed:
-            message = "run_loop(...) was never awaited: await the run, or enter it with async with"
-            warnings.warn(message, RuntimeWarning, stacklevel=2, source=self)
-
-    def __repr__(self) -> str:
-        return f"<Run {self.run_key!r} rounds={self.rounds} ended={self.ended!r}>"
-
-    # ---------------------------------------------------------------- results
-
-    @property
-    def run_key(self) -> str:
-        """The stable name of the run."""
-        return self._state.run_key
-
-    @property
-    def ended(self) -> Ended | None:
-        """Why it ended; None before."""
-        return self._state.ended
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds were started."""
-        return self._state.rounds
-
-    @property
-    def turn(self) -> Turn | None:
-        """The turn that is read, or was read last; after a failure, all that was received."""
-        return self._state.turn
-
-    @property
-    def text(self) -> str:
-        """The text of the last round so far."""
-        return self._state.text
-
-    @property
-    def output(self) -> Any:
-        """The structured output, of the type that was passed as ``output``; None before it is there."""
-        return self._state.output
-
-    @property
-    def usage(self) -> Usage | None:
-        """The sum of the tokens of all requests; None if no provider reported any. ``raw`` is the list of reports."""
-        return Usage.sum(self._state.usage_reports)
-
-    @property
-    def cost(self) -> float:
-        """What the turns have cost by the ``cost`` argument; 0 without it."""
-        return self._state.cost
-
-    @property
-    def contents(self) -> list[Content]:
-        """The contents that the run added; every call in it has its result, at any moment. Append it to your store."""
-        return list(self._state.contents)
-
-    @property
-    def history(self) -> list[Content]:
-        """The ``history`` argument (nothing for a run with a ``thread``), and the contents that the run added."""
-        return list(self._state.context.contents)
-
-    @property
-    def thread(self) -> list[dict[str, Any]]:
-        """The complete conversation as the provider's own messages."""
-        return list(self._state.context.thread)
-
-    @property
-    def pending(self) -> list[ToolCall]:
-        """The calls that await approval or their results, of a run that ended so (docs/rules.md, "Approval")."""
-        return list(self._state.pending)
-
-    @property
-    def state(self) -> RunState | None:
-        """What a run that ended ``awaiting_approval`` or ``awaiting_results`` is resumed from; else None."""
-        return self._state.state
-
-    @property
-    def warnings(self) -> list[StreamWarning]:
-        """All irregularities: of every turn, of requests and rendering, and of running the tools."""
-        return list(self._state.warnings)
-
-    # ---------------------------------------------------------------- use
-
-    def __await__(self) -> Generator[Any, Any, Run]:
-        return self._run_unwatched().__await__()
-
-    async def _run_unwatched(self) -> Run:
-        async with self:
-            async for _ in self:
-                pass
-        return self
-
-    async def __aenter__(self) -> Run:
-        if self._is_used:
-            raise UsageError("a run is used once: create a new one")
-        self._is_used = self._is_noticed = True
-        OccupiedPlace.check_outside_of(self._state.schedule)
-        self._events = self._reader.events()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    def run_sync(self) -> Run:
-        """Run it in a new event loop, and return the run when it has ended.
-
-        Raises:
-            UsageError: an event loop is running here; await the run instead.
-            StreamInterrupted: as for ``run_loop``.
-        """
-        try:
-            anyio.get_cancelled_exc_class()
-        except RuntimeError:
-            return anyio.run(self._run_unwatched)
-        self._is_noticed = True
-        raise UsageError("an event loop is running here: await the run instead of run_sync()")
-
-    def cancel(self) -> None:
-        """End the run from any task or thread, as a stop button does; its reader's loop ends without an exception.
-
-        It returns at once. The stream is closed, tools are canceled, every call gets its result, and the last event is
-        a ``RunEnded`` with ``canceled``. A run that has ended stays as it is; one that has not started makes no
-        request.
-        """
-        self._reader.cancel()
-
-    async def aclose(self) -> None:
-        """Close the stream and cancel the tools, and wait for the end of both. Idempotent."""
-        await self._reader.aclose()
-        if self._events is not None:
-            await self._events.aclose()
-        self._state.ended = self.ended or "canceled"
-
-    def __aiter__(self) -> AsyncGenerator[Event, None]:
-        # The generator itself: no further coroutine per event.
-        if self._events is None:
-            self._is_noticed = True
-            raise UsageError("iterate inside the block: async with run_loop(...) as run: async for event in run")
-        if self._reader.is_exhausted:
-            raise UsageError("the events of this run were read: they arrive once; run.contents has what they added")
-        return self._events
-
-    def __anext__(self) -> Awaitable[Event]:
-        return (aiter(self) if self._events is None else self._events).__anext__()

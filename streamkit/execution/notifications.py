@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from streamkit.calls import CallRef, ToolResult
+from streamkit.calls import CallKind, CallRef, ToolResult
 from streamkit.events import (
     ArgumentsRestated,
     BlockEnded,
@@ -41,6 +41,7 @@ from streamkit.events import (
 )
 from streamkit.json_text import IncrementalJsonObject, finalize_arguments, join_surrogates, parse_partial_object
 from streamkit.tools import Describe, Tool, ToolState, to_tools
+from streamkit.tools.custom import TEXT_FIELD, GrowingText
 
 __all__ = ["Notifier", "ToolNotification"]
 
@@ -56,7 +57,7 @@ class ToolNotification(Struct, frozen=True, kw_only=True):
         description: what ``Tool.describe`` returned for it, or None.
         done: it has ended.
         arguments: while it is prepared those received so far, then all. ``{}`` if they are not known (the events
-            started later), and for calls of kind ``custom``, whose text is in the result's call.
+            started later). Those of a call of kind ``custom`` are ``{"input": text}``.
         result: None until it has ended, and if its turn ended before it could run.
         progress: the value that the tool has just reported; None in all other notifications.
         thought_signature: the provider's signature of the call (Gemini), from when the call is ready; else None.
@@ -139,7 +140,7 @@ class Notifier:
         call.final_arguments = None
         if call.partial is None:
             return []
-        call.partial = IncrementalJsonObject()
+        call.partial = _PARTIAL[call.ref.kind]()
         call.size = call.notified_size = 0
         return call.feed(call.partial, event.arguments_text)
 
@@ -171,6 +172,8 @@ class Notifier:
     def _result(self, event: _ResultEvent) -> list[ToolNotification]:
         call = self._open.pop(event.call.id, None) or self._create(event.call)
         arguments = event.result.call.arguments
+        if event.call.kind == "custom" and isinstance(arguments, str):
+            arguments = {TEXT_FIELD: arguments}
         call.final_arguments = arguments if isinstance(arguments, dict) else event.result.call.partial
         call.read_metadata(event.result.call.metadata)
         return [call.change_state(_STATES[event.__class__], done=True, result=event.result)]
@@ -233,7 +236,7 @@ class _OpenCall:
         self.description: str | None = None  # of the last notification
         self.notified_arguments: dict[str, Any] = {}  # of the last state
         self.deltas: list[str] = []  # the argument text; parsed when the call runs, or at once if it is described
-        self.partial = IncrementalJsonObject() if describe is not None else None
+        self.partial = _PARTIAL[ref.kind]() if describe is not None else None
         self.size = 0  # characters of the argument text
         self.notified_size = 0  # of the text when it was last described
         self.final_arguments: dict[str, Any] | None = None  # once the text was parsed as complete
@@ -245,7 +248,7 @@ class _OpenCall:
         """The arguments of the text, parsed as complete."""
         if self.final_arguments is None:
             text = join_surrogates("".join(self.deltas))
-            arguments = finalize_arguments(text).arguments
+            arguments = {TEXT_FIELD: text} if self.ref.kind == "custom" else finalize_arguments(text).arguments
             self.final_arguments = parse_partial_object(text) if arguments is None else arguments
         return self.final_arguments
 
@@ -260,7 +263,7 @@ class _OpenCall:
         for name in _DETAILS:
             self.reasoning_details = metadata.get(name, self.reasoning_details)
 
-    def feed(self, partial: IncrementalJsonObject, text: str) -> list[ToolNotification]:
+    def feed(self, partial: IncrementalJsonObject | GrowingText, text: str) -> list[ToolNotification]:
         """Parse more of the arguments and notify if the description changes."""
         partial.feed(text)
         # A notification has a copy of all arguments. Of long ones not every delta is notified: copying them each time
@@ -318,6 +321,10 @@ def _copy(arguments: dict[str, Any]) -> dict[str, Any]:
     return copy
 
 
+_PARTIAL: dict[CallKind, type[IncrementalJsonObject | GrowingText]] = {
+    "function": IncrementalJsonObject,
+    "custom": GrowingText,
+}
 _ResultEvent: TypeAlias = ToolCompleted | ToolError | ToolDenied | ToolTimedOut | ToolCanceled
 
 _STATES: dict[type[_ResultEvent], ToolState] = {

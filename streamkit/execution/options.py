@@ -20,6 +20,7 @@ from streamkit.execution.scheduler import Schedule
 from streamkit.execution.thread_update import ThreadLayout, check_layout
 from streamkit.history import Content
 from streamkit.output import OutputType
+from streamkit.providers.cache_marks import CachePolicy, auto_mark
 from streamkit.time_limits import TimeLimits, check_seconds
 from streamkit.tools import Approval, Tool
 
@@ -89,12 +90,13 @@ class LoopOptions:
         leaked_markup: what each turn does with tool-call markup in its text.
         checkpoint: gets the entries of the run.
         output: the type of the structured output; None if there is none.
+        cache: the marks that each request gets for the provider's cache.
         time_limits: of each request.
         on_overflow: the hook of requests that exceed the model's context.
         budget: what the run may spend.
 
     Raises:
-        UsageError: a number is too small, or a function is none.
+        UsageError: a number is too small, a function is none, or ``cache`` is no policy.
     """
 
     create_new_stream: CreateStream
@@ -107,6 +109,7 @@ class LoopOptions:
     leaked_markup: LeakedMarkup = "keep"
     checkpoint: Checkpoint | None = None
     output: OutputType[Any] | None = None
+    cache: CachePolicy = None
     time_limits: TimeLimits = field(default_factory=TimeLimits)
     on_overflow: OnOverflow | None = None
     budget: Budget = field(default_factory=Budget)
@@ -116,6 +119,7 @@ class LoopOptions:
             raise UsageError(f"max_rounds must be the number of requests, at least 1, not {self.max_rounds!r}")
         if not _is_integer(self.retries) or self.retries < 0:
             raise UsageError(f"retries must be the number of further attempts, at least 0, not {self.retries!r}")
+        auto_mark(self.cache)  # rejects what is no policy
         _check_callable("create_new_stream", self.create_new_stream)
         _check_callable("checkpoint", self.checkpoint)
         _check_callable("on_overflow", self.on_overflow)

@@ -54,16 +54,22 @@ class PreparedCall:
 
 def awaits_client(call: ToolCall, tools: Mapping[str, Tool]) -> bool:
     """Return True if the result of a call comes from the client and not from a function."""
+    tool = _find_tool(call, tools)
+    return call.is_client_item if tool is None else tool.function is None and tool.approval != "deny"
+
+
+def _find_tool(call: ToolCall, tools: Mapping[str, Tool]) -> Tool | None:
+    """Return the tool of a call; of an action of the client itself only one that is declared for it."""
     tool = tools.get(call.name)
-    return call.is_client_item or (tool is not None and tool.function is None and tool.approval != "deny")
+    return tool if tool is None or not call.is_client_item or tool.is_declared_as(call.name) else None
 
 
 def prepare_call(call: ToolCall, tools: Mapping[str, Tool]) -> PreparedCall | ToolResult:
     """Find the tool of a complete call and validate the arguments; return a result if that fails."""
-    if call.is_client_item:  # also if a tool has its name
+    tool = _find_tool(call, tools)
+    if tool is None and call.is_client_item:
         reason = f"Not run: {call.name} is an action of the client itself, and nothing here carries it out"
         return ToolResult(call, "error", error=f"{reason}. Continue without it.")
-    tool = tools.get(call.name)
     if tool is None:
         return ToolResult(call, "error", error=_describe_unknown_tool(call.name, tools))
     if tool.function is None:

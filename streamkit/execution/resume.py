@@ -84,6 +84,7 @@ def resume_run(
         target.endpoint,
         ids,
         options.output,
+        options.cache,
     )
     loop_state = create_state(context, options, state.run_key)
     loop_state.resume(state, decisions, client_results)

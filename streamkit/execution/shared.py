@@ -34,7 +34,10 @@ from streamkit.source import Source
 from streamkit.stream_reader import event_batches
 from streamkit.turn import Turn
 
-__all__ = ["EndedStream", "QueuedCall", "SharedAccumulator"]
+__all__ = ["MOST_ENDED_NAMES", "EndedStream", "QueuedCall", "SharedAccumulator"]
+
+#: How many names of ended streams are remembered. A server that runs for months must not keep the name of every stream.
+MOST_ENDED_NAMES = 4096
 
 
 class QueuedCall:
@@ -154,7 +157,7 @@ class SharedAccumulator:
         self._send, self._receive = anyio.create_memory_object_stream(capacity)
         self._reading = 0  # streams that have not ended
         self._streams: dict[str | Accumulator, Accumulator] = {}  # those of chunks
-        self._ended_names: set[str] = set()
+        self._ended_names: dict[str, None] = {}  # the latest, in the order of their ends
         self._ended: WeakSet[Accumulator] = WeakSet()
         self._closed = False
 
@@ -206,7 +209,8 @@ class SharedAccumulator:
             The events that the delta caused, in order.
 
         Raises:
-            UsageError: the stream has ended; or it is a new one and this object was closed.
+            UsageError: the stream has ended (it is one of the last 4,096 with a name); or it is a new one and this
+                object was closed.
         """
         return process_tool_call_chunk(chunk, self._accumulator(stream))
 
@@ -227,13 +231,22 @@ class SharedAccumulator:
         events = calls.events[:]
         calls.events.clear()
         del self._streams[stream]
-        self._ended_names.add(stream) if isinstance(stream, str) else self._ended.add(stream)
+        self._remember_end(stream)
         try:
             update = await self._enqueue(self._create_round(calls), stream)
         finally:
             self._reading -= 1
             self._close_if_done()
         return EndedStream(events, calls.calls, update)
+
+    def _remember_end(self, stream: str | Accumulator) -> None:
+        """Note that a stream has ended, so that a late chunk of it is no new stream; of names the latest are kept."""
+        if isinstance(stream, Accumulator):
+            self._ended.add(stream)
+            return
+        self._ended_names[stream] = None
+        if len(self._ended_names) > MOST_ENDED_NAMES:
+            del self._ended_names[next(iter(self._ended_names))]
 
     def _accumulator(self, stream: str | Accumulator) -> Accumulator:
         """Return the accumulator of a stream; add the stream if it is a new one."""

@@ -208,7 +208,7 @@ class ToolAttempt:
             )
         function = tool.function
         assert function is not None  # noqa: S101 - prepare_call() has checked
-        if tool.kind in ("async", "async_generator"):
+        if tool.function_kind in ("async", "async_generator"):
             value = function(**arguments)
         else:
             value = await self._run_in_thread(lambda: _exhaust(function(**arguments), self.progress))

@@ -23,7 +23,8 @@ from streamkit.providers.provider import Provider
 from streamkit.providers.registry import get
 from streamkit.providers.tool_names import ToolNames
 from streamkit.request import Request
-from streamkit.tools.definition import TEXT_FIELD, ToolDefinition
+from streamkit.tools.custom import TEXT_FIELD
+from streamkit.tools.definition import ToolDefinition
 
 __all__ = ["CallRestorer"]
 

@@ -12,7 +12,8 @@ from typing import Any
 from streamkit.history.builder import read_cache_mark
 from streamkit.providers.body_fields import BodyFields, is_list
 from streamkit.tools import StrictProfile, strict_parameters
-from streamkit.tools.definition import Grammar, HostedTool, OfferedTool, ToolDefinition
+from streamkit.tools.custom import Grammar
+from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 
 __all__ = [
     "further_fields",

@@ -198,6 +198,10 @@ class Provider:
 
         if isinstance(tool, HostedTool) or tool.metadata.get("provider") == self.name:
             return tool
+        if tool.kind == "custom" and not self.traits.custom_calls:
+            if tool.grammar is not None:
+                rendered.report(f"the grammar of the tool {tool.name} is only described: {self.name} enforces none")
+            tool = tool.as_function()
         schema, changes = adapt_tool_schema(tool.parameters, self.traits.tool_schema)
         if not changes:
             return tool

@@ -146,12 +146,11 @@ def _converted(tool: ToolDefinition, traits: Traits, names: ToolNames, changes: 
         sentence = f"left out {listed} of tools: only {tool.metadata.get('provider')} has it"
         if sentence not in changes:
             changes.append(sentence)
-    converted = tool if traits.custom_calls else tool.as_function()
-    parameters = converted.parameters
+    parameters = tool.parameters
     if parameters.get("type") != "object" or "properties" not in parameters:
         # OpenAI: "object schema missing properties"; Anthropic: "input_schema.type: Field required"
         parameters = {**parameters, "type": "object", "properties": parameters.get("properties", {})}
-    return converted.model_copy(
+    return tool.model_copy(
         update={
             "name": names.target_name(tool.name, tool.namespace),
             "namespace": tool.namespace if traits.tool_namespaces else None,

@@ -6,7 +6,8 @@ Execution calls them: here nothing runs, and nothing depends on an event loop, a
 from __future__ import annotations
 
 from streamkit.tools.context import Approval, ToolContext
-from streamkit.tools.definition import Grammar, HostedTool, OfferedTool, ToolDefinition, to_definitions
+from streamkit.tools.custom import Grammar
+from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition, to_definitions
 from streamkit.tools.function import FunctionKind
 from streamkit.tools.schema import InvalidArguments
 from streamkit.tools.strict_profile import StrictProfile

@@ -12,22 +12,12 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from streamkit.tools.custom import TEXT_FIELD, Grammar, text_schema
+from streamkit.tools.declaration import declared_name
 from streamkit.tools.tool import Tool
 from streamkit.tools.tool_list import to_tools
 
-__all__ = ["TEXT_FIELD", "Grammar", "HostedTool", "OfferedTool", "ToolDefinition", "to_definitions"]
-
-#: The only parameter of a custom tool that is offered as a function.
-TEXT_FIELD = "input"
-
-
-class Grammar(BaseModel):
-    """The grammar that the text of a custom tool follows."""
-
-    model_config = ConfigDict(frozen=True)
-
-    syntax: str  #: ``lark`` or ``regex``
-    definition: str
+__all__ = ["HostedTool", "OfferedTool", "ToolDefinition", "to_definitions"]
 
 
 class ToolDefinition(BaseModel):
@@ -62,8 +52,7 @@ class ToolDefinition(BaseModel):
     @classmethod
     def custom(cls, name: str, description: str = "", grammar: Grammar | None = None, **more: Any) -> ToolDefinition:
         """Return the definition of a custom tool, with the schema of an object of one text."""
-        parameters = {"type": "object", "properties": {TEXT_FIELD: {"type": "string"}}, "required": [TEXT_FIELD]}
-        return cls(name=name, description=description, grammar=grammar, kind="custom", parameters=parameters, **more)
+        return cls(name=name, description=description, grammar=grammar, kind="custom", parameters=text_schema(), **more)
 
     def with_parameters(self, parameters: dict[str, Any]) -> ToolDefinition:
         """Return a copy with another schema."""
@@ -90,22 +79,24 @@ class HostedTool(BaseModel):
         namespace: the group that contains it; None for none.
         namespace_description: what the group is for.
         in_messages: whether it is defined inside the messages.
+        name: the program's name for it, which a tool choice uses; None for that of the definition.
     """
 
     model_config = ConfigDict(frozen=True)
 
     provider: str
     raw: Any
+    name: str | None = None
     namespace: str | None = None
     namespace_description: str = ""
     in_messages: bool = False
 
     @property
     def label(self) -> str:
-        """The name or type of the tool, for messages."""
+        """The name of the tool, or else its type."""
         raw = self.raw if isinstance(self.raw, dict) else {}
-        named = next((raw[name] for name in ("name", "type") if isinstance(raw.get(name), str)), None)
-        return named or next(iter(raw), "unnamed")
+        kind = raw.get("type") if isinstance(raw.get("type"), str) else None
+        return self.name or declared_name(raw) or kind or next(iter(raw), "unnamed")
 
 
 #: A tool in a request: one of the client, or one of the provider.
@@ -136,11 +127,13 @@ def _offer(tool: Tool, provider: str) -> OfferedTool:
     fields = tool.fields.get(provider, {})
     declaration = fields if "type" in fields else tool.declaration
     if declaration is not None:
-        return HostedTool(provider=provider, raw=dict(declaration))
+        return HostedTool(provider=provider, raw=dict(declaration), name=tool.name)
     return ToolDefinition(
         name=tool.name,
         description=tool.description,
         parameters=tool.parameters,
+        kind=tool.kind,
+        grammar=tool.grammar,
         strict=tool.strict,
         metadata={"added_fields": dict(fields)} if fields else {},
     )

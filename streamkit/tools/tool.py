@@ -17,7 +17,10 @@ from typing_extensions import (  # a dependency of pydantic; those of typing hav
     TypeVar,
 )
 
+from streamkit.calls import CallKind
 from streamkit.errors import UsageError
+from streamkit.tools.custom import TEXT_FIELD, Grammar, check_custom, text_parameter, text_schema
+from streamkit.tools.declaration import check_fields
 from streamkit.tools.function import FunctionKind, context_parameter, docstring_of, kind_of, name_of, warn_of_unclear
 from streamkit.tools.json_schema import short_json
 from streamkit.tools.placeholder_nulls import drop_placeholder_nulls
@@ -67,12 +70,15 @@ class Tool(Generic[P, R]):
             that does not accept null counts as omitted.
         describe: ``describe(state, arguments)`` describes what a call of it is doing, for ``streamkit.Notifier``.
         fields: by a provider's name, fields that are added to the tool's declaration for that provider, such as
-            ``{"anthropic": {"defer_loading": True}}``. Fields with a ``type`` are the complete declaration: that of a
-            tool which the provider defines, or of a ``custom`` tool with a grammar.
+            ``{"anthropic": {"defer_loading": True}}``. Fields with a ``type`` are the complete declaration of a tool
+            which the provider defines, such as ``{"type": "shell"}``.
+        kind: ``function``, or ``custom``: the model writes free text, which is the only argument of the function.
+            Providers without custom tools are offered a function with one text ``input``.
+        grammar: of a custom tool, the grammar that the provider enforces for its text.
 
     Attributes:
         declaration: what is sent instead of the tool's description; None unless it was passed as a dict.
-        kind: how the function is called.
+        function_kind: how the function is called.
         context_parameter: the name of the parameter that takes the ``ToolContext``, or None.
 
     Raises:
@@ -84,6 +90,7 @@ class Tool(Generic[P, R]):
 
     __slots__ = (
         "_schema",
+        "_text_parameter",
         "approval",
         "conflicts_with",
         "context_parameter",
@@ -94,6 +101,8 @@ class Tool(Generic[P, R]):
         "exclusive",
         "fields",
         "function",
+        "function_kind",
+        "grammar",
         "kind",
         "limit",
         "name",
@@ -118,11 +127,14 @@ class Tool(Generic[P, R]):
         strict: bool = False,
         describe: Describe | None = None,
         fields: Mapping[str, Mapping[str, Any]] | None = None,
+        kind: CallKind = "function",
+        grammar: Grammar | None = None,
     ) -> None:
         if function is not None and not callable(function):
             raise UsageError(f"a tool's function must be callable, not {function!r}")
         self.name: str = _check_name(name or name_of(function))
         _check(self.name, approval, timeout, limit, conflicts_with, describe)
+        check_custom(self.name, kind, grammar, has_schema=parameters is not None, is_strict=strict)
         paragraph, described = docstring_of(function)
         self.function = function
         self.description: str = paragraph if description is None else description
@@ -135,10 +147,13 @@ class Tool(Generic[P, R]):
         self.strict = strict
         self.describe = describe
         self.fields: Mapping[str, Mapping[str, Any]] = {} if fields is None else fields
-        _check_fields(self.name, self.fields)
+        check_fields(self.name, self.fields)
         self.declaration: Mapping[str, Any] | None = None
-        self.kind: FunctionKind = kind_of(function)
+        self.kind: CallKind = kind
+        self.grammar = grammar
+        self.function_kind: FunctionKind = kind_of(function)
         self._schema: Signature | None = None
+        self._text_parameter = TEXT_FIELD  # of a custom tool: the parameter of the function that takes the text
         self.context_parameter: str | None = None
         self.parameters: dict[str, Any]
         if parameters is not None:
@@ -151,6 +166,10 @@ class Tool(Generic[P, R]):
             self._schema = Signature(self.name, function)
             self.context_parameter = self._schema.context_parameter
             self.parameters = self._schema.json_schema(described)
+        if kind == "custom":
+            if function is not None:
+                self._text_parameter = text_parameter(self.name, self.parameters)
+            self.parameters = text_schema()
         if strict:
             check_strict(self.name, self.parameters)
 
@@ -162,6 +181,14 @@ class Tool(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<Tool {self.name}>"
+
+    def is_declared_as(self, name: str) -> bool:
+        """Return True if the tool is declared as a provider's own tool of this name, with or without a version.
+
+        The type ``computer_use_preview`` is a ``computer``.
+        """
+        kinds = [fields.get("type") for fields in self.fields.values()]
+        return any(isinstance(kind, str) and (kind == name or kind.startswith(f"{name}_")) for kind in kinds)
 
     def replace(self, **options: Unpack[ToolOptions]) -> Tool[P, R]:
         """Return a copy with other options; the tool itself does not change.
@@ -191,9 +218,10 @@ class Tool(Generic[P, R]):
         )
         replaced.conflicts_with = frozenset(replaced.conflicts_with)
         replaced.fields = {} if replaced.fields is None else replaced.fields
-        _check_fields(replaced.name, replaced.fields)
+        check_fields(replaced.name, replaced.fields)
         if replaced._schema is not None:
             replaced._schema = replaced._schema.renamed(replaced.name)
+        check_custom(replaced.name, replaced.kind, replaced.grammar, has_schema=False, is_strict=replaced.strict)
         if replaced.strict:
             check_strict(replaced.name, replaced.parameters)
         return replaced
@@ -217,8 +245,13 @@ class Tool(Generic[P, R]):
         if not isinstance(arguments, dict):
             raise InvalidArguments(f"{self.name} takes its arguments as an object, not {short_json(arguments)}")
         values = drop_placeholder_nulls(arguments, self.parameters, self.parameters) if self.strict else arguments
+        if self.kind == "custom":
+            text = check_explicit_schema(self.name, values, self.parameters)[TEXT_FIELD]
+            values = {self._text_parameter: text}
         if self._schema is not None:
             return self._schema.validate(values, self.parameters)
+        if self.kind == "custom":
+            return values
         return check_explicit_schema(self.name, values, self.parameters)
 
 
@@ -239,16 +272,30 @@ class ToolOptions(TypedDict, total=False):
 
 
 @overload
-def tool(function: Callable[P, R], **options: Unpack[ToolOptions]) -> Tool[P, R]: ...
-@overload
-def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
-    function: Callable[..., Any] | None = None, **options: Unpack[ToolOptions]
+    function: Callable[P, R],
+    *,
+    kind: CallKind = "function",
+    grammar: Grammar | None = None,
+    **options: Unpack[ToolOptions],
+) -> Tool[P, R]: ...
+@overload
+def tool(
+    *, kind: CallKind = "function", grammar: Grammar | None = None, **options: Unpack[ToolOptions]
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    *,
+    kind: CallKind = "function",
+    grammar: Grammar | None = None,
+    **options: Unpack[ToolOptions],
 ) -> Tool[..., Any] | Callable[[Callable[..., Any]], Tool[..., Any]]:
     """Create a tool from a typed function: ``tool(f, approval="ask")``, ``@tool`` or ``@tool(timeout=5)``.
 
     Args:
         function: the function to run.
+        kind: as for ``Tool``.
+        grammar: as for ``Tool``.
         options: as for ``Tool``: ``approval``, ``timeout``, ``exclusive``, ``eager``, ``limit``, ``conflicts_with``,
             ``strict``, ``describe``, ``fields``, ``name``, ``description``.
     """
@@ -256,7 +303,7 @@ def tool(
     def to_tool(function: Callable[..., Any]) -> Tool[..., Any]:
         if isinstance(function, Tool):
             raise UsageError(f"{function!r} is already a tool")
-        return Tool(function, **options)
+        return Tool(function, kind=kind, grammar=grammar, **options)
 
     return to_tool if function is None else to_tool(function)
 
@@ -282,17 +329,6 @@ def _check(
     if describe is not None and (not callable(describe) or inspect.iscoroutinefunction(describe)):
         raise UsageError(
             f"tool {name}: describe must be a synchronous function of (state, arguments), not {describe!r}"
-        )
-
-
-def _check_fields(name: str, fields: object) -> None:
-    is_right = isinstance(fields, Mapping) and all(
-        isinstance(provider, str) and isinstance(added, Mapping) for provider, added in fields.items()
-    )
-    if not is_right:
-        raise UsageError(
-            f"tool {name}: fields must be dicts by the provider's name, such as"
-            f' {{"anthropic": {{"defer_loading": True}}}}, not {short_json(fields)}'
         )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from streamkit.errors import UsageError
+from streamkit.tools.declaration import declared_name
 from streamkit.tools.json_schema import short_json
 from streamkit.tools.strict_profile import StrictProfile
 from streamkit.tools.strict_schema import StrictSchema
@@ -59,8 +60,7 @@ def _is_declaration(item: Mapping[str, Any]) -> bool:
 
 def _to_declared_tool(declaration: Mapping[str, Any], others: Collection[str]) -> Tool:
     """Return a tool for a provider's own declaration, which is sent unchanged. Its calls are for the client."""
-    inner = [value for value in (declaration.get("function"), declaration.get("custom")) if isinstance(value, Mapping)]
-    name = next((part["name"] for part in (declaration, *inner) if isinstance(part.get("name"), str)), None)
+    name = declared_name(declaration)
     if name is None:
         kind = declaration.get("type")
         stem = name = kind if isinstance(kind, str) else next(iter(declaration))

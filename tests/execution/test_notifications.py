@@ -223,6 +223,33 @@ def test_the_text_of_a_custom_call_is_only_in_the_result() -> None:
     assert notes[-1].result.call.arguments == "plain"
 
 
+@pytest.mark.parametrize("kind", ["function", "custom"])
+def test_a_custom_tool_is_described_by_its_text_on_every_provider(kind: Any) -> None:
+    @tool(kind="custom", describe=lambda state, arguments: f"{state} {arguments.get('input')}")
+    def calculate(text: str) -> int:
+        return 3
+
+    ref = CallRef("hist_tool_c", "calculate", 0, kind)
+    parts = ["1+", "2"] if kind == "custom" else ['{"input": "1+', '2"}']
+    arguments = "1+2" if kind == "custom" else {"input": "1+2"}
+    call = ToolCall(id=ref.id, name=ref.name, index=0, kind=kind, arguments=arguments, state="complete")
+    events = [
+        ToolCallStart(ref),
+        *(ToolCallDelta(ref, part) for part in parts),
+        ToolCallEnd(ref),
+        ToolRunning(ref),
+        ToolCompleted(ref, ToolResult(call, "completed", 3)),
+    ]
+    notes = notify(Notifier([calculate]), events)
+    assert [note.description for note in notes][1:] == [
+        "preparing 1+",
+        "preparing 1+2",
+        "running 1+2",
+        "completed 1+2",
+    ]
+    assert notes[-1].arguments == {"input": "1+2"}
+
+
 # ---------------------------------------------------------------- describe is a stranger's code
 
 

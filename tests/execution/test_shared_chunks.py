@@ -23,6 +23,7 @@ from streamkit import (
     execute_one_tool,
     ids,
 )
+from streamkit.execution.shared import MOST_ENDED_NAMES
 
 pytestmark = pytest.mark.anyio
 
@@ -230,6 +231,16 @@ async def test_after_its_end_a_stream_is_rejected_and_after_close_a_new_one(shar
         shared.put(chunk, stream="new")
     await shared.end("open")
     assert len([queued async for queued in shared]) == 4
+
+
+async def test_the_names_of_ended_streams_take_no_memory_without_bound(shared: SharedAccumulator) -> None:
+    for number in range(MOST_ENDED_NAMES + 3):
+        await shared.end(f"stream {number}")
+    with pytest.raises(UsageError, match="has ended"):
+        shared.put(chunks("{}")[0], stream=f"stream {MOST_ENDED_NAMES + 2}")
+    with pytest.raises(UsageError, match="has ended"):
+        shared.put(chunks("{}")[0], stream="stream 3")
+    assert len(shared._ended_names) == MOST_ENDED_NAMES
 
 
 async def test_workers_wait_for_the_streams_that_have_not_ended(shared: SharedAccumulator) -> None:

@@ -15,7 +15,7 @@ from streamkit import HostedTool, OutputFormat, Request, ToolDefinition, UsageEr
 from streamkit.history import OpaqueBlock, TextBlock, ToolCallBlock
 from streamkit.providers import get
 from streamkit.testing import validate_request
-from streamkit.tools.definition import Grammar
+from streamkit.tools import Grammar
 
 
 def parsed(provider: str, changes: list[str] | None = None) -> Request:

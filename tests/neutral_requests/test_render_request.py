@@ -20,7 +20,7 @@ from streamkit import (
 )
 from streamkit.providers import get, names
 from streamkit.testing import validate_request
-from streamkit.tools.definition import Grammar
+from streamkit.tools import Grammar
 
 HELLO = [Content.human("Hello.")]
 #: A current model of each target, for which facts are declared where they differ by model.

@@ -11,7 +11,6 @@ Json = dict[str, Any]
 
 STRING: Json = {"type": "string"}
 NUMBER: Json = {"type": "number"}
-STRINGS: Json = {"type": "array", "items": STRING}
 OBJECT: Json = {"type": "object"}
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 
@@ -19,131 +18,6 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 def values(*names: str) -> Json:
     return {"type": "string", "enum": list(names)}
 
-
-#: Tools of the GitHub MCP server, by name: https://github.com/github/github-mcp-server/tree/main/pkg/github/__toolsnaps__
-#: (MIT). Of the snapshots there, those whose schemas have more than texts and numbers.
-GITHUB_TOOLS: dict[str, Json] = {
-    "get_me": {"properties": {}, "type": "object"},
-    "issue_write": {
-        "properties": {
-            "assignees": STRINGS,
-            "body": STRING,
-            "duplicate_of": NUMBER,
-            "labels": STRINGS,
-            "method": values("create", "update"),
-            "owner": STRING,
-            "repo": STRING,
-            "show_ui": {"type": "boolean"},
-            "state_reason": values("completed", "not_planned", "duplicate"),
-        },
-        "required": ["method", "owner", "repo"],
-        "type": "object",
-    },
-    "push_files": {
-        "properties": {
-            "branch": STRING,
-            "files": {
-                "items": {
-                    "additionalProperties": False,
-                    "properties": {"content": STRING, "mode": values("100644", "100755"), "path": STRING},
-                    "required": ["path", "content"],
-                    "type": "object",
-                },
-                "type": "array",
-            },
-            "owner": {"type": "string", "x-mcp-header": "owner"},
-        },
-        "required": ["owner", "branch", "files"],
-        "type": "object",
-    },
-    "projects_write": {
-        "properties": {
-            "method": values("add_project_item", "update_project_item"),
-            "project_number": NUMBER,
-            "updated_field": OBJECT,
-            "updated_fields": {"items": OBJECT, "type": "array"},
-        },
-        "required": ["method", "project_number"],
-        "type": "object",
-    },
-    "actions_run_trigger": {
-        "properties": {
-            "inputs": {"properties": {}, "type": "object"},
-            "method": values("run_workflow"),
-            "run_id": NUMBER,
-        },
-        "required": ["method"],
-        "type": "object",
-    },
-    "list_issues": {
-        "properties": {
-            "field_filters": {
-                "items": {
-                    "properties": {"field_name": STRING, "value": STRING, "values": STRINGS},
-                    "required": ["field_name"],
-                    "type": "object",
-                },
-                "type": "array",
-            },
-            "fields": {"items": values("number", "title", "body"), "type": "array"},
-            "perPage": {"maximum": 100, "minimum": 1, "type": "number"},
-        },
-        "required": [],
-        "type": "object",
-    },
-    "custom_properties_write": {
-        "properties": {
-            "level": values("repository", "organization", "enterprise"),
-            "properties": {
-                "items": {
-                    "oneOf": [
-                        {
-                            "additionalProperties": False,
-                            "properties": {
-                                "property_name": STRING,
-                                "value": {"oneOf": [STRING, STRINGS, {"type": "null"}]},
-                            },
-                            "required": ["property_name", "value"],
-                            "type": "object",
-                        },
-                        {
-                            "additionalProperties": False,
-                            "properties": {
-                                "allowed_values": STRINGS,
-                                "default_value": {"oneOf": [STRING, STRINGS]},
-                                "property_name": STRING,
-                                "required": {"type": "boolean"},
-                                "value_type": values("string", "single_select"),
-                            },
-                            "required": ["property_name", "value_type"],
-                            "type": "object",
-                        },
-                    ]
-                },
-                "type": "array",
-            },
-        },
-        "required": ["level", "properties"],
-        "type": "object",
-    },
-    "create_repository_ruleset": {
-        "additionalProperties": False,
-        "properties": {
-            "conditions": OBJECT,
-            "rules": {
-                "items": {
-                    "additionalProperties": False,
-                    "properties": {"parameters": OBJECT, "type": STRING},
-                    "required": ["type"],
-                    "type": "object",
-                },
-                "type": "array",
-            },
-        },
-        "required": ["rules"],
-        "type": "object",
-    },
-}
 
 #: Schemas that one of the targets refuses, by what it is, each from the report that is cited.
 REFUSED: dict[str, Json] = {

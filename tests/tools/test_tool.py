@@ -53,7 +53,7 @@ def test_a_typed_function_is_a_tool() -> None:
     made = tool(weather)
     assert made.name == "weather"
     assert made.description == "Say what the weather will be."
-    assert made.kind == "async"
+    assert made.function_kind == "async"
     assert made.parameters == {
         "type": "object",
         "properties": {
@@ -233,11 +233,15 @@ def test_methods_partials_and_callable_objects() -> None:
             """Measure."""
 
     made = tool(Station().measure)
-    assert (made.name, made.description, made.kind) == ("measure", "Measure.", "async")
+    assert (made.name, made.description, made.function_kind) == ("measure", "Measure.", "async")
     assert list(made.parameters["properties"]) == ["city"]
 
     fixed = tool(functools.partial(weather, days=1))
-    assert (fixed.name, fixed.kind, list(fixed.parameters["properties"])) == ("weather", "async", ["city", "unit"])
+    assert (fixed.name, fixed.function_kind, list(fixed.parameters["properties"])) == (
+        "weather",
+        "async",
+        ["city", "unit"],
+    )
 
     named = tool(Nameless(), name="look")
     assert (named.description, list(named.parameters["properties"])) == ("Look.", ["city"])
@@ -252,9 +256,9 @@ def test_a_tool_has_the_kind_of_its_function() -> None:
     async def async_generator() -> AsyncIterator[int]:
         yield 1
 
-    kinds = [tool(function).kind for function in (plain, awaited, generator, async_generator)]
+    kinds = [tool(function).function_kind for function in (plain, awaited, generator, async_generator)]
     assert kinds == ["sync", "async", "generator", "async_generator"]
-    assert Tool(name="shown").kind == "sync"
+    assert Tool(name="shown").function_kind == "sync"
 
 
 def test_decorator_with_and_without_options() -> None:
@@ -325,7 +329,7 @@ def test_an_explicit_schema_passes_arguments_unchanged() -> None:
     assert made.parameters == SCHEMA
     assert made.description == "Runs."
     assert made.context_parameter == "context"
-    assert made.kind == "async"
+    assert made.function_kind == "async"
     assert made.validate({"a": 1, "c": 2}) == {"a": 1, "c": 2}
     with pytest.raises(InvalidArguments, match="run: a is missing, expected an integer"):
         made.validate({"b": 1})

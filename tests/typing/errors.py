@@ -57,6 +57,13 @@ def wrong_arguments(turn: Turn, history: list[Content]) -> None:
     Usage() + 1  # type: ignore[operator]
 
 
+async def the_output_of_a_run(history: list[Content]) -> None:
+    run = await run_loop(str, provider="gemini", history=history, output=Deps)
+    str(run.output.notes)  # type: ignore[union-attr]
+    if run.output is not None:
+        str(run.output.folders)  # type: ignore[attr-defined]
+
+
 def events_of_a_turn_alone(turn: Turn) -> None:
     running: list[ToolRunning] = [event for event in turn.feed(b"") if event.type != "text"]  # type: ignore[misc]
     str(running)

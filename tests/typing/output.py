@@ -6,8 +6,8 @@ from typing import Any, assert_type
 
 from pydantic import BaseModel, TypeAdapter
 
-from streamkit import Change, Content, Event, Growing, InvalidOutput, render_request, run_loop
-from streamkit.execution.context import RoundContext
+from streamkit import Change, Content, Event, Growing, InvalidOutput, RoundContext, render_request, run_loop
+from streamkit.execution import Run
 
 
 class Recipe(BaseModel):
@@ -41,6 +41,15 @@ async def a_run(contents: list[Content]) -> None:
         return []
 
     run = await run_loop(ask, provider="openai_chat", history=contents, output=Recipe, retries=2)
-    assert_type(run.output, Any)
+    assert_type(run, Run[Recipe])
+    assert_type(run.output, Recipe | None)
+    async with run_loop(ask, provider="openai_chat", history=contents, output=list[Recipe]) as watched:
+        assert_type(watched.output, list[Recipe] | None)
+    adapter: TypeAdapter[int | str] = TypeAdapter(int | str)
+    assert_type(run_loop(ask, provider="openai_chat", history=contents, output=adapter).output, int | str | None)
+    untyped = run_loop(ask, provider="openai_chat", history=contents, output={"type": "object"}).run_sync()
+    assert_type(untyped.output, Any | None)
+    plain = run_loop(ask, provider="openai_chat", history=contents)
+    assert_type(plain, Run)
     assert_type(render_request(contents, "anthropic", output=Recipe, cache="auto"), dict[str, Any])
     assert_type(render_request(contents, "anthropic", cache={"ttl": "1h"}), dict[str, Any])

@@ -14,12 +14,11 @@ from streamkit.providers.offered_tools import (
     read_function_tool,
     read_tool_list,
     render_function_tool,
-    split_tools,
     strict_schemas,
 )
 from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.providers.tool_choice import select_tools
-from streamkit.tools.definition import OfferedTool, ToolDefinition
+from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 
 __all__ = ["read_tool_choice", "read_tools", "render_tool_fields"]
 
@@ -54,14 +53,13 @@ def render_tool_fields(tools: Sequence[OfferedTool], choice: ToolChoice | None) 
     Raises:
         UsageError: the choice names no tool, or a strict tool's schema cannot be converted.
     """
-    definitions, hosted = split_tools(tools)
-    offered, mode = select_tools(choice, definitions)
+    offered, mode = select_tools(choice, tools)
     fields: Json = {}
-    if offered or hosted:
+    if offered:
         strict = strict_schemas(offered, STRICT)
         fields["tools"] = [
-            *(render_function_tool(tool, strict.get(tool.name)) for tool in offered),
-            *(tool.raw for tool in hosted),
+            tool.raw if isinstance(tool, HostedTool) else render_function_tool(tool, strict.get(tool.name))
+            for tool in offered
         ]
         if strict:
             fields["strict_tools"] = True

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from streamkit.errors import UsageError
 from streamkit.providers.body_fields import BodyFields, is_list, is_texts
 from streamkit.providers.gemini.openapi_schema import to_json_schema
 from streamkit.providers.gemini.strict import STRICT
 from streamkit.providers.offered_tools import further_fields, outer_fields, read_definition, split_tools, strict_schemas
 from streamkit.providers.provider import ToolChoice, Traits
+from streamkit.providers.tool_choice import named_tool
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 
 __all__ = ["read_tool_choice", "read_tools", "render_tool_choice", "render_tools"]
@@ -87,7 +89,13 @@ def _declaration(tool: ToolDefinition, parameters: Json) -> Json:
 
 
 def render_tool_choice(choice: ToolChoice | None, tools: Sequence[OfferedTool], traits: Traits) -> Json | None:
-    """Return the ``functionCallingConfig``; None if it is left out."""
+    """Return the ``functionCallingConfig``; None if it is left out.
+
+    Raises:
+        UsageError: the choice names a tool that is no function.
+    """
+    if isinstance(named_tool(choice, tools), HostedTool):
+        raise UsageError(f"tool_choice {choice!r} cannot be requested of {traits.name}: only functions can")
     definitions, _ = split_tools(tools)
     if not definitions:
         return None

@@ -35,7 +35,6 @@ from streamkit.media import normalize_data, parse_data_url, quote_source
 from streamkit.output import OutputType
 from streamkit.providers.body_fields import merge_fields
 from streamkit.providers.message_renderer import RoleRenderer
-from streamkit.providers.offered_tools import split_tools
 from streamkit.providers.ollama.schema import Json
 from streamkit.providers.ollama.settings import output_fields
 from streamkit.providers.ollama.tool_definitions import render_tools
@@ -82,11 +81,10 @@ def build_request(
     Raises:
         UsageError: ``tool_choice`` names no tool.
     """
-    definitions, hosted = split_tools(tools)
-    offered, mode = select_tools(tool_choice, definitions)
+    offered, mode = select_tools(tool_choice, tools)
     body: Json = {traits.messages_field: rendered.messages}
-    if (offered or hosted) and mode != "none":
-        body["tools"] = render_tools([*offered, *hosted])
+    if offered and mode != "none":
+        body["tools"] = render_tools(offered)
     if output is not None:
         merge_fields(body, output_fields(plain_output(output)))
     body["stream"] = stream  # always explicit: a request without the field is streamed

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from streamkit.errors import UsageError
 from streamkit.providers.body_fields import BodyFields
 from streamkit.providers.offered_tools import (
     further_fields,
@@ -16,14 +17,14 @@ from streamkit.providers.offered_tools import (
     read_function_tool,
     read_tool_list,
     render_function_tool,
-    split_tools,
     strict_schemas,
 )
 from streamkit.providers.openai_chat.strict import strict_profile
 from streamkit.providers.openai_chat.traits import ChatDialect
 from streamkit.providers.provider import ToolChoice
-from streamkit.providers.tool_choice import select_tools
-from streamkit.tools.definition import Grammar, OfferedTool, ToolDefinition
+from streamkit.providers.tool_choice import named_tool, select_tools
+from streamkit.tools.custom import Grammar
+from streamkit.tools.definition import OfferedTool, ToolDefinition
 
 __all__ = ["read_tool_choice", "read_tools", "render_tool_choice", "render_tools"]
 
@@ -97,17 +98,21 @@ def render_tool_choice(choice: ToolChoice | None, tools: Sequence[OfferedTool], 
     """Return the field ``tool_choice``; None if it is left out.
 
     Raises:
-        UsageError: the choice names no tool, or requires one and there are none.
+        UsageError: the choice names no tool, or one that cannot be named, or requires one and there are none.
     """
     if choice is None:
         return None
-    definitions, hosted = split_tools(tools)
-    if choice == "required" and hosted:
-        return traits.required_choice
-    _, mode = select_tools(choice, definitions)
+    _, mode = select_tools(choice, tools)
     if not tools:
         return None  # OpenAI: "tool_choice is only allowed when tools are specified"
-    for tool in definitions:
-        if tool.name == choice:
-            return {"type": tool.kind, tool.kind: {"name": choice}}
-    return traits.required_choice if mode == "required" else mode
+    if (tool := named_tool(choice, tools)) is None:
+        return traits.required_choice if mode == "required" else mode
+    kind = tool.kind if isinstance(tool, ToolDefinition) else tool.raw.get("type")
+    if kind in ("function", "custom"):
+        return {"type": kind, kind: {"name": choice}}
+    if len(tools) == 1:
+        return traits.required_choice
+    raise UsageError(
+        f"tool_choice {choice!r} cannot be requested of {traits.name}, whose own tools have no names there; offer no"
+        ' other tools and pass tool_choice="required"'
+    )

@@ -15,13 +15,15 @@ from streamkit.providers.offered_tools import (
     further_fields,
     outer_fields,
     read_definition,
-    split_tools,
     strict_schemas,
 )
 from streamkit.providers.openai_responses.schema import TOOLS_ITEM
 from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.providers.strict import OPENAI
-from streamkit.tools.definition import Grammar, HostedTool, OfferedTool, ToolDefinition
+from streamkit.providers.tool_choice import named_tool
+from streamkit.tools.custom import Grammar
+from streamkit.tools.declaration import declared_name
+from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 
 __all__ = ["read_tool_choice", "read_tools", "render_tool_choice", "render_tools"]
 
@@ -146,6 +148,9 @@ def render_tool_choice(choice: ToolChoice | None, tools: Sequence[OfferedTool], 
     """Return the field ``tool_choice``; None if it is left out."""
     if choice is None or choice in _MODES:
         return choice
-    definitions, _ = split_tools(tools)
-    kind = next((tool.kind for tool in definitions if tool.name == choice), "function")
-    return {"type": kind, "name": choice}
+    tool = named_tool(choice, tools)
+    if not isinstance(tool, HostedTool) or declared_name(tool.raw) is not None:
+        kind = tool.raw.get("type") if isinstance(tool, HostedTool) else "function" if tool is None else tool.kind
+        return {"type": kind, "name": choice}
+    # https://platform.openai.com/docs/api-reference/responses/create#responses-create-tool_choice
+    return {name: tool.raw[name] for name in ("type", "server_label") if name in tool.raw}
