@@ -265,6 +265,8 @@ class Accumulator:
 
     def _non_empty_choices(self) -> list[Choice]:
         """Return the choices that sent anything; choice 0 if none did."""
+        if not self._other_choices:
+            return [self._first_choice]
         choices = sorted(self.choices, key=attrgetter("index"))
         return [choice for choice in choices if choice.blocks or choice.provider_finish is not None] or choices[:1]
 

@@ -371,7 +371,8 @@ class Choice:
             confirmed: the wire's terminator was seen, or the source reported an orderly end.
         """
         for block in self.blocks:
-            self._emit_end(block)
+            if not block.is_ended:
+                self._emit_end(block)
         finish, tracker = self.provider_finish, self._tracker
         confirmed = confirmed or finish is not None
         if tracker is not None:

@@ -163,6 +163,8 @@ class TurnState:
         if size > left and not (isinstance(raw, str) and len(raw) <= left):
             raw = (raw if isinstance(raw, str) else _repr(raw))[:MAX_MESSAGE]
         self.size += len(message) + min(size, left)
+        if message is error.message and raw is error.raw:
+            return error
         return msgspec.structs.replace(error, message=message, raw=raw)
 
     def warn(self, code: TurnWarningCode, message: str) -> None:
