@@ -173,6 +173,13 @@ class Choice:
         target = block.call.metadata if block.call is not None else block.metadata
         if target is None:
             target = block.metadata = {}
+        if len(metadata) == 1:  # a list that grows with the deltas of its block
+            for name, value in metadata.items():
+                before = target.get(name)
+                if before.__class__ is list and value.__class__ is list:
+                    if not self._state.refuses(metadata):
+                        before += value
+                    return
         new = {
             name: value
             for name, value in metadata.items()

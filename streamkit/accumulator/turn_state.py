@@ -210,11 +210,12 @@ class TurnState:
 
         The reason is its size, or that it is nested more deeply than history can be stored.
         """
-        limit = min(self.limits.nesting, STORED_NESTING)
         size, brackets = measure_json(value)
-        if brackets > limit and nests_deeper(value, limit):
-            self.report_limit(f"a block of the provider's own is nested more than {limit} levels deep")
-            return True
+        if brackets > self.limits.nesting or brackets > STORED_NESTING:
+            limit = min(self.limits.nesting, STORED_NESTING)
+            if nests_deeper(value, limit):
+                self.report_limit(f"a block of the provider's own is nested more than {limit} levels deep")
+                return True
         return not self.keep(size)
 
     def refuses_name(self, name: str) -> bool:
