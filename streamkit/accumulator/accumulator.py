@@ -14,10 +14,11 @@ import msgspec
 
 from streamkit.accumulator.choice import Choice
 from streamkit.accumulator.turn_state import DEFAULT_LIMITS, OBJECT_SIZE, Limits, TurnState
-from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage, WireTraits
+from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.events import NormalizedToolChunk, TurnEvent, Unknown, UsageReport
 from streamkit.indexes import normalize_index
 from streamkit.json_text import join_surrogates, json_size
+from streamkit.wire_traits import WireTraits
 
 __all__ = ["Accumulator", "process_tool_call_chunk"]
 

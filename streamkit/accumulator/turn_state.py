@@ -12,9 +12,10 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from streamkit.calls import StreamError, StreamWarning, TurnWarningCode, WireTraits
+from streamkit.calls import StreamError, StreamWarning, TurnWarningCode
 from streamkit.events import Failed, ResponseStarted, TurnEvent, Warned
 from streamkit.json_text import join_surrogates, json_size, measure_json, nests_deeper
+from streamkit.wire_traits import WireTraits
 
 __all__ = ["DEFAULT_LIMITS", "OBJECT_SIZE", "Limits", "TurnState"]
 

@@ -20,10 +20,11 @@ from wire_streams import block, chat, gemini, message_end, message_start
 
 from streamkit import Limits, Turn, UsageError
 from streamkit.accumulator import Accumulator
-from streamkit.calls import StreamError, Usage, WireTraits
+from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk, Text, ToolCallStart
 from streamkit.leaked_markup import MarkupSink
 from streamkit.providers import dialect
+from streamkit.wire_traits import WireTraits
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 10_000])
