@@ -85,10 +85,11 @@ if TYPE_CHECKING:
     )
     from streamkit.json_text import Change
     from streamkit.output import Growing
-    from streamkit.providers import detect, parse_messages, parse_request, render, render_request, writer
+    from streamkit.providers import detect, parse_messages, parse_request, render, render_request
     from streamkit.providers.model_facts import ModelFacts
     from streamkit.providers.provider import Provider, ToolChoice, Traits
     from streamkit.providers.writer import Writer
+    from streamkit.providers.writing import writer
     from streamkit.request import OutputFormat, Request, Settings
     from streamkit.stream_reader import StreamReader, read
     from streamkit.tools import Approval, HostedTool, Tool, ToolContext, ToolDefinition, ToolSet, tool
