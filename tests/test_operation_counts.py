@@ -29,7 +29,7 @@ HISTORY = [Content.human("Go.")]
 PARSERS = ("anthropic", "cohere", "gemini", "openai_chat")
 
 #: Parsers that decode a frame again, as a dict, if the decoder of plain deltas refuses it.
-DECODING_TWICE = ("cohere", "gemini", "openai_chat")
+DECODING_TWICE = ("gemini", "openai_chat")
 
 
 def parser_of(provider: str) -> str:
