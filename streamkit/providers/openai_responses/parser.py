@@ -66,7 +66,7 @@ def create_parser(sink: Sink, traits: Traits) -> ResponsesParser:
 class ResponsesParser:
     """A parser of one Responses stream, or of a response that was not streamed."""
 
-    __slots__ = ("_choice", "_current_calls", "_current_parts", "_error_message", "_items", "_sink", "_texts")
+    __slots__ = ("_choice", "_current_calls", "_current_parts", "_error_message", "_facts", "_items", "_sink", "_texts")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -76,6 +76,7 @@ class ResponsesParser:
         self._current_parts = self._texts.current_parts
         self._current_calls = self._items.current_calls
         self._error_message: str | None = None  # of the error that was reported
+        self._facts: Json = {}  # the facts about the response that were reported last
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Parse one SSE event."""
@@ -245,9 +246,10 @@ class ResponsesParser:
     def _identify(self, response: Any) -> None:
         if isinstance(response, dict):
             self._sink.identify(as_text(response.get("id")), as_text(response.get("model")))
-            facts = {name: response[name] for name in response.keys() - KNOWN_RESPONSE_FIELDS}
-            facts = {name: value for name, value in sorted(facts.items()) if value is not None}
-            if facts:
+            names = response.keys() - KNOWN_RESPONSE_FIELDS
+            facts = {name: response[name] for name in sorted(names) if response[name] is not None}
+            if facts != self._facts:
+                self._facts = facts
                 self._sink.add_response_metadata(facts)
 
     def _end_response(self, response: Json, event_status: str | None) -> None:
