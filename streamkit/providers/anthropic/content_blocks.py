@@ -54,6 +54,10 @@ _KNOWN_FIELDS = {
 }
 
 
+#: In place of the fields of a block that are not needed after its start.
+_NOT_KEPT: Json = {}
+
+
 class ContentBlockReader:
     """A reader that reports blocks to a sink.
 
@@ -70,7 +74,7 @@ class ContentBlockReader:
         self._latest: OpenBlock | None = None
         self._open_opaque: OpenBlock | None = None
         self._block_count = 0
-        self._server_tool_names: dict[str, str] = {}  # by the call's id
+        self._server_tool_names: dict[str, str] | None = None  # by the call's id
 
     # ------------------------------------------------------------ a block starts and stops
 
@@ -89,27 +93,33 @@ class ContentBlockReader:
         if self._open_opaque is not None:
             self._finalize(self._open_opaque)  # without its stop event; blocks keep their order
             self._open_opaque = None
+        block = self._start_block(index, raw, is_complete=is_complete)
+        if block.kind is not BlockKind.SERVER_CALL and block.kind is not BlockKind.OPAQUE:
+            block.raw = _NOT_KEPT
+
+    def _start_block(self, index: Hashable, raw: Json, *, is_complete: bool) -> OpenBlock:
         block_type = raw.get("type")
         if block_type == "text":
-            self._start_text(self._add(index, BlockKind.TEXT, raw))
+            self._start_text(block := self._add(index, BlockKind.TEXT, raw))
         elif block_type == "tool_use":
-            self._start_call(self._add(index, BlockKind.CALL, raw), is_complete=is_complete)
+            self._start_call(block := self._add(index, BlockKind.CALL, raw), is_complete=is_complete)
         elif block_type == "thinking":
-            self._start_thinking(self._add(index, BlockKind.THINKING, raw))
+            self._start_thinking(block := self._add(index, BlockKind.THINKING, raw))
         elif block_type == "redacted_thinking":
             block = self._add(index, BlockKind.THINKING, raw)
             self._choice.reasoning("", "text", block.key)
             self._choice.add_metadata({"opaque": raw}, block.key)
         elif isinstance(block_type, str) and block_type.endswith("_tool_use"):  # server_tool_use, mcp_tool_use
-            self._start_server_call(self._add(index, BlockKind.SERVER_CALL, dict(raw)))
+            self._start_server_call(block := self._add(index, BlockKind.SERVER_CALL, dict(raw)))
         elif isinstance(block_type, str) and block_type.endswith("_tool_result"):  # web_search_tool_result, ...
-            self._add(index, BlockKind.SERVER_RESULT, raw)
+            block = self._add(index, BlockKind.SERVER_RESULT, raw)
             self._report_server_result(raw, block_type)
         else:
-            self._open_opaque = self._add(index, BlockKind.OPAQUE, dict(raw))
+            block = self._open_opaque = self._add(index, BlockKind.OPAQUE, dict(raw))
             fallback = raw.get("to")
             if block_type == "fallback" and isinstance(fallback, dict):
                 self._sink.identify(None, as_text(fallback.get("model")))  # this model generates what follows
+        return block
 
     def stop(self, index: Any, raw: Json) -> None:
         """End a block at its stop event, ``raw``."""
@@ -175,13 +185,15 @@ class ContentBlockReader:
     def _start_server_call(self, block: OpenBlock) -> None:
         call_id, name = block.server_call = as_text(block.raw.get("id")), as_text(block.raw.get("name")) or ""
         if call_id is not None:
+            if self._server_tool_names is None:
+                self._server_tool_names = {}
             self._server_tool_names[call_id] = name
         self._choice.server_tool(call_id, name, "started")
 
     def _report_server_result(self, raw: Json, block_type: str) -> None:
         call_id = as_text(raw.get("tool_use_id"))
         # The call may be of an earlier turn: code that waited for a client's tool has its result a turn later.
-        name = self._server_tool_names.get(call_id or "") or block_type.removesuffix("_tool_result")
+        name = (self._server_tool_names or {}).get(call_id or "") or block_type.removesuffix("_tool_result")
         self._choice.server_tool(call_id, name, "result", raw.get("content"), raw=raw)
 
     def _finalize(self, block: OpenBlock) -> None:

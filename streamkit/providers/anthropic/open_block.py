@@ -26,7 +26,7 @@ class OpenBlock:
     Attributes:
         key: The sink's key of the block.
         kind: How its deltas are read.
-        raw: The block as its start event had it; of a block that is sent back complete, its current state.
+        raw: The block as its start event had it; after that only of a block that is sent back complete, as it is now.
         parts: Buffered text by field (``partial_json`` of a server tool, ``signature``, any field of an opaque block).
         size: Characters in ``parts``.
         is_finalized: Nothing is left to report at the block's end: that was reported, or deltas have replaced it.

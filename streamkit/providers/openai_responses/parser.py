@@ -93,7 +93,7 @@ class ResponsesParser:
             if kind == "response.output_text.delta":
                 part = self._current_parts.get(item_id)
                 if part is not None and part.kind == "text" and part.last_index == event.content_index:
-                    part.add(text)
+                    part.streamed.append(text)
                     self._choice.text(text, part.key)
                     return
             elif kind == "response.function_call_arguments.delta":
@@ -104,13 +104,13 @@ class ResponsesParser:
             elif kind == "response.reasoning_summary_text.delta":
                 part = self._current_parts.get(item_id)
                 if part is not None and part.kind == "summary" and part.last_index == event.summary_index:
-                    part.add(text)
+                    part.streamed.append(text)
                     self._choice.reasoning(text, "summary", part.key)
                     return
             elif kind == "response.reasoning_text.delta":
                 part = self._current_parts.get(item_id)
                 if part is not None and part.kind == "reasoning" and part.last_index == event.content_index:
-                    part.add(text)
+                    part.streamed.append(text)
                     self._choice.reasoning(text, "text", part.key)
                     return
             elif kind == "response.custom_tool_call_input.delta":
