@@ -154,7 +154,9 @@ class ChatParser:
                         or delta.refusal
                         or delta.reasoning_details
                     ):
-                        self._read_delta(self._choice_sink, delta)
+                        self._read_texts(self._choice_sink, delta)
+                        if calls:
+                            self._read_calls(self._tool, calls)
                     elif calls:
                         self._read_calls(self._tool, calls)
                     elif content:
@@ -275,16 +277,20 @@ class ChatParser:
         if choice.usage is not None:
             self._response.emit_usage(choice.usage)
 
-    def _read_delta(self, choice_sink: ChoiceSink, delta: Delta | PlainDelta) -> None:
+    def _read_texts(self, choice_sink: ChoiceSink, delta: Delta | PlainDelta) -> None:
         if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
             read_reasoning(choice_sink, delta)
-        if delta.content.__class__ is str:
-            if delta.content:
-                choice_sink.text(delta.content)
-        elif delta.content is not None:
-            read_content_parts(choice_sink, delta.content)
+        content = delta.content
+        if content.__class__ is str:
+            if content:
+                choice_sink.text(content)
+        elif content is not None:
+            read_content_parts(choice_sink, content)
         if delta.refusal.__class__ is str and delta.refusal:
             choice_sink.refusal(delta.refusal)
+
+    def _read_delta(self, choice_sink: ChoiceSink, delta: Delta | PlainDelta) -> None:
+        self._read_texts(choice_sink, delta)
         if (
             delta.annotations
             or delta.images
