@@ -26,7 +26,7 @@ PLAIN = (Text, Reasoning, ToolCallDelta)
 HISTORY = [Content.human("Go.")]
 
 #: The parser of each wire that is framed as SSE.
-PARSERS = ("anthropic", "cohere", "gemini", "openai_chat")
+PARSERS = ("anthropic", "cohere", "gemini", "openai_chat", "openai_responses")
 
 #: Parsers that decode a frame again, as a dict, if the decoder of plain deltas refuses it.
 DECODING_TWICE = ("gemini", "openai_chat")

@@ -89,6 +89,8 @@ class ResponsesParser:
             self._parse_slow(name, data)
             return
         kind, text, item_id = event.type, event.delta, event.item_id
+        if event.logprobs and kind in _DELTA_EVENTS:
+            self._choice.log_probabilities(read_log_probabilities(event.logprobs), event.logprobs)
         if text.__class__ is str and item_id.__class__ is str and text:
             if kind == "response.output_text.delta":
                 part = self._current_parts.get(item_id)
@@ -181,6 +183,9 @@ class ResponsesParser:
         kind = raw.get("type")
         if not isinstance(kind, str):
             self._read_untyped(raw)
+        elif kind in SERVER_DELTA_EVENTS:
+            report_unknown_fields(self._sink, raw, KNOWN_DELTA_FIELDS)
+            self._items.read_server_delta(raw, SERVER_DELTA_EVENTS[kind])
         elif kind == "response.output_item.added" or kind == "response.output_item.done":
             item = raw.get("item")
             if not isinstance(item, dict):
@@ -210,9 +215,6 @@ class ResponsesParser:
     def _read_rare_event(self, kind: str, raw: Json) -> None:
         if kind in _ANNOTATION_EVENTS:
             self._texts.read_annotation(raw)
-        elif kind in SERVER_DELTA_EVENTS:
-            report_unknown_fields(self._sink, raw, KNOWN_DELTA_FIELDS)
-            self._items.read_server_delta(raw, SERVER_DELTA_EVENTS[kind])
         elif kind == _PATCH_DELTA_EVENT:
             report_unknown_fields(self._sink, raw, KNOWN_DELTA_FIELDS)
             self._items.read_patch_delta(raw)
