@@ -207,10 +207,11 @@ _LAZY_IMPORTS = {
     "streamkit.accumulator": ("Accumulator", "Limits", "process_tool_call_chunk"),
     "streamkit.json_text": ("Change",),
     "streamkit.wire_traits": ("WireTraits",),
-    "streamkit.providers": ("detect", "parse_messages", "parse_request", "render", "render_request", "writer"),
+    "streamkit.providers": ("detect", "parse_messages", "parse_request", "render", "render_request"),
     "streamkit.providers.model_facts": ("ModelFacts",),
     "streamkit.providers.provider": ("Provider", "ToolChoice", "Traits"),
     "streamkit.providers.writer": ("Writer",),
+    "streamkit.providers.writing": ("writer",),  # not from the package, of which a module has the same name
     "streamkit.stream_reader": ("StreamReader", "read"),
     "streamkit.execution": (
         "ApprovalEntry",

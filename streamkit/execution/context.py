@@ -11,6 +11,8 @@ from functools import cached_property
 from inspect import isawaitable
 from typing import Any, TypeAlias, TypeVar, overload
 
+import msgspec
+
 from streamkit import providers
 from streamkit.calls import StreamError
 from streamkit.execution.thread_update import ThreadUpdate
@@ -82,7 +84,11 @@ class RoundContext:
         rendered = rendering.render_messages(
             self.contents, self.provider, ids=self.ids, model=self.model, endpoint=self.endpoint
         )
-        return rendered if self.messages is None else replace(rendered, messages=self.messages, system=None)
+        return (
+            rendered
+            if self.messages is None
+            else msgspec.structs.replace(rendered, messages=self.messages, system=None)
+        )
 
     @property
     def thread(self) -> list[dict[str, Any]]:

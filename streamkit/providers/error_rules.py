@@ -16,11 +16,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final
 
-from msgspec.structs import force_setattr
+from msgspec import Struct, field
+from msgspec.structs import force_setattr, replace
 
 from streamkit.calls import ErrorCode, StreamError
 
@@ -59,8 +59,7 @@ _MOST_TEXT = 4096  # characters of one message that are searched
 _MOST_DEPTH, _MOST_OBJECTS = 6, 64
 
 
-@dataclass(frozen=True)
-class MessageRule:
+class MessageRule(Struct, frozen=True):
     """A message of a provider and its meaning.
 
     Attributes:
@@ -75,8 +74,7 @@ class MessageRule:
     must_exceed: bool = False
 
 
-@dataclass(frozen=True)
-class ErrorRules:
+class ErrorRules(Struct, frozen=True):
     """What the errors of a provider mean.
 
     Attributes:
