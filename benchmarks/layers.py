@@ -96,11 +96,11 @@ def parse(framer: SseFramer, frame: Callable[[bytes, bytes], None], reads: list[
 
 
 def accumulate(framer: SseFramer, turn: Turn, reads: list[bytes]) -> None:
-    frame, events = turn._parser.frame, turn._events
+    frame, state = turn._parser.frame, turn._state
     for data in reads:
         for name, payload in framer.feed(data):
             frame(name, payload)
-        events.clear()
+        state.events.clear()
 
 
 def feed(turn: Turn, reads: list[bytes]) -> None:

@@ -4,8 +4,8 @@ The public names. Bytes become events and calls (``Turn``, ``read``); calls are 
 (``execute_tool_calls_batched``, ``run_loop``); history is rendered for the next request (``render_request``).
 
 Every class that a user holds, and every type that a public function returns, is importable from here; events are in
-``streamkit.events``. Importing the package loads neither pydantic nor anyio: the names that need them load on first
-use.
+``streamkit.events``. Importing the package loads the events and values; all other names load on first use, so reading
+a stream loads neither pydantic nor anyio.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from streamkit import events
-from streamkit.accumulator import Accumulator, Limits, process_tool_call_chunk
 from streamkit.calls import (
     CallRef,
     Finish,
@@ -24,9 +23,7 @@ from streamkit.calls import (
     ToolCall,
     ToolResult,
     Usage,
-    WireTraits,
 )
-from streamkit.choice_view import ChoiceView
 from streamkit.errors import (
     InvalidOutput,
     StreamInterrupted,
@@ -38,13 +35,10 @@ from streamkit.errors import (
     UsageError,
 )
 from streamkit.events import Event, NormalizedToolChunk
-from streamkit.json_text import Change
-from streamkit.providers import detect, parse_messages, parse_request, render, render_request, writer
-from streamkit.providers.model_facts import ModelFacts
-from streamkit.providers.provider import Provider, ToolChoice, Traits
-from streamkit.turn import Turn
 
 if TYPE_CHECKING:
+    from streamkit.accumulator import Accumulator, Limits, process_tool_call_chunk
+    from streamkit.choice_view import ChoiceView
     from streamkit.execution import (
         ApprovalEntry,
         EndedStream,
@@ -89,11 +83,18 @@ if TYPE_CHECKING:
         UnknownBlock,
         convert_to_vercel_messages,
     )
+    from streamkit.json_text import Change
     from streamkit.output import Growing
+    from streamkit.providers import detect, parse_messages, parse_request, render, render_request
+    from streamkit.providers.model_facts import ModelFacts
+    from streamkit.providers.provider import Provider, ToolChoice, Traits
     from streamkit.providers.writer import Writer
+    from streamkit.providers.writing import writer
     from streamkit.request import OutputFormat, Request, Settings
     from streamkit.stream_reader import StreamReader, read
     from streamkit.tools import Approval, Grammar, HostedTool, Tool, ToolContext, ToolDefinition, ToolSet, tool
+    from streamkit.turn import Turn
+    from streamkit.wire_traits import WireTraits
 
     __version__: str
 
@@ -201,8 +202,17 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "__version__",
 ]
 
-_LAZY_IMPORTS = {  # the modules that load pydantic or anyio, and what reading a stream does not need
+_LAZY_IMPORTS = {
+    "streamkit.turn": ("Turn",),
+    "streamkit.choice_view": ("ChoiceView",),
+    "streamkit.accumulator": ("Accumulator", "Limits", "process_tool_call_chunk"),
+    "streamkit.json_text": ("Change",),
+    "streamkit.wire_traits": ("WireTraits",),
+    "streamkit.providers": ("detect", "parse_messages", "parse_request", "render", "render_request"),
+    "streamkit.providers.model_facts": ("ModelFacts",),
+    "streamkit.providers.provider": ("Provider", "ToolChoice", "Traits"),
     "streamkit.providers.writer": ("Writer",),
+    "streamkit.providers.writing": ("writer",),  # not from the package, of which a module has the same name
     "streamkit.stream_reader": ("StreamReader", "read"),
     "streamkit.execution": (
         "ApprovalEntry",
@@ -269,6 +279,8 @@ def __getattr__(name: str) -> Any:
         value: Any = _read_version()
     elif (module := _MODULE_OF.get(name)) is not None:
         value = getattr(import_module(module), name)
+    elif name == "providers":
+        return import_module("streamkit.providers")
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

@@ -1,14 +1,12 @@
-"""The values that outlive a stream: calls and their results, usage, the finish, errors and warnings; wire traits.
+"""The values that outlive a stream: calls and their results, usage, the finish, errors and warnings.
 
-Frozen msgspec structs and the literals of their fields. The wire traits are a dataclass, which a provider's facts
-extend. The module must not depend on how a wire transports any of this, nor on how a tool is run.
+Frozen msgspec structs and the literals of their fields. The module must not depend on how a wire transports any of
+this, nor on how a tool is run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from dataclasses import field as dataclass_field
+from collections.abc import Iterable
 from functools import reduce
 from typing import Any, Final, Literal, get_args
 
@@ -39,7 +37,6 @@ __all__ = [
     "TurnWarningCode",
     "Usage",
     "WarningCode",
-    "WireTraits",
 ]
 
 CallKind = Literal["function", "custom"]
@@ -138,35 +135,6 @@ WarningCode = Literal[TurnWarningCode, RunWarningCode]
 
 
 _SHOWN = 100  # characters of one value in the repr of a call
-
-
-def _unclassified(error: StreamError) -> StreamError:
-    return error
-
-
-@dataclass(frozen=True, kw_only=True)
-class WireTraits:
-    """The facts about a wire that decide how the accumulator assigns and ends calls (docs/rules.md, "The stream").
-
-    Attributes:
-        reuses_slots: a call's key may come again for another call without an id (Chat Completions).
-        whole_names: a call's first delta has its complete name.
-        whole_calls: calls arrive complete, so a call without arguments was not truncated.
-        calls_end_in_order: a call whose object is closed has ended once another call begins.
-        second_key: the key of calls in an older form of the wire, in which a call may be sent a second time.
-        content_metadata: metadata of the response that its content keeps, because the next request refers to it.
-        classify_error: returns a provider's error with its ``code``, from the error object in ``raw``.
-    """
-
-    reuses_slots: bool = False
-    whole_names: bool = True
-    whole_calls: bool = False
-    calls_end_in_order: bool = False
-    second_key: str | None = None
-    content_metadata: frozenset[str] = frozenset()
-    classify_error: Callable[[StreamError], StreamError] = dataclass_field(
-        default=_unclassified, repr=False, compare=False
-    )
 
 
 class CallRef(Struct, frozen=True, gc=False):

@@ -63,7 +63,6 @@ class FrameTemplate:
 
     Attributes:
         repeat: reports the next text; None while there is no template.
-        deltas: how many of the last reads caused one event each; counted by the owner.
     """
 
     __slots__ = (
@@ -78,7 +77,6 @@ class FrameTemplate:
         "_spaced",
         "_start",
         "_tail",
-        "deltas",
         "repeat",
     )
 
@@ -86,7 +84,6 @@ class FrameTemplate:
         self._parser = parser
         self._framer = framer
         self.repeat: Callable[[str], None] | None = None
-        self.deltas = 0
         self._head = self._tail = b""  # what every frame begins and ends with, up to the text and after the padding
         self._middle = b""  # what is between the text and the padding; nothing if there is no padding
         self._spaced = False  # the padding is of spaces

@@ -108,17 +108,11 @@ def derived_tool_id(
     The arguments are those of ``canonical_tool_id``. The seed is ``provider|raw|tool|turn|index``; ``|`` and ``\``
     inside a field are escaped by ``\``, so two different inputs never have the same seed.
     """
-    seed = "|".join(
-        [_escape(provider_name), _escape(raw_id), _escape(tool_name), _escape(turn_key), _escape(call_index)]
-    )
+    texts = [_as_text(value) for value in (provider_name, raw_id, tool_name, turn_key, call_index)]
+    seed = "|".join(texts)
+    if "\\" in seed or seed.count("|") >= len(texts):
+        seed = "|".join([text.replace("\\", "\\\\").replace("|", "\\|") for text in texts])
     return HISTORY_PREFIX + urlsafe_b64encode(sha256(_utf8(seed)).digest()[:18]).decode()
-
-
-def _escape(value: object) -> str:
-    text = _as_text(value)
-    if "|" in text or "\\" in text:
-        return text.replace("\\", "\\\\").replace("|", "\\|")
-    return text
 
 
 def is_canonical(id: object) -> bool:

@@ -13,8 +13,6 @@ import json
 import math
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields as dataclass_fields
-from dataclasses import is_dataclass
 from decimal import Decimal
 from operator import is_
 from typing import Any
@@ -138,7 +136,9 @@ def object_fields(value: Any) -> Any:
         return fields if tag is None else {tag_field: tag, **fields}
     if isinstance(value, (bytes, bytearray, memoryview)):
         return b64encode(bytes(value)).decode()
-    if is_dataclass(value) and not isinstance(value, type):
+    if hasattr(type(value), "__dataclass_fields__"):
+        from dataclasses import fields as dataclass_fields  # slow to import, and no event is a dataclass
+
         return {each.name: getattr(value, each.name, None) for each in dataclass_fields(value)}
     if isinstance(value, Iterator):  # reading it would take its values away
         return value

@@ -20,6 +20,7 @@ __all__ = ["MASK", "excerpt_repr", "redact", "redact_message", "redact_value"]
 MASK = "***"
 
 _DEEPEST = 64  # levels of an error object; what is nested more deeply is left out
+_SHORTEST_KEY = 11  # characters: of what the patterns of schemes and keys match
 _LONGEST = 16_384  # characters of a message; errors of servers have a few hundred, and a page of HTML is cut anyway
 _EXCERPT = 60  # characters of a value in the repr of another
 _SEARCHED = 1024  # characters of it that are searched for secrets
@@ -102,8 +103,13 @@ def redact(text: str) -> str:
         text = patterns.url_parameter.sub(rf"\1{MASK}", text)
     if "@" in text:
         text = patterns.user_info.sub(rf"\1{MASK}@", text)
-    text = patterns.header.sub(rf"\1{MASK}", text)
-    text = patterns.field.sub(rf"\1{MASK}", text)
+    has_value = ":" in text or "=" in text
+    if has_value or "," in text:
+        text = patterns.header.sub(rf"\1{MASK}", text)
+    if has_value:
+        text = patterns.field.sub(rf"\1{MASK}", text)
+    if len(text) < _SHORTEST_KEY:
+        return text
     text = patterns.scheme.sub(rf"\1{MASK}", text)
     return patterns.key.sub(MASK, text)
 

@@ -7,17 +7,17 @@ canonical ids to target ids again. The functions are pure and nothing is random,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
+
+from msgspec import Struct
 
 from streamkit.ids import HISTORY_PREFIX, is_canonical, is_safe_id, mark_id, normalize_to_openai_tool_id
 
 __all__ = ["DEFAULT_ID_RULE", "IdRule", "TargetIds", "prefixed_ids", "safe_up_to", "unchanged_ids"]
 
 
-@dataclass(frozen=True, slots=True)
-class IdRule:
+class IdRule(Struct, frozen=True):
     """The form of the ids that a target accepts for calls.
 
     Attributes:

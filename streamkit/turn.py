@@ -31,7 +31,7 @@ from streamkit.providers.decoding import excerpt, read_json
 from streamkit.providers.detection import HEAD_SIZE, encode_head
 from streamkit.providers.names import ProviderName
 from streamkit.providers.origin import normalize_endpoint
-from streamkit.providers.provider import Provider
+from streamkit.providers.provider import Parser, Provider
 from streamkit.redaction import excerpt_repr
 from streamkit.response_body import ResponseBody, failed_response, read_status, to_stream_error
 
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from streamkit.leaked_markup import LeakedMarkup, MarkupSink
 
 __all__ = ["Turn"]
+
+_NO_PARSER: Any = None
 
 
 class Turn(ChoiceView):
@@ -88,6 +90,7 @@ class Turn(ChoiceView):
         "_body",
         "_chunks",
         "_closed",
+        "_deltas",
         "_first_chunks",
         "_framer",
         "_markup",
@@ -120,7 +123,8 @@ class Turn(ChoiceView):
             recover_trailing_junk=recover_trailing_junk,
         )
         super().__init__(self._accumulator.choice(0), self._accumulator.state)
-        self._state.endpoint = normalize_endpoint(endpoint) if endpoint else None
+        if endpoint:
+            self._state.endpoint = normalize_endpoint(endpoint)
         self._state.requested_model = model or None
         if used_ids:
             self._state.reserve_ids(used_ids)
@@ -131,8 +135,9 @@ class Turn(ChoiceView):
         self._markup = None
         if leaked_markup != "keep":
             self._markup = _markup_sink(self._accumulator, leaked_markup, self.provider.traits.markup_families, tools)
-        self._parser = self.provider.parser(self._accumulator if self._markup is None else self._markup)
-        self._template: FrameTemplate | None = None
+        self._parser: Parser = _NO_PARSER  # until there is input: a turn may wait for its response
+        self._template: FrameTemplate | None = None  # once there were many deltas in a row
+        self._deltas = -1  # so many of the last reads caused one event each; -1: there will be no template
         self._framer: Framer | None = None  # once input is bytes, and some of it was recognized as this wire
         self._body: ResponseBody | None = None  # only if input is bytes
         self._chunks = 0  # dicts and objects fed
@@ -198,9 +203,14 @@ class Turn(ChoiceView):
         events, state.events = state.events, []
         if template is not None:
             template.repeat = None  # the parser's state may have changed
-            template.deltas = deltas = template.deltas + 1 if len(events) == 1 else 0
-            if deltas > FEWEST_DELTAS and not template.learn(data, events[0]):
-                self._template = None
+        if self._deltas >= 0:
+            self._deltas = deltas = self._deltas + 1 if len(events) == 1 else 0
+            if deltas > FEWEST_DELTAS:
+                if template is None:
+                    template = FrameTemplate(cast("RepeatableParser", parser), cast("SseFramer", framer))
+                self._template = template if template.learn(data, events[0]) else None
+                if self._template is None:
+                    self._deltas = -1
         return events
 
     def _feed_checked(self, data: Any) -> list[TurnEvent]:
@@ -232,7 +242,7 @@ class Turn(ChoiceView):
             body.set_recognized()
             self._framer = framer = body.framer
             if isinstance(framer, SseFramer) and self._markup is None and hasattr(self._parser, "repeater"):
-                self._template = FrameTemplate(cast("RepeatableParser", self._parser), framer)
+                self._deltas = 0
             self._first_chunks = b""
         return self._drain_events()
 
@@ -271,6 +281,7 @@ class Turn(ChoiceView):
             kind = "object"
         if self.input_kind is None:
             self.input_kind = kind
+            self._parser = self.provider.parser(self._accumulator if self._markup is None else self._markup)
             if kind == "bytes":
                 limit = self._state.limits.frame
                 self._body = ResponseBody(

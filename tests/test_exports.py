@@ -77,6 +77,16 @@ def load(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
+def test_a_public_name_is_no_module_of_its_package() -> None:
+    """Importing a module replaces the attribute of that name of its package, such as ``writer`` of the providers."""
+    for module, names in streamkit._LAZY_IMPORTS.items():
+        package = importlib.import_module(module)
+        for each in pkgutil.iter_modules(getattr(package, "__path__", ())):
+            if each.name in names:
+                importlib.import_module(f"{module}.{each.name}")
+                assert not inspect.ismodule(getattr(package, each.name)), (module, each.name)
+
+
 @pytest.mark.parametrize("name", CONTRACT)
 def test_the_contract_is_exported(name: str) -> None:
     assert name in streamkit.__all__

@@ -26,10 +26,10 @@ PLAIN = (Text, Reasoning, ToolCallDelta)
 HISTORY = [Content.human("Go.")]
 
 #: The parser of each wire that is framed as SSE.
-PARSERS = ("anthropic", "cohere", "gemini", "openai_chat")
+PARSERS = ("anthropic", "cohere", "gemini", "openai_chat", "openai_responses")
 
 #: Parsers that decode a frame again, as a dict, if the decoder of plain deltas refuses it.
-DECODING_TWICE = ("anthropic", "cohere", "gemini", "openai_chat")
+DECODING_TWICE = ("gemini", "openai_chat")
 
 
 def parser_of(provider: str) -> str:

@@ -253,7 +253,7 @@ def test_a_call_of_any_choice_is_found_by_its_id() -> None:
 @pytest.mark.parametrize("markup", ["keep", "strip"])
 def test_the_number_of_a_choice_is_an_index_or_absent(index: Any, markup: Any) -> None:
     turn = Turn("openai_chat", "t", leaked_markup=markup)
-    choice = turn._parser._sink.choice  # type: ignore[attr-defined]
+    choice = (turn._markup or turn._accumulator).choice
     choice(0).text("a")
     choice(index).text("b")
     turn.close(complete=True)
@@ -263,7 +263,7 @@ def test_the_number_of_a_choice_is_an_index_or_absent(index: Any, markup: Any) -
 @pytest.mark.parametrize("index", ["1", 1.0, "1.0"])
 def test_equal_numbers_are_one_choice(index: Any) -> None:
     turn = Turn("openai_chat", "t")
-    choice = turn._parser._sink.choice  # type: ignore[attr-defined]
+    choice = (turn._markup or turn._accumulator).choice
     choice(1).text("a")
     choice(index).text("b")
     assert turn.choices[1].text == "ab"

@@ -14,10 +14,11 @@ import msgspec
 
 from streamkit.accumulator.choice import Choice
 from streamkit.accumulator.turn_state import DEFAULT_LIMITS, OBJECT_SIZE, Limits, TurnState
-from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage, WireTraits
+from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.events import NormalizedToolChunk, TurnEvent, Unknown, UsageReport
 from streamkit.indexes import normalize_index
 from streamkit.json_text import join_surrogates, json_size
+from streamkit.wire_traits import WireTraits
 
 __all__ = ["Accumulator", "process_tool_call_chunk"]
 
@@ -265,6 +266,8 @@ class Accumulator:
 
     def _non_empty_choices(self) -> list[Choice]:
         """Return the choices that sent anything; choice 0 if none did."""
+        if not self._other_choices:
+            return [self._first_choice]
         choices = sorted(self.choices, key=attrgetter("index"))
         return [choice for choice in choices if choice.blocks or choice.provider_finish is not None] or choices[:1]
 

@@ -173,6 +173,13 @@ class Choice:
         target = block.call.metadata if block.call is not None else block.metadata
         if target is None:
             target = block.metadata = {}
+        if len(metadata) == 1:  # a list that grows with the deltas of its block
+            for name, value in metadata.items():
+                before = target.get(name)
+                if before.__class__ is list and value.__class__ is list:
+                    if not self._state.refuses(metadata):
+                        before += value
+                    return
         new = {
             name: value
             for name, value in metadata.items()
@@ -371,7 +378,8 @@ class Choice:
             confirmed: the wire's terminator was seen, or the source reported an orderly end.
         """
         for block in self.blocks:
-            self._emit_end(block)
+            if not block.is_ended:
+                self._emit_end(block)
         finish, tracker = self.provider_finish, self._tracker
         confirmed = confirmed or finish is not None
         if tracker is not None:

@@ -154,16 +154,18 @@ class ReadyCalls:
     # ---------------------------------------------------------------- the decision
 
     def _parse(self, call: ToolCallBuilder) -> ParsedArguments:
-        if not call.is_parsed:
+        parsed = call.parsed
+        if parsed is None:
             size = structure_size(call.text)  # many small values cost more as objects than as text
             if size > OBJECT_SIZE and not self._state.keep(size):
                 call.refuse_arguments("the arguments were not parsed, because the turn has exceeded a limit")
-        return call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
+            parsed = call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
+        return parsed
 
     def decide(self, call: ToolCallBuilder, state: CallState) -> ToolCall:
         """Set a call's final state and emit it; return its value."""
         limit = self._state.limits.nesting
-        if call.kind == "function" and deepest_nesting(call.text) > limit:
+        if call.size > limit and call.kind == "function" and deepest_nesting(call.text) > limit:
             state = "invalid"
             self._state.report_limit(f"the arguments of {call.name!r} are nested more than {limit} levels deep")
         self.emit_final_arguments(call)

@@ -192,12 +192,13 @@ class ToolCallBuilder:
     @property
     def text(self) -> str:
         """The argument text in force, as sent."""
-        if self._checked_size != self.size:
+        size = self.size
+        if self._checked_size != size:
             self._join_from(0)
             self._joined_parts = 1
             more = self.parts[0][self._checked_size :]
             self._has_lone_surrogates = self._has_lone_surrogates or join_surrogates(more) is not more
-            self._checked_size = self.size
+            self._checked_size = size
         return self.parts[0] if self.parts else ""
 
     @property
@@ -239,16 +240,16 @@ class ToolCallBuilder:
 
     def parse_arguments(self, *, recover_trailing_junk: bool) -> ParsedArguments:
         """Return the parsed argument text as if it had ended. Parse again only if it has changed."""
-        if self._parsed is None or self._parsed_size != self.size:
+        if self.parsed is None:
             self._parsed_size = self.size
             restated = join_surrogates(self.text[self.restart_offset :]) if self.restart_offset else ""
             self._parsed = finalize_arguments(self.valid_text, restated, recover_trailing_junk=recover_trailing_junk)
-        return self._parsed
+        return self._parsed  # type: ignore[return-value]  # as it is parsed
 
     @property
-    def is_parsed(self) -> bool:
-        """Whether the argument text in force was parsed."""
-        return self._parsed is not None and self._parsed_size == self.size
+    def parsed(self) -> ParsedArguments | None:
+        """The argument text in force as it was parsed; None if it was not."""
+        return self._parsed if self._parsed_size == self.size else None
 
     def refuse_arguments(self, problem: str) -> None:
         """Leave the argument text unparsed, as if it was invalid."""
@@ -258,7 +259,7 @@ class ToolCallBuilder:
         """Keep the call's value as it is now, because its state is decided; return it."""
         self.is_final, self.fast_path = True, False
         metadata = {name: list(value) if isinstance(value, list) else value for name, value in self.metadata.items()}
-        self._final = final = structs.replace(self.snapshot(state=state), metadata=metadata)
+        self._final = final = self._create_value(state, metadata)
         return final
 
     @property
@@ -278,8 +279,10 @@ class ToolCallBuilder:
         final = self.final
         if final is not None:
             return final if final.state == self.state else structs.replace(final, state=self.state, arguments=None)
-        state = state or self.state
-        parsed = self._parsed if self._parsed_size == self.size else None
+        return self._create_value(state or self.state, self.metadata)
+
+    def _create_value(self, state: CallState, metadata: dict[str, Any]) -> ToolCall:
+        parsed = self.parsed
         text = parsed.text if parsed is not None else self.valid_text
         arguments: Any = None
         partial: dict[str, Any] = {}
@@ -302,6 +305,6 @@ class ToolCallBuilder:
             state=state,
             ended=self.ended,
             message=None if self.message is None else message_with_arguments(self.message, text, arguments),
-            metadata=self.metadata,
+            metadata=metadata,
             warnings=tuple(self.warnings),
         )

@@ -48,6 +48,7 @@ class ToolCallTracker:
         "_choice",
         "_copies",
         "_index",
+        "_second_key",
         "_state",
         "_unstarted",
         "by_key",
@@ -74,10 +75,8 @@ class ToolCallTracker:
         self._unstarted: list[ToolCallBuilder] = []
         self.growing: list[ToolCallBuilder] = []
         self.calls: list[ToolCallBuilder] = []
-        second_key = state.traits.second_key
-        self._copies: CallCopies | None = None
-        if second_key is not None:
-            self._copies = CallCopies(second_key, state.limits.arguments, state.keep, self._open)
+        self._second_key = state.traits.second_key
+        self._copies: CallCopies | None = None  # once a call comes in the second form
 
     def feed(self, chunk: NormalizedToolChunk) -> None:
         """Assign a delta to its call and apply it."""
@@ -85,9 +84,18 @@ class ToolCallTracker:
             chunk = _with_key_of_metadata(chunk, chunk.metadata)
         text = chunk.args or chunk.arguments_delta or ""
         copies = self._copies
+        if copies is None and self._second_key is not None and chunk.key == self._second_key:
+            copies = self._copies = self._find_copies(self._second_key)
         if copies is not None and copies.take(chunk, text):
             return
         self._apply(self._index.resolve(chunk, text), chunk, text)
+
+    def _find_copies(self, second_key: str) -> CallCopies:
+        """Return the copies of calls, from the first delta in the second form on."""
+        copies = CallCopies(second_key, self._state.limits.arguments, self._state.keep, self._open)
+        for call in self.calls:
+            copies.add_call(call, None)
+        return copies
 
     # ---------------------------------------------------------------- applying a delta
 
@@ -120,6 +128,8 @@ class ToolCallTracker:
             self._state.keep(OBJECT_SIZE // 2 + len(chunk.id))
 
     def _add_metadata(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> None:
+        if chunk.metadata is None and chunk.message is None:
+            return
         known = call.metadata
         new = {
             name: value for name, value in (chunk.metadata or {}).items() if name not in known or known[name] != value

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from streamkit.calls import StreamError, StreamWarning, TurnWarningCode, WireTraits
+from streamkit.calls import StreamError, StreamWarning, TurnWarningCode
 from streamkit.events import Failed, ResponseStarted, TurnEvent, Warned
 from streamkit.json_text import join_surrogates, json_size, measure_json, nests_deeper
+from streamkit.wire_traits import WireTraits
 
 __all__ = ["DEFAULT_LIMITS", "OBJECT_SIZE", "HttpStatus", "Limits", "TurnState"]
 
@@ -175,6 +176,8 @@ class TurnState:
         if size > left and not (isinstance(raw, str) and len(raw) <= left):
             raw = (raw if isinstance(raw, str) else _repr(raw))[:MAX_MESSAGE]
         self.size += len(message) + min(size, left)
+        if message is error.message and raw is error.raw:
+            return error
         return msgspec.structs.replace(error, message=message, raw=raw)
 
     def warn(self, code: TurnWarningCode, message: str) -> None:
@@ -220,11 +223,12 @@ class TurnState:
 
         The reason is its size, or that it is nested more deeply than history can be stored.
         """
-        limit = min(self.limits.nesting, STORED_NESTING)
         size, brackets = measure_json(value)
-        if brackets > limit and nests_deeper(value, limit):
-            self.report_limit(f"a block of the provider's own is nested more than {limit} levels deep")
-            return True
+        if brackets > self.limits.nesting or brackets > STORED_NESTING:
+            limit = min(self.limits.nesting, STORED_NESTING)
+            if nests_deeper(value, limit):
+                self.report_limit(f"a block of the provider's own is nested more than {limit} levels deep")
+                return True
         return not self.keep(size)
 
     def refuses_name(self, name: str) -> bool:

@@ -11,6 +11,8 @@ from functools import cached_property
 from inspect import isawaitable
 from typing import Any, TypeAlias, TypeVar, overload
 
+import msgspec
+
 from streamkit import providers
 from streamkit.calls import StreamError
 from streamkit.execution.thread_update import ThreadUpdate
@@ -84,7 +86,9 @@ class RoundContext:
     def rendered(self) -> RenderedMessages:
         """The conversation in the provider's form. With a given thread, its own messages are the thread's."""
         rendered = self._render(self.contents)
-        return rendered if self.messages is None else replace(rendered, messages=self.messages, system=None)
+        if self.messages is None:
+            return rendered
+        return msgspec.structs.replace(rendered, messages=self.messages, system=None)
 
     def _render(self, contents: Sequence[Content]) -> RenderedMessages:
         return rendering.render_messages(

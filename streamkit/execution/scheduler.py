@@ -202,11 +202,14 @@ class Schedule:
         Calls of other executions that are not ready are left out: one may await approval for hours, which blocks its
         own execution and no other.
         """
-        first = {
-            tool: kept[0]
-            for tool, calls in self._by_tool.items()
-            if (kept := [call for call in calls if id(call) not in without] if without else calls)
-        }
+        if without:
+            first = {
+                tool: kept[0]
+                for tool, calls in self._by_tool.items()
+                if (kept := [call for call in calls if id(call) not in without])
+            }
+        else:
+            first = {tool: calls[0] for tool, calls in self._by_tool.items()}
         for tool, calls in execution.not_ready.items():
             first[tool] = min(first.get(tool, calls[0]), calls[0])
         return first
@@ -320,7 +323,8 @@ def _find_next(
         first: the first call of each tool that may block them.
         running: how many calls of each tool run.
     """
-    barrier = min((call for tool, call in first.items() if tool.exclusive), default=None)
+    exclusive = [call for tool, call in first.items() if tool.exclusive]
+    barrier = min(exclusive) if exclusive else None
     # What blocks the first call of a tool blocks those after it: only the first of each is examined.
     for call in sorted([calls[0] for calls in execution.ready.values()]):
         if barrier is not None and barrier < call:
@@ -338,7 +342,11 @@ def _can_start(call: _ScheduledCall, first: dict[Tool, _ScheduledCall], running:
         return False
     if tool.limit is not None and running[tool] >= tool.limit:
         return False
-    return not any(_is_conflict(tool, other) and (head < call or running[other]) for other, head in first.items())
+    for other, head in first.items():
+        if (tool.conflicts_with or other.conflicts_with) and _is_conflict(tool, other):
+            if head < call or running[other]:
+                return False
+    return True
 
 
 def _is_conflict(one: Tool, other: Tool) -> bool:

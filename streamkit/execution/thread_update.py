@@ -170,7 +170,7 @@ def build_thread_update(
             rendered = _render(pair, group, provider, callbacks, options)
             messages += rendered.messages
             changes += [change for change in rendered.changes if change not in changes]
-            options = replace(options, used_ids=options.used_ids | provider.call_ids(rendered.messages))
+            options = msgspec.structs.replace(options, used_ids=options.used_ids | provider.call_ids(rendered.messages))
     warnings += [StreamWarning("content_changed", change) for change in changes]
     return ThreadUpdate(messages, added, list(results), warnings)
 
@@ -251,7 +251,7 @@ def _render(
     start = rendered.spans[0][1]
     messages = rendered.messages[start:]
     if not results or (callbacks.call is None and callbacks.result is None):
-        return replace(rendered, messages=messages)
+        return msgspec.structs.replace(rendered, messages=messages)
     # Results follow the calls: in one message if the wire has one for all, else one each, and after them a user message
     # where only that can contain the images and files of results.
     first_result = rendered.spans[1][1] - start
@@ -259,7 +259,7 @@ def _render(
         messages[:first_result] = callbacks.call_messages(results)
     else:
         messages[first_result:] = callbacks.result_messages(results)
-    return replace(rendered, messages=messages)
+    return msgspec.structs.replace(rendered, messages=messages)
 
 
 # ---------------------------------------------------------------- contents

@@ -71,10 +71,13 @@ class _StoredModel(BaseModel):
                 value = {name if key == camel else key: item for key, item in value.items()}
         # What JSON cannot represent would make a complete history impossible to store, or different once it is read
         # again: file names contain half a surrogate pair, a tool's result NaN.
-        return {
-            name: item if name in cls._nested_models else to_json_data(item)
-            for name, item in ((to_json_data(name), item) for name, item in value.items())
-        }
+        names, nested = cls.__pydantic_fields__, cls._nested_models
+        data = {}
+        for name, item in value.items():
+            if name not in names:
+                name = to_json_data(name)
+            data[name] = item if name in nested else to_json_data(item)
+        return data
 
     #: fields with further models, which normalize their own input
     _nested_models: ClassVar[frozenset[str]] = frozenset()

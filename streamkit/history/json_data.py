@@ -5,6 +5,7 @@ It must not depend on blocks, messages or providers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -35,7 +36,7 @@ def to_json_data(value: Any, convert: Convert | None = None) -> Any:
             it, else its text.
     """
     if value.__class__ is str:  # most fields of most blocks
-        return join_surrogates(value)
+        return value if value.isascii() else join_surrogates(value)
     if _is_plain(value, _DEEPEST_PLAIN):
         return value
     return json_data.to_json_data(value, convert or _convert, deepest=_DEEPEST, read_text=join_surrogates)
@@ -44,18 +45,30 @@ def to_json_data(value: Any, convert: Convert | None = None) -> Any:
 def _is_plain(value: Any, levels: int) -> bool:
     """Return True for JSON data of at most so many levels that needs no conversion; False if that is not known."""
     kind = value.__class__
-    if kind is str:
-        return value.isascii() or join_surrogates(value) is value
-    if value is None or kind is bool:
-        return True
-    if kind is int:
-        return bool(value.bit_length() < _BITS_OF_PLAIN_INTEGER)
+    items: Iterable[Any]
     if kind is dict:
-        for name, item in value.items():
-            if name.__class__ is not str or not name.isascii() or not levels or not _is_plain(item, levels - 1):
+        for name in value:
+            if name.__class__ is not str or not name.isascii():
                 return False
-        return True
-    return kind is list and levels > 0 and all(_is_plain(item, levels - 1) for item in value)
+        items = value.values()
+    elif kind is list:
+        items = value
+    else:
+        items = (value,)
+    for item in items:
+        kind = item.__class__
+        if kind is str:
+            if not item.isascii() and join_surrogates(item) is not item:
+                return False
+        elif kind is dict or kind is list:
+            if levels < 2 or not _is_plain(item, levels - 1):
+                return False
+        elif kind is int:
+            if item.bit_length() >= _BITS_OF_PLAIN_INTEGER:
+                return False
+        elif item is not None and kind is not bool:
+            return False
+    return True
 
 
 def _convert(value: Any) -> Any:

@@ -40,6 +40,7 @@ __all__ = [
 Chunk = TypeVar("Chunk", bound=Struct)
 
 _ABSENT: Any = object()
+_encode_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
 _POSITION = re.compile(r"\[\d+\]")
 
 
@@ -201,7 +202,7 @@ def as_integer(value: Any) -> int | None:
 
 def compact_json(value: Any) -> str:
     """Return a value as compact JSON text, not ASCII-escaped."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return _encode_compact(value)
 
 
 def excerpt(data: bytes | str, size: int = 1024) -> str:

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from copy import copy
+from functools import cache
 from typing import Any, Final
 
-import msgspec
+from msgspec import Struct, field
+from msgspec.structs import force_setattr, replace
 
 from streamkit.calls import ErrorCode, StreamError
 
@@ -57,8 +59,7 @@ _MOST_TEXT = 4096  # characters of one message that are searched
 _MOST_DEPTH, _MOST_OBJECTS = 6, 64
 
 
-@dataclass(frozen=True)
-class MessageRule:
+class MessageRule(Struct, frozen=True):
     """A message of a provider and its meaning.
 
     Attributes:
@@ -73,8 +74,7 @@ class MessageRule:
     must_exceed: bool = False
 
 
-@dataclass(frozen=True)
-class ErrorRules:
+class ErrorRules(Struct, frozen=True):
     """What the errors of a provider mean.
 
     Attributes:
@@ -130,12 +130,16 @@ class ErrorRules:
             return error
         if code != "context_overflow":
             counts = {}
-        return msgspec.structs.replace(error, code=code, limit=counts.get("limit"), requested=counts.get("requested"))
+        classified = copy(error)  # which masks no secrets again, as a new error would
+        force_setattr(classified, "code", code)
+        force_setattr(classified, "limit", counts.get("limit"))
+        force_setattr(classified, "requested", counts.get("requested"))
+        return classified
 
     def _match(self, texts: list[str]) -> tuple[ErrorCode | None, dict[str, int]]:
         for rule in self.messages:
             for text in texts:
-                match = re.search(rule.pattern, text[:_MOST_TEXT], re.IGNORECASE)
+                match = _compile(rule.pattern).search(text[:_MOST_TEXT])
                 if match is None:
                     continue
                 found = {name: count for name, group in match.groupdict().items() if (count := _count(group))}
@@ -145,6 +149,11 @@ class ErrorRules:
                 if not rule.must_exceed or found.get("requested", 0) > found.get("limit", 0):
                     return rule.code, found
         return None, {}
+
+
+@cache
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:

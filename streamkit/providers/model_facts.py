@@ -10,8 +10,9 @@ Efforts and budgets are translated by Google's table for clients of another vend
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 __all__ = ["EFFORTS", "UNKNOWN_MODEL", "ModelFacts", "budget_for", "effort_for", "nearest_effort"]
 
@@ -20,8 +21,7 @@ EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 _BUDGETS = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768, "max": 32768}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelFacts:
+class ModelFacts(Struct, frozen=True, kw_only=True):
     """Declared facts of one or several models.
 
     Attributes:

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
 
 __all__ = [
     "ORIGIN_FIELDS",
@@ -45,8 +46,7 @@ _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(?:[^/]*@)?(\[[^\]/]*\]|[^/:
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
-@dataclass(frozen=True, slots=True)
-class RenderOptions:
+class RenderOptions(Struct, frozen=True):
     """What a rendering depends on besides the conversation and the provider.
 
     Attributes:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from streamkit.errors import UsageError
 
@@ -28,8 +29,7 @@ class OutputRefused(UsageError):
     """The provider's field does not accept this schema; a tool may."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class OutputSupport:
+class OutputSupport(Struct, frozen=True, kw_only=True):
     """What a provider accepts for a structured output.
 
     Attributes:

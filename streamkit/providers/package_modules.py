@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from msgspec import Struct, field
 
 from streamkit.providers.origin import RenderOptions
 from streamkit.providers.sink import Parser, Sink
@@ -39,8 +40,7 @@ __all__ = [
 ToolChoice: TypeAlias = str
 
 
-@dataclass(slots=True)
-class RenderedMessages:
+class RenderedMessages(Struct):
     """A conversation in the form of one provider's messages.
 
     Attributes:
@@ -66,8 +66,7 @@ class RenderedMessages:
             self.changes.append(sentence)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestReader:
+class RequestReader(Struct, frozen=True):
     """The functions that read the parts of a request's body, which they take away from its fields.
 
     Attributes:

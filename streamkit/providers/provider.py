@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -342,4 +342,9 @@ class Provider:
         return cast(EncoderModule, self._module("encoder"))
 
     def _module(self, name: str) -> object:
-        return import_module(f"{self.package}.{name}")
+        return _import(f"{self.package}.{name}")
+
+
+@cache
+def _import(path: str) -> object:
+    return import_module(path)  # which looks at locks and the parent package even if the module was loaded

@@ -18,6 +18,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from streamkit.calls import ALL_MARKUP_FAMILIES
 from streamkit.errors import UnknownProvider, UsageError
 from streamkit.message_format import RateMessage
@@ -137,7 +139,7 @@ def dialect(
         traits.setdefault("has_request_rules", False)
         traits.setdefault("compatible", frozenset())  # another server of a wire refuses the signatures of the first
         key = f"{name.upper()}_API_KEY"
-        endpoint = replace(
+        endpoint = msgspec.structs.replace(
             origin.traits.endpoint, base_url=None, base_url_variable=None, key_variables=(key,), key_required=False
         )
         traits.setdefault("endpoint", endpoint)

@@ -8,8 +8,9 @@ call's arguments by the schema that it has. This module depends on no provider.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 __all__ = ["ToolSchemaRules", "adapt_tool_schema"]
 
@@ -29,8 +30,7 @@ _TYPE_OF_KEYWORD = {
 _DEEPEST = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSchemaRules:
+class ToolSchemaRules(Struct, frozen=True, kw_only=True):
     """The forms of a tool's schema that a provider refuses.
 
     Attributes:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from streamkit.calls import ALL_MARKUP_FAMILIES, MarkupFamily, StreamError, WireTraits
+from streamkit.calls import ALL_MARKUP_FAMILIES, MarkupFamily, StreamError
 from streamkit.events import ReasoningKind
 from streamkit.ids import tool_id_strategy
 from streamkit.message_format import POSSIBLE, RateMessage, Rating
@@ -22,6 +22,7 @@ from streamkit.providers.origin import is_same_endpoint, is_same_model
 from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.tool_schema import ToolSchemaRules
 from streamkit.target_ids import DEFAULT_ID_RULE, IdRule
+from streamkit.wire_traits import WireTraits
 
 __all__ = ["Framing", "Traits"]
 

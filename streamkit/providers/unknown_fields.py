@@ -8,7 +8,6 @@ depends on no provider.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 from streamkit.providers.sink import Sink
@@ -16,7 +15,7 @@ from streamkit.providers.sink import Sink
 __all__ = ["has_value", "report_unknown_fields"]
 
 
-def report_unknown_fields(sink: Sink, value: Any, known: Collection[str], place: str = "") -> None:
+def report_unknown_fields(sink: Sink, value: Any, known: frozenset[str], place: str = "") -> None:
     """Report the unknown fields of an object that have a value.
 
     Args:
@@ -25,7 +24,9 @@ def report_unknown_fields(sink: Sink, value: Any, known: Collection[str], place:
         known: the names of the other fields.
         place: where the object is in its chunk, as a part of the reported names: ``message.``.
     """
-    for name, other in value.items() if isinstance(value, dict) else ():
+    if not isinstance(value, dict) or known.issuperset(value):
+        return
+    for name, other in value.items():
         if name not in known and has_value(other):
             sink.unknown_field(f"{place}{name}", other)
 

@@ -9,8 +9,8 @@ import pytest
 from streamkit import Turn
 from streamkit.accumulator import Accumulator
 from streamkit.accumulator.to_content import choice_to_content
-from streamkit.calls import WireTraits
 from streamkit.history import Content
+from streamkit.wire_traits import WireTraits
 
 
 def content_of(accumulator: Accumulator) -> Content:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamkit.accumulator import Accumulator
-from streamkit.calls import WireTraits
+from streamkit.wire_traits import WireTraits
 
 
 def nested(depth: int) -> Any:

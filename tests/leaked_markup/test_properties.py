@@ -16,10 +16,11 @@ from leaked_markup.markup_samples import (
 
 from streamkit import ToolCall
 from streamkit.accumulator import Accumulator
-from streamkit.calls import StreamWarning, WireTraits
+from streamkit.calls import StreamWarning
 from streamkit.events import ToolCallDelta
 from streamkit.leaked_markup import MarkupSink
 from streamkit.leaked_markup.lexer import LONGEST
+from streamkit.wire_traits import WireTraits
 
 
 def parse_deltas(deltas: Sequence[str], mode: Literal["strip", "recover"]) -> tuple[Any, ...]:

@@ -20,10 +20,11 @@ from wire_streams import block, chat, gemini, message_end, message_start
 
 from streamkit import Limits, Turn, UsageError
 from streamkit.accumulator import Accumulator
-from streamkit.calls import StreamError, Usage, WireTraits
+from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk, Text, ToolCallStart
 from streamkit.leaked_markup import MarkupSink
 from streamkit.providers import dialect
+from streamkit.wire_traits import WireTraits
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 10_000])
@@ -59,8 +60,9 @@ def test_keep_is_the_default_and_changes_nothing(family: str) -> None:
 
 
 def test_keep_adds_no_sink_between_parser_and_accumulator() -> None:
-    assert type(Turn("openai_chat")._parser._sink) is Accumulator  # type: ignore[attr-defined]
-    assert type(Turn("openai_chat", leaked_markup="strip")._parser._sink) is MarkupSink  # type: ignore[attr-defined]
+    for turn, sink in ((Turn("openai_chat"), Accumulator), (Turn("openai_chat", leaked_markup="strip"), MarkupSink)):
+        turn.feed(b"")
+        assert type(turn._parser._sink) is sink  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("mode", ["Strip", "", None, True])

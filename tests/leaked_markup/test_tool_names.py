@@ -10,9 +10,9 @@ from leaked_markup.markup_samples import (
 from wire_streams import chat_call
 
 from streamkit.accumulator import Accumulator
-from streamkit.calls import WireTraits
 from streamkit.events import NormalizedToolChunk
 from streamkit.leaked_markup import MarkupSink
+from streamkit.wire_traits import WireTraits
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from wire_streams import framed, run
 
 from streamkit import Turn, events, providers
 from streamkit.accumulator import Accumulator
-from streamkit.calls import WireTraits
 from streamkit.events import (
     ArgumentsRestated,
     Event,
@@ -30,6 +29,7 @@ from streamkit.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from streamkit.wire_traits import WireTraits
 
 CASES = CONFORMANCE_CASES
 

@@ -14,19 +14,19 @@ This module must not depend on messages, their usage and end, on canonical ids o
 from __future__ import annotations
 
 from collections.abc import Hashable
-from enum import IntEnum
 from typing import Any
 
 from streamkit.events import NormalizedToolChunk
 from streamkit.indexes import normalize_index
 from streamkit.json_text import json_size
+from streamkit.providers.anthropic.open_block import BlockKind, OpenBlock
 from streamkit.providers.anthropic.schema import BlockDelta, Event, Json, OpenEvent
 from streamkit.providers.buffer_size import BLOCK_SIZE, PART_SIZE
 from streamkit.providers.decoding import as_text, convert
 from streamkit.providers.lenient_json import arguments_as_text, parse_json_or_text
 from streamkit.providers.provider import Sink
 
-__all__ = ["BlockKind", "ContentBlockReader", "OpenBlock"]
+__all__ = ["ContentBlockReader"]
 
 _DELTA_TYPES = {
     "text": "text_delta",
@@ -45,17 +45,6 @@ _READ_WITH = {
 }
 
 
-class BlockKind(IntEnum):
-    """How a block's deltas are read."""
-
-    TEXT = 0
-    THINKING = 1
-    CALL = 2
-    SERVER_CALL = 3  #: a call that the provider runs itself
-    SERVER_RESULT = 4
-    OPAQUE = 5  #: a block of an unknown type
-
-
 #: Blocks that are sent back to the provider complete, as it sent them.
 _SENT_BACK_COMPLETE = frozenset({BlockKind.SERVER_CALL, BlockKind.SERVER_RESULT, BlockKind.OPAQUE})
 _KNOWN_FIELDS = {
@@ -65,27 +54,8 @@ _KNOWN_FIELDS = {
 }
 
 
-class OpenBlock:
-    """A block that has started.
-
-    Attributes:
-        key: The sink's key of the block.
-        kind: How its deltas are read.
-        raw: The block as its start event had it; of a block that is sent back complete, its current state.
-        parts: Buffered text by field (``partial_json`` of a server tool, ``signature``, any field of an opaque block).
-        size: Characters in ``parts``.
-        is_finalized: Nothing is left to report at the block's end: that was reported, or deltas have replaced it.
-    """
-
-    __slots__ = ("is_finalized", "key", "kind", "parts", "raw", "size")
-
-    def __init__(self, key: int, kind: BlockKind, raw: Json) -> None:
-        self.key = key
-        self.kind = kind
-        self.raw = raw
-        self.parts: dict[str, list[str]] = {}
-        self.size = 0
-        self.is_finalized = False
+#: In place of the fields of a block that are not needed after its start.
+_NOT_KEPT: Json = {}
 
 
 class ContentBlockReader:
@@ -104,7 +74,7 @@ class ContentBlockReader:
         self._latest: OpenBlock | None = None
         self._open_opaque: OpenBlock | None = None
         self._block_count = 0
-        self._server_tool_names: dict[str, str] = {}  # by the call's id
+        self._server_tool_names: dict[str, str] | None = None  # by the call's id
 
     # ------------------------------------------------------------ a block starts and stops
 
@@ -123,27 +93,33 @@ class ContentBlockReader:
         if self._open_opaque is not None:
             self._finalize(self._open_opaque)  # without its stop event; blocks keep their order
             self._open_opaque = None
+        block = self._start_block(index, raw, is_complete=is_complete)
+        if block.kind is not BlockKind.SERVER_CALL and block.kind is not BlockKind.OPAQUE:
+            block.raw = _NOT_KEPT
+
+    def _start_block(self, index: Hashable, raw: Json, *, is_complete: bool) -> OpenBlock:
         block_type = raw.get("type")
         if block_type == "text":
-            self._start_text(self._add(index, BlockKind.TEXT, raw))
+            self._start_text(block := self._add(index, BlockKind.TEXT, raw))
         elif block_type == "tool_use":
-            self._start_call(self._add(index, BlockKind.CALL, raw), is_complete=is_complete)
+            self._start_call(block := self._add(index, BlockKind.CALL, raw), is_complete=is_complete)
         elif block_type == "thinking":
-            self._start_thinking(self._add(index, BlockKind.THINKING, raw))
+            self._start_thinking(block := self._add(index, BlockKind.THINKING, raw))
         elif block_type == "redacted_thinking":
             block = self._add(index, BlockKind.THINKING, raw)
             self._choice.reasoning("", "text", block.key)
             self._choice.add_metadata({"opaque": raw}, block.key)
         elif isinstance(block_type, str) and block_type.endswith("_tool_use"):  # server_tool_use, mcp_tool_use
-            self._start_server_call(self._add(index, BlockKind.SERVER_CALL, dict(raw)))
+            self._start_server_call(block := self._add(index, BlockKind.SERVER_CALL, dict(raw)))
         elif isinstance(block_type, str) and block_type.endswith("_tool_result"):  # web_search_tool_result, ...
-            self._add(index, BlockKind.SERVER_RESULT, raw)
+            block = self._add(index, BlockKind.SERVER_RESULT, raw)
             self._report_server_result(raw, block_type)
         else:
-            self._open_opaque = self._add(index, BlockKind.OPAQUE, dict(raw))
+            block = self._open_opaque = self._add(index, BlockKind.OPAQUE, dict(raw))
             fallback = raw.get("to")
             if block_type == "fallback" and isinstance(fallback, dict):
                 self._sink.identify(None, as_text(fallback.get("model")))  # this model generates what follows
+        return block
 
     def stop(self, index: Any, raw: Json) -> None:
         """End a block at its stop event, ``raw``."""
@@ -207,15 +183,17 @@ class ContentBlockReader:
         )
 
     def _start_server_call(self, block: OpenBlock) -> None:
-        call_id, name = _id_and_name(block.raw)
+        call_id, name = block.server_call = as_text(block.raw.get("id")), as_text(block.raw.get("name")) or ""
         if call_id is not None:
+            if self._server_tool_names is None:
+                self._server_tool_names = {}
             self._server_tool_names[call_id] = name
         self._choice.server_tool(call_id, name, "started")
 
     def _report_server_result(self, raw: Json, block_type: str) -> None:
         call_id = as_text(raw.get("tool_use_id"))
         # The call may be of an earlier turn: code that waited for a client's tool has its result a turn later.
-        name = self._server_tool_names.get(call_id or "") or block_type.removesuffix("_tool_result")
+        name = (self._server_tool_names or {}).get(call_id or "") or block_type.removesuffix("_tool_result")
         self._choice.server_tool(call_id, name, "result", raw.get("content"), raw=raw)
 
     def _finalize(self, block: OpenBlock) -> None:
@@ -231,7 +209,7 @@ class ContentBlockReader:
             arguments = parse_json_or_text(streamed) if streamed else raw.get("input")
             if isinstance(arguments, dict):
                 raw["input"] = arguments  # truncated arguments are text: the block keeps the input of its start
-            self._choice.server_tool(*_id_and_name(raw), "arguments", arguments, raw=raw)
+            self._choice.server_tool(*block.server_call, "arguments", arguments, raw=raw)
         elif block.kind is BlockKind.OPAQUE:
             for field, parts in block.parts.items():
                 if field == "partial_json":
@@ -328,7 +306,8 @@ class ContentBlockReader:
         """Add the next text of the arguments of a tool that the provider runs."""
         if text:
             self._buffer(block, "partial_json", text)
-            self._choice.server_tool_delta(*_id_and_name(block.raw), text)
+            call_id, name = block.server_call
+            self._choice.server_tool_delta(call_id, name, text)
 
     def _merge_field(self, block: OpenBlock, name: str, value: Any) -> None:
         if name == "citation":
@@ -351,10 +330,6 @@ class ContentBlockReader:
             block.parts.setdefault(field, []).append(text)
         else:
             block.is_finalized, block.parts = True, {}
-
-
-def _id_and_name(raw: Json) -> tuple[str | None, str]:
-    return as_text(raw.get("id")), as_text(raw.get("name")) or ""
 
 
 def _is_text_or_none(leaf: Any) -> bool:

@@ -15,34 +15,39 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from streamkit.calls import StreamError, Usage
+from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
 from streamkit.json_text import json_size
-from streamkit.providers.anthropic.content_blocks import BlockKind, ContentBlockReader
+from streamkit.providers.anthropic.content_blocks import ContentBlockReader
 from streamkit.providers.anthropic.message_fields import read_fields, report_event_fields
+from streamkit.providers.anthropic.open_block import BlockKind
 from streamkit.providers.anthropic.schema import (
     DECODER,
+    EVENT_DECODER,
+    BlockStart,
+    BlockStop,
     InputJsonDelta,
     Json,
+    MessageDelta,
+    MessageStart,
+    MessageStop,
     PlainDelta,
+    PlainEvent,
     SignatureDelta,
     TextDelta,
     ThinkingDelta,
 )
 from streamkit.providers.anthropic.traits import FINISH_REASONS
-from streamkit.providers.decoding import as_integer, as_text, excerpt, read_json
+from streamkit.providers.anthropic.usage import merge_usage
+from streamkit.providers.decoding import as_text, excerpt, read_json
 from streamkit.providers.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.lenient_json import frame_error, json_or_placeholder
 from streamkit.providers.provider import Sink, Traits
 
 __all__ = ["AnthropicParser", "create_parser"]
 
-_decode = DECODER.decode
+_decode, _decode_event = DECODER.decode, EVENT_DECODER.decode
 _TEXT, _THINKING, _CALL = BlockKind.TEXT, BlockKind.THINKING, BlockKind.CALL
-#: The names of SSE events that are not deltas, so that they are decoded once.
-_OTHER_EVENTS = frozenset(
-    (b"content_block_start", b"content_block_stop", b"message_start", b"message_delta", b"message_stop", b"ping")
-)
 _PINGS = (b"", b"ping")  # some gateways send an empty "data:", or the name of the event as its data
 
 
@@ -68,15 +73,17 @@ class AnthropicParser:
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one SSE event."""
-        if name not in _OTHER_EVENTS:
-            try:
-                event = _decode(data)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                pass
-            else:
-                # The name says that it is a delta, whether or not its type does.
-                if self._read_plain(event) or (name == b"content_block_delta" and self._read_other_plain(event)):
-                    return
+        event: PlainDelta | PlainEvent
+        try:
+            event = _decode(data) if name == b"content_block_delta" else _decode_event(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self._parse_slow(name, data)
+            return
+        if isinstance(event, PlainDelta):
+            if self._read_plain(event) or (name != b"error" and self._read_other_plain(event)):
+                return
+        elif name != b"error" and self._read_plain_event(event):
+            return
         self._parse_slow(name, data)
 
     def repeater(self, data: bytes) -> Callable[[str], None] | None:
@@ -147,20 +154,37 @@ class AnthropicParser:
         if block is None or block.kind is BlockKind.OPAQUE:
             return False
         delta = event.delta
-        if delta.__class__ is SignatureDelta:
-            if block.kind is _THINKING:
-                self._blocks.add_signature(block, delta.signature)
-                return True
-        elif delta.__class__ is InputJsonDelta:
+        if isinstance(delta, SignatureDelta):
+            if block.kind is not _THINKING:
+                return False
+            self._blocks.add_signature(block, delta.signature)
+            return True
+        if isinstance(delta, InputJsonDelta):
             if block.kind is BlockKind.SERVER_CALL and not block.is_finalized:
                 self._blocks.add_server_arguments(block, delta.partial_json)
                 return True
             return not delta.partial_json
-        elif delta.__class__ is TextDelta:
-            return not delta.text
-        return False
+        return not (delta.text if isinstance(delta, TextDelta) else delta.thinking)
 
-    # ------------------------------------------------------------ frames that are not a plain delta
+    def _read_plain_event(self, event: PlainEvent) -> bool:
+        """Read an event of another kind without anything unusual; return False if its block is not known."""
+        if isinstance(event, BlockStart):
+            self._blocks.start(event.index, event.content_block)
+        elif isinstance(event, BlockStop):
+            if event.index not in self._by_index:
+                return False
+            self._blocks.stop(event.index, {})
+        elif isinstance(event, MessageStart):
+            self._start_message(event.message)
+        elif isinstance(event, MessageDelta):
+            self._update_usage(event.usage)
+            context = event.context_management
+            self._read_end(event.delta if context is None else {"context_management": context, **event.delta})
+        elif isinstance(event, MessageStop):
+            self._terminate()
+        return True
+
+    # ------------------------------------------------------------ frames that are not a plain event
 
     def _parse_slow(self, name: bytes, data: bytes) -> None:
         """Read a frame that is not a plain delta, or that the strict decoder refuses."""
@@ -226,7 +250,7 @@ class AnthropicParser:
     # ------------------------------------------------------------ the message
 
     def _message_start(self, raw: Json) -> None:
-        message, previous = raw.get("message"), self._started_message
+        message = raw.get("message")
         self._update_usage(raw.get("usage"))
         if not isinstance(message, dict):  # proxies before Bedrock send null (pydantic/pydantic-ai#5818)
             if message is None:
@@ -234,6 +258,10 @@ class AnthropicParser:
             else:
                 self._sink.unknown(raw)
             return
+        self._start_message(message)
+
+    def _start_message(self, message: Json) -> None:
+        previous = self._started_message
         if previous is not None and _is_equal(message, previous):
             return
         if previous is not None:
@@ -256,7 +284,7 @@ class AnthropicParser:
         if self._blocks.by_index and (message_id is None or message_id == started_id):
             message = {**message, "content": None}
         elif self._blocks.by_index:
-            self._message_start({"message": message})
+            self._start_message(message)
             self._terminate()
             return
         self._message(message)
@@ -289,10 +317,9 @@ class AnthropicParser:
         read_fields(fields, self._sink)
         details = fields.get("stop_details")
         if details:
-            explanation = as_text(details.get("explanation")) if isinstance(details, dict) else None
-            if explanation is not None:
-                self._choice.refusal(explanation)
             if isinstance(details, dict):
+                if (explanation := as_text(details.get("explanation"))) is not None:
+                    self._choice.refusal(explanation)
                 details = dict(sorted(details.items(), key=lambda item: str(item[0])))  # SDK objects reorder the fields
             self._sink.warn("stop_details", f"the provider sent details of its stop: {json_or_placeholder(details)}")
         reason = fields.get("stop_reason")
@@ -306,35 +333,14 @@ class AnthropicParser:
         self._sink.terminate()
 
     def _update_usage(self, usage: Any) -> None:
-        """Merge a report of usage into the earlier ones and pass the result to the sink.
-
-        Reports are cumulative: of each field the last value counts, and a field that is absent keeps its value. The
-        vendor counts the parts of the prompt separately (``input_tokens`` is what was neither read from the cache nor
-        written to it), so the prompt's total is the sum of the merged fields.
-        """
+        """Merge a report of usage into the earlier ones and pass the result to the sink."""
         if not isinstance(usage, dict):
             return
-        fields = self._usage_fields
-        for name, value in usage.items():
-            if value is not None and (value or not fields.get(name)):
-                fields[name] = value
-        if fields.get("service_tier"):
-            self._sink.add_response_metadata({"service_tier": fields["service_tier"]})
-        cache_read = as_integer(fields.get("cache_read_input_tokens"))
-        cache_write = as_integer(fields.get("cache_creation_input_tokens"))
-        uncached = as_integer(fields.get("input_tokens"))
-        prompt = [count for count in (uncached, cache_read, cache_write) if count is not None]
-        details = fields.get("output_tokens_details")
-        self._sink.usage(
-            Usage(
-                input_tokens=sum(prompt) if prompt else None,
-                output_tokens=as_integer(fields.get("output_tokens")),
-                reasoning_tokens=as_integer(details.get("thinking_tokens")) if isinstance(details, dict) else None,
-                cache_read_tokens=cache_read,
-                cache_write_tokens=cache_write,
-                raw=dict(fields),
-            )
-        )
+        report = merge_usage(self._usage_fields, usage)
+        tier = self._usage_fields.get("service_tier")
+        if tier:
+            self._sink.add_response_metadata({"service_tier": tier})
+        self._sink.usage(report)
 
 
 def _is_equal(one: Json, other: Json) -> bool:

@@ -12,13 +12,11 @@ A message is a list of indexed blocks. Each event has its name in ``type``; the 
     message_stop         {}
     ping, error          between any two of them
 
-Only the frequent event has structs, of two kinds. ``PlainDelta`` is exactly what the vendor sends: a text, thinking,
-signature or argument delta with no other field. Whatever does not fit it is read again as plain data. ``Event``
-declares every field of every delta for that second reading; its leaves are ``Any`` and ``type`` a plain string, because
-gateways send numbers for strings, and types of deltas that the vendor's own types do not have yet
-(``compaction_delta`` was one).
-The other events come a few times in a turn, and their blocks are kept complete to be sent back, so they are read as
-plain data.
+``PlainDelta`` is exactly what the vendor sends of the frequent event: a text, thinking, signature or argument delta
+with no other field. ``PlainEvent`` is any event of the usual form; its blocks and messages are plain data, because they
+are kept complete to be sent back. Whatever does not fit is read again as plain data. ``Event`` declares every field of
+every delta for that second reading; its leaves are ``Any`` and ``type`` a plain string, because gateways send numbers
+for strings, and types of deltas that the vendor's own types do not have yet (``compaction_delta`` was one).
 
 This module must not depend on sinks, history or requests.
 """
@@ -32,12 +30,19 @@ from msgspec import Struct
 
 __all__ = [
     "DECODER",
+    "EVENT_DECODER",
     "BlockDelta",
+    "BlockStart",
+    "BlockStop",
     "Event",
     "InputJsonDelta",
     "Json",
+    "MessageDelta",
+    "MessageStart",
+    "MessageStop",
     "OpenEvent",
     "PlainDelta",
+    "PlainEvent",
     "SignatureDelta",
     "TextDelta",
     "ThinkingDelta",
@@ -77,6 +82,44 @@ class PlainDelta(Struct, gc=False, tag_field="type", tag="content_block_delta", 
     delta: TextDelta | InputJsonDelta | ThinkingDelta | SignatureDelta
 
 
+class BlockStart(Struct, gc=False, tag_field="type", tag="content_block_start", forbid_unknown_fields=True):
+    """The start of a block."""
+
+    index: int
+    content_block: dict[str, Any]
+
+
+class BlockStop(Struct, gc=False, tag_field="type", tag="content_block_stop", forbid_unknown_fields=True):
+    """The end of a block."""
+
+    index: int
+
+
+class MessageStart(Struct, gc=False, tag_field="type", tag="message_start", forbid_unknown_fields=True):
+    """The start of a message."""
+
+    message: dict[str, Any]
+
+
+class MessageDelta(Struct, gc=False, tag_field="type", tag="message_delta", forbid_unknown_fields=True):
+    """The end of a message's content: the stop reason and the usage."""
+
+    delta: dict[str, Any]
+    usage: Any = None
+    context_management: Any = None
+
+
+class MessageStop(Struct, gc=False, tag_field="type", tag="message_stop", forbid_unknown_fields=True):
+    """The end of a message."""
+
+
+class Ping(Struct, gc=False, tag_field="type", tag="ping", forbid_unknown_fields=True):
+    """A sign of life. It shows nothing: other wires have it too."""
+
+
+PlainEvent: TypeAlias = PlainDelta | BlockStart | BlockStop | MessageStart | MessageDelta | MessageStop | Ping
+
+
 class BlockDelta(Struct, gc=False, forbid_unknown_fields=True):
     """The increment of any ``content_block_delta``; ``type`` names the field that is set."""
 
@@ -107,3 +150,4 @@ class OpenEvent(Event, gc=False, forbid_unknown_fields=False):
 
 
 DECODER = msgspec.json.Decoder(PlainDelta)
+EVENT_DECODER = msgspec.json.Decoder(PlainEvent)

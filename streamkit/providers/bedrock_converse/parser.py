@@ -35,10 +35,10 @@ _decode = DECODER.decode
 _EVENTS = ("contentBlockDelta", "contentBlockStart", "contentBlockStop", "messageStart", "messageStop", "metadata")
 #: The fields of each event; ``p`` is padding.
 _FIELDS: Final = {
-    "messageStart": ("role", "p"),
-    "contentBlockStart": ("contentBlockIndex", "start", "p"),
-    "contentBlockDelta": ("contentBlockIndex", "delta", "p"),
-    "contentBlockStop": ("contentBlockIndex", "p"),
+    "messageStart": frozenset({"role", "p"}),
+    "contentBlockStart": frozenset({"contentBlockIndex", "start", "p"}),
+    "contentBlockDelta": frozenset({"contentBlockIndex", "delta", "p"}),
+    "contentBlockStop": frozenset({"contentBlockIndex", "p"}),
 }
 #: Fields of ``messageStop``, ``metadata`` and a complete body that have a place of their own; the last is boto3's.
 _READ_ELSEWHERE: Final = frozenset({"stopReason", "usage", "p", "output", "ResponseMetadata"})

@@ -39,6 +39,8 @@ from streamkit.providers.unknown_fields import report_unknown_fields
 __all__ = ["CohereParser", "create_parser"]
 
 _decode = DECODER.decode
+#: The names of the frequent events. All others are decoded as plain data at once.
+_DELTA_EVENTS = frozenset((b"content-delta", b"tool-call-delta", b"tool-plan-delta"))
 
 #: The one field of the message that an event has an increment of.
 _FIELD_OF_EVENT = {
@@ -70,6 +72,9 @@ class CohereParser:
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Parse one SSE event."""
+        if name not in _DELTA_EVENTS if name else b'-delta"' not in data:
+            self._parse_slow(name, data)
+            return
         try:
             event = _decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

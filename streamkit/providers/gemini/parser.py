@@ -62,7 +62,7 @@ class _CandidateState:
         self.calls = FunctionCallReader(sink, self.choice)
         self.text = self.choice.text
         self.read_call = self.calls.read
-        self.citations: dict[str, Any] = {}  # those already reported: some streams repeat them in every chunk
+        self.citations: dict[str, Any] | None = None  # those already reported: some streams repeat them in every chunk
 
 
 def create_parser(sink: Sink, traits: Traits) -> GeminiParser:
@@ -242,8 +242,8 @@ class GeminiParser:
         """Report citations, finish message and finish reason of a candidate."""
         for name in _CITATION_FIELDS:
             citation = getattr(candidate, name)
-            if citation and citation != state.citations.get(name):
-                state.citations[name] = citation
+            if citation and (state.citations is None or citation != state.citations.get(name)):
+                state.citations = {**(state.citations or {}), name: citation}
                 if isinstance(source, dict) and isinstance(citation, dict):
                     citation = to_camel_case(citation, rename=False)
                 state.choice.citation(citation)

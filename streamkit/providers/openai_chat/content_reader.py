@@ -16,6 +16,7 @@ from streamkit.providers.sink import ChoiceSink
 __all__ = ["read_content_parts", "read_reasoning", "reasoning_detail_text", "thinking_text"]
 
 _reasoning_texts = attrgetter(*REASONING_TEXT_FIELDS)
+_DETAIL_FIELDS = tuple(REASONING_DETAIL_FIELDS.values())
 
 
 def read_reasoning(choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
@@ -56,7 +57,7 @@ def read_reasoning(choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
 def reasoning_detail_text(detail: dict[str, Any]) -> str | None:
     """Return the text of one entry of ``reasoning_details``, or None if it has none (an encrypted one)."""
     text = None
-    for field in REASONING_DETAIL_FIELDS.values():
+    for field in _DETAIL_FIELDS:
         text = detail.get(field)
         if text:
             break

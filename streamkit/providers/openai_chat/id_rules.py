@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import count
+
+from msgspec.structs import replace
 
 from streamkit.ids import is_mistral_id, mistral_id_candidates, normalize_to_openai_tool_id
 from streamkit.target_ids import IdRule, prefixed_ids

@@ -19,23 +19,16 @@ import msgspec
 from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
 from streamkit.indexes import normalize_index
-from streamkit.providers.decoding import (
-    as_text,
-    convert,
-    error_message,
-    excerpt,
-    read_json,
-)
+from streamkit.providers.decoding import as_text, convert
 from streamkit.providers.finish_reasons import is_reason, read_finish_reason
-from streamkit.providers.lenient_json import frame_error
 from streamkit.providers.openai_chat.call_reader import arguments_text, read_irregular_call
 from streamkit.providers.openai_chat.content_reader import read_content_parts, read_reasoning
 from streamkit.providers.openai_chat.extras import ExtrasReader
+from streamkit.providers.openai_chat.irregular_frames import read_irregular_frame
 from streamkit.providers.openai_chat.other_fields import report_other_fields
 from streamkit.providers.openai_chat.repeater import UNREAD_FIELDS, find_repeater
+from streamkit.providers.openai_chat.response_reader import ResponseReader, to_plain
 from streamkit.providers.openai_chat.schema import (
-    CHOICE_RESPONSE_FIELDS,
-    RESPONSE_FIELDS,
     Choice,
     Chunk,
     Delta,
@@ -46,8 +39,6 @@ from streamkit.providers.openai_chat.schema import (
     ToolCall,
 )
 from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
-from streamkit.providers.openai_chat.usage import is_usage, parse_usage
-from streamkit.providers.openai_errors import to_stream_error
 from streamkit.providers.provider import Traits
 from streamkit.providers.sink import ChoiceSink, Sink
 
@@ -72,7 +63,7 @@ class ChatParser:
         "_extras",
         "_has_legacy_text",
         "_is_identified",
-        "_metadata",
+        "_response",
         "_sink",
         "_text",
         "_tool",
@@ -86,7 +77,7 @@ class ChatParser:
         self._text = self._choice_sink.text
         self._tool = self._choice_sink.tool
         self._is_identified = False  # the sink has the response's id and model
-        self._metadata: dict[str, Any] = {}  # the facts about the response that were reported
+        self._response = ResponseReader(sink)
         self._extras: ExtrasReader | None = None  # created at the first rare field
         self._has_legacy_text = False
 
@@ -130,24 +121,8 @@ class ChatParser:
         if data == b"[DONE]":
             self._sink.terminate()
             return
-        try:
-            value = read_json(data)
-        except (RecursionError, ValueError) as error:
-            text = data.strip()
-            if text == b"[DONE]":
-                self._sink.terminate()
-            elif name == b"error" and not text.startswith(b"{"):
-                message = data.decode("utf-8", "replace")
-                self._sink.fail(StreamError("provider_error", message or "the provider reported an error", raw=message))
-            elif text:  # not "data:" alone, which some gateways send to keep the connection
-                self._sink.fail(frame_error(error, data))
-            return
-        if not isinstance(value, dict):
-            self._sink.unknown(value)
-        elif name == b"error" and value.get("error") is None:
-            message = error_message(value) or "the provider reported an error"
-            self._sink.fail(StreamError("provider_error", message, raw=value))
-        else:
+        value = read_irregular_frame(name, data, self._sink)
+        if value is not None:
             self._read_data(value)
 
     def _read_data(self, data: dict[str, Any]) -> None:
@@ -179,7 +154,9 @@ class ChatParser:
                         or delta.refusal
                         or delta.reasoning_details
                     ):
-                        self._read_delta(self._choice_sink, delta)
+                        self._read_texts(self._choice_sink, delta)
+                        if calls:
+                            self._read_calls(self._tool, calls)
                     elif calls:
                         self._read_calls(self._tool, calls)
                     elif content:
@@ -194,13 +171,17 @@ class ChatParser:
                     self._read_choice_extras(self._choice_sink, choice, chunk)
                 else:
                     self._read_choice(choice, chunk, raw)
-        elif not self._read_without_choices(chunk, raw):
+        elif not self._response.read_without_choices(chunk, raw):
             return
         if chunk.usage is not None:
-            self._emit_usage(chunk.usage)
-            self._keep_metadata(chunk, RESPONSE_FIELDS)
+            self._response.emit_usage(chunk.usage)
+            self._response.read_facts(chunk)
         if chunk.citations is not None or chunk.search_results is not None:
             self._extras_reader().read_sources(self._choice_sink, chunk.search_results, chunk.citations)
+        if chunk.x_groq is not None:
+            self._response.read_facts(chunk)
+            if chunk.x_groq.usage is not None:
+                self._response.emit_usage(chunk.x_groq.usage)
 
     def _read_rare(self, raw: dict[str, Any]) -> None:
         """Read a chunk with rare or unknown fields, given as plain data."""
@@ -208,7 +189,7 @@ class ChatParser:
         if chunk is None:
             return
         choices = chunk.choices
-        if not choices and not self._read_without_choices(chunk, raw):
+        if not choices and not self._response.read_without_choices(chunk, raw):
             return
         if chunk.error is None:
             report_other_fields(self._sink, raw)
@@ -217,27 +198,14 @@ class ChatParser:
         for position, choice in enumerate(choices or ()):
             self._read_choice(choice, chunk, raw, position)
         if chunk.usage is not None:
-            self._emit_usage(chunk.usage)
-        self._keep_metadata(chunk, RESPONSE_FIELDS)
+            self._response.emit_usage(chunk.usage)
+        self._response.read_facts(chunk)
         if chunk.citations is not None or chunk.search_results is not None:
             self._extras_reader().read_sources(self._choice_sink, chunk.search_results, chunk.citations)
         if chunk.prompt_filter_results or chunk.prompt_annotations:
             self._extras_reader().read_prompt_filters(chunk.prompt_filter_results or chunk.prompt_annotations)
         if chunk.x_groq is not None or chunk.error is not None:
-            self._read_chunk_extras(chunk)
-
-    def _read_without_choices(self, chunk: Chunk | PlainChunk, raw: Any) -> bool:
-        """Return True if a chunk without choices is one of this wire; report any other one."""
-        if chunk.choices is not None or (isinstance(chunk.object, str) and chunk.object.startswith("chat.completion")):
-            self._sink.heartbeat()
-            return True
-        if chunk.error is not None or chunk.x_groq is not None or is_usage(chunk.usage):
-            return True
-        if chunk.object == "error":  # vLLM and Mistral: {"object": "error", "message": ...}
-            self._sink.fail(to_stream_error(_to_plain(raw)))
-        else:
-            self._sink.unknown(_to_plain(raw))
-        return False
+            self._response.read_extras(chunk)
 
     def _extras_reader(self) -> ExtrasReader:
         if self._extras is None:
@@ -245,33 +213,11 @@ class ChatParser:
         return self._extras
 
     def _identify(self, chunk: Chunk | PlainChunk) -> None:
-        self._keep_metadata(chunk, RESPONSE_FIELDS)
+        self._response.read_facts(chunk)
         # Azure's first chunk has an empty id and model; they come with the first choice.
         response_id, model = as_text(chunk.id), as_text(chunk.model)
         self._sink.identify(response_id, model)
         self._is_identified = response_id is not None and model is not None
-
-    def _read_chunk_extras(self, chunk: Chunk) -> None:
-        x_groq = chunk.x_groq
-        if isinstance(x_groq, dict):
-            if x_groq.get("usage") is not None:
-                self._emit_usage(x_groq["usage"])
-            if x_groq.get("error"):
-                self._sink.fail(to_stream_error(x_groq["error"]))
-        if chunk.error:
-            self._sink.fail(to_stream_error(chunk.error))
-
-    def _emit_usage(self, raw: Any) -> None:
-        usage = parse_usage(raw)
-        if usage is not None:
-            self._sink.usage(usage)
-
-    def _keep_metadata(self, source: object, names: tuple[str, ...]) -> None:
-        """Report facts about the response that are new: of its first chunk, and of those with a finish or usage."""
-        facts = {name: value for name in names if (value := getattr(source, name)) not in (None, "")}
-        if any(self._metadata.get(name) != value for name, value in facts.items()):
-            self._metadata |= facts
-            self._sink.add_response_metadata(facts)
 
     def _read_choice(
         self, choice: Choice | PlainChoice, chunk: Chunk | PlainChunk, raw: Any, position: int | None = None
@@ -292,7 +238,7 @@ class ChatParser:
         elif choice.text.__class__ is str:
             self._read_legacy_text(choice_sink, choice.text)
         elif choice.finish_reason is None and choice.usage is None and choice.logprobs is None:
-            self._sink.unknown(_to_plain(raw))  # Azure's late filter results
+            self._sink.unknown(to_plain(raw))  # Azure's late filter results
         self._read_choice_extras(choice_sink, choice, chunk, index)
 
     def _read_legacy_text(self, choice_sink: ChoiceSink, text: str) -> None:
@@ -321,26 +267,30 @@ class ChatParser:
         if is_reason(choice.finish_reason):
             raw, reason = read_finish_reason(choice.finish_reason, FINISH_REASONS)
             choice_sink.finish(raw, reason)
-            self._keep_metadata(chunk, RESPONSE_FIELDS)
+            self._response.read_facts(chunk)
             if reason == "content_filter":
                 action = "stopped the response"
         if index == 0:
-            self._keep_metadata(choice, CHOICE_RESPONSE_FIELDS)
+            self._response.read_choice_facts(choice)
         if choice.content_filter_results:
             self._extras_reader().read_filters(choice.content_filter_results, action)
         if choice.usage is not None:
-            self._emit_usage(choice.usage)
+            self._response.emit_usage(choice.usage)
 
-    def _read_delta(self, choice_sink: ChoiceSink, delta: Delta | PlainDelta) -> None:
+    def _read_texts(self, choice_sink: ChoiceSink, delta: Delta | PlainDelta) -> None:
         if delta.reasoning_content or delta.reasoning or delta.reasoning_details or delta.thinking_blocks:
             read_reasoning(choice_sink, delta)
-        if delta.content.__class__ is str:
-            if delta.content:
-                choice_sink.text(delta.content)
-        elif delta.content is not None:
-            read_content_parts(choice_sink, delta.content)
+        content = delta.content
+        if content.__class__ is str:
+            if content:
+                choice_sink.text(content)
+        elif content is not None:
+            read_content_parts(choice_sink, content)
         if delta.refusal.__class__ is str and delta.refusal:
             choice_sink.refusal(delta.refusal)
+
+    def _read_delta(self, choice_sink: ChoiceSink, delta: Delta | PlainDelta) -> None:
+        self._read_texts(choice_sink, delta)
         if (
             delta.annotations
             or delta.images
@@ -376,11 +326,3 @@ class ChatParser:
                 )
             else:
                 read_irregular_call(tool, call, position)
-
-
-def _to_plain(raw: Any) -> Any:
-    """Return a chunk as plain data: a dict unchanged, a frame parsed."""
-    try:
-        return raw if isinstance(raw, dict) else read_json(raw)
-    except (ValueError, RecursionError):
-        return excerpt(raw)

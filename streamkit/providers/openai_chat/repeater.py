@@ -55,6 +55,7 @@ def _has_only_delta(chunk: PlainChunk, choice: PlainChoice) -> bool:
         and chunk.usage is None
         and chunk.citations is None
         and chunk.search_results is None
+        and chunk.x_groq is None
     )
 
 

@@ -188,12 +188,12 @@ class PlainDelta(Struct, gc=False, forbid_unknown_fields=True):
     name: Any = None
     channel: Any = None  # Groq: the channel of gpt-oss, which decides between content and reasoning
     token_id: Any = None  # Together
-    # Known to be sent with null in every delta.
-    graph_data: None = None  # Writer, this and the next four
-    image_data: None = None
-    llm_data: None = None
-    translation_data: None = None
-    web_search_data: None = None
+    # Known to be sent without a value in every delta.
+    graph_data: dict[str, None] | None = None  # Writer, this and the next four
+    image_data: dict[str, None] | None = None
+    llm_data: dict[str, None] | None = None
+    translation_data: dict[str, None] | None = None
+    web_search_data: dict[str, None] | None = None
     provider_specific_fields: None = None  # LiteLLM, as thinking_blocks
     thinking_blocks: None = None
 
@@ -219,6 +219,13 @@ class PlainChoice(Struct, gc=False, forbid_unknown_fields=True):
     trace_details: None = None  # Writer
 
 
+class PlainGroq(Struct, gc=False):
+    """Groq's own fields of a chunk, of which the first one has only an id."""
+
+    usage: Any = None
+    error: None = None
+
+
 class PlainChunk(Struct, gc=False, forbid_unknown_fields=True):
     """``Chunk`` without rare and unknown fields."""
 
@@ -234,7 +241,7 @@ class PlainChunk(Struct, gc=False, forbid_unknown_fields=True):
     obfuscation: Any = None  # padding of OpenAI; ``p`` of Mistral
     p: Any = None
     error: None = None
-    x_groq: None = None
+    x_groq: PlainGroq | None = None
     citations: Any = None
     search_results: Any = None
     prompt_filter_results: None = None

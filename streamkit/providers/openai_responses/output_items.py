@@ -37,7 +37,6 @@ class ContentPart:
         key: the sink's key of its block.
         streamed: the deltas that were passed on. They are the sink's own strings, kept because the final snapshot may
             contain more than the deltas did, and joined once, when it comes.
-        add: ``streamed.append``.
         joined: the first parts in ``streamed``, each of which was joined from many.
         initial_text: the text in the event that started the part. It counts only if neither a delta nor a snapshot
             follows.
@@ -47,7 +46,6 @@ class ContentPart:
     """
 
     __slots__ = (
-        "add",
         "citation_count",
         "index",
         "initial_text",
@@ -68,7 +66,6 @@ class ContentPart:
         self.last_index: Any = index
         self.key = key
         self.streamed: list[str] = []
-        self.add: Callable[[str], None] = self.streamed.append
         self.joined = 0
         self.initial_text = ""
         self.is_started = False
@@ -141,10 +138,10 @@ class OutputItem:
         has_arguments: of a call, that arguments came later; of a server tool, that its arguments were emitted.
         is_done: a snapshot of the complete item came.
         repeated_start: it started again after that.
-        unknown_indexes: the positions of its content that were reported as unknown.
     """
 
     __slots__ = (
+        "_unknown_indexes",
         "arguments",
         "call_id",
         "has_arguments",
@@ -160,7 +157,6 @@ class OutputItem:
         "server_id",
         "text_metadata",
         "type",
-        "unknown_indexes",
     )
 
     def __init__(self, key: int, type: str, id: str | None, call_id: str | None, index: int | None) -> None:
@@ -179,7 +175,17 @@ class OutputItem:
         self.has_arguments = False
         self.is_done = False
         self.repeated_start: RepeatedStart | None = None
-        self.unknown_indexes: set[int] = set()
+        self._unknown_indexes: set[int] | None = None
+
+    def mark_unknown(self, index: int) -> bool:
+        """Mark a position of the content as reported to be unknown; return False if it was already."""
+        known = self._unknown_indexes
+        if known is None:
+            self._unknown_indexes = {index}
+            return True
+        count = len(known)
+        known.add(index)
+        return len(known) > count
 
 
 class OutputItemIndex:

@@ -66,7 +66,7 @@ def create_parser(sink: Sink, traits: Traits) -> ResponsesParser:
 class ResponsesParser:
     """A parser of one Responses stream, or of a response that was not streamed."""
 
-    __slots__ = ("_choice", "_current_calls", "_current_parts", "_error_message", "_items", "_sink", "_texts")
+    __slots__ = ("_choice", "_current_calls", "_current_parts", "_error_message", "_facts", "_items", "_sink", "_texts")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -76,6 +76,7 @@ class ResponsesParser:
         self._current_parts = self._texts.current_parts
         self._current_calls = self._items.current_calls
         self._error_message: str | None = None  # of the error that was reported
+        self._facts: Json = {}  # the facts about the response that were reported last
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Parse one SSE event."""
@@ -88,11 +89,13 @@ class ResponsesParser:
             self._parse_slow(name, data)
             return
         kind, text, item_id = event.type, event.delta, event.item_id
+        if event.logprobs and kind in _DELTA_EVENTS:
+            self._choice.log_probabilities(read_log_probabilities(event.logprobs), event.logprobs)
         if text.__class__ is str and item_id.__class__ is str and text:
             if kind == "response.output_text.delta":
                 part = self._current_parts.get(item_id)
                 if part is not None and part.kind == "text" and part.last_index == event.content_index:
-                    part.add(text)
+                    part.streamed.append(text)
                     self._choice.text(text, part.key)
                     return
             elif kind == "response.function_call_arguments.delta":
@@ -103,13 +106,13 @@ class ResponsesParser:
             elif kind == "response.reasoning_summary_text.delta":
                 part = self._current_parts.get(item_id)
                 if part is not None and part.kind == "summary" and part.last_index == event.summary_index:
-                    part.add(text)
+                    part.streamed.append(text)
                     self._choice.reasoning(text, "summary", part.key)
                     return
             elif kind == "response.reasoning_text.delta":
                 part = self._current_parts.get(item_id)
                 if part is not None and part.kind == "reasoning" and part.last_index == event.content_index:
-                    part.add(text)
+                    part.streamed.append(text)
                     self._choice.reasoning(text, "text", part.key)
                     return
             elif kind == "response.custom_tool_call_input.delta":
@@ -180,6 +183,9 @@ class ResponsesParser:
         kind = raw.get("type")
         if not isinstance(kind, str):
             self._read_untyped(raw)
+        elif kind in SERVER_DELTA_EVENTS:
+            report_unknown_fields(self._sink, raw, KNOWN_DELTA_FIELDS)
+            self._items.read_server_delta(raw, SERVER_DELTA_EVENTS[kind])
         elif kind == "response.output_item.added" or kind == "response.output_item.done":
             item = raw.get("item")
             if not isinstance(item, dict):
@@ -209,9 +215,6 @@ class ResponsesParser:
     def _read_rare_event(self, kind: str, raw: Json) -> None:
         if kind in _ANNOTATION_EVENTS:
             self._texts.read_annotation(raw)
-        elif kind in SERVER_DELTA_EVENTS:
-            report_unknown_fields(self._sink, raw, KNOWN_DELTA_FIELDS)
-            self._items.read_server_delta(raw, SERVER_DELTA_EVENTS[kind])
         elif kind == _PATCH_DELTA_EVENT:
             report_unknown_fields(self._sink, raw, KNOWN_DELTA_FIELDS)
             self._items.read_patch_delta(raw)
@@ -245,9 +248,10 @@ class ResponsesParser:
     def _identify(self, response: Any) -> None:
         if isinstance(response, dict):
             self._sink.identify(as_text(response.get("id")), as_text(response.get("model")))
-            facts = {name: response[name] for name in response.keys() - KNOWN_RESPONSE_FIELDS}
-            facts = {name: value for name, value in sorted(facts.items()) if value is not None}
-            if facts:
+            names = response.keys() - KNOWN_RESPONSE_FIELDS
+            facts = {name: response[name] for name in sorted(names) if response[name] is not None}
+            if facts != self._facts:
+                self._facts = facts
                 self._sink.add_response_metadata(facts)
 
     def _end_response(self, response: Json, event_status: str | None) -> None:

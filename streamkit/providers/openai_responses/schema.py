@@ -23,10 +23,10 @@ This module must not depend on sinks, history or requests.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 __all__ = [
     "CALL_ARGUMENT_FIELDS",
@@ -233,14 +233,11 @@ class ResponseStreamEvent(Struct, gc=False):
 
 
 class PlainDeltaEvent(ResponseStreamEvent, gc=False, forbid_unknown_fields=True):
-    """A delta without log probabilities and without unknown fields; decoding any other event fails early.
-
-    So the fast path needs no check for what is rare: such an event is read as plain data.
-    """
+    """A delta without unknown fields; decoding any other event fails early, and it is read as plain data."""
 
     sequence_number: Any = None
     obfuscation: Any = None
-    logprobs: Annotated[list[Any], Meta(max_length=0)] | None = None
+    logprobs: list[Any] | None = None
 
 
 DECODER = msgspec.json.Decoder(PlainDeltaEvent)

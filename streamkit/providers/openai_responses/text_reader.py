@@ -81,7 +81,7 @@ class TextReader:
         """Emit the initial texts of an item that has no snapshot and will get none."""
         for part in item.parts.values():
             if part.initial_text and not part.streamed:
-                part.add(part.initial_text)
+                part.streamed.append(part.initial_text)
                 self._emit_text(part, part.initial_text)
 
     def differs(self, item: OutputItem, raw: Json) -> bool:
@@ -116,7 +116,7 @@ class TextReader:
                 self._sink.heartbeat()
                 return
             part = self._get_part(self._start_again(item), kind, index)
-        part.add(text)
+        part.streamed.append(text)
         part.join_parts()
         self._emit_text(part, text)
         if event.item_id.__class__ is str and event.item_id == item.id:
@@ -147,7 +147,7 @@ class TextReader:
         index = raw.get("content_index")
         position = as_position(index)
         if item is not None and position is not None:
-            item.unknown_indexes.add(position)
+            item.mark_unknown(position)
             self._sink.keep(PART_SIZE)
         self._sink.unknown(raw)
 
@@ -183,7 +183,7 @@ class TextReader:
             text = part.text[: repeated.sizes.get(part.key, 0)]
             if text:
                 again = self._get_part(another, part.kind, part.index)
-                again.add(text)
+                again.streamed.append(text)
                 self._emit_text(again, text)
         return another
 
@@ -230,7 +230,7 @@ class TextReader:
         if not isinstance(text, str) or text == streamed:
             return
         if text.startswith(streamed):
-            part.add(text[len(streamed) :])
+            part.streamed.append(text[len(streamed) :])
             self._emit_text(part, text[len(streamed) :])
         elif text and not part.is_warned:
             part.is_warned = True
@@ -266,8 +266,7 @@ class TextReader:
         misplaced = [p for p in item.parts.values() if not (0 <= p.index < len(kinds) and kinds[p.index] == p.kind)]
         for index, (kind, entry) in enumerate(zip(kinds, entries, strict=True)):
             if kind is None:
-                if index not in item.unknown_indexes:
-                    item.unknown_indexes.add(index)
+                if item.mark_unknown(index):
                     self._sink.unknown(entry)
                 continue
             part = item.parts.get((kind, index)) or next((p for p in misplaced if p.kind == kind), None)

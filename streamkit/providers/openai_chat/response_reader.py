@@ -1,0 +1,94 @@
+"""What a chat chunk says of its response besides the choices: usage, facts, errors, and chunks without choices."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any
+
+from streamkit.providers.decoding import excerpt, read_json
+from streamkit.providers.openai_chat.schema import (
+    CHOICE_RESPONSE_FIELDS,
+    RESPONSE_FIELDS,
+    Choice,
+    Chunk,
+    PlainChoice,
+    PlainChunk,
+)
+from streamkit.providers.openai_chat.usage import is_usage, parse_usage
+from streamkit.providers.openai_errors import to_stream_error
+from streamkit.providers.sink import Sink
+
+__all__ = ["ResponseReader", "to_plain"]
+
+_response_facts = attrgetter(*RESPONSE_FIELDS)
+_choice_facts = attrgetter(*CHOICE_RESPONSE_FIELDS)
+
+
+class ResponseReader:
+    """A reader of the fields of one response. It reports facts once, though chunks repeat them."""
+
+    __slots__ = ("_choice_facts", "_facts", "_metadata", "_sink")
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._metadata: dict[str, Any] = {}  # the facts that were reported
+        self._facts: Any = None  # the values of RESPONSE_FIELDS in the last chunk that was searched for them
+        self._choice_facts: Any = None  # the same of CHOICE_RESPONSE_FIELDS and the last choice
+
+    def read_extras(self, chunk: Chunk) -> None:
+        """Report the usage in Groq's own field, and errors."""
+        x_groq = chunk.x_groq
+        if isinstance(x_groq, dict):
+            if x_groq.get("usage") is not None:
+                self.emit_usage(x_groq["usage"])
+            if x_groq.get("error"):
+                self._sink.fail(to_stream_error(x_groq["error"]))
+        if chunk.error:
+            self._sink.fail(to_stream_error(chunk.error))
+
+    def emit_usage(self, raw: Any) -> None:
+        """Report the token counts of a ``usage`` object."""
+        usage = parse_usage(raw)
+        if usage is not None:
+            self._sink.usage(usage)
+
+    def read_facts(self, chunk: Chunk | PlainChunk) -> None:
+        """Report facts about the response that are new: of its first chunk, and of those with a finish or usage."""
+        values = _response_facts(chunk)
+        if values != self._facts:
+            self._facts = values
+            self._keep_metadata(RESPONSE_FIELDS, values)
+
+    def read_choice_facts(self, choice: Choice | PlainChoice) -> None:
+        """Report facts about the response that a choice has, if they are new."""
+        values = _choice_facts(choice)
+        if values != self._choice_facts:
+            self._choice_facts = values
+            self._keep_metadata(CHOICE_RESPONSE_FIELDS, values)
+
+    def _keep_metadata(self, names: tuple[str, ...], values: tuple[Any, ...]) -> None:
+        facts = {name: value for name, value in zip(names, values, strict=True) if value not in (None, "")}
+        if any(self._metadata.get(name) != value for name, value in facts.items()):
+            self._metadata |= facts
+            self._sink.add_response_metadata(facts)
+
+    def read_without_choices(self, chunk: Chunk | PlainChunk, raw: Any) -> bool:
+        """Return True if a chunk without choices is one of this wire; report any other one."""
+        if chunk.choices is not None or (isinstance(chunk.object, str) and chunk.object.startswith("chat.completion")):
+            self._sink.heartbeat()
+            return True
+        if chunk.error is not None or chunk.x_groq is not None or is_usage(chunk.usage):
+            return True
+        if chunk.object == "error":  # vLLM and Mistral: {"object": "error", "message": ...}
+            self._sink.fail(to_stream_error(to_plain(raw)))
+        else:
+            self._sink.unknown(to_plain(raw))
+        return False
+
+
+def to_plain(raw: Any) -> Any:
+    """Return a chunk as plain data: a dict unchanged, a frame parsed."""
+    try:
+        return raw if isinstance(raw, dict) else read_json(raw)
+    except (ValueError, RecursionError):
+        return excerpt(raw)
