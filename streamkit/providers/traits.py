@@ -78,6 +78,7 @@ class Traits(WireTraits):
         wrapper_event: the AWS event whose payload contains the chunk in base64; None if the event's name is the chunk's
             only member.
         line_end: the line end of its SSE streams.
+        heartbeat: what its SSE streams contain while the model is silent; its clients skip it.
         endpoint: its HTTP endpoint.
         output: how its requests state the schema of a structured output; by default as a tool.
         tool_schema: the forms of a tool's schema that it refuses, with the whole request.
@@ -126,6 +127,7 @@ class Traits(WireTraits):
     event_name_field: str | None = None
     wrapper_event: str | None = None
     line_end: str = "\n"
+    heartbeat: bytes = b": ping\n\n"
     end_marker: str | None = None
     markup_families: frozenset[MarkupFamily] = ALL_MARKUP_FAMILIES
     endpoint: Endpoint = field(default_factory=Endpoint)

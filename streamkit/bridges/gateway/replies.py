@@ -11,7 +11,7 @@ from streamkit.bridges.gateway.attempt import Attempt
 from streamkit.calls import StreamError
 from streamkit.providers.provider import Provider
 
-__all__ = ["error_status", "failed_reply", "models_reply", "refusal", "request_id_header"]
+__all__ = ["error_status", "failed_event", "failed_reply", "models_reply", "refusal", "request_id_header"]
 
 Json = dict[str, Any]
 
@@ -57,6 +57,12 @@ def failed_reply(attempt: Attempt, error: StreamError, headers: Mapping[str, str
     status = error_status(error, by_code)
     waiting = {} if error.retry_after is None else {"retry-after": f"{error.retry_after:g}"}
     return JSONResponse(attempt.client.error_body(status, message, code), status, {**headers, **waiting})
+
+
+def failed_event(attempt: Attempt, error: StreamError) -> bytes:
+    """Return an upstream's error, in a response that has begun with heartbeats, as an event of the client's wire."""
+    by_code, message, code = attempt.writer.error_fields(error)
+    return attempt.client.error_event(error_status(error, by_code), message, code)
 
 
 def models_reply(client: str, models: Sequence[str], wanted: str | None) -> Response | None:

@@ -26,9 +26,9 @@ _CHAT = providers.dialect("openai_chat", base="openai_chat", reasoning_field="re
 
 _ROUTES = {name: re.compile(providers.get(name).traits.endpoint.route) for name in CLIENTS}
 _COUNTS = {
-    "anthropic": re.compile(r"/v1/messages/count_tokens"),
-    "openai_responses": re.compile(r"(?:/.+)?/responses/input_tokens"),
-    "gemini": re.compile(r"/v\d\w*/(?:.+/)?models/[^/:]+:countTokens"),
+    name: re.compile(route)
+    for name in CLIENTS
+    if (route := providers.get(name).traits.endpoint.count_route) is not None
 }
 _LISTS = {
     "openai_chat": re.compile(r"(?:/v1)?/models(?:/(?P<model>.+))?"),
@@ -50,8 +50,8 @@ class Route:
 
     Attributes:
         client: the name of the provider whose wire the client speaks.
-        action: ``respond``: a response of a model; ``count_tokens``, ``list_models`` and ``health`` (``HEAD /``);
-            ``unknown``: no such path.
+        action: ``respond``: a response of a model; ``count_tokens``: of the input; ``list_models`` and ``health``
+            (``HEAD /``); ``unknown``: no such path.
         methods: the methods that the path accepts.
         model: the model, where the path has it.
         stream: whether the path asks for a stream; None if the body says it.
@@ -87,8 +87,8 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
                 as_array=endpoint.answers_arrays and query.get("alt") != "sse",
             )
     for name, pattern in _COUNTS.items():
-        if pattern.fullmatch(path) is not None:
-            return Route(name, "count_tokens")
+        if (match := pattern.fullmatch(path)) is not None:
+            return Route(name, "count_tokens", model=match.groupdict().get("model"))
     client = "anthropic" if "anthropic-version" in headers else "openai_chat"
     for name, pattern in _LISTS.items():
         if (match := pattern.fullmatch(path)) is not None:
