@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history import Block, FileBlock, OpaqueBlock, ReasoningBlock, TextBlock
-from streamkit.providers.openai_chat.schema import REASONING_DETAIL_FIELDS
 
 __all__ = [
     "assistant_content",
@@ -18,7 +17,6 @@ __all__ = [
     "generated_image",
     "is_content_part",
     "join_text",
-    "merge_reasoning_details",
     "reasoning_details",
 ]
 
@@ -90,38 +88,3 @@ def reasoning_details(block: ReasoningBlock) -> list[Any]:
     """Return OpenRouter's typed reasoning, in the deltas in which it was streamed."""
     details = block.metadata.get("reasoning_details")
     return details if isinstance(details, list) else []
-
-
-def merge_reasoning_details(details: list[Any]) -> list[Any]:
-    """Return complete reasoning details from streamed ones: the deltas of one detail have the same index.
-
-    They must be sent back complete, because a signature is checked against the complete text
-    (https://openrouter.ai/docs/use-cases/reasoning-tokens: "the entire sequence must match").
-    """
-    groups: list[list[Any]] = []
-    for detail in details:
-        if groups and _is_continuation(groups[-1][0], detail):
-            groups[-1].append(detail)
-        else:
-            groups.append([detail])
-    return [_merge(group) if len(group) > 1 else group[0] for group in groups]
-
-
-def _is_continuation(first: Any, detail: Any) -> bool:
-    return (
-        isinstance(first, dict)
-        and isinstance(detail, dict)
-        and detail.get("type") in list(REASONING_DETAIL_FIELDS)  # a list: the type may be unhashable
-        and all(first.get(name) == detail.get(name) for name in ("type", "index"))
-    )
-
-
-def _merge(deltas: list[dict[str, Any]]) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
-    for delta in deltas:
-        merged |= {name: value for name, value in delta.items() if value is not None or name not in merged}
-    field = REASONING_DETAIL_FIELDS[merged["type"]]
-    texts = [delta[field] for delta in deltas if isinstance(delta.get(field), str)]
-    if texts:
-        merged[field] = "".join(texts)
-    return merged
