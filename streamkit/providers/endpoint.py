@@ -33,6 +33,7 @@ class Endpoint:
         response_id: prefix of response ids, and the number of characters after it.
         call_id: the same for call ids; None if the wire has none or the encoder creates them.
         streams_by_default: a body that does not mention streaming asks for a stream.
+        request_id_header: the header of a response with its id, from which the SDKs read it.
         error_name_header: the header of a refused request that names its error; None if the body alone does.
         error_names: the name of the error by HTTP status, for that header.
         answers_arrays: the response is one JSON array if the query does not ask for events.
@@ -59,6 +60,7 @@ class Endpoint:
     response_id: tuple[str, int] = ("chatcmpl-", 29)
     call_id: tuple[str, int] | None = ("call_", 24)
     streams_by_default: bool = False
+    request_id_header: str = "x-request-id"
     error_name_header: str | None = None
     error_names: Mapping[int, str] = field(default_factory=dict)
     answers_arrays: bool = False

@@ -24,7 +24,7 @@ from streamkit.bridges.gateway.attempt import Attempt
 from streamkit.bridges.gateway.bodies import BodyRefused, read_json
 from streamkit.bridges.gateway.client_stream import ClientStream
 from streamkit.bridges.gateway.exchange import Exchange
-from streamkit.bridges.gateway.replies import failed_event, failed_reply, models_reply, refusal, request_id_header
+from streamkit.bridges.gateway.replies import failed_event, failed_reply, models_reply, refusal
 from streamkit.bridges.gateway.routes import Route, client_provider, find_route
 from streamkit.bridges.gateway.token_counts import can_count, count_tokens
 from streamkit.bridges.gateway.upstream import ANY_MODEL, Upstream
@@ -304,11 +304,10 @@ class _Service:
 
     def _id_header(self, attempt: Attempt) -> dict[str, str]:
         """Return the header with the id: that of the upstream's response, else one of the gateway."""
-        for name in ("request-id", "x-request-id"):
-            value = attempt.response_headers.get(name)
-            if isinstance(value, str) and value.isascii() and value.isprintable() and value:
-                self._exchange.request_id = value
-        return {request_id_header(attempt.client): self._exchange.request_id}
+        value = attempt.response_headers.get(attempt.turn.provider.traits.endpoint.request_id_header)
+        if isinstance(value, str) and value.isascii() and value.isprintable() and value:
+            self._exchange.request_id = value
+        return {attempt.client.traits.endpoint.request_id_header: self._exchange.request_id}
 
     async def _fail_internally(self, problem: Exception) -> None:
         """Log a defect of the gateway and report it."""
@@ -325,7 +324,7 @@ class _Service:
             await self._stream.end(self._client.error_event(status, message))
 
     async def _reply(self, response: Response) -> None:
-        response.headers.setdefault(request_id_header(self._client), self._exchange.request_id)
+        response.headers.setdefault(self._client.traits.endpoint.request_id_header, self._exchange.request_id)
         self._exchange.status = response.status_code
         self._stream.has_ended = True
         await response(self._request.scope, self._request.receive, self._send_message)

@@ -19,7 +19,10 @@ __all__ = ["CLIENTS", "Action", "Route", "client_provider", "find_route"]
 Action: TypeAlias = Literal["respond", "count_tokens", "list_models", "health", "unknown"]
 
 #: The providers whose clients are served.
-CLIENTS = ("anthropic", "openai_responses", "openai_chat", "gemini", "ollama", "cohere")
+CLIENTS = (
+    *("anthropic", "openai_responses", "openai_chat", "gemini"),
+    *("bedrock_converse", "bedrock_invoke", "ollama", "cohere"),
+)
 
 #: Chat Completions with reasoning in ``reasoning_content``, where clients of other gateways look for it.
 _CHAT = providers.dialect("openai_chat", base="openai_chat", reasoning_field="reasoning_content")
@@ -39,6 +42,7 @@ _LISTS = {
 _PREFIXES = (
     ("anthropic", re.compile(r"/v1/messages")),
     ("gemini", re.compile(r"/v1(?:alpha|beta)|.*/models/[^/]+:")),
+    ("bedrock_converse", re.compile(r"/model/")),
     ("ollama", re.compile(r"/api/")),
     ("cohere", re.compile(r"/v2/")),
 )
@@ -83,7 +87,7 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
                 name,
                 "respond",
                 model=groups.get("model"),
-                stream=None if verb is None else verb.startswith("stream"),
+                stream=None if verb is None else "stream" in verb,
                 as_array=endpoint.answers_arrays and query.get("alt") != "sse",
             )
     for name, pattern in _COUNTS.items():

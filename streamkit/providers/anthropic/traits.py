@@ -133,6 +133,7 @@ TRAITS = Traits(
         sdk_base_path="",
         route=r"/v1/messages",
         route_example="/v1/messages",
+        request_id_header="request-id",
         count_path="/v1/messages/count_tokens",
         count_route=r"/v1/messages/count_tokens",
         response_id=("msg_01", 22),
