@@ -1,8 +1,8 @@
 """A gateway: clients of one wire on the models of another, as an ASGI application.
 
 ``Gateway`` is the application. It reads a client's request (Anthropic, Chat Completions, Responses, Gemini, Bedrock,
-Ollama, Cohere), writes it for an upstream, and writes the events of the response as the client's own stream, live. It speaks no
-HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``streamkit gateway`` is the command.
+Ollama, Cohere), writes it for an upstream, and writes the events of the response as the client's own stream, live. It
+speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``streamkit gateway`` is the command.
 
 1. `routes`: the wire and the action of a path.
 2. `upstream`: what is asked.
