@@ -7,9 +7,10 @@ speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``st
 1. `routes`: the wire and the action of a path.
 2. `upstream`: what is asked.
 3. `attempt`: one request to one upstream, from the client's body to the client's bytes.
-4. `replies`: complete responses: errors in the client's wire, model lists.
-5. `client_stream`: a streamed response, and heartbeats while the upstream is silent.
-6. `application`: the ASGI application: bodies, limits, fallbacks, clients that disconnect.
+4. `stored_responses`, `token_counts`, `bodies`: what the wires have beside a single request.
+5. `replies`: complete responses: errors in the client's wire, model lists.
+6. `client_stream`: a streamed response, and heartbeats while the upstream is silent.
+7. `application`: the ASGI application: bodies, limits, fallbacks, clients that disconnect.
 
 No header of a client is sent to an upstream except those that select features of the same wire, so no key of a client
 leaves the gateway; and no message for a client or a log contains a text of ``Upstream.secrets``.
@@ -24,8 +25,9 @@ except ModuleNotFoundError as error:
         f"streamkit.bridges.gateway needs {error.name}: pip install 'streamkit[gateway]'", name=error.name
     ) from None
 
-from streamkit.bridges.gateway.application import Gateway, GatewayLimits
+from streamkit.bridges.gateway.application import Gateway
 from streamkit.bridges.gateway.exchange import Exchange
+from streamkit.bridges.gateway.limits import GatewayLimits
 from streamkit.bridges.gateway.upstream import Ask, Upstream, UpstreamRequest
 
 __all__ = ["Ask", "Exchange", "Gateway", "GatewayLimits", "Upstream", "UpstreamRequest"]

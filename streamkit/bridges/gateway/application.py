@@ -12,7 +12,6 @@ import secrets
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -24,17 +23,18 @@ from streamkit.bridges.gateway.attempt import Attempt
 from streamkit.bridges.gateway.bodies import BodyRefused, read_json
 from streamkit.bridges.gateway.client_stream import ClientStream
 from streamkit.bridges.gateway.exchange import Exchange
+from streamkit.bridges.gateway.limits import GatewayLimits
 from streamkit.bridges.gateway.replies import failed_event, failed_reply, models_reply, refusal
 from streamkit.bridges.gateway.routes import Route, client_provider, find_route
+from streamkit.bridges.gateway.stored_responses import ReferenceNotFound, StoredResponses
 from streamkit.bridges.gateway.token_counts import can_count, count_tokens
 from streamkit.bridges.gateway.upstream import ANY_MODEL, Upstream
 from streamkit.calls import StreamError
 from streamkit.errors import UsageError
 from streamkit.providers.encoding import CONTENT_TYPES
 from streamkit.redaction import redact
-from streamkit.time_limits import check_seconds
 
-__all__ = ["Gateway", "GatewayLimits"]
+__all__ = ["Gateway"]
 
 _log = logging.getLogger("streamkit.gateway")
 
@@ -43,28 +43,6 @@ _BEARER = "bearer "
 _KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
 _KEY_PARAMETER = "key"
 _NO_FALLBACK = ("invalid_request", "content_policy")  # another upstream gets the same request
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayLimits:
-    """Limits of the requests of clients.
-
-    Attributes:
-        body: bytes of a request's body; a longer one is refused with status 413.
-        requests: responses that are open at the same time; further requests are refused as overloaded (status 503).
-        silence: seconds without anything to send after which a streamed response gets a heartbeat of the client's
-            wire; None for no heartbeats.
-
-    Raises:
-        UsageError: the number of seconds is not above 0.
-    """
-
-    body: int = 64 * 1024 * 1024
-    requests: int = 1000
-    silence: float | None = 15.0
-
-    def __post_init__(self) -> None:
-        check_seconds("silence", self.silence)
 
 
 class Gateway:
@@ -95,6 +73,7 @@ class Gateway:
         self._limits = limits or GatewayLimits()
         self._report = report
         self._open_requests = 0
+        self._stored = StoredResponses(self._limits.stored)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -163,6 +142,7 @@ class _Service:
         self._client = client_provider(route.client)
         self._stream = ClientStream(send)
         self._attempt: Attempt | None = None
+        self._stored = gateway._stored if route.client == "openai_responses" else None
 
     async def run(self) -> None:
         """Respond, and stop when the client disconnects."""
@@ -241,6 +221,8 @@ class _Service:
         failures: list[str] = []
         self._exchange.failures = failures
         try:
+            if self._stored is not None:
+                body = self._stored.resolve(body)
             for position, upstream in enumerate(self._gateway._upstreams, 1):
                 attempt = self._new_attempt(position, upstream, body)
                 is_last = position == len(self._gateway._upstreams)
@@ -251,6 +233,8 @@ class _Service:
                     await self._send_failure(attempt, error)
                     break
                 failures.append(self._gateway.clean(f"{attempt.turn.provider.name}: {_sentence(error)}"))
+        except ReferenceNotFound as problem:
+            await self._fail(404, str(problem), problem)
         except UsageError as problem:
             await self._fail(400, str(problem), problem)
         except Exception as problem:
@@ -261,7 +245,7 @@ class _Service:
                 self._describe(self._attempt)
 
     def _new_attempt(self, position: int, upstream: Upstream, body: Any) -> Attempt:
-        self._attempt = attempt = Attempt(upstream, self._route, body, self._headers)
+        self._attempt = attempt = Attempt(upstream, self._route, body, self._headers, self._stored)
         self._client = attempt.client
         self._exchange.upstream = position
         self._exchange.provider = attempt.turn.provider.name

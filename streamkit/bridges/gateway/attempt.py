@@ -21,6 +21,7 @@ from msgspec import structs
 
 from streamkit import providers
 from streamkit.bridges.gateway.routes import Route, client_provider
+from streamkit.bridges.gateway.stored_responses import StoredResponses
 from streamkit.bridges.gateway.upstream import Upstream, UpstreamRequest, feature_headers
 from streamkit.calls import StreamError
 from streamkit.events import Event, Failed
@@ -43,6 +44,7 @@ class Attempt:
         route: the route of the client's request.
         body: the client's decoded body.
         headers: the client's headers, with names in lower case.
+        stored: where the response is stored for later requests; None if the client's wire has no references.
 
     Raises:
         UsageError: the body is no request of the client's wire.
@@ -57,8 +59,17 @@ class Attempt:
         response_headers: the headers of the upstream's response, once it began.
     """
 
-    def __init__(self, upstream: Upstream, route: Route, body: Any, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        route: Route,
+        body: Any,
+        headers: Mapping[str, str],
+        stored: StoredResponses | None = None,
+    ) -> None:
         self._upstream = upstream
+        self._client_body = body
+        self._stored = stored
         target = providers.get(upstream.provider)
         self.client = client_provider(route.client, target)
         self.changes: list[str] = []
@@ -91,6 +102,8 @@ class Attempt:
         origin = {"provider": target.name, "endpoint": endpoint, "requested_model": self.model}
         self._carrier = providers.StateCarrier(self.client, origin)
         self.writer = self.client.writer(
+            # Upstreams may repeat ids, and a client refers to stored responses by them.
+            response_id=None if stored is None else f"resp_{secrets.token_hex(24)}",
             model=request.settings.model,
             stream=request.stream,
             framing="json_array" if request.stream and route.as_array else None,
@@ -127,6 +140,8 @@ class Attempt:
                     yield data
         end = self.writer.close()
         is_complete = self.turn.error is None and self.error is None  # an error of a turn that is not read is logged
+        if is_complete and self._stored is not None and self.writer.response_id is not None:
+            self._stored.add(self.writer.response_id, self._client_body, self.writer.items)
         if has_begun or is_complete:
             yield end if has_begun else beginning + end
 
