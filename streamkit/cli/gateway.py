@@ -19,6 +19,7 @@ only this computer is served. Ctrl-C lets open responses end.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ipaddress
 import os
 import socket
@@ -40,6 +41,7 @@ __all__ = ["configure", "format_exchange", "run"]
 
 _KEY_VARIABLE = "STREAMKIT_GATEWAY_KEY"
 _PORT = 8700
+_FILES = 8192  # enough for the most responses that the gateway serves at the same time
 _PATIENCE = 30  # seconds in which open responses may end after Ctrl-C
 
 
@@ -87,6 +89,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--require-key needs a key for clients: set the environment variable {_KEY_VARIABLE}")
     if not options.require_key and not _is_loopback(options.host):
         raise UsageError(f"{options.host!r} can be reached by other computers: give --require-key as well")
+    _allow_open_files()
     listening = _listen(options.host, options.port)
     notes = Notes(secrets=[*(upstream.key or "" for upstream in upstreams), key or ""])
     with listening:
@@ -214,6 +217,19 @@ def _models(model: str | None, pairs: list[str]) -> dict[str, str]:
             raise UsageError(f"--model-map takes CLIENT=UPSTREAM, such as 'claude-sonnet-4-5=gpt-5', not {pair!r}")
         models[name] = upstream
     return models
+
+
+def _allow_open_files() -> None:
+    """Raise the limit of open files: a response has two connections, and the usual limit is 1,024 files."""
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    with contextlib.suppress(OSError, ValueError):  # a sandbox may forbid it
+        if soft != resource.RLIM_INFINITY and soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _is_loopback(host: str) -> bool:
