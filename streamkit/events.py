@@ -159,11 +159,15 @@ class BlockEnded(_Event, frozen=True, gc=False, tag="block_ended"):
 
 
 class ToolCallStart(_Event, frozen=True, gc=False, tag="tool_call_start"):
-    """The start of a call. Its name is complete and its id final."""
+    """The start of a call. Its name is complete and its id final.
+
+    ``namespace`` is the group of tools that its tool belongs to, where the provider has such groups (Responses).
+    """
 
     type: ClassVar[Literal["tool_call_start"]] = "tool_call_start"
     call: CallRef
     choice: int = 0
+    namespace: str | None = None
 
 
 class ToolCallDelta(_Event, frozen=True, gc=False, tag="tool_call_delta"):

@@ -124,7 +124,7 @@ def observed(again: Turn, target: str, wanted: dict[str, Any]) -> dict[str, Any]
 def check(written: Written, target: str, label: str) -> None:
     wanted = expected(written.turn, written.events, target)
     found = observed(written.again, target, wanted)
-    if _counts_apart(written.turn.usage):
+    if counts_differ(written.turn.usage):
         found.pop("usage")
         wanted.pop("usage")
     assert found == wanted, f"{label} as {target}"
@@ -132,7 +132,7 @@ def check(written: Written, target: str, label: str) -> None:
     assert written.writer.close() == b""
 
 
-def _counts_apart(usage: Usage | None) -> bool:
+def counts_differ(usage: Usage | None) -> bool:
     """Return True for a server whose input has no cached tokens, or whose output no reasoning: no wire has both."""
     if usage is None:
         return False

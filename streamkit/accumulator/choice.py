@@ -38,6 +38,8 @@ __all__ = ["Choice"]
 
 #: reasons after which no call of the turn may run, and which calls do not rewrite
 NOT_EXECUTABLE: frozenset[FinishReason] = frozenset({"content_filter", "refusal", "pause", "error"})
+#: Finish reasons of a response that stopped in the middle, so that the arguments of its last call may be missing.
+_CUT_SHORT: frozenset[FinishReason] = frozenset({"length", "error"})
 
 
 class Choice:
@@ -321,7 +323,7 @@ class Choice:
             return
         self.provider_finish = Finish(reason, join_surrogates(raw) if isinstance(raw, str) else raw)
         if tracker is not None:
-            tracker.ready.finish(reached_length=reason == "length", last_call=self._last_call)
+            tracker.ready.finish(is_cut_short=reason in _CUT_SHORT, last_call=self._last_call)
 
     @property
     def _last_call(self) -> ToolCallBuilder | None:
@@ -387,7 +389,7 @@ class Choice:
             tracker.ready.close(
                 tracker.calls,
                 confirmed=confirmed,
-                reached_length=finish is not None and finish.reason == "length",
+                is_cut_short=finish is not None and finish.reason in _CUT_SHORT,
                 last_call=self._last_call,
             )
         if self._early_citations:  # of a response without text

@@ -78,21 +78,21 @@ class ReadyCalls:
         elif call.size or self._state.traits.whole_calls:
             self.decide(call, self._parse(call).state)
 
-    def finish(self, *, reached_length: bool, last_call: ToolCallBuilder | None) -> None:
+    def finish(self, *, is_cut_short: bool, last_call: ToolCallBuilder | None) -> None:
         """Decide the calls that are complete at the finish reason. Others may continue after it, so they wait.
 
         Args:
-            reached_length: the reason is the length limit.
+            is_cut_short: the reason is the length limit or an error.
             last_call: the call after which nothing began.
         """
         for call in self._unfinished:
             if call.is_final or call.ref is None or call.possible_repeat is not None:
                 continue
             if call.kind == "custom":
-                if not reached_length:
+                if not is_cut_short:
                     self.decide(call, "complete")
             elif not call.size:
-                if call.ended and not (reached_length and call is last_call):
+                if call.ended and not (is_cut_short and call is last_call):
                     self.decide(call, "complete")
             elif call.is_object_closed() and self._parse(call).state == "complete":
                 self.decide(call, "complete")
@@ -103,7 +103,7 @@ class ReadyCalls:
         calls: Iterable[ToolCallBuilder],
         *,
         confirmed: bool,
-        reached_length: bool,
+        is_cut_short: bool,
         last_call: ToolCallBuilder | None,
     ) -> None:
         """Decide all other calls, because the turn is over (docs/rules.md, "State").
@@ -111,14 +111,14 @@ class ReadyCalls:
         Args:
             calls: the calls of the choice.
             confirmed: the provider reported the end of the choice.
-            reached_length: the finish reason is the length limit.
+            is_cut_short: the finish reason is the length limit or an error.
             last_call: the call after which nothing began.
         """
         for call in calls:
             final = call.final
             if final is None:
-                may_be_truncated = call is last_call and (reached_length or not confirmed)
-                final = self.decide(call, self._state_at_end(call, confirmed and not reached_length, may_be_truncated))
+                may_be_truncated = call is last_call and (is_cut_short or not confirmed)
+                final = self.decide(call, self._state_at_end(call, confirmed and not is_cut_short, may_be_truncated))
             call.state = final.state
 
     def _state_at_end(self, call: ToolCallBuilder, is_finished: bool, may_be_truncated: bool) -> CallState:

@@ -308,7 +308,10 @@ class ToolCallTracker:
         call.name = join_surrogates(call.name)
         call.ref = CallRef(self._canonical_id(call), call.name, call.index, call.kind)
         call.fast_path = True
-        self._state.events.append(ToolCallStart(call.ref, self._choice))
+        namespace = call.metadata.get("namespace")
+        self._state.events.append(
+            ToolCallStart(call.ref, self._choice, namespace if isinstance(namespace, str) else None)
+        )
         if call.size:
             self._emit_delta(call, call.ref, call.text)
 

@@ -1,26 +1,34 @@
-"""Serve clients of any wire with the models of one provider.
+"""Serve clients of any wire with the models of one provider, or of several.
 
-The clients of Anthropic, OpenAI (Chat Completions and Responses), Gemini, Ollama and Cohere ask this server at their
-usual paths; requests and streams are translated live. The key is read from the provider's usual environment variable.
-For example, Claude Code on a Gemini model:
+The clients of Anthropic, OpenAI (Chat Completions and Responses), Gemini, Bedrock, Ollama and Cohere ask this server at
+their usual paths; requests and streams are translated live. The key is read from the provider's usual environment
+variable. For example, Claude Code on a Gemini model:
 
   streamkit gateway --provider gemini --model gemini-2.5-pro
   ANTHROPIC_BASE_URL=http://127.0.0.1:8700 ANTHROPIC_API_KEY=any claude
 
-Without --model the client's name of the model is sent. With --require-key clients must send the key in the environment
-variable STREAMKIT_GATEWAY_KEY as their own; without it only this computer is served. Ctrl-C lets open responses end.
+Without --model the client's name of the model is sent. Each further --upstream is asked if those before it fail before
+their first event:
+
+  streamkit gateway --upstream anthropic --upstream openai_compatible=http://localhost:8000/v1#qwen3
+
+With --require-key clients must send the key in the environment variable STREAMKIT_GATEWAY_KEY as their own; without it
+only this computer is served. Ctrl-C lets open responses end.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ipaddress
 import os
 import socket
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from streamkit import providers
-from streamkit.cli.connection import base_address, find_key, request_headers
+from streamkit.cli.connection import request_headers
+from streamkit.cli.gateway_upstreams import ConfiguredUpstream, configure_upstream, parse_upstream, read_config
 from streamkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,14 +41,13 @@ __all__ = ["configure", "format_exchange", "run"]
 
 _KEY_VARIABLE = "STREAMKIT_GATEWAY_KEY"
 _PORT = 8700
+_FILES = 8192  # enough for the most responses that the gateway serves at the same time
 _PATIENCE = 30  # seconds in which open responses may end after Ctrl-C
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument(
-        "--provider", required=True, metavar="NAME", help=f"the upstream: one of {', '.join(providers.names())}"
-    )
+    parser.add_argument("--provider", metavar="NAME", help=f"the upstream: one of {', '.join(providers.names())}")
     parser.add_argument("--base-url", metavar="URL", help="another base URL, as the provider's own SDK takes it")
     models = parser.add_mutually_exclusive_group()
     models.add_argument("--model", metavar="M", help="the upstream's model, whatever model a client names")
@@ -50,6 +57,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="CLIENT=UPSTREAM",
         help="the upstream's model for a client's name of one; * is any other name; repeat it for more models",
+    )
+    parser.add_argument(
+        "--upstream",
+        action="append",
+        default=[],
+        metavar="PROVIDER[=URL][#MODEL]",
+        help="an upstream that is asked if those before it fail before their first event; repeat it for more",
+    )
+    parser.add_argument("--config", metavar="FILE", help="further upstreams, from a TOML file with tables [[upstream]]")
+    parser.add_argument(
+        "--first-event-timeout",
+        type=float,
+        metavar="SECONDS",
+        help="the time until an upstream's first event, after which it has failed (no limit)",
     )
     parser.add_argument("--host", default="127.0.0.1", metavar="HOST", help="the address to serve (127.0.0.1)")
     parser.add_argument("--port", type=_port, default=_PORT, metavar="N", help=f"the port; 0: any free one ({_PORT})")
@@ -62,26 +83,45 @@ def run(options: argparse.Namespace) -> int:
 
     from streamkit.cli.terminal import Notes
 
-    endpoint = providers.get(options.provider).traits.endpoint
-    upstream_key = find_key(endpoint)
-    if upstream_key is None and endpoint.key_required and options.base_url is None:
-        raise UsageError(f"there is no key: set the environment variable {' or '.join(endpoint.key_variables)}")
+    upstreams = _upstreams(options)
     key = os.environ.get(_KEY_VARIABLE)
     if options.require_key and not key:
         raise UsageError(f"--require-key needs a key for clients: set the environment variable {_KEY_VARIABLE}")
     if not options.require_key and not _is_loopback(options.host):
         raise UsageError(f"{options.host!r} can be reached by other computers: give --require-key as well")
-    address = base_address(endpoint, options.base_url)
-    models = _models(options.model, options.model_map)
+    _allow_open_files()
     listening = _listen(options.host, options.port)
-    notes = Notes(secrets=[upstream_key or "", key or ""])
+    notes = Notes(secrets=[*(upstream.key or "" for upstream in upstreams), key or ""])
     with listening:
-        anyio.run(_serve, options.provider, address, models, key if options.require_key else None, listening, notes)
+        anyio.run(_serve, upstreams, key if options.require_key else None, listening, notes)
     return 0
 
 
+def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
+    """Return the upstreams in the order in which they are asked.
+
+    Raises:
+        UsageError: there is none, or one cannot be asked.
+    """
+    timeout: float | None = options.first_event_timeout
+    upstreams = []
+    if options.provider is not None:
+        models = _models(options.model, options.model_map)
+        upstreams.append(
+            configure_upstream(options.provider, options.base_url, models=models, first_event_timeout=timeout)
+        )
+    elif options.base_url or options.model or options.model_map:
+        raise UsageError("--base-url, --model and --model-map belong to --provider: give it, or --upstream alone")
+    upstreams += [parse_upstream(text, timeout) for text in options.upstream]
+    if options.config is not None:
+        upstreams += read_config(options.config, timeout)
+    if not upstreams:
+        raise UsageError("there is no upstream: give --provider NAME, --upstream PROVIDER or --config FILE")
+    return upstreams
+
+
 async def _serve(
-    provider: str, address: str, models: dict[str, str], key: str | None, listening: socket.socket, notes: Notes
+    upstreams: Sequence[ConfiguredUpstream], key: str | None, listening: socket.socket, notes: Notes
 ) -> None:
     """Serve on a socket until a signal."""
     import httpx
@@ -89,20 +129,25 @@ async def _serve(
 
     from streamkit.bridges.gateway import Gateway, Upstream
 
-    endpoint = providers.get(provider).traits.endpoint
-    upstream_key = find_key(endpoint)
     # A model may think for minutes before the first byte. Gateway limits the requests, not the pool.
     timeout = httpx.Timeout(30.0, read=600.0, pool=None)
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
     async with httpx.AsyncClient(timeout=timeout, limits=limits) as http:
-        upstream = Upstream(
-            provider=provider,
-            ask=_ask_over_http(http, address, request_headers(endpoint, upstream_key)),
-            endpoint=address,
-            models=models,
-            secrets=[upstream_key or ""],
+        gateway = Gateway(
+            *(
+                Upstream(
+                    provider=upstream.provider,
+                    ask=_ask_over_http(http, upstream.address, request_headers(upstream.endpoint, upstream.key)),
+                    endpoint=upstream.address,
+                    models=upstream.models,
+                    first_event_timeout=upstream.first_event_timeout,
+                    secrets=[upstream.key or ""],
+                )
+                for upstream in upstreams
+            ),
+            key=key,
+            report=lambda exchange: _print_exchange(notes, exchange),
         )
-        gateway = Gateway(upstream, key=key, report=lambda exchange: _print_exchange(notes, exchange))
         config = uvicorn.Config(
             gateway,
             lifespan="off",
@@ -115,7 +160,10 @@ async def _serve(
         )
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
-        notes.print(f"streamkit gateway: http://{shown}:{port} asks {provider} at {address}")
+        first, *others = [f"{upstream.provider} at {upstream.address}" for upstream in upstreams]
+        notes.print(f"streamkit gateway: http://{shown}:{port} asks {first}")
+        for number, other in enumerate(others, 2):
+            notes.print(f"upstream {number}, if those before it fail: {other}")
         await uvicorn.Server(config).serve(sockets=[listening])
 
 
@@ -138,6 +186,9 @@ def format_exchange(exchange: Exchange) -> str:
         model = exchange.upstream_model or "?"
         named = f" ({exchange.model})" if exchange.model not in (None, model) else ""
         parts.append(f"{exchange.client} > {exchange.provider} {model}{named}")
+    if exchange.failures:
+        failures = "; ".join(failure[:100] for failure in exchange.failures)
+        parts.append(f"upstream {exchange.upstream} after {failures}")
     parts.append(f"{exchange.seconds:.2f} s")
     if exchange.usage is not None:
         figures = (
@@ -166,6 +217,19 @@ def _models(model: str | None, pairs: list[str]) -> dict[str, str]:
             raise UsageError(f"--model-map takes CLIENT=UPSTREAM, such as 'claude-sonnet-4-5=gpt-5', not {pair!r}")
         models[name] = upstream
     return models
+
+
+def _allow_open_files() -> None:
+    """Raise the limit of open files: a response has two connections, and the usual limit is 1,024 files."""
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    with contextlib.suppress(OSError, ValueError):  # a sandbox may forbid it
+        if soft != resource.RLIM_INFINITY and soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _is_loopback(host: str) -> bool:

@@ -61,6 +61,8 @@ class CallRestorer:
                 return [ArgumentsRestated(call, text.feed(event.arguments_text), choice=event.choice)]
             rest = text.end() if isinstance(event, ToolCallEnd) and text is not None else ""
             restored = event if call is event.call else structs.replace(event, call=call)
+            if isinstance(restored, ToolCallStart) and (tool := self._names.original(event.call.name)) is not None:
+                restored = structs.replace(restored, namespace=tool.namespace)
             return [ToolCallDelta(call, rest, event.choice), restored] if rest else [restored]
         if isinstance(event, ToolCallReady):
             return self._restore_ready(event)

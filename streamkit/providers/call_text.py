@@ -30,6 +30,7 @@ class CallText:
 
     Attributes:
         ended: the call's end was reported.
+        namespace: the group of tools that its tool belongs to; None if there is none or it is not known yet.
         item: the wire's own item of the call, where it has one.
         position: the place of that item in the output; None before it is sent.
         ready: the call in its final state; None until that is known.
@@ -48,6 +49,7 @@ class CallText:
         "id",
         "index",
         "item",
+        "namespace",
         "position",
         "ready",
         "ref",
@@ -58,6 +60,7 @@ class CallText:
         self.ref = ref
         self.id = id
         self.index = index
+        self.namespace: str | None = None
         self.item: dict[str, Any] = {}
         self.position: int | None = None
         self.ended = False

@@ -28,9 +28,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         route: a regular expression for the path of a request, with the group ``model`` if the model is in it, and the
             group ``verb`` if the path asks for a stream.
         route_example: an example of such a path, for error messages.
+        count_path: as ``path``, for a request that counts the tokens of its input; None if there is none.
+        count_route: as ``route``, for such a request.
         response_id: prefix of response ids, and the number of characters after it.
         call_id: the same for call ids; None if the wire has none or the encoder creates them.
         streams_by_default: a body that does not mention streaming asks for a stream.
+        request_id_header: the header of a response with its id, from which the SDKs read it.
         error_name_header: the header of a refused request that names its error; None if the body alone does.
         error_names: the name of the error by HTTP status, for that header.
         answers_arrays: the response is one JSON array if the query does not ask for events.
@@ -51,10 +54,13 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     sdk_base_path: str = "/v1"
     route: str = r"(?:/openai/deployments/(?P<model>[^/]+)|/.+)?/chat/completions"
     route_example: str = "/v1/chat/completions"
+    count_path: str | None = None
+    count_route: str | None = None
     # The forms of ids are those of real streams, such as call_WY2R9D3MQrwbUTvQFtua91zx.
     response_id: tuple[str, int] = ("chatcmpl-", 29)
     call_id: tuple[str, int] | None = ("call_", 24)
     streams_by_default: bool = False
+    request_id_header: str = "x-request-id"
     error_name_header: str | None = None
     error_names: Mapping[int, str] = field(default_factory=dict)
     answers_arrays: bool = False

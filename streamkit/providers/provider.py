@@ -133,7 +133,7 @@ class Provider:
         from streamkit.providers.render_input import prepare_contents
 
         changes: list[str] = []
-        prepared = prepare_contents(contents, changes)
+        prepared = prepare_contents(contents, changes, has_plans=self.traits.tool_plans)
         options = RenderOptions(ids, model, endpoint, frozenset(used_ids))
         rendered = self._messages.render_messages(prepared, self.traits, options)
         rendered.model = model

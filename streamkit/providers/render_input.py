@@ -16,19 +16,21 @@ from streamkit.media import is_base64, normalize_data, parse_data_url
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from streamkit.history import Content, FileBlock, ImageBlock
+    from streamkit.history import Block, Content, FileBlock, ImageBlock
 
     AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 __all__ = ["check_media_data", "prepare_contents"]
 
 
-def prepare_contents(contents: Sequence[Content], changes: list[str]) -> list[Content]:
+def prepare_contents(contents: Sequence[Content], changes: list[str], *, has_plans: bool) -> list[Content]:
     """Return contents with JSON data only; those that need no change are the same objects.
 
     Args:
         contents: the conversation.
         changes: receives a sentence if a value was replaced.
+        has_plans: the target has a field for plans. Elsewhere they are text: a client of Cohere has the text before its
+            calls in its ``tool_plan``, because Cohere refuses text beside calls.
 
     Raises:
         UnsupportedContent: a person's image or file has data that is no base64.
@@ -45,7 +47,22 @@ def prepare_contents(contents: Sequence[Content], changes: list[str]) -> list[Co
             prepared.append(content.model_copy(update={"blocks": blocks}))
     if any(a is not b for a, b in zip(prepared, contents, strict=True)):
         changes.append("replaced values that JSON cannot represent, such as NaN or half of a surrogate pair")
-    return prepared
+    return prepared if has_plans else [_with_plans_as_text(content, changes) for content in prepared]
+
+
+def _with_plans_as_text(content: Content, changes: list[str]) -> Content:
+    from streamkit.history import ReasoningBlock, TextBlock
+
+    blocks: list[Block] = [
+        TextBlock(text=block.text) if isinstance(block, ReasoningBlock) and block.kind == "plan" else block
+        for block in content.blocks
+    ]
+    if all(a is b for a, b in zip(blocks, content.blocks, strict=True)):
+        return content
+    sentence = "a plan was written as text: the target has no field for it"
+    if sentence not in changes:
+        changes.append(sentence)
+    return content.model_copy(update={"blocks": blocks})
 
 
 def _with_json_data(block: AnyModel) -> AnyModel:

@@ -66,6 +66,7 @@ class Traits(WireTraits):
         call_id_path: the fields that lead from a message to the ids of its calls; lists on the way are searched.
         messages_field: the field of a request's body that holds the messages.
         reasoning_kind: the kind of reasoning that its own models stream.
+        tool_plans: a message has a field for a plan before calls. Elsewhere a plan is text.
         batched_results: all results of a round are in one message.
         calls_need_reasoning: a message with calls is rejected without the reasoning before them.
         media_speakers: the speakers whose images and files are sent to the provider; those of others are left out.
@@ -79,6 +80,7 @@ class Traits(WireTraits):
         wrapper_event: the AWS event whose payload contains the chunk in base64; None if the event's name is the chunk's
             only member.
         line_end: the line end of its SSE streams.
+        heartbeat: what its SSE streams contain while the model is silent; its clients skip it.
         endpoint: its HTTP endpoint.
         output: how its requests state the schema of a structured output; by default as a tool.
         tool_schema: the forms of a tool's schema that it refuses, with the whole request.
@@ -117,6 +119,7 @@ class Traits(WireTraits):
     messages_field: str = "messages"
     batched_results: bool = False
     reasoning_kind: ReasoningKind = "text"
+    tool_plans: bool = False
     calls_need_reasoning: bool = False
     media_speakers: frozenset[str] = frozenset({"human", "tool"})
     signature_fields: tuple[str, ...] = ()
@@ -127,6 +130,7 @@ class Traits(WireTraits):
     event_name_field: str | None = None
     wrapper_event: str | None = None
     line_end: str = "\n"
+    heartbeat: bytes = b": ping\n\n"
     end_marker: str | None = None
     markup_families: frozenset[MarkupFamily] = ALL_MARKUP_FAMILIES
     endpoint: Endpoint = field(default_factory=Endpoint)

@@ -83,6 +83,7 @@ class WireWriter:
         usage: the last report of tokens.
         finish: the finish of the choice.
         error: the error that ends the stream.
+        items: the items of the response so far, where the wire has items to which later requests may refer.
     """
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
@@ -93,6 +94,7 @@ class WireWriter:
         self.usage: Usage | None = None
         self.finish: Finished | None = None
         self.error: StreamError | None = None
+        self.items: list[Json] = []
         self._frames: list[bytes] = []
         self._templates: dict[Hashable, list[bytes]] = {}
         self._chunks: list[Json] | None = None if options.stream else []

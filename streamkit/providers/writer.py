@@ -167,7 +167,9 @@ class Writer(WireWriter):
 
     def _call_start(self, event: ToolCallStart) -> None:
         self._begin_once()
-        self.start_call(self._new_call(event.call))
+        call = self._new_call(event.call)
+        call.namespace = event.namespace
+        self.start_call(call)
 
     def _new_call(self, ref: CallRef) -> CallText:
         own = self._own_state

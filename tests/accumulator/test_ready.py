@@ -186,12 +186,21 @@ def test_arguments_that_are_nested_too_deeply_are_ready_and_invalid() -> None:
     assert turn.error.kind == "limit_exceeded"
 
 
-def test_custom_calls_are_ready_at_the_finish_unless_it_is_the_length_limit() -> None:
+@pytest.mark.parametrize("reason", ["length", "error"])
+def test_an_empty_call_is_incomplete_if_the_response_stopped_in_the_middle(reason: str) -> None:
+    turn = Turn("openai_chat", "t")
+    assert ready(turn, chat_call("", id="a", name="f"), chat_call("", index=1, id="b", name="f")) == []
+    assert ready(turn, chat({}, reason)) == []
+    assert close(turn) == [("a", "complete", {}), ("b", "incomplete", None)]
+
+
+@pytest.mark.parametrize("reason", ["length", "error"])
+def test_custom_calls_are_ready_at_the_finish_unless_the_response_stopped_in_the_middle(reason: str) -> None:
     def custom(text: str) -> dict[str, Any]:
         return chat({"tool_calls": [{"index": 0, "id": "a", "type": "custom", "custom": {"name": "f", "input": text}}]})
 
     turn = Turn("openai_chat", "t")
     assert ready(turn, custom("ls"), chat({}, "tool_calls")) == [("a", "complete", "ls")]
     turn = Turn("openai_chat", "t")
-    assert ready(turn, custom("ls"), chat({}, "length")) == []
+    assert ready(turn, custom("ls"), chat({}, reason)) == []
     assert close(turn) == [("a", "incomplete", None)]

@@ -18,6 +18,7 @@ from streamkit.bridges.gateway import Exchange
 from streamkit.calls import Usage
 from streamkit.cli import main
 from streamkit.cli.gateway import format_exchange
+from streamkit.cli.gateway_upstreams import ConfiguredUpstream, parse_upstream, read_config
 from streamkit.testing import Reply, Stall, Status, serve
 
 VARIABLES = ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "STREAMKIT_GATEWAY_KEY")
@@ -43,17 +44,107 @@ def no_keys(monkeypatch):
         (["--host", "example.com"], "can be reached by other computers"),
         (["--require-key"], "set the environment variable STREAMKIT_GATEWAY_KEY"),
         (["--base-url", "http://localhost:1"], "cannot be served"),
+        (["--upstream", "gemini"], "there is no key for gemini: set the environment variable GEMINI_API_KEY"),
+        (["--upstream", "gemini="], "--upstream takes PROVIDER[=URL][#MODEL]"),
+        (["--upstream", "gemini=http://localhost:1#"], "--upstream takes PROVIDER[=URL][#MODEL]"),
+        (["--upstream", "http://localhost:1"], "unknown provider 'http://localhost:1'"),
+        (["--config", "/nothing.toml"], "/nothing.toml cannot be read: No such file"),
+        (["--first-event-timeout", "0"], "first-event-timeout must be a number of seconds above 0"),
     ],
 )
 def test_what_cannot_work_is_refused_at_the_start(capsys, arguments, message):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         given = [*arguments, "--port", str(taken.getsockname()[1])]
-        if "--provider" not in arguments:
+        if not {"--provider", "--upstream", "--config"} & set(arguments):
             given += ["--provider", "anthropic"]
             if "--base-url" not in arguments:
                 given += ["--base-url", "http://localhost:1"]
         assert main(["gateway", *given]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "there is no upstream: give --provider NAME, --upstream PROVIDER or --config FILE"),
+        (["--model", "m", "--upstream", "ollama"], "--base-url, --model and --model-map belong to --provider"),
+    ],
+)
+def test_an_upstream_must_be_given(capsys, arguments, message):
+    assert main(["gateway", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = [", "is not TOML"),
+        ("", "must consist of tables [[upstream]], each with a provider; it has none"),
+        ("upstream = 3", "must consist of tables [[upstream]]"),
+        ("port = 1\n[[upstream]]\nprovider = 'ollama'", "tables [[upstream]], each with a provider; it has port"),
+        ("[[upstream]]\nmodel = 'm'", "upstream 1: provider must be one of "),
+        ("[[upstream]]\nprovider = 'olama'", "upstream 1: unknown provider 'olama'"),
+        ("[[upstream]]\nprovider = 'ollama'\n[[upstream]]\nprovider = 1", "upstream 2: provider must be a text, not 1"),
+        (
+            "[[upstream]]\nprovider = 'ollama'\nurl = 'x'",
+            "upstream 1: there is no field 'url': the fields are",
+        ),
+        ("[[upstream]]\nprovider = 'ollama'\nmodels = ['a']", "upstream 1: models must be a table"),
+        ("[[upstream]]\nprovider = 'ollama'\nmodel = 'a'\nmodels = {b = 'c'}", "model, for every name, or models"),
+        ("[[upstream]]\nprovider = 'ollama'\nkey-variable = 'MISSING_KEY'", "set the environment variable MISSING_KEY"),
+        ("[[upstream]]\nprovider = 'ollama'\nfirst-event-timeout = 'x'", "first-event-timeout must be a number"),
+    ],
+)
+def test_a_file_of_upstreams_is_checked(capsys, tmp_path, text, message):
+    path = tmp_path / "gateway.toml"
+    path.write_text(text)
+    assert main(["gateway", "--config", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert str(path) in error
+    assert message in " ".join(error.split())
+
+
+def test_upstreams_of_the_command_line_and_of_a_file(monkeypatch, tmp_path):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "usual")
+    monkeypatch.setenv("OTHER_KEY", "own")
+    path = tmp_path / "gateway.toml"
+    path.write_text(
+        """
+        [[upstream]]
+        provider = "anthropic"
+        key-variable = "OTHER_KEY"
+        models = { "gpt-5" = "claude-sonnet-4-5", "*" = "claude-haiku-4-5" }
+        first-event-timeout = 5
+        [[upstream]]
+        provider = "openai_compatible"
+        base-url = "http://localhost:8000/v1/"
+        model = "qwen3"
+        """
+    )
+    assert [parse_upstream("anthropic"), parse_upstream("openai_compatible=http://[::1]:1/v1#a#b", 2.5)] == [
+        ConfiguredUpstream(provider="anthropic", address="https://api.anthropic.com", key="usual"),
+        ConfiguredUpstream(
+            provider="openai_compatible",
+            address="http://[::1]:1/v1",
+            models={"*": "a#b"},
+            first_event_timeout=2.5,
+        ),
+    ]
+    assert read_config(str(path), 9.0) == [
+        ConfiguredUpstream(
+            provider="anthropic",
+            address="https://api.anthropic.com",
+            key="own",
+            models={"gpt-5": "claude-sonnet-4-5", "*": "claude-haiku-4-5"},
+            first_event_timeout=5,
+        ),
+        ConfiguredUpstream(
+            provider="openai_compatible",
+            address="http://localhost:8000/v1",
+            models={"*": "qwen3"},
+            first_event_timeout=9.0,
+        ),
+    ]
 
 
 @pytest.mark.parametrize("arguments", [["--port", "70000"], ["--model", "m", "--model-map", "a=b"]])
@@ -82,6 +173,24 @@ def test_a_line_describes_a_request():
     assert format_exchange(exchange) == (
         "200  POST  /v1/messages  anthropic > gemini gemini-2.5-pro (claude)  1.23 s  10 in, 20 out  2 calls"
         "  2 changed or left out"
+    )
+
+
+def test_a_line_names_the_upstreams_that_failed_before():
+    exchange = Exchange(
+        method="POST",
+        path="/v1/messages",
+        client="anthropic",
+        request_id="req_1",
+        status=200,
+        upstream=3,
+        provider="gemini",
+        upstream_model="g",
+        failures=["openai_chat: overloaded: busy", "ollama: transport_error: refused"],
+    )
+    assert format_exchange(exchange) == (
+        "200  POST  /v1/messages  anthropic > gemini g"
+        "  upstream 3 after openai_chat: overloaded: busy; ollama: transport_error: refused  0.00 s"
     )
 
 
@@ -154,3 +263,19 @@ def test_a_required_key_and_an_upstream_that_repeats_its_own():
     assert UPSTREAM_KEY not in written + given.text
     assert "users" not in written
     assert "Traceback" not in written
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
+def test_the_next_upstream_answers_and_the_line_names_it():
+    with serve([Status(529, "Overloaded")]) as first, serve(["Hello."]) as second:
+        other = second.base_url("ollama")
+        with gateway(first.base_url("anthropic"), "--upstream", f"ollama={other}#m") as (process, url):
+            assert process.stderr is not None
+            listed = process.stderr.readline()
+            response = httpx.post(f"{url}/v1/chat/completions", json=BODY)
+            process.send_signal(signal.SIGINT)
+            _, written = process.communicate(timeout=10)
+    assert "Hello." in response.text
+    assert listed == f"upstream 2, if those before it fail: ollama at {other}\n"
+    assert "disconnected" not in written
+    assert "openai_chat > ollama m  upstream 2 after anthropic: overloaded: Overloaded" in written

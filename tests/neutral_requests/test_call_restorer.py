@@ -79,9 +79,9 @@ def test_arguments_of_another_form_lose_nothing(arguments: str, text: str) -> No
 
 def test_names_and_namespaces_come_back() -> None:
     events = restored(CODEX, chat_events("github__exec_command", '{"command":"x"}'))
-    (start,) = [event.call for event in events if isinstance(event, ToolCallStart)]
+    (start,) = [event for event in events if isinstance(event, ToolCallStart)]
     (ready,) = [event.call for event in events if isinstance(event, ToolCallReady)]
-    assert (start.name, start.kind) == ("exec_command", "function")
+    assert (start.call.name, start.call.kind, start.namespace) == ("exec_command", "function", "github")
     assert (ready.name, ready.metadata["namespace"], ready.arguments) == ("exec_command", "github", {"command": "x"})
     same = chat_events("exec_command", '{"command":"x"}')
     assert restored(CODEX, same) == same  # the one without a namespace

@@ -1,13 +1,16 @@
 """A gateway: clients of one wire on the models of another, as an ASGI application.
 
-``Gateway`` is the application. It reads a client's request (Anthropic, Chat Completions, Responses, Gemini, Ollama,
-Cohere), writes it for an upstream, and writes the events of the response as the client's own stream, live. It speaks no
-HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``streamkit gateway`` is the command.
+``Gateway`` is the application. It reads a client's request (Anthropic, Chat Completions, Responses, Gemini, Bedrock,
+Ollama, Cohere), writes it for an upstream, and writes the events of the response as the client's own stream, live. It
+speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``streamkit gateway`` is the command.
 
 1. `routes`: the wire and the action of a path.
-2. `attempt`: one request to one upstream, from the client's body to the client's bytes.
-3. `replies`: complete responses: errors in the client's wire, model lists.
-4. `application`: the ASGI application: bodies, limits, fallbacks, clients that disconnect.
+2. `upstream`: what is asked.
+3. `attempt`: one request to one upstream, from the client's body to the client's bytes.
+4. `stored_responses`, `token_counts`, `bodies`: what the wires have beside a single request.
+5. `replies`: complete responses: errors in the client's wire, model lists.
+6. `client_stream`: a streamed response, and heartbeats while the upstream is silent.
+7. `application`: the ASGI application: bodies, limits, fallbacks, clients that disconnect.
 
 No header of a client is sent to an upstream except those that select features of the same wire, so no key of a client
 leaves the gateway; and no message for a client or a log contains a text of ``Upstream.secrets``.
@@ -22,7 +25,9 @@ except ModuleNotFoundError as error:
         f"streamkit.bridges.gateway needs {error.name}: pip install 'streamkit[gateway]'", name=error.name
     ) from None
 
-from streamkit.bridges.gateway.application import Exchange, Gateway, GatewayLimits
-from streamkit.bridges.gateway.attempt import Ask, Upstream, UpstreamRequest
+from streamkit.bridges.gateway.application import Gateway
+from streamkit.bridges.gateway.exchange import Exchange
+from streamkit.bridges.gateway.limits import GatewayLimits
+from streamkit.bridges.gateway.upstream import Ask, Upstream, UpstreamRequest
 
 __all__ = ["Ask", "Exchange", "Gateway", "GatewayLimits", "Upstream", "UpstreamRequest"]

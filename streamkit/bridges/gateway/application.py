@@ -1,7 +1,7 @@
 """``Gateway``: the ASGI application.
 
-One task serves a request and one waits for the client to disconnect, which cancels the first and so closes the
-upstream's response. Every send is awaited, so a client that reads slowly slows the reading of the upstream.
+One task serves a request, one sends heartbeats, and one waits for the client to disconnect, which cancels the others
+and so closes the upstream's response.
 """
 
 from __future__ import annotations
@@ -10,26 +10,31 @@ import hmac
 import logging
 import secrets
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
-import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from streamkit.bridges.gateway.attempt import ANY_MODEL, Attempt, Upstream
-from streamkit.bridges.gateway.replies import failed_reply, models_reply, refusal, request_id_header
+from streamkit.bridges.gateway.attempt import Attempt
+from streamkit.bridges.gateway.bodies import BodyRefused, read_json
+from streamkit.bridges.gateway.client_stream import ClientStream
+from streamkit.bridges.gateway.exchange import Exchange
+from streamkit.bridges.gateway.limits import GatewayLimits
+from streamkit.bridges.gateway.replies import failed_event, failed_reply, models_reply, refusal
 from streamkit.bridges.gateway.routes import Route, client_provider, find_route
-from streamkit.calls import StreamError, Usage
+from streamkit.bridges.gateway.stored_responses import ReferenceNotFound, StoredResponses
+from streamkit.bridges.gateway.token_counts import can_count, count_tokens
+from streamkit.bridges.gateway.upstream import ANY_MODEL, Upstream
+from streamkit.calls import StreamError
 from streamkit.errors import UsageError
 from streamkit.providers.encoding import CONTENT_TYPES
 from streamkit.redaction import redact
 
-__all__ = ["Exchange", "Gateway", "GatewayLimits"]
+__all__ = ["Gateway"]
 
 _log = logging.getLogger("streamkit.gateway")
 
@@ -40,62 +45,12 @@ _KEY_PARAMETER = "key"
 _NO_FALLBACK = ("invalid_request", "content_policy")  # another upstream gets the same request
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayLimits:
-    """Limits of the requests of clients.
-
-    Attributes:
-        body: bytes of a request's body; a longer one is refused with status 413.
-        requests: responses that are open at the same time; further requests are refused as overloaded (status 503).
-    """
-
-    body: int = 64 * 1024 * 1024
-    requests: int = 1000
-
-
-@dataclass(slots=True, kw_only=True)
-class Exchange:
-    """One request and its response, for a log. It has no key and no content of the conversation.
-
-    Attributes:
-        method: the HTTP method.
-        path: the path, without the query.
-        client: the name of the client's wire.
-        request_id: the id that the client got.
-        status: the HTTP status; 0 if the client disconnected before one was sent.
-        provider: the name of the upstream's provider; None if none was asked.
-        model: the client's name of the model.
-        upstream_model: the upstream's.
-        calls: the number of tool calls in the response.
-        usage: the tokens of the response, if they are known.
-        error: what failed; None if nothing did.
-        disconnected: the client disconnected before the end.
-        changes: a sentence for each thing of the request or the response that was changed or left out.
-        seconds: the time from the request to the end of the response.
-    """
-
-    method: str
-    path: str
-    client: str
-    request_id: str
-    status: int = 0
-    provider: str | None = None
-    model: str | None = None
-    upstream_model: str | None = None
-    calls: int = 0
-    usage: Usage | None = None
-    error: str | None = None
-    disconnected: bool = False
-    changes: Sequence[str] = ()
-    seconds: float = 0.0
-
-
 class Gateway:
     """The ASGI application.
 
     Args:
-        upstreams: where requests are sent. If one fails before the first byte for the client, the next one is asked,
-            unless the request itself is at fault.
+        upstreams: where requests are sent. If one fails before its first event, the next one is asked, unless the
+            request itself is at fault.
         key: the key that clients must send, as their own provider's; None: none is needed.
         limits: limits of the requests of clients.
         report: called with each `Exchange` at its end.
@@ -118,6 +73,7 @@ class Gateway:
         self._limits = limits or GatewayLimits()
         self._report = report
         self._open_requests = 0
+        self._stored = StoredResponses(self._limits.stored)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -184,148 +140,177 @@ class _Service:
         self._exchange = exchange
         self._send_message = send
         self._client = client_provider(route.client)
-        self._has_started = False
+        self._stream = ClientStream(send)
+        self._attempt: Attempt | None = None
+        self._stored = gateway._stored if route.client == "openai_responses" else None
 
     async def run(self) -> None:
         """Respond, and stop when the client disconnects."""
+        reply = self._reply_without_body()
+        if reply is not None:
+            await self._reply(reply)
+            return
         try:
-            body = await self._read_body()
+            body = await read_json(self._request, self._gateway._limits.body)
         except ClientDisconnect:
             self._exchange.disconnected = True
             return
-        if isinstance(body, Response):
-            await self._reply(body)
+        except BodyRefused as problem:
+            await self._reply(refusal(self._client, problem.status, str(problem), problem.headers))
             return
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch_client, tasks.cancel_scope)
-            await self._respond(body)
+            if self._route.action == "count_tokens":
+                await self._count_tokens(body)
+            else:
+                if (silence := self._gateway._limits.silence) is not None:
+                    tasks.start_soon(self._stream.send_heartbeats, silence, self._describe_heartbeat)
+                await self._respond(body)
             tasks.cancel_scope.cancel()
 
-    async def _read_body(self) -> Any:
-        """Return the decoded body, or the response if the request is answered without one."""
-        reply = self._reply_without_body()
-        if reply is not None:
-            return reply
-        limit = self._gateway._limits.body
-        too_large = f"the body has more than {limit} bytes, the limit of this gateway"
-        length = self._headers.get("content-length", "")
-        if length.isdecimal() and int(length) > limit:
-            return refusal(self._client, 413, too_large)
-        data = bytearray()
-        async for part in self._request.stream():
-            data += part
-            if len(data) > limit:
-                return refusal(self._client, 413, too_large)
-        try:
-            return msgspec.json.decode(data)
-        except (ValueError, RecursionError) as error:
-            return refusal(self._client, 400, f"the body is not JSON: {error}")
-
     def _reply_without_body(self) -> Response | None:
-        route, method, client = self._route, self._request.method, self._client
-        if not self._gateway.accepts_key(self._request):
+        gateway, route, method, client = self._gateway, self._route, self._request.method, self._client
+        if not gateway.accepts_key(self._request):
             return refusal(client, 401, "the key is missing or is not the key of this gateway")
         if route.action == "unknown":
             return refusal(client, 404, f"this gateway has no path {self._exchange.path!r}")
+        allowed = ", ".join(route.methods)
+        if method == "OPTIONS":  # without the headers of CORS: a page of another site must not use this gateway
+            return Response(status_code=204, headers={"allow": allowed})
         if method not in route.methods:
-            allowed = ", ".join(route.methods)
             return refusal(client, 405, f"{self._exchange.path} takes {allowed}, not {method}", {"allow": allowed})
         if route.action == "health":
             return Response(status_code=200)
         if route.action == "list_models":
-            found = models_reply(route.client, self._gateway.models, route.model)
+            found = models_reply(route.client, gateway.models, route.model)
             return found or refusal(client, 404, f"this gateway lists no model {route.model!r}")
-        if route.action == "count_tokens":
-            return refusal(client, 404, "this gateway does not count tokens: estimate them, or ask the provider")
-        if self._gateway._open_requests >= self._gateway._limits.requests:
+        if route.action == "count_tokens" and not any(can_count(each, route.client) for each in gateway._upstreams):
+            return refusal(client, 404, "no upstream of this gateway counts tokens of this wire: ask the provider")
+        if gateway._open_requests >= gateway._limits.requests:
             return refusal(client, 503, "this gateway serves as many requests as it may", {"retry-after": "1"})
         return None
+
+    async def _count_tokens(self, body: Any) -> None:
+        """Send the count of the first upstream that gives one."""
+        try:
+            count = await count_tokens(self._gateway._upstreams, self._route, body, self._headers)
+        except UsageError as problem:
+            await self._fail(400, str(problem), problem)
+        except Exception as problem:
+            await self._fail_internally(problem)
+        else:
+            exchange = self._exchange
+            exchange.upstream, exchange.provider, exchange.upstream_model = count.upstream, count.provider, count.model
+            if count.error is not None:
+                exchange.error = self._gateway.clean(count.error)
+            if count.body is None:
+                await self._reply(refusal(self._client, count.status, exchange.error or ""))
+            else:
+                await self._reply(Response(count.body, count.status, media_type="application/json"))
 
     async def _watch_client(self, scope: anyio.CancelScope) -> None:
         """Cancel the service when the client disconnects."""
         while (await self._request.receive())["type"] != "http.disconnect":
             pass
-        self._exchange.disconnected = True
+        self._exchange.disconnected = not self._stream.has_ended  # a server reports the end of a response, too
         scope.cancel()
 
     async def _respond(self, body: Any) -> None:
         """Send the response of the first upstream that gives one."""
         self._gateway._open_requests += 1
-        attempt: Attempt | None = None
+        failures: list[str] = []
+        self._exchange.failures = failures
         try:
+            if self._stored is not None:
+                body = self._stored.resolve(body)
             for position, upstream in enumerate(self._gateway._upstreams, 1):
-                attempt = self._new_attempt(upstream, body)
-                error = await self._send_response(attempt)
+                attempt = self._new_attempt(position, upstream, body)
                 is_last = position == len(self._gateway._upstreams)
+                error = await self._send_response(attempt, is_last)
                 if error is None:
                     break
                 if is_last or error.code in _NO_FALLBACK:
-                    await self._reply(failed_reply(attempt, error, self._id_header(attempt)))
+                    await self._send_failure(attempt, error)
                     break
+                failures.append(self._gateway.clean(f"{attempt.turn.provider.name}: {_sentence(error)}"))
+        except ReferenceNotFound as problem:
+            await self._fail(404, str(problem), problem)
         except UsageError as problem:
             await self._fail(400, str(problem), problem)
         except Exception as problem:
-            _log.error("%s", self._gateway.clean(traceback.format_exc()))
-            await self._fail(500, f"this gateway failed: {type(problem).__name__}", problem)
+            await self._fail_internally(problem)
         finally:
             self._gateway._open_requests -= 1
-            if attempt is not None:
-                self._describe(attempt)
+            if self._attempt is not None:
+                self._describe(self._attempt)
 
-    def _new_attempt(self, upstream: Upstream, body: Any) -> Attempt:
-        attempt = Attempt(upstream, self._route, body, self._headers)
+    def _new_attempt(self, position: int, upstream: Upstream, body: Any) -> Attempt:
+        self._attempt = attempt = Attempt(upstream, self._route, body, self._headers, self._stored)
         self._client = attempt.client
+        self._exchange.upstream = position
         self._exchange.provider = attempt.turn.provider.name
         self._exchange.model = attempt.request.settings.model
         self._exchange.upstream_model = attempt.model
         return attempt
 
-    async def _send_response(self, attempt: Attempt) -> StreamError | None:
-        """Send an upstream's response; return its error if nothing was sent."""
-        async with aclosing(attempt.parts()) as parts:
+    async def _send_response(self, attempt: Attempt, is_last: bool) -> StreamError | None:
+        """Send an upstream's response; return its error if nothing of it was sent."""
+        has_begun = False
+        async with aclosing(attempt.parts(waits_for_content=not is_last)) as parts:
             async for part in parts:
-                if not self._has_started:
-                    await self._start(attempt)
-                await self._send_message({"type": "http.response.body", "body": part, "more_body": True})
-        if not self._has_started:
+                if not has_begun:
+                    has_begun = True
+                    await self._stream.start(self._response_headers(attempt))
+                await self._stream.write(part)
+        if not has_begun:
             return attempt.error
-        await self._send_message({"type": "http.response.body", "body": b"", "more_body": False})
+        await self._stream.end()
         return None
 
-    async def _start(self, attempt: Attempt) -> None:
-        framing = attempt.writer.traits.framing if attempt.request.stream else "json_array"
-        headers = {
-            "content-type": CONTENT_TYPES[framing],
-            "cache-control": "no-cache",
-            **self._id_header(attempt),
-        }
-        self._has_started = True
+    async def _send_failure(self, attempt: Attempt, error: StreamError) -> None:
+        """Send the error of an upstream: as a status, or as an event if heartbeats were sent."""
+        if await self._stream.cancel():
+            await self._reply(failed_reply(attempt, error, self._id_header(attempt)))
+        else:
+            await self._stream.end(failed_event(attempt, error))
+
+    def _describe_heartbeat(self) -> tuple[Mapping[str, str], bytes]:
+        """Return the headers of the response and the heartbeat of the client's wire, ``b""`` if it has none."""
+        attempt = self._attempt
+        if attempt is None or not attempt.request.stream or attempt.writer.traits.framing != "sse":
+            return {}, b""
+        return self._response_headers(attempt), attempt.writer.traits.heartbeat
+
+    def _response_headers(self, attempt: Attempt) -> dict[str, str]:
         self._exchange.status = 200
-        raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-        await self._send_message({"type": "http.response.start", "status": 200, "headers": raw})
+        framing = attempt.writer.traits.framing if attempt.request.stream else "json_array"
+        return {"content-type": CONTENT_TYPES[framing], "cache-control": "no-cache", **self._id_header(attempt)}
 
     def _id_header(self, attempt: Attempt) -> dict[str, str]:
         """Return the header with the id: that of the upstream's response, else one of the gateway."""
-        for name in ("request-id", "x-request-id"):
-            value = attempt.response_headers.get(name)
-            if isinstance(value, str) and value.isascii() and value.isprintable() and value:
-                self._exchange.request_id = value
-        return {request_id_header(attempt.client): self._exchange.request_id}
+        value = attempt.response_headers.get(attempt.turn.provider.traits.endpoint.request_id_header)
+        if isinstance(value, str) and value.isascii() and value.isprintable() and value:
+            self._exchange.request_id = value
+        return {attempt.client.traits.endpoint.request_id_header: self._exchange.request_id}
+
+    async def _fail_internally(self, problem: Exception) -> None:
+        """Log a defect of the gateway and report it."""
+        _log.error("%s", self._gateway.clean("".join(traceback.format_exception(problem))))
+        await self._fail(500, f"this gateway failed: {type(problem).__name__}", problem)
 
     async def _fail(self, status: int, message: str, problem: Exception) -> None:
         """Report an error of the gateway or of the client's request; within a stream, as the wire reports it."""
         self._exchange.error = self._gateway.clean(f"{type(problem).__name__}: {problem}")
         message = self._gateway.clean(message)
-        if not self._has_started:
+        if await self._stream.cancel():
             await self._reply(refusal(self._client, status, message))
-            return
-        frame = self._client.error_event(status, message)
-        await self._send_message({"type": "http.response.body", "body": frame, "more_body": False})
+        else:
+            await self._stream.end(self._client.error_event(status, message))
 
     async def _reply(self, response: Response) -> None:
-        response.headers.setdefault(request_id_header(self._client), self._exchange.request_id)
-        self._has_started = True
+        response.headers.setdefault(self._client.traits.endpoint.request_id_header, self._exchange.request_id)
         self._exchange.status = response.status_code
+        self._stream.has_ended = True
         await response(self._request.scope, self._request.receive, self._send_message)
 
     def _describe(self, attempt: Attempt) -> None:
@@ -336,4 +321,8 @@ class _Service:
         exchange.changes = [*attempt.changes, *attempt.writer.omitted.values()]
         error = attempt.error or turn.error
         if error is not None and exchange.error is None and not exchange.disconnected:
-            exchange.error = self._gateway.clean(f"{error.code or error.kind}: {error.message}")
+            exchange.error = self._gateway.clean(_sentence(error))
+
+
+def _sentence(error: StreamError) -> str:
+    return f"{error.code or error.kind}: {error.message}"

@@ -11,96 +11,29 @@ depend on ASGI.
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
+from typing import Any
 from urllib.parse import quote
 
+import anyio
 from msgspec import structs
 
 from streamkit import providers
 from streamkit.bridges.gateway.routes import Route, client_provider
+from streamkit.bridges.gateway.stored_responses import StoredResponses
+from streamkit.bridges.gateway.upstream import Upstream, UpstreamRequest, feature_headers
 from streamkit.calls import StreamError
-from streamkit.errors import UsageError
-from streamkit.events import Event, Failed, ResponseStarted, UsageReport, Warned
+from streamkit.events import Event, Failed
 from streamkit.history import ToolCallBlock
 from streamkit.providers.origin import normalize_endpoint
-from streamkit.providers.provider import Provider
-from streamkit.redaction import MASK
 from streamkit.source import Source
 from streamkit.source_failure import is_io_failure
 from streamkit.stream_reader import event_batches
+from streamkit.time_limits import TimeLimits, has_content
 from streamkit.turn import Turn
 
-__all__ = ["Ask", "Attempt", "Upstream", "UpstreamRequest"]
-
-#: The model of ``Upstream.models`` for every name that is not listed.
-ANY_MODEL = "*"
-
-_WITHOUT_CONTENT = (ResponseStarted, UsageReport, Failed, Warned)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpstreamRequest:
-    """A request for ``Upstream.ask``.
-
-    Attributes:
-        path: the path after the base URL, with the query.
-        headers: the headers of the provider except its key, and those of the client that select features of the
-            provider.
-        body: the JSON body.
-        model: the requested model.
-    """
-
-    path: str
-    headers: Mapping[str, str]
-    body: dict[str, Any]
-    model: str
-
-
-#: Opens the response to a request, such as ``http.stream("POST", ...)`` of httpx.
-Ask: TypeAlias = Callable[[UpstreamRequest], AbstractAsyncContextManager[Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Upstream:
-    """A provider that requests are sent to.
-
-    Attributes:
-        provider: its name, or the provider object.
-        ask: returns an async context manager over the response: anything that ``read`` accepts, such as a streamed
-            httpx response, whose status and headers count. Transport errors that it raises become errors for the
-            client.
-        endpoint: the address of the server, to which opaque state belongs; None if there is only one.
-        models: the upstream's model by the client's name of one; ``"*"`` for all other names. A name that is not
-            listed is sent as it is.
-        secrets: texts that no client and no log may get, such as the key.
-    """
-
-    provider: str | Provider
-    ask: Ask = field(repr=False)
-    endpoint: str | None = None
-    models: Mapping[str, str] = field(default_factory=dict)
-    secrets: Sequence[str] = field(default=(), repr=False)
-
-    def model_for(self, model: str | None) -> str:
-        """Return the upstream's model for a client's name of one.
-
-        Raises:
-            UsageError: there is no name, and no model for every name.
-        """
-        found = self.models.get(model or "", self.models.get(ANY_MODEL, model))
-        if not found:
-            raise UsageError("the request names no model: set the field 'model'")
-        return found
-
-    def clean(self, text: str) -> str:
-        """Return a text without secrets."""
-        for secret in self.secrets:
-            if secret:
-                text = text.replace(secret, MASK)
-        return text
+__all__ = ["Attempt"]
 
 
 class Attempt:
@@ -111,6 +44,7 @@ class Attempt:
         route: the route of the client's request.
         body: the client's decoded body.
         headers: the client's headers, with names in lower case.
+        stored: where the response is stored for later requests; None if the client's wire has no references.
 
     Raises:
         UsageError: the body is no request of the client's wire.
@@ -125,8 +59,17 @@ class Attempt:
         response_headers: the headers of the upstream's response, once it began.
     """
 
-    def __init__(self, upstream: Upstream, route: Route, body: Any, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        route: Route,
+        body: Any,
+        headers: Mapping[str, str],
+        stored: StoredResponses | None = None,
+    ) -> None:
         self._upstream = upstream
+        self._client_body = body
+        self._stored = stored
         target = providers.get(upstream.provider)
         self.client = client_provider(route.client, target)
         self.changes: list[str] = []
@@ -145,7 +88,7 @@ class Attempt:
             unsupported="text",
             changes=self.changes,
         )
-        self._headers = _feature_headers(self.client, target, headers)
+        self._headers = feature_headers(self.client, target, headers)
         used_ids = [block.id for content in contents for block in content.blocks if isinstance(block, ToolCallBlock)]
         self.turn = Turn(
             target,
@@ -159,6 +102,8 @@ class Attempt:
         origin = {"provider": target.name, "endpoint": endpoint, "requested_model": self.model}
         self._carrier = providers.StateCarrier(self.client, origin)
         self.writer = self.client.writer(
+            # Upstreams may repeat ids, and a client refers to stored responses by them.
+            response_id=None if stored is None else f"resp_{secrets.token_hex(24)}",
             model=request.settings.model,
             stream=request.stream,
             framing="json_array" if request.stream and route.as_array else None,
@@ -170,27 +115,35 @@ class Attempt:
         """The error with which the response ends, None if it is complete or not at its end yet."""
         return self.writer.error
 
-    async def parts(self) -> AsyncGenerator[bytes, None]:
+    async def parts(self, *, waits_for_content: bool = False) -> AsyncGenerator[bytes, None]:
         """Yield the bytes for the client as they become known.
 
         The first ones come no sooner than the response has begun without an error. If it fails before, nothing is
         yielded, and ``error`` is set.
+
+        Args:
+            waits_for_content: a response begins with its first content, because another upstream can be asked until
+                then; else with its first event, so that a client learns at once that it has begun.
         """
         has_begun = False
+        beginning = b""
         async with AsyncExitStack() as stack:
             source = await self._open(stack)
             batches = await stack.enter_async_context(aclosing(event_batches(self.turn, source)))
             async for batch in batches:
                 data = self._write(batch)
                 if data and not has_begun:
-                    failed = self.turn.error is not None
-                    has_begun = not failed or any(not isinstance(event, _WITHOUT_CONTENT) for event in batch)
+                    has_begun = has_content(batch) or (not waits_for_content and self.turn.error is None)
+                    beginning += data
+                    data = beginning
                 if data and has_begun:
                     yield data
         end = self.writer.close()
         is_complete = self.turn.error is None and self.error is None  # an error of a turn that is not read is logged
+        if is_complete and self._stored is not None and self.writer.response_id is not None:
+            self._stored.add(self.writer.response_id, self._client_body, self.writer.items)
         if has_begun or is_complete:
-            yield end
+            yield end if has_begun else beginning + end
 
     def _write(self, batch: Sequence[Event]) -> bytes:
         events = list(batch)
@@ -216,20 +169,16 @@ class Attempt:
             body=self._body,
             model=self.model,
         )
+        limits, started = TimeLimits(first_event=self._upstream.first_event_timeout), anyio.current_time()
+        failed = Source(self.turn, ())
         try:
-            response = await stack.enter_async_context(self._upstream.ask(request))
+            with anyio.move_on_after(limits.first_event):
+                response = await stack.enter_async_context(self._upstream.ask(request))
+                self.response_headers = getattr(response, "headers", None) or {}
+                return Source(self.turn, response, limits=limits if limits.has_silence_limit else None, started=started)
+            failed.error = limits.error(anyio.current_time(), has_first_event=False)
         except Exception as error:
             if not is_io_failure(error):
                 raise
-            failed = Source(self.turn, ())
             failed.report(error)
-            return failed
-        self.response_headers = getattr(response, "headers", None) or {}
-        return Source(self.turn, response)
-
-
-def _feature_headers(client: Provider, target: Provider, headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the client's headers that select features of its wire, if the target has the same wire."""
-    if client.package != target.package:
-        return {}
-    return {name: headers[name] for name in target.traits.endpoint.feature_headers if name in headers}
+        return failed

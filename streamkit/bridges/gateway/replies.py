@@ -11,7 +11,7 @@ from streamkit.bridges.gateway.attempt import Attempt
 from streamkit.calls import StreamError
 from streamkit.providers.provider import Provider
 
-__all__ = ["error_status", "failed_reply", "models_reply", "refusal", "request_id_header"]
+__all__ = ["error_status", "failed_event", "failed_reply", "models_reply", "refusal"]
 
 Json = dict[str, Any]
 
@@ -23,20 +23,21 @@ _STATUS_OF_KIND = {
     "limit_exceeded": 502,
     "timed_out": 504,
 }
-#: The header that the SDKs read a response's id from, where it is not OpenAI's ``x-request-id``.
-_REQUEST_ID_HEADERS = {"anthropic": "request-id"}
 #: When these models were made is not known, and the SDKs need a date.
 _CREATED = "1970-01-01T00:00:00Z"
 
 
-def request_id_header(client: Provider) -> str:
-    """Return the name of the header with a response's id."""
-    return _REQUEST_ID_HEADERS.get(client.package, "x-request-id")
-
-
 def refusal(client: Provider, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return an error of the gateway itself, in the client's wire."""
-    return JSONResponse(client.error_body(status, message), status, headers)
+    return _error_reply(client, status, message, None, headers or {})
+
+
+def _error_reply(client: Provider, status: int, message: str, code: str | None, headers: Mapping[str, str]) -> Response:
+    endpoint, named = client.traits.endpoint, {}
+    name = code or endpoint.error_names.get(status)
+    if endpoint.error_name_header is not None and name is not None:
+        named = {endpoint.error_name_header: name[:1].upper() + name[1:]}
+    return JSONResponse(client.error_body(status, message, code), status, {**headers, **named})
 
 
 def error_status(error: StreamError, status: int) -> int:
@@ -56,7 +57,13 @@ def failed_reply(attempt: Attempt, error: StreamError, headers: Mapping[str, str
     by_code, message, code = attempt.writer.error_fields(error)
     status = error_status(error, by_code)
     waiting = {} if error.retry_after is None else {"retry-after": f"{error.retry_after:g}"}
-    return JSONResponse(attempt.client.error_body(status, message, code), status, {**headers, **waiting})
+    return _error_reply(attempt.client, status, message, code, {**headers, **waiting})
+
+
+def failed_event(attempt: Attempt, error: StreamError) -> bytes:
+    """Return an upstream's error, in a response that has begun with heartbeats, as an event of the client's wire."""
+    by_code, message, code = attempt.writer.error_fields(error)
+    return attempt.client.error_event(error_status(error, by_code), message, code)
 
 
 def models_reply(client: str, models: Sequence[str], wanted: str | None) -> Response | None:

@@ -19,16 +19,19 @@ __all__ = ["CLIENTS", "Action", "Route", "client_provider", "find_route"]
 Action: TypeAlias = Literal["respond", "count_tokens", "list_models", "health", "unknown"]
 
 #: The providers whose clients are served.
-CLIENTS = ("anthropic", "openai_responses", "openai_chat", "gemini", "ollama", "cohere")
+CLIENTS = (
+    *("anthropic", "openai_responses", "openai_chat", "gemini"),
+    *("bedrock_converse", "bedrock_invoke", "ollama", "cohere"),
+)
 
 #: Chat Completions with reasoning in ``reasoning_content``, where clients of other gateways look for it.
 _CHAT = providers.dialect("openai_chat", base="openai_chat", reasoning_field="reasoning_content")
 
 _ROUTES = {name: re.compile(providers.get(name).traits.endpoint.route) for name in CLIENTS}
 _COUNTS = {
-    "anthropic": re.compile(r"/v1/messages/count_tokens"),
-    "openai_responses": re.compile(r"(?:/.+)?/responses/input_tokens"),
-    "gemini": re.compile(r"/v\d\w*/(?:.+/)?models/[^/:]+:countTokens"),
+    name: re.compile(route)
+    for name in CLIENTS
+    if (route := providers.get(name).traits.endpoint.count_route) is not None
 }
 _LISTS = {
     "openai_chat": re.compile(r"(?:/v1)?/models(?:/(?P<model>.+))?"),
@@ -39,6 +42,7 @@ _LISTS = {
 _PREFIXES = (
     ("anthropic", re.compile(r"/v1/messages")),
     ("gemini", re.compile(r"/v1(?:alpha|beta)|.*/models/[^/]+:")),
+    ("bedrock_converse", re.compile(r"/model/")),
     ("ollama", re.compile(r"/api/")),
     ("cohere", re.compile(r"/v2/")),
 )
@@ -50,8 +54,8 @@ class Route:
 
     Attributes:
         client: the name of the provider whose wire the client speaks.
-        action: ``respond``: a response of a model; ``count_tokens``, ``list_models`` and ``health`` (``HEAD /``);
-            ``unknown``: no such path.
+        action: ``respond``: a response of a model; ``count_tokens``: of the input; ``list_models`` and ``health``
+            (``HEAD /``); ``unknown``: no such path.
         methods: the methods that the path accepts.
         model: the model, where the path has it.
         stream: whether the path asks for a stream; None if the body says it.
@@ -83,12 +87,12 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
                 name,
                 "respond",
                 model=groups.get("model"),
-                stream=None if verb is None else verb.startswith("stream"),
+                stream=None if verb is None else "stream" in verb,
                 as_array=endpoint.answers_arrays and query.get("alt") != "sse",
             )
     for name, pattern in _COUNTS.items():
-        if pattern.fullmatch(path) is not None:
-            return Route(name, "count_tokens")
+        if (match := pattern.fullmatch(path)) is not None:
+            return Route(name, "count_tokens", model=match.groupdict().get("model"))
     client = "anthropic" if "anthropic-version" in headers else "openai_chat"
     for name, pattern in _LISTS.items():
         if (match := pattern.fullmatch(path)) is not None:

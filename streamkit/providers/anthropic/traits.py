@@ -115,6 +115,7 @@ TRAITS = Traits(
     # (https://reference.langchain.com/python/langchain-anthropic/chat_models/ChatAnthropic/container).
     content_metadata=frozenset({"container"}),
     event_name_field="type",
+    heartbeat=b'event: ping\ndata: {"type": "ping"}\n\n',  # https://docs.anthropic.com/en/docs/build-with-claude/streaming
     # 400 "input_schema does not support oneOf, allOf, or anyOf at the top level" (anthropics/claude-code#40075)
     tool_schema=ToolSchemaRules(refused_at_root=frozenset({"anyOf", "oneOf", "allOf"})),
     output=OutputSupport(has_field=True, not_of=OLDER_CLAUDE),
@@ -132,6 +133,9 @@ TRAITS = Traits(
         sdk_base_path="",
         route=r"/v1/messages",
         route_example="/v1/messages",
+        request_id_header="request-id",
+        count_path="/v1/messages/count_tokens",
+        count_route=r"/v1/messages/count_tokens",
         response_id=("msg_01", 22),
         call_id=("toolu_01", 22),
     ),

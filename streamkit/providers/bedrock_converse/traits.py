@@ -127,6 +127,7 @@ TRAITS = Traits(
         limit_field=("inferenceConfig", "maxTokens"),
         sdk_base_path="",
         route=r"/model/(?P<model>.+)/(?P<verb>converse(?:-stream)?)",
+        request_id_header="x-amzn-requestid",
         error_name_header="x-amzn-errortype",
         error_names=ERROR_NAMES,
         route_example="/model/{modelId}/converse-stream",

@@ -36,6 +36,7 @@ TRAITS = replace(
         default_limit=4096,  # Anthropic's models refuse a request without it
         sdk_base_path="",
         route=r"/model/(?P<model>.+)/(?P<verb>invoke(?:-with-response-stream)?)",
+        request_id_header="x-amzn-requestid",
         error_name_header="x-amzn-errortype",
         error_names=ERROR_NAMES,
         route_example="/model/{modelId}/invoke-with-response-stream",

@@ -61,6 +61,7 @@ TRAITS = Traits(
     rate_message=rate_message,
     markup_families=frozenset(),
     event_name_field="type",
+    tool_plans=True,
     # "The parameter is not supported when used in combinations with the documents or tools parameters" (its reference)
     output=OutputSupport(has_field=True, with_tools=False),
     end_marker="[DONE]",

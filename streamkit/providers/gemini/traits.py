@@ -147,6 +147,9 @@ TRAITS = Traits(
     # models/gemini-..., and Vertex: publishers/google/models/gemini-...
     normalize_model=lambda name: name.rpartition("models/")[2],
     line_end="\r\n",
+    # An empty line: google-genai parses a comment as JSON (``_aiter_response_stream``), and @google/genai finds no
+    # event after one (``responseLineRE``).
+    heartbeat=b"\r\n",
     classify_error=ERRORS.classify,
     endpoint=Endpoint(
         base_url="https://generativelanguage.googleapis.com",
@@ -158,6 +161,8 @@ TRAITS = Traits(
         sdk_base_path="",
         route=r"/v\d\w*/(?:.+/)?models/(?P<model>[^/:]+):(?P<verb>(?:streamGenerate|generate)Content)",
         route_example="/v1beta/models/{model}:streamGenerateContent",
+        count_path="/v1beta/models/{model}:countTokens",
+        count_route=r"/v\d\w*/(?:.+/)?models/(?P<model>[^/:]+):countTokens",
         response_id=("", 22),
         call_id=None,  # its calls mostly have none
         answers_arrays=True,

@@ -24,9 +24,9 @@ from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.openai_chat.body import fold_chunks
 from streamkit.providers.openai_chat.content_reader import reasoning_detail_text, thinking_text
 from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
+from streamkit.providers.openai_chat.typed_reasoning import has_wrapped_state, unstreamed_details
 from streamkit.providers.openai_errors import ERRORS, error_body
 from streamkit.providers.wire_writer import Json, WriterOptions
-from streamkit.providers.wrapped_state import is_wrapped_state
 from streamkit.providers.writer import Writer
 
 __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
@@ -227,8 +227,11 @@ class ChatWriter(Writer):
         elif own is not None and isinstance(thinking, list):
             for block in thinking:
                 self._delta({"reasoning_content": thinking_text(block), "thinking_blocks": [block]})
-        elif isinstance(details, list) and (self._dialect.reasoning_details or any(map(_has_wrapped_state, details))):
-            self._details([detail for detail in details if not reasoning_detail_text(detail)])
+        elif isinstance(details, list) and (self._dialect.reasoning_details or any(map(has_wrapped_state, details))):
+            unstreamed, is_complete = unstreamed_details(details)
+            self._details(unstreamed)
+            if not is_complete:
+                self.omit("block_state", "signatures of reasoning were left out: its parts were written as one")
         elif own is not None and isinstance(audio, dict) and "expires_at" in audio:
             self._delta({"audio": {"expires_at": audio["expires_at"]}})
         elif event.signature and event.kind == "reasoning" and self._dialect.thinking_parts:
@@ -345,11 +348,6 @@ class ChatWriter(Writer):
         """Write a part of the dialect, or a tool that its server ran."""
         if isinstance(raw, dict):
             self._delta({"executed_tools": [raw]} if is_server_tool else {"content": [raw]})
-
-
-def _has_wrapped_state(detail: Any) -> bool:
-    """Return True for a detail with the state of another upstream, which clients of every dialect get."""
-    return isinstance(detail, dict) and is_wrapped_state(detail.get("data"))
 
 
 def _annotation(url: str, title: str) -> Json:

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history import Block, FileBlock, OpaqueBlock, ReasoningBlock, TextBlock
-from streamkit.providers.openai_chat.content_reader import thinking_text
-from streamkit.providers.openai_chat.schema import REASONING_DETAIL_FIELDS
 
 __all__ = [
     "assistant_content",
@@ -19,8 +17,6 @@ __all__ = [
     "generated_image",
     "is_content_part",
     "join_text",
-    "merge_reasoning_details",
-    "merge_thinking_blocks",
     "reasoning_details",
     "thinking_blocks",
 ]
@@ -99,57 +95,3 @@ def thinking_blocks(block: ReasoningBlock) -> list[Any]:
     """Return LiteLLM's thinking blocks, in the deltas in which they were streamed."""
     blocks = block.metadata.get("thinking_blocks")
     return blocks if isinstance(blocks, list) else []
-
-
-def merge_reasoning_details(details: list[Any]) -> list[Any]:
-    """Return complete reasoning details from streamed ones: the deltas of one detail have the same index.
-
-    They must be sent back complete, because a signature is checked against the complete text
-    (https://openrouter.ai/docs/use-cases/reasoning-tokens: "the entire sequence must match").
-    """
-    groups: list[list[Any]] = []
-    for detail in details:
-        if groups and _is_continuation(groups[-1][0], detail):
-            groups[-1].append(detail)
-        else:
-            groups.append([detail])
-    return [_merge(group) if len(group) > 1 else group[0] for group in groups]
-
-
-def merge_thinking_blocks(deltas: list[Any]) -> list[Any]:
-    """Return Anthropic's complete thinking blocks from streamed ones: the signature ends a block.
-
-    They must be sent back complete and unmodified, and the ones without a signature would be refused
-    (https://docs.litellm.ai/docs/reasoning_content, "Tool Calling with thinking").
-    """
-    blocks: list[Any] = []
-    text = ""
-    for delta in deltas:
-        if isinstance(delta, dict) and delta.get("type") == "thinking":
-            text += thinking_text(delta)
-            if delta.get("signature"):
-                blocks.append({**delta, "thinking": text})
-                text = ""
-        else:
-            blocks.append(delta)
-    return blocks
-
-
-def _is_continuation(first: Any, detail: Any) -> bool:
-    return (
-        isinstance(first, dict)
-        and isinstance(detail, dict)
-        and detail.get("type") in list(REASONING_DETAIL_FIELDS)  # a list: the type may be unhashable
-        and all(first.get(name) == detail.get(name) for name in ("type", "index"))
-    )
-
-
-def _merge(deltas: list[dict[str, Any]]) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
-    for delta in deltas:
-        merged |= {name: value for name, value in delta.items() if value is not None or name not in merged}
-    field = REASONING_DETAIL_FIELDS[merged["type"]]
-    texts = [delta[field] for delta in deltas if isinstance(delta.get(field), str)]
-    if texts:
-        merged[field] = "".join(texts)
-    return merged

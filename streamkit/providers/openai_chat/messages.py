@@ -46,8 +46,6 @@ from streamkit.providers.openai_chat.message_parts import (
     generated_image,
     is_content_part,
     join_text,
-    merge_reasoning_details,
-    merge_thinking_blocks,
     reasoning_details,
     thinking_blocks,
 )
@@ -55,6 +53,7 @@ from streamkit.providers.openai_chat.settings import output_fields
 from streamkit.providers.openai_chat.strict import strict_profile
 from streamkit.providers.openai_chat.tool_definitions import render_tool_choice, render_tools
 from streamkit.providers.openai_chat.traits import ChatDialect
+from streamkit.providers.openai_chat.typed_reasoning import merge_reasoning_details, merge_thinking_blocks
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice
 from streamkit.providers.strict import strict_output_if_possible
 from streamkit.providers.tool_result_media import Media, caption, convert_parts, result_parts, split_text_and_media

@@ -73,7 +73,6 @@ class ResponsesWriter(Writer):
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
         self._event_count = 0
-        self._output: list[Json] = []
         self._open: OpenItem | None = None  # the message or the reasoning that is being written
         self._open_tools: set[int] = set()  # the places of their items in the output
         self._response: Json = {}
@@ -93,7 +92,7 @@ class ResponsesWriter(Writer):
             self._end_item(position)
         status, _, reason = _FINISH_REASON_NAMES["error" if self.error else self.finish_reason].partition(":")
         usage = None if self.usage is None else usage_fields(self.usage)
-        response = {**self._response, "status": status, "output": self._output, "usage": usage}
+        response = {**self._response, "status": status, "output": self.items, "usage": usage}
         if status == "incomplete":
             response["incomplete_details"] = {"reason": reason}
         elif status == "failed":
@@ -128,7 +127,7 @@ class ResponsesWriter(Writer):
     # ------------------------------------------------------------ items
 
     def _new_id(self, prefix: str) -> str:
-        return f"{prefix}_{str(self._response['id']).removeprefix('resp_')}_{len(self._output)}"
+        return f"{prefix}_{str(self._response['id']).removeprefix('resp_')}_{len(self.items)}"
 
     def _add_item(self, item: Json, initial: Json) -> int:
         """Write the start of an item; return its place in the output.
@@ -137,13 +136,13 @@ class ResponsesWriter(Writer):
             item: the item, which ``_end_item`` writes as it is then.
             initial: the fields that differ at its start.
         """
-        index = len(self._output)
-        self._output.append(item)
+        index = len(self.items)
+        self.items.append(item)
         self._event("response.output_item.added", {"output_index": index, "item": {**item, **initial}})
         return index
 
     def _end_item(self, index: int) -> None:
-        item = self._output[index]
+        item = self.items[index]
         self._event("response.output_item.done", {"output_index": index, "item": item})
 
     def _write_item(self, item: Json, initial: Json) -> None:
@@ -200,8 +199,8 @@ class ResponsesWriter(Writer):
             fields: Json = {"id": self._new_id("rs"), "type": "reasoning", "summary": []}
             item = self._open = OpenItem("reasoning", opaque if is_own and opaque is not None else fields)
             item.is_own = is_own
-            item.index = len(self._output)
-            self._output.append(item.item)
+            item.index = len(self.items)
+            self.items.append(item.item)
             start: Json = {"id": item.item.get("id"), "type": "reasoning", "summary": []}
             self._event("response.output_item.added", {"output_index": item.index, "item": start})
         return item
@@ -317,7 +316,7 @@ class ResponsesWriter(Writer):
         if call.position is None:
             if final.state == "incomplete":  # it has no end
                 item = {**call.item, "status": "in_progress"}
-                self._event("response.output_item.added", {"output_index": len(self._output), "item": item})
+                self._event("response.output_item.added", {"output_index": len(self.items), "item": item})
             else:
                 self._write_item(call.item, {"status": "in_progress"})
             return
@@ -347,7 +346,7 @@ class ResponsesWriter(Writer):
         """Write the end of a server tool with its result."""
         if tool.position in self._open_tools:
             self._open_tools.remove(tool.position)
-            self._output[tool.position] = mcp_call(tool, self._output[tool.position]["id"], result)
+            self.items[tool.position] = mcp_call(tool, self.items[tool.position]["id"], result)
             self._end_item(tool.position)
 
     def file(self, event: File) -> None:

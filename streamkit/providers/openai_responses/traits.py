@@ -94,6 +94,9 @@ TRAITS = Traits(
         limit_field=("max_output_tokens",),
         route=r"(?:/.+)?/responses",
         route_example="/v1/responses",
+        # https://platform.openai.com/docs/api-reference/responses/input-tokens
+        count_path="/responses/input_tokens",
+        count_route=r"(?:/.+)?/responses/input_tokens",
         response_id=("resp_", 50),
     ),
 )

@@ -132,6 +132,8 @@ def call_item(call: CallText, item_id: str, own: Mapping[str, Any]) -> Json:
         "call_id": call.id,
         "name": call.ref.name,
     }
+    if call.namespace is not None:
+        item["namespace"] = call.namespace
     return item | {key: value for key, value in own.items() if key not in _NON_ITEM_METADATA}
 
 

@@ -9,8 +9,9 @@ import pytest
 from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletionChunk
 
-from streamkit import Turn
+from streamkit import Turn, providers, render
 from streamkit.calls import Usage
+from streamkit.events import BlockEnded, Event, Finished, Reasoning, ResponseStarted, Text
 from streamkit.history import (
     Block,
     Content,
@@ -181,6 +182,42 @@ def test_reasoning_details_are_kept_and_their_text_counts_once() -> None:
     assert turn.reasoning == "Which city?"
     assert turn.content.blocks[0].metadata["reasoning_details"] == details
     assert [block.type for block in turn.content.blocks] == ["reasoning", "text"]
+
+
+def _router_details(*details: dict[str, Any]) -> tuple[list[Any], dict[str, str]]:
+    """Return the details that a client of a live stream of one block sends back, and what was left out."""
+    live = providers.get("openrouter").writer(response_id="r", model="m")
+    texts = [Reasoning(detail["text"]) for detail in details if "text" in detail]
+    end = BlockEnded("reasoning", None, {"reasoning_details": list(details)})
+    events: list[Event] = [ResponseStarted("r", "m"), *texts, end, Text("Oslo."), Finished("stop")]
+    turn = Turn("openrouter")
+    turn.feed(b"".join(map(live.write, events)) + live.close())
+    turn.close()
+    (message,) = render([turn.content], "openrouter", model="m")
+    return message["reasoning_details"], live.omitted
+
+
+def test_the_signature_of_a_detail_with_text_is_sent_after_its_streamed_text() -> None:
+    signed = {
+        "type": "reasoning.text",
+        "text": "city?",
+        "signature": "S==",
+        "format": "anthropic-claude-v1",
+        "index": 1,
+    }
+    first = {"type": "reasoning.text", "text": "Which ", "index": 1}
+    details, omitted = _router_details(first, signed)
+    assert details == [{**signed, "text": "Which city?", "index": 0}]
+    assert omitted == {}
+
+
+def test_the_signatures_of_several_texts_are_left_out_and_reported() -> None:
+    signed = {"type": "reasoning.text", "text": "One.", "signature": "S==", "index": 0}
+    encrypted = {"type": "reasoning.encrypted", "data": "AAAA", "index": 2}
+    details, omitted = _router_details(signed, {**signed, "text": "Two.", "index": 1}, encrypted)
+    assert [detail.get("signature") for detail in details] == [None, None]
+    assert details[1] == encrypted
+    assert list(omitted) == ["block_state"]
 
 
 def test_a_refusal_is_not_text() -> None:

@@ -304,3 +304,20 @@ def test_cases_without_errors_are_the_same_after_encoding_and_parsing(case: Path
     for before, after in zip(turn.content.blocks, again.content.blocks, strict=True):  # type: ignore[assignment]
         if isinstance(before, ReasoningBlock) and before.opaque is not None:
             assert after.opaque == before.opaque
+
+
+def test_the_namespace_of_a_call_is_in_its_first_item() -> None:
+    """A client that reads a call as it streams must find its tool before the call ends."""
+    item = {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "call_1",
+        "name": "find",
+        "namespace": "crm",
+        "arguments": "",
+    }
+    turn = Turn("openai_responses", turn_key="t")
+    started = turn.feed({"type": "response.output_item.added", "output_index": 0, "item": item})
+    live = PROVIDER.writer(response_id="resp_2", model="m")
+    added = [event for event in parse_events(live.frames(started[-1])) if event["type"] == "response.output_item.added"]
+    assert [event["item"]["namespace"] for event in added] == ["crm"]

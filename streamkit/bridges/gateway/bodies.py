@@ -1,0 +1,124 @@
+"""The bodies of clients' requests: read within a limit, decompressed and decoded.
+
+The limit counts the bytes before and after decompression, because 64 KiB can expand to gigabytes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+
+__all__ = ["BodyRefused", "read_json"]
+
+
+class BodyRefused(Exception):
+    """A body that is not accepted.
+
+    Attributes:
+        status: the HTTP status of the response.
+        headers: its headers.
+    """
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = headers or {}
+
+
+async def read_json(request: Request, limit: int) -> Any:
+    """Return the decoded body of a request.
+
+    Args:
+        request: the request.
+        limit: the most bytes of the body, compressed and decompressed.
+
+    Raises:
+        BodyRefused: it is too large, its encoding is unknown, or it is not JSON.
+        ClientDisconnect: the client left before its end.
+    """
+    too_large = BodyRefused(413, f"the body has more than {limit} bytes, the limit of this gateway")
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > limit:
+        raise too_large
+    # RFC 9110, section 8.4: the encodings in the order in which they were applied
+    encodings = [name.strip().lower() for name in request.headers.get("content-encoding", "").split(",")]
+    decoders = [_decoder(name) for name in reversed(encodings) if name not in ("", "identity")]
+    data = bytearray()
+    async for part in request.stream():
+        data += part
+        if len(data) > limit:
+            raise too_large
+    body = bytes(data)
+    for decode in decoders:
+        body = decode(body, limit + 1)
+        if len(body) > limit:
+            raise too_large
+    try:
+        return msgspec.json.decode(body)
+    except (ValueError, RecursionError) as error:
+        raise BodyRefused(400, f"the body is not JSON: {error}") from None
+
+
+def _decoder(name: str) -> Callable[[bytes, int], bytes]:
+    """Return the function that decompresses a body to at most a number of bytes.
+
+    Raises:
+        BodyRefused: the encoding is unknown.
+    """
+    if (decoder := _DECODERS.get(name)) is not None:
+        return decoder
+    if name == "zstd" and (found := _zstd_decoder()) is not None:
+        return found
+    accepted = ", ".join([*dict.fromkeys(_DECODERS), *(["zstd"] if _zstd_decoder() is not None else [])])
+    message = f"the content-encoding {name!r} is not accepted: send {accepted} or no encoding"
+    raise BodyRefused(415, message, {"accept-encoding": accepted})  # RFC 7694
+
+
+def _decode_gzip(data: bytes, most: int) -> bytes:
+    return _inflate(data, most, "gzip", 16 + zlib.MAX_WBITS)
+
+
+def _decode_deflate(data: bytes, most: int) -> bytes:
+    # "Some non-conformant implementations send the deflate data without the zlib wrapper" (RFC 9110, section 8.4.1.2).
+    has_header = len(data) > 1 and data[0] & 0x0F == zlib.DEFLATED and int.from_bytes(data[:2], "big") % 31 == 0
+    return _inflate(data, most, "deflate", zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS)
+
+
+def _inflate(data: bytes, most: int, name: str, window_bits: int) -> bytes:
+    decompressor = zlib.decompressobj(window_bits)
+    try:
+        body = decompressor.decompress(data, most)
+    except zlib.error as error:
+        raise BodyRefused(400, f"the body is not {name}: {error}") from None
+    if len(body) < most and not decompressor.eof:
+        raise BodyRefused(400, f"the body is not {name}: it is not complete")
+    return body
+
+
+def _zstd_decoder() -> Callable[[bytes, int], bytes] | None:
+    """Return the decoder of Zstandard, None without the package ``zstandard``."""
+    try:
+        zstandard = import_module("zstandard")
+    except ModuleNotFoundError:
+        return None
+
+    def decode(data: bytes, most: int) -> bytes:
+        try:
+            with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+                return bytes(reader.read(most))
+        except zstandard.ZstdError as error:
+            raise BodyRefused(400, f"the body is not zstd: {error}") from None
+
+    return decode
+
+
+_DECODERS: dict[str, Callable[[bytes, int], bytes]] = {
+    "gzip": _decode_gzip,
+    "x-gzip": _decode_gzip,  # RFC 9110, section 8.4.1.3
+    "deflate": _decode_deflate,
+}

@@ -1,0 +1,99 @@
+"""Upstreams: the providers that the gateway asks, and the requests that it sends to them.
+
+The gateway speaks no HTTP to an upstream: ``Upstream.ask`` opens each response. This module must not depend on ASGI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from streamkit.errors import UsageError
+from streamkit.providers.provider import Provider
+from streamkit.redaction import MASK
+from streamkit.time_limits import check_seconds
+
+__all__ = ["ANY_MODEL", "Ask", "Upstream", "UpstreamRequest", "feature_headers"]
+
+#: The model of ``Upstream.models`` for every name that is not listed.
+ANY_MODEL = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamRequest:
+    """A request for ``Upstream.ask``.
+
+    Attributes:
+        path: the path after the base URL, with the query.
+        headers: the headers of the provider except its key, and those of the client that select features of the
+            provider.
+        body: the JSON body.
+        model: the requested model.
+    """
+
+    path: str
+    headers: Mapping[str, str]
+    body: dict[str, Any]
+    model: str
+
+
+#: Opens the response to a request, such as ``http.stream("POST", ...)`` of httpx.
+Ask: TypeAlias = Callable[[UpstreamRequest], AbstractAsyncContextManager[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upstream:
+    """A provider that requests are sent to.
+
+    Attributes:
+        provider: its name, or the provider object.
+        ask: returns an async context manager over the response: anything that ``read`` accepts, such as a streamed
+            httpx response, whose status and headers count. Transport errors that it raises become errors for the
+            client.
+        endpoint: the address of the server, to which opaque state belongs; None if there is only one.
+        models: the upstream's model by the client's name of one; ``"*"`` for all other names. A name that is not
+            listed is sent as it is.
+        first_event_timeout: seconds from the request to the first event with content, after which the response has
+            failed and the next upstream is asked; None for no limit.
+        secrets: texts that no client and no log may get, such as the key.
+
+    Raises:
+        UsageError: the number of seconds is not above 0.
+    """
+
+    provider: str | Provider
+    ask: Ask = field(repr=False)
+    endpoint: str | None = None
+    models: Mapping[str, str] = field(default_factory=dict)
+    first_event_timeout: float | None = None
+    secrets: Sequence[str] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        check_seconds("first_event_timeout", self.first_event_timeout)
+
+    def model_for(self, model: str | None) -> str:
+        """Return the upstream's model for a client's name of one.
+
+        Raises:
+            UsageError: there is no name, and no model for every name.
+        """
+        found = self.models.get(model or "", self.models.get(ANY_MODEL, model))
+        if not found:
+            raise UsageError("the request names no model: set the field 'model'")
+        return found
+
+    def clean(self, text: str) -> str:
+        """Return a text without secrets."""
+        for secret in self.secrets:
+            if secret:
+                text = text.replace(secret, MASK)
+        return text
+
+
+def feature_headers(client: Provider, target: Provider, headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the client's headers that select features of its wire, if the target has the same wire."""
+    if client.package != target.package:
+        return {}
+    return {name: headers[name] for name in target.traits.endpoint.feature_headers if name in headers}

@@ -1,0 +1,99 @@
+"""Typed reasoning, streamed in parts: OpenRouter's ``reasoning_details`` and LiteLLM's ``thinking_blocks``.
+
+Wires: https://openrouter.ai/docs/use-cases/reasoning-tokens and https://docs.litellm.ai/docs/reasoning_content. This
+module must not depend on messages.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamkit.providers.openai_chat.content_reader import thinking_text
+from streamkit.providers.openai_chat.schema import REASONING_DETAIL_FIELDS
+from streamkit.providers.wrapped_state import is_wrapped_state
+
+__all__ = ["has_wrapped_state", "merge_reasoning_details", "merge_thinking_blocks", "unstreamed_details"]
+
+
+def merge_reasoning_details(details: list[Any]) -> list[Any]:
+    """Return complete reasoning details from streamed ones: the deltas of one detail have the same index.
+
+    They must be sent back complete, because a signature is checked against the complete text
+    (https://openrouter.ai/docs/use-cases/reasoning-tokens: "the entire sequence must match").
+    """
+    groups: list[list[Any]] = []
+    for detail in details:
+        if groups and _is_continuation(groups[-1][0], detail):
+            groups[-1].append(detail)
+        else:
+            groups.append([detail])
+    return [_merge(group) if len(group) > 1 else group[0] for group in groups]
+
+
+def merge_thinking_blocks(deltas: list[Any]) -> list[Any]:
+    """Return Anthropic's complete thinking blocks from streamed ones: the signature ends a block.
+
+    They must be sent back complete and unmodified, and the ones without a signature would be refused
+    (https://docs.litellm.ai/docs/reasoning_content, "Tool Calling with thinking").
+    """
+    blocks: list[Any] = []
+    text = ""
+    for delta in deltas:
+        if isinstance(delta, dict) and delta.get("type") == "thinking":
+            text += thinking_text(delta)
+            if delta.get("signature"):
+                blocks.append({**delta, "thinking": text})
+                text = ""
+        else:
+            blocks.append(delta)
+    return blocks
+
+
+def has_wrapped_state(detail: Any) -> bool:
+    """Return True for a detail with the state of another upstream, which clients of every dialect get."""
+    return isinstance(detail, dict) and is_wrapped_state(detail.get("data"))
+
+
+def unstreamed_details(details: list[Any]) -> tuple[list[Any], bool]:
+    """Return streamed details without their text, and whether all signatures are among them.
+
+    A writer has sent the text already, as one detail with the index 0. So the signature of one text has this index too;
+    those of several texts would be wrong for the joined text.
+    """
+    merged = merge_reasoning_details(details)
+    signed = [detail for detail in merged if _streamed_field(detail) is not None and detail.get("signature")]
+    is_one = sum(_streamed_field(detail) is not None for detail in merged) == 1
+    unstreamed = []
+    for detail in merged:
+        field = _streamed_field(detail)
+        if field is None:
+            unstreamed.append(detail)
+        elif is_one and signed:
+            unstreamed.append({**{name: value for name, value in detail.items() if name != field}, "index": 0})
+    return unstreamed, is_one or not signed
+
+
+def _streamed_field(detail: Any) -> str | None:
+    """Return the field of a detail with its text; None if it has none."""
+    fields = REASONING_DETAIL_FIELDS.values() if isinstance(detail, dict) else ()
+    return next((field for field in fields if detail.get(field)), None)
+
+
+def _is_continuation(first: Any, detail: Any) -> bool:
+    return (
+        isinstance(first, dict)
+        and isinstance(detail, dict)
+        and detail.get("type") in list(REASONING_DETAIL_FIELDS)  # a list: the type may be unhashable
+        and all(first.get(name) == detail.get(name) for name in ("type", "index"))
+    )
+
+
+def _merge(deltas: list[dict[str, Any]]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for delta in deltas:
+        merged |= {name: value for name, value in delta.items() if value is not None or name not in merged}
+    field = REASONING_DETAIL_FIELDS[merged["type"]]
+    texts = [delta[field] for delta in deltas if isinstance(delta.get(field), str)]
+    if texts:
+        merged[field] = "".join(texts)
+    return merged

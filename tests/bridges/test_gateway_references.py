@@ -1,0 +1,123 @@
+"""Later requests of a Responses client that refer to items and responses instead of sending them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from bridges.gateway_clients import CITY, QUESTION, Json, read_turn
+from bridges.gateway_server import Target, serve_gateway
+
+from streamkit.bridges.gateway import GatewayLimits
+from streamkit.bridges.gateway.stored_responses import ReferenceNotFound, StoredResponses
+from streamkit.testing import Call, Disconnect, Reasoning, Reply, serve
+
+TOOLS = [{"type": "function", "name": "weather", "parameters": CITY, "strict": False}]
+SCRIPT = [Reply(Reasoning("Hm."), "Let me look.", Call("weather", {"city": "Narvik"})), Reply("Cold."), Reply("Yes.")]
+UPSTREAMS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+
+
+def ask(url: str, given: Any, **fields: Any) -> Json:
+    """Return the body of a response that is not streamed."""
+    body = {"model": "m", "input": given, "tools": TOOLS, **fields}
+    response = httpx.post(f"{url}/v1/responses", json=body)
+    turn = read_turn("openai_responses", response.content)
+    assert turn.error is None, turn.error
+    found: Json = response.json()
+    return found
+
+
+def result_of(response: Json) -> Json:
+    (call,) = [item for item in response["output"] if item["type"] == "function_call"]
+    return {"type": "function_call_output", "call_id": call["call_id"], "output": "4 degrees"}
+
+
+@pytest.mark.parametrize("provider", UPSTREAMS)
+def test_references_to_items_are_resolved(provider: str) -> None:
+    with serve(SCRIPT) as server:
+        target = Target(provider, server.base_url(provider), models={"*": "scripted"})
+        with serve_gateway(target) as url:
+            first = ask(url, [{"role": "user", "content": QUESTION}])
+            references = [{"type": "item_reference", "id": item["id"]} for item in first["output"]]
+            second = ask(url, [{"role": "user", "content": QUESTION}, *references, result_of(first)])
+        sent = json.dumps(server.requests[1].json)
+    assert read_turn("openai_responses", json.dumps(second).encode()).text == "Cold."
+    assert [word for word in (QUESTION, "Let me look.", "Narvik", "4 degrees") if word not in sent] == []
+    assert "item_reference" not in sent
+
+
+@pytest.mark.parametrize("provider", UPSTREAMS)
+def test_a_previous_response_is_the_beginning_of_the_conversation(provider: str) -> None:
+    with serve(SCRIPT) as server:
+        target = Target(provider, server.base_url(provider), models={"*": "scripted"})
+        with serve_gateway(target) as url:
+            first = ask(url, QUESTION)
+            second = ask(url, [result_of(first)], previous_response_id=first["id"])
+            ask(url, "Sure?", previous_response_id=second["id"])
+        sent = json.dumps(server.requests[2].json)
+    words = (QUESTION, "Let me look.", "Narvik", "4 degrees", "Cold.", "Sure?")
+    assert [sent.count(word) for word in words] == [1] * 6
+    assert [sent.index(word) for word in words] == sorted(sent.index(word) for word in words)
+    assert "previous_response_id" not in sent
+
+
+def test_what_is_not_stored_is_refused() -> None:
+    with serve(SCRIPT) as server:
+        target = Target("anthropic", server.base_url("anthropic"), models={"*": "scripted"})
+        with serve_gateway(target) as url:
+            first = ask(url, QUESTION, store=False)
+            bodies: list[Json] = [
+                {"input": "Sure?", "previous_response_id": first["id"]},
+                {"input": [{"type": "item_reference", "id": first["output"][0]["id"]}]},
+            ]
+            responses = [httpx.post(f"{url}/v1/responses", json={"model": "m", **body}) for body in bodies]
+    assert [response.status_code for response in responses] == [404, 404]
+    assert all("not found" in response.json()["error"]["message"] for response in responses)
+    assert len(server.requests) == 1
+
+
+def test_a_response_that_broke_off_is_not_stored() -> None:
+    with serve([Reply("Hel", Disconnect()), "Hello."]) as server:
+        target = Target("anthropic", server.base_url("anthropic"), models={"*": "scripted"})
+        with serve_gateway(target) as url:
+            body = {"model": "m", "input": QUESTION, "stream": True}
+            broken = read_turn("openai_responses", httpx.post(f"{url}/v1/responses", json=body).content)
+            assert broken.error is not None
+            body = {"model": "m", "input": "?", "previous_response_id": broken.response_id}
+            response = httpx.post(f"{url}/v1/responses", json=body)
+    assert response.status_code == 404
+
+
+def test_the_oldest_responses_go_first() -> None:
+    item = {"type": "message", "role": "assistant", "content": "x" * 100}
+    stored = StoredResponses(1000)
+    for number in range(20):
+        stored.add(f"resp_{number}", {"input": "hi"}, [{**item, "id": f"msg_{number}"}])
+    stored.add("resp_large", {"input": "x" * 2000}, [])
+    kept = [number for number in range(20) if stored_response(stored, number)]
+    assert kept == list(range(kept[0], 20))
+    assert 2 <= len(kept) <= 8
+    assert len(stored._items) == len(kept)
+    assert stored.resolve({"input": "hi"}) == {"input": "hi"}
+    assert stored.resolve([]) == []
+
+
+def stored_response(stored: StoredResponses, number: int) -> bool:
+    try:
+        stored.resolve({"previous_response_id": f"resp_{number}"})
+    except ReferenceNotFound:
+        return False
+    return True
+
+
+def test_the_limit_is_an_option() -> None:
+    with serve(SCRIPT) as server:
+        target = Target("anthropic", server.base_url("anthropic"), models={"*": "scripted"})
+        with serve_gateway(target, limits=GatewayLimits(stored=0)) as url:
+            first = ask(url, QUESTION)
+            response = httpx.post(
+                f"{url}/v1/responses", json={"model": "m", "input": "?", "previous_response_id": first["id"]}
+            )
+    assert response.status_code == 404
