@@ -10,26 +10,28 @@ import hmac
 import logging
 import secrets
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from streamkit.bridges.gateway.attempt import ANY_MODEL, Attempt, Upstream
+from streamkit.bridges.gateway.exchange import Exchange, Observer
 from streamkit.bridges.gateway.replies import failed_reply, models_reply, refusal, request_id_header
 from streamkit.bridges.gateway.routes import Route, client_provider, find_route
-from streamkit.calls import StreamError, Usage
+from streamkit.calls import StreamError
 from streamkit.errors import UsageError
 from streamkit.providers.encoding import CONTENT_TYPES
 from streamkit.redaction import redact
 
-__all__ = ["Exchange", "Gateway", "GatewayLimits"]
+__all__ = ["Gateway", "GatewayLimits"]
 
 _log = logging.getLogger("streamkit.gateway")
 
@@ -53,43 +55,6 @@ class GatewayLimits:
     requests: int = 1000
 
 
-@dataclass(slots=True, kw_only=True)
-class Exchange:
-    """One request and its response, for a log. It has no key and no content of the conversation.
-
-    Attributes:
-        method: the HTTP method.
-        path: the path, without the query.
-        client: the name of the client's wire.
-        request_id: the id that the client got.
-        status: the HTTP status; 0 if the client disconnected before one was sent.
-        provider: the name of the upstream's provider; None if none was asked.
-        model: the client's name of the model.
-        upstream_model: the upstream's.
-        calls: the number of tool calls in the response.
-        usage: the tokens of the response, if they are known.
-        error: what failed; None if nothing did.
-        disconnected: the client disconnected before the end.
-        changes: a sentence for each thing of the request or the response that was changed or left out.
-        seconds: the time from the request to the end of the response.
-    """
-
-    method: str
-    path: str
-    client: str
-    request_id: str
-    status: int = 0
-    provider: str | None = None
-    model: str | None = None
-    upstream_model: str | None = None
-    calls: int = 0
-    usage: Usage | None = None
-    error: str | None = None
-    disconnected: bool = False
-    changes: Sequence[str] = ()
-    seconds: float = 0.0
-
-
 class Gateway:
     """The ASGI application.
 
@@ -99,6 +64,7 @@ class Gateway:
         key: the key that clients must send, as their own provider's; None: none is needed.
         limits: limits of the requests of clients.
         report: called with each `Exchange` at its end.
+        observer: looks at each request and response while they pass, such as a tap.
 
     Raises:
         UsageError: there is no upstream.
@@ -110,6 +76,7 @@ class Gateway:
         key: str | None = None,
         limits: GatewayLimits | None = None,
         report: Callable[[Exchange], None] | None = None,
+        observer: Observer | None = None,
     ) -> None:
         if not upstreams:
             raise UsageError("a gateway needs an upstream: pass at least one Upstream")
@@ -117,6 +84,7 @@ class Gateway:
         self._key = key
         self._limits = limits or GatewayLimits()
         self._report = report
+        self._observer = observer
         self._open_requests = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -135,6 +103,8 @@ class Gateway:
             await _Service(self, request, route, headers, exchange, send).run()
         finally:
             exchange.seconds = anyio.current_time() - started
+            if self._observer is not None:
+                self._observer.report(exchange)
             if self._report is not None:
                 self._report(exchange)
 
@@ -182,9 +152,10 @@ class _Service:
         self._route = route
         self._headers = headers
         self._exchange = exchange
-        self._send_message = send
+        self._send = send
         self._client = client_provider(route.client)
         self._has_started = False
+        self._has_ended = False
 
     async def run(self) -> None:
         """Respond, and stop when the client disconnects."""
@@ -245,8 +216,14 @@ class _Service:
         """Cancel the service when the client disconnects."""
         while (await self._request.receive())["type"] != "http.disconnect":
             pass
-        self._exchange.disconnected = True
-        scope.cancel()
+        if not self._has_ended:  # after a complete response, servers report the same
+            self._exchange.disconnected = True
+            scope.cancel()
+
+    async def _send_message(self, message: Message) -> None:
+        """Send a part of the response."""
+        self._has_ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+        await self._send(message)
 
     async def _respond(self, body: Any) -> None:
         """Send the response of the first upstream that gives one."""
@@ -274,6 +251,8 @@ class _Service:
 
     def _new_attempt(self, upstream: Upstream, body: Any) -> Attempt:
         attempt = Attempt(upstream, self._route, body, self._headers)
+        if self._gateway._observer is not None:
+            attempt.watch = partial(self._gateway._observer.watch, self._exchange, upstream)
         self._client = attempt.client
         self._exchange.provider = attempt.turn.provider.name
         self._exchange.model = attempt.request.settings.model

@@ -61,6 +61,8 @@ class UpstreamRequest:
 
 #: Opens the response to a request, such as ``http.stream("POST", ...)`` of httpx.
 Ask: TypeAlias = Callable[[UpstreamRequest], AbstractAsyncContextManager[Any]]
+#: Returns the response to a request, or one that copies what is read of it.
+Watch: TypeAlias = Callable[[UpstreamRequest, AbstractAsyncContextManager[Any]], AbstractAsyncContextManager[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +125,7 @@ class Attempt:
         writer: the writer of the client's response.
         changes: a sentence for each thing of the request that was changed or left out.
         response_headers: the headers of the upstream's response, once it began.
+        watch: returns the response that is read in place of the upstream's; None for the upstream's own.
     """
 
     def __init__(self, upstream: Upstream, route: Route, body: Any, headers: Mapping[str, str]) -> None:
@@ -164,6 +167,7 @@ class Attempt:
             framing="json_array" if request.stream and route.as_array else None,
         )
         self.response_headers: Mapping[str, str] = {}
+        self.watch: Watch | None = None
 
     @property
     def error(self) -> StreamError | None:
@@ -217,7 +221,8 @@ class Attempt:
             model=self.model,
         )
         try:
-            response = await stack.enter_async_context(self._upstream.ask(request))
+            opening = self._upstream.ask(request)
+            response = await stack.enter_async_context(opening if self.watch is None else self.watch(request, opening))
         except Exception as error:
             if not is_io_failure(error):
                 raise

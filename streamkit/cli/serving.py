@@ -1,0 +1,81 @@
+"""What the commands that serve share: sockets, addresses, and a page served beside the command's own server."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from streamkit.errors import UsageError
+
+__all__ = ["address_of", "is_loopback", "listen", "port_number", "served_beside", "server_settings"]
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this computer can reach a host."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address.
+
+    Raises:
+        UsageError: the address cannot be served.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise UsageError(f"port {port} of {host} cannot be served: {error.strerror or error}") from None
+    # Connections inherit this option; without it the end of a response waits for the client's delayed acknowledgement.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def address_of(listening: socket.socket) -> str:
+    """Return the address of a socket for people, such as ``http://127.0.0.1:8700``."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def port_number(text: str) -> int:
+    """Return a port number of the command line."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, not {text!r}")
+    return int(text)
+
+
+def server_settings() -> dict[str, Any]:
+    """Return the settings of uvicorn that all servers have: no log, and nothing of its own in responses."""
+    return {
+        "lifespan": "off",
+        "ws": "none",
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": False,
+    }
+
+
+@contextmanager
+def served_beside(app: Any, listening: socket.socket) -> Iterator[None]:
+    """Serve an application in a thread with an event loop of its own, so that it cannot hold up another server."""
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(app, **server_settings()))
+    thread = threading.Thread(target=server.run, args=([listening],), name="streamkit.tap.page", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = server.force_exit = True  # viewers have no end that could be waited for
+        thread.join(2)
