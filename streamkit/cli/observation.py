@@ -56,7 +56,8 @@ def observation(
             exchanges = ExchangeList()
             relays.append(Relay(exchanges, report=say))
             listening = stack.enter_context(listen(_PAGE_HOST, page_port))
-            stack.enter_context(served_beside(TapPage(exchanges), listening))
+            page = TapPage(exchanges)
+            stack.enter_context(served_beside(page, listening, page.close))
             say(f"tap: {address_of(listening)}")
         if folder is not None:
             try:

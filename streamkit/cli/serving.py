@@ -6,7 +6,7 @@ import argparse
 import ipaddress
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,15 +67,23 @@ def server_settings() -> dict[str, Any]:
 
 
 @contextmanager
-def served_beside(app: Any, listening: socket.socket) -> Iterator[None]:
-    """Serve an application in a thread with an event loop of its own, so that it cannot hold up another server."""
+def served_beside(app: Any, listening: socket.socket, end: Callable[[], None] | None = None) -> Iterator[None]:
+    """Serve an application in a thread with an event loop of its own, so that it cannot hold up another server.
+
+    Args:
+        app: the ASGI application.
+        listening: the socket.
+        end: ends the responses that have no end of their own.
+    """
     import uvicorn
 
-    server = uvicorn.Server(uvicorn.Config(app, **server_settings()))
+    server = uvicorn.Server(uvicorn.Config(app, **server_settings(), timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, args=([listening],), name="streamkit.tap.page", daemon=True)
     thread.start()
     try:
         yield
     finally:
-        server.should_exit = server.force_exit = True  # viewers have no end that could be waited for
-        thread.join(2)
+        if end is not None:
+            end()
+        server.should_exit = True
+        thread.join(3)

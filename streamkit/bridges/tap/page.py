@@ -8,10 +8,10 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import AsyncIterator
-from urllib.parse import urlsplit
 
 import anyio
 import msgspec
@@ -25,7 +25,7 @@ from streamkit.errors import UsageError
 
 __all__ = ["TapPage"]
 
-_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+_HOST = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?")
 _INTERVAL = 0.05  # seconds between two answers to a viewer
 _PING = 15.0  # seconds without an event after which a comment is sent, so that a lost connection is noticed
 
@@ -50,6 +50,11 @@ class TapPage:
     def __init__(self, exchanges: ExchangeList) -> None:
         self._exchanges = exchanges
         self._instance = secrets.token_hex(4)
+        self._is_closed = False
+
+    def close(self) -> None:
+        """End the events of all viewers, so that the server can end. It may be called in any thread."""
+        self._is_closed = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -97,7 +102,7 @@ class TapPage:
     async def _events(self, version: int, selected: int | None, row: int, is_new: bool) -> AsyncIterator[bytes]:
         """Yield server-sent events: what is new, at most one each ``_INTERVAL``."""
         quiet = 0.0
-        while True:
+        while not self._is_closed:
             changes = self._exchanges.changes(version, selected, row)
             if is_new or changes.summaries or changes.rows:
                 data = {
@@ -124,18 +129,9 @@ class TapPage:
 
 def _is_own(request: Request) -> bool:
     """Return whether a request is from a page of this server, or typed or opened by a person."""
-    if _host_name(f"//{request.headers.get('host', '')}") not in _HOSTS:
-        return False
-    origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+    host = request.headers.get("host", "")
+    if _HOST.fullmatch(host) is None or request.headers.get("origin", f"http://{host}") != f"http://{host}":
         return False
     site = request.headers.get("sec-fetch-site", "none")
     is_navigation = request.headers.get("sec-fetch-mode") == "navigate"
     return site in ("none", "same-origin") or is_navigation
-
-
-def _host_name(address: str) -> str | None:
-    try:
-        return urlsplit(address).hostname
-    except ValueError:
-        return None
