@@ -24,6 +24,7 @@ OUTPUT = ROOT / "build" / "docs"
 GUIDES = {
     "architecture": ROOT / "docs" / "architecture.md",
     "rules": ROOT / "docs" / "rules.md",
+    "tap": ROOT / "docs" / "tap.md",
     "contributing": ROOT / "CONTRIBUTING.md",
     "changelog": ROOT / "CHANGELOG.md",
 }

@@ -59,11 +59,12 @@ function showItem(summary) {
   const { model, state, route, figures } = item.parts;
   const usage = summary.usage || {};
   setText(model, modelName(summary));
-  setText(state, `${summary.state === "finished" ? summary.status || "" : summary.state} ${seconds(elapsed(summary))}`);
+  const isAnswered = summary.state === "finished" || (summary.state === "failed" && summary.status >= 400);
+  setText(state, `${(isAnswered && summary.status) || summary.state} · ${seconds(elapsed(summary))}`);
   state.className = `end ${summary.state}`;
-  setText(route, [clock(summary.at), wires(summary)].filter(Boolean).join("  "));
-  const tokens = summary.usage ? `${count(usage.input_tokens)} in  ${count(usage.output_tokens)} out` : "";
-  setText(figures, [tokens, summary.cost == null ? "" : `$${summary.cost}`].filter(Boolean).join("  "));
+  setText(route, [clock(summary.at), wires(summary)].filter(Boolean).join(" · "));
+  const tokens = summary.usage ? `${count(usage.input_tokens)} in · ${count(usage.output_tokens)} out` : "";
+  setText(figures, [tokens, summary.cost == null ? "" : `$${summary.cost}`].filter(Boolean).join(" · "));
 }
 
 function takeSummary(summary) {
