@@ -48,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     options = _parser().parse_args(argv)
     # The commands print what fails themselves; without a handler Python writes the log to the terminal too.
-    logging.getLogger("streamkit").addHandler(logging.NullHandler())
+    for name in ("streamkit", "uvicorn"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
     try:
         code: int = _COMMANDS[options.command].run(options)
         sys.stdout.flush()

@@ -91,8 +91,8 @@ def run(options: argparse.Namespace) -> int:
     required = key if options.require_key else None
     is_observed = options.tap is not None or options.record is not None
     with listening, observation(options.tap, options.record, secrets, notes.print) as observer:
-        seen_by = observer if is_observed else None
-        anyio.run(_serve, options.provider, address, models, required, listening, seen_by, notes)
+        used = observer if is_observed else None
+        anyio.run(_serve, options.provider, address, models, required, listening, used, notes)
     return 0
 
 

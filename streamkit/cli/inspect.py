@@ -1,4 +1,4 @@
-"""Print the frames of a recorded stream beside the events that they caused.
+"""Print the frames of a recorded stream with the events that they caused.
 
 After the last frame come the calls, the warnings, the usage and the finish or the error. With --follow a file that is
 still being written is read until its response is complete, or until Ctrl-C. The provider is detected from the first
@@ -81,7 +81,7 @@ def _print_file(path: Path, provider: str, notes: Notes, *, follow: bool) -> Obs
         exchange, _ = recording.begin(1, provider, ())
     else:
         with recording.response.open("rb") as source:
-            parts = _growing_parts(source) if follow and not recording.facts else read_parts(source)
+            parts = _growing_parts(source, path) if follow else read_parts(source)
             exchange, parts = recording.begin(1, provider, parts)
             _print_parts(exchange, parts, notes)
     printed = exchange.first_row + len(exchange.rows)
@@ -105,10 +105,13 @@ def _print_parts(exchange: ObservedExchange, parts: Iterable[bytes], notes: Note
         notes.print()  # after the terminal's ^C
 
 
-def _growing_parts(source: BinaryIO) -> Iterator[bytes]:
-    """Yield the bytes of a file, and those that are appended to it."""
+def _growing_parts(source: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a file, and those that are appended to it until ``--record`` has written its facts."""
     while True:
+        is_complete = bool(find_recording(path).facts)  # before the last bytes are read
         yield from read_parts(source)
+        if is_complete:
+            return
         time.sleep(_WAIT)
 
 
@@ -118,7 +121,7 @@ def _print_rows(rows: Iterable[bytes], notes: Notes) -> None:
 
 
 def _print_row(row: dict[str, Any], notes: Notes) -> None:
-    """Print a row: the number, the frame, and the events beside it or, on a narrow terminal, below it."""
+    """Print a row: the number, the frame, and the events at its right or, on a narrow terminal, below it."""
     width = notes.console.width
     number = str(row["n"]).ljust(_NUMBER_WIDTH)
     frames = [f"{frame['name']} {frame['data']}".strip() for frame in row["frames"]]
@@ -174,7 +177,7 @@ def _print_summary(exchange: ObservedExchange, notes: Notes) -> None:
 
 
 def _one_line(text: str) -> str:
-    """Return a text with its line ends as escapes, so that its width is that of what is printed."""
+    """Return a text as it will be printed, so that its width is known."""
     from streamkit.cli.terminal import escape_line
 
     return escape_line(text)

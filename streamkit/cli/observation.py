@@ -1,4 +1,4 @@
-"""What ``streamkit gateway`` and ``streamkit tap`` observe: the page of the tap, and the folder of recordings."""
+"""The observers of ``streamkit gateway`` and ``streamkit tap``: the page of the tap, and the folder of recordings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamkit.cli.serving import address_of, listen, served_beside
+from streamkit.cli.serving import address_of, listen, served_in_thread
 from streamkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def add_record_argument(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def observation(
-    page_port: int | None, folder: Path | None, secrets: Sequence[str], say: Callable[[str], None]
+    page_port: int | None, folder: Path | None, secrets: Sequence[str], report: Callable[[str], None]
 ) -> Iterator[ExchangeObserver]:
     """Serve the page and open the folder; yield the observer.
 
@@ -40,7 +40,7 @@ def observation(
         page_port: the port of the page; None for no page.
         folder: the folder of recordings; None for none.
         secrets: texts that are masked.
-        say: prints a line.
+        report: prints a line.
 
     Raises:
         UsageError: the port cannot be served, or the folder cannot be created.
@@ -54,18 +54,18 @@ def observation(
             from streamkit.bridges.tap.page import TapPage
 
             exchanges = ExchangeList()
-            relays.append(Relay(exchanges, report=say))
+            relays.append(Relay(exchanges, report=report))
             listening = stack.enter_context(listen(_PAGE_HOST, page_port))
             page = TapPage(exchanges)
-            stack.enter_context(served_beside(page, listening, page.close))
-            say(f"tap: {address_of(listening)}")
+            stack.enter_context(served_in_thread(page, listening, page.close))
+            report(f"tap: {address_of(listening)}")
         if folder is not None:
             try:
                 target = ExchangeFolder(folder)
             except OSError as error:
                 raise UsageError(f"{folder} cannot be a folder of recordings: {error.strerror or error}") from None
-            relays.append(Relay(target, report=say))
-            say(f"recording to {folder}")
+            relays.append(Relay(target, report=report))
+            report(f"recording to {folder}")
         for relay in relays:
             stack.callback(relay.close)
         yield ExchangeObserver(*relays, secrets=secrets)

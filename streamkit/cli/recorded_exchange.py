@@ -112,7 +112,7 @@ def find_recording(path: Path) -> RecordedExchange:
         raise NotAStreamError(f"{facts_file.name} is not the facts of an exchange: {error}") from None
     if not isinstance(facts, dict):
         raise NotAStreamError(f"{facts_file.name} is not the facts of an exchange: it must be a JSON object")
-    # Only the names count: the facts of somebody else's recording must not name a file elsewhere.
+    # Only the last part of a name counts, so that the facts cannot name a file in another folder.
     response, request = (
         path.with_name(Path(name).name) if isinstance(name := facts.get(part), str) else None
         for part in ("response", "request")

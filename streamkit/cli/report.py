@@ -1,7 +1,7 @@
-"""Write recorded streams as one page: the frames beside the events, for a browser.
+"""Write recorded streams as one page for a browser: the frames with their events.
 
-The page is one file that needs no network. It shows what `streamkit tap` shows: the response with its calls, each frame
-beside its events, usage, warnings and errors, with keys masked. A file is a captured response (SSE, NDJSON, JSON,
+The page is one file that needs no network. It is the page of `streamkit tap`: the response with its calls, each frame
+with its events, usage, warnings and errors, with keys masked. A file is a captured response (SSE, NDJSON, JSON,
 Amazon's event stream), whose provider is detected from the first bytes, or one that --record wrote. For a folder, all
 its recordings are read.
 """

@@ -1,4 +1,4 @@
-"""What the commands that serve share: sockets, addresses, and a page served beside the command's own server."""
+"""Sockets, addresses and settings of the commands that serve, and a second server in a thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from streamkit.errors import UsageError
 
-__all__ = ["address_of", "is_loopback", "listen", "port_number", "served_beside", "server_settings"]
+__all__ = ["address_of", "is_loopback", "listen", "port_number", "served_in_thread", "server_settings"]
 
 
 def is_loopback(host: str) -> bool:
@@ -55,7 +55,7 @@ def port_number(text: str) -> int:
 
 
 def server_settings() -> dict[str, Any]:
-    """Return the settings of uvicorn that all servers have: no log, and nothing of its own in responses."""
+    """Return the settings of uvicorn that all servers have: no log, no headers added to responses."""
     return {
         "lifespan": "off",
         "ws": "none",
@@ -67,13 +67,13 @@ def server_settings() -> dict[str, Any]:
 
 
 @contextmanager
-def served_beside(app: Any, listening: socket.socket, end: Callable[[], None] | None = None) -> Iterator[None]:
-    """Serve an application in a thread with an event loop of its own, so that it cannot hold up another server.
+def served_in_thread(app: Any, listening: socket.socket, end: Callable[[], None] | None = None) -> Iterator[None]:
+    """Serve an application in a thread with another event loop, so that it cannot delay another server.
 
     Args:
         app: the ASGI application.
         listening: the socket.
-        end: ends the responses that have no end of their own.
+        end: ends the responses that do not end by themselves.
     """
     import uvicorn
 

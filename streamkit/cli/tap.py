@@ -1,7 +1,7 @@
-"""Show the requests of a provider's own client while they stream.
+"""Show the requests of a provider's client while they stream.
 
 Requests pass to the provider and responses pass back, both unchanged; a page of this computer shows a copy: the frames
-beside the events, calls as their arguments grow, usage, warnings and errors, without keys. The client gets the address
+with their events, calls as their arguments grow, usage, warnings and errors, without keys. The client gets the address
 of the tap in place of the provider's base URL. For example:
 
   streamkit tap --provider anthropic --base-url https://api.anthropic.com
@@ -78,7 +78,7 @@ async def _serve(
 
     from streamkit.bridges.tap.pass_through import PassThrough
 
-    timeout = httpx.Timeout(None, connect=30.0)  # the client has its own patience
+    timeout = httpx.Timeout(None, connect=30.0)  # the client decides how long it waits
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
     async with httpx.AsyncClient(timeout=timeout, limits=limits) as http:
         app = PassThrough(provider, address, _ask_over_http(http), observer)

@@ -16,7 +16,7 @@ from streamkit.bridges.tap import ExchangeList, ExchangeObserver
 from streamkit.bridges.tap.page import TapPage
 from streamkit.bridges.tap.pass_through import PassedRequest, PassThrough
 from streamkit.bridges.tap.relay import Relay, RelayTarget
-from streamkit.cli.serving import address_of, listen, served_beside
+from streamkit.cli.serving import address_of, listen, served_in_thread
 
 Json = dict[str, Any]
 
@@ -27,7 +27,7 @@ CLIENT_KEY = "client-key-without-a-known-form"
 @contextmanager
 def served(app: Any, end: Callable[[], None] | None = None) -> Iterator[str]:
     """Serve an application on a free port; yield its address."""
-    with listen("127.0.0.1", 0) as listening, served_beside(app, listening, end):
+    with listen("127.0.0.1", 0) as listening, served_in_thread(app, listening, end):
         yield address_of(listening)
 
 

@@ -213,6 +213,19 @@ def test_secrets_are_nowhere() -> None:
     assert json.loads(shown)["rows"][0]["frames"]
 
 
+def test_fields_with_the_names_of_secrets_are_masked_in_requests() -> None:
+    server = {"url": "u", "authorization_token": "plain"}
+    shown = observed(request={"mcp_servers": [server], "note": "\ud83d"}).request
+    assert shown is not None
+    assert json.loads(shown)["mcp_servers"] == [{"url": "u", "authorization_token": "***"}]
+    as_sent = b'{ "model": "m",  "key": 1.0 }'
+    assert observed(request=as_sent).request == as_sent.decode()
+    assert observed(request=b'{ "password": "p" }').request == '{"password":"***"}'
+    assert observed(request=b"not json " + KEY.encode()).request == "not json ***"
+    deep = b"[" * 5000 + b"]" * 5000
+    assert observed(request=deep).request == deep.decode()
+
+
 def test_a_placeholder_instead_of_a_key_is_not_masked() -> None:
     assert "any text" in read(emitted("anthropic", "any text"), secrets=("any",)).detail().decode()
 

@@ -17,7 +17,7 @@ from streamkit import providers
 from streamkit.bridges.tap import decompression
 from streamkit.bridges.tap.decompression import decompressor
 from streamkit.bridges.tap.relay import Copies
-from streamkit.testing import RawBytes, Reply, Stall, serve
+from streamkit.testing import Disconnect, RawBytes, Reply, Stall, serve
 
 Json = dict[str, Any]
 
@@ -187,6 +187,17 @@ def test_an_upstream_that_cannot_be_reached_is_said() -> None:
         (detail,) = tap.details()
     assert (response.status_code, response.text) == (502, "streamkit tap: the upstream cannot be reached: ConnectError")
     assert detail["summary"]["state"] == "failed"
+
+
+def test_a_response_that_breaks_off_breaks_off_for_the_client() -> None:
+    reply = Reply("Hello ", Disconnect())
+    with serve([reply], strict=False) as server, passing_tap("anthropic", f"{server.url}/anthropic") as tap:
+        with pytest.raises(httpx.RemoteProtocolError):
+            httpx.post(f"{tap.url}/v1/messages", content=BODY)
+        (detail,) = tap.details()
+    assert detail["summary"]["state"] == "failed"
+    assert "RemoteProtocolError" in detail["summary"]["error"]["message"]
+    assert any(event["event"]["type"] == "text" for row in detail["rows"] for event in row["events"])
 
 
 def test_a_client_that_disconnects_closes_the_upstream() -> None:

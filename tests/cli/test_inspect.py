@@ -143,6 +143,20 @@ def test_a_growing_file_is_followed_to_the_end(begin: int, file: Path) -> None:
     assert "finish   tool_calls" in out
 
 
+def test_following_ends_with_the_facts_of_a_recording(tmp_path: Path) -> None:
+    """Gemini's stream has no terminator, so only the facts tell that it is complete."""
+    file = tmp_path / "x.response.sse"
+    file.write_bytes(stream("Looking.", provider="gemini"))
+    command = [sys.executable, "-m", "streamkit.cli", "inspect", str(file), "--follow"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        (tmp_path / "x.exchange.json").write_text('{"provider": "gemini"}')
+        out, _ = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "finish   stop" in out
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
 def test_ctrl_c_ends_the_following_with_the_summary(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:600])

@@ -1,4 +1,4 @@
-"""``Exchange``: one request and its response; ``Observer``: what looks at both while they pass. Without ASGI."""
+"""``Exchange``: one request and its response; ``Observer``: the interface of an observer of both. Without ASGI."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Observer(Protocol):
         request: UpstreamRequest,
         response: AbstractAsyncContextManager[Any],
     ) -> AbstractAsyncContextManager[Any]:
-        """Return a response, which was not opened yet, or one that copies what is read of it."""
+        """Return a response that was not opened yet, or one that copies the input that is read of it."""
 
     def report(self, exchange: Exchange) -> None:
         """Take the end of an exchange."""

@@ -1,4 +1,4 @@
-"""One line of text for an event: what a list of events shows of it. Pure."""
+"""One line of text for an event, for lists of events. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 400  # characters
 
 
 def event_line(event: dict[str, Any]) -> str:
-    """Return what is worth reading of an event without its type.
+    """Return one line that describes an event, without its type.
 
     Args:
         event: the event as plain data, as ``to_json`` has it.

@@ -15,10 +15,9 @@ from typing import Any
 
 import msgspec
 
-from streamkit.bridges.tap.display_text import clean, clean_json
+from streamkit.bridges.tap.display_text import clean, clean_json, request_text
 from streamkit.bridges.tap.observed_exchange import ExchangeEnd, ExchangeStart
 from streamkit.bridges.tap.relay import Copies
-from streamkit.source import BYTES
 from streamkit.stream_file import StreamFile
 
 __all__ = ["FACTS_SUFFIX", "ExchangeFolder"]
@@ -107,9 +106,8 @@ class _Files:
             self._close(copies.end)
 
     def _write_request(self, body: Any) -> None:
-        text = bytes(body) if isinstance(body, BYTES) else msgspec.json.encode(body, enc_hook=str)
         path = self._named(".request.json")
-        path.write_text(clean(text.decode("utf-8", "replace"), self._start.secrets), encoding="utf-8")
+        path.write_text(request_text(body, self._start.secrets), encoding="utf-8")
         self._facts["request"] = path.name
 
     def _add_response(self, at: float, status: int, headers: Mapping[str, str]) -> None:

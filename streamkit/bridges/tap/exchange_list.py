@@ -1,7 +1,7 @@
 """``ExchangeList``: the newest exchanges, for readers in other threads.
 
-Readers ask for what is new since a version, and nothing is queued for any of them: one that is slow gets fewer and
-larger answers. What is kept is bounded, the oldest exchanges are dropped first, and their number is kept.
+Readers ask for the changes since a version, and nothing is queued for any of them: one that is slow gets fewer and
+larger answers. The number and the size of the exchanges are bounded: the oldest ones are dropped, and counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_ROWS = 500  # of one answer, so that a page shows the first ones while it 
 
 
 class Changes(NamedTuple):
-    """What is new for a reader.
+    """The changes since a reader's last question.
 
     Attributes:
         version: the version for the next question.
@@ -75,7 +75,7 @@ class ExchangeList:
             self._dropped += 1
 
     def changes(self, since: int, selected: int | None = None, row: int = 0) -> Changes:
-        """Return what is new.
+        """Return the changes since a version.
 
         Args:
             since: the version of the last answer; 0 at first.

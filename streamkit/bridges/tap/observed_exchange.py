@@ -1,7 +1,7 @@
-"""One request and its response as they grow: what the page, a report and ``streamkit inspect`` show.
+"""One request and its response as they grow, for the page, for reports and for ``streamkit inspect``.
 
 ``ObservedExchange`` takes copies: the request, the status, the bytes, the end. It splits the bytes into frames and
-reads them with a ``Turn`` of its own, so that each frame is beside the events that it caused. Rows are encoded once, as
+reads them with another ``Turn``, so that each row has a frame and the events that it caused. Rows are encoded once, as
 JSON without secrets. The module is pure: it has no clock and no event loop, and times are given to it.
 """
 
@@ -16,7 +16,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from streamkit.bridges.tap.display_text import LONGEST_TEXT, clean_json, decode_json, show_text
+from streamkit.bridges.tap.display_text import (
+    LONGEST_TEXT,
+    clean_json,
+    decode_json,
+    request_text,
+    shorten,
+    show_text,
+)
 from streamkit.bridges.tap.event_line import event_line
 from streamkit.bridges.tap.frame_pieces import FramePieces
 from streamkit.calls import StreamError, Usage
@@ -104,7 +111,8 @@ class ObservedExchange:
         self._start = start
         self._secrets = start.secrets
         self._model = start.model or _named_model(start.request)
-        self._request = self._describe_request(start.request)
+        request = None if start.request is None else request_text(start.request, start.secrets)
+        self._request = None if request is None else shorten(request, _LONGEST_REQUEST)
         self.turn: Turn | None = None
         if start.provider is not None:
             # Some wires have no response id; only the ids of calls depend on the key.
@@ -207,13 +215,6 @@ class ObservedExchange:
         data = clean_json(to_json(event), self._secrets)
         return {"line": event_line(decode_json(data)), "event": msgspec.Raw(data)}
 
-    def _describe_request(self, body: Any) -> str | None:
-        if body is None:
-            return None
-        if not isinstance(body, BYTES):
-            body = msgspec.json.encode(replace_lone_surrogates(body), enc_hook=str)
-        return show_text(bytes(body), self._secrets, _LONGEST_REQUEST)
-
     # ---------------------------------------------------------------- views
 
     @property
@@ -231,7 +232,7 @@ class ObservedExchange:
         return "failed" if self._error() is not None else "finished"
 
     def summary(self) -> dict[str, Any]:
-        """Return what a list shows of the exchange, as plain data."""
+        """Return the facts of the exchange, without its rows, as plain data."""
         start, turn, end = self._start, self.turn, self._end
         usage = turn.usage if turn is not None else None
         summary: dict[str, Any] = {

@@ -66,7 +66,7 @@ class ExchangeCopy:
 
     @asynccontextmanager
     async def watch(self, response: AbstractAsyncContextManager[Any]) -> AsyncIterator[CopiedSource]:
-        """Open a response, whose input is copied while it is read."""
+        """Open a response; its input is copied while it is read."""
         try:
             async with response as source:
                 status = getattr(source, "status_code", None)

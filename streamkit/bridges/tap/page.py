@@ -3,7 +3,7 @@
 - ``/`` is the page; ``/events`` the exchanges as server-sent events; ``/exchanges/N.html`` the report of one.
 - Another website in the same browser can read nothing: the host of a request must be this computer's own name (against
   DNS rebinding), its origin that of the page, and responses may not be embedded.
-- Nothing is queued for a viewer. A slow one gets what changed since its last answer.
+- Nothing is queued for a viewer. A slow one gets all changes since its last answer at once.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class TapPage:
         return 0, selected, 0, True
 
     async def _events(self, version: int, selected: int | None, row: int, is_new: bool) -> AsyncIterator[bytes]:
-        """Yield server-sent events: what is new, at most one each ``_INTERVAL``."""
+        """Yield the changes as server-sent events, at most one in each ``_INTERVAL``."""
         quiet = 0.0
         while not self._is_closed:
             changes = self._exchanges.changes(version, selected, row)

@@ -161,8 +161,10 @@ class PassThrough:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         except Exception as error:
             copy.end(error=f"{type(error).__name__}: {error}")
-            if has_started or not is_io_failure(error):
-                raise  # the server closes the connection, so that the client does not take it for the end
+            if not is_io_failure(error):
+                raise
+            if has_started:
+                return  # the server closes the connection of an incomplete response, so the client sees the failure too
             reply = PlainTextResponse(f"streamkit tap: the upstream cannot be reached: {type(error).__name__}", 502)
             await reply(request.scope, request.receive, send)
         finally:

@@ -1,8 +1,8 @@
-"""Copies of exchanges, taken at once and passed to a target in a thread of its own.
+"""Copies of exchanges, which a thread passes to a target.
 
-``Relay`` is between a response and whatever looks at it. Its methods take a lock for the time of an assignment and
-return; the target gets what has accumulated. A target that is slow, that blocks or that raises delays and fails nothing
-but itself: the copies that wait are bounded, the oldest parts are dropped first, and their number is passed on.
+``Relay`` is between a response and its observer. Its methods take a lock for the time of an assignment and return; the
+target gets the copies that have accumulated. A target that is slow, blocks or raises does not delay or fail a response:
+the waiting copies are bounded, the oldest parts are dropped first, and their number is passed on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SIZE_OF_OBJECT = 1024  # bytes that a chunk which is no bytes counts as
 
 @dataclass(slots=True)
 class Copies:
-    """What was copied of one exchange since the last time.
+    """The copies of one exchange since the last time.
 
     Attributes:
         key: the number of the exchange.
@@ -58,7 +58,7 @@ class RelayTarget(Protocol):
 
 
 class Relay:
-    """Copies that are passed to a target in a thread of its own.
+    """Copies that a thread passes to a target.
 
     Args:
         target: gets the copies.
@@ -113,7 +113,7 @@ class Relay:
             self._copies(key).end = end
 
     def _copies(self, key: int) -> Copies:
-        """Return the waiting copies of an exchange; the thread is told of them."""
+        """Return the waiting copies of an exchange, and wake the thread."""
         copies = self._waiting.get(key)
         if copies is None:
             if len(self._waiting) >= _MOST_EXCHANGES:
@@ -158,15 +158,15 @@ class Relay:
     def _pass_on(self, copies: Copies) -> None:
         try:
             self._target.take(copies)
-        except Exception as error:  # the response must pass, whatever the target does
+        except Exception as error:  # a defect of the target must not fail a response
             if not self._has_failed:
                 self._has_failed = True
-                self._say(
+                self._report_failure(
                     f"{type(self._target).__name__} failed and misses an exchange: {type(error).__name__}: {error}"
                 )
             _log.debug("the target of a relay failed", exc_info=True)
 
-    def _say(self, sentence: str) -> None:
+    def _report_failure(self, sentence: str) -> None:
         try:
             self._report(sentence)
         except Exception:
@@ -178,7 +178,7 @@ class Relay:
             return self._condition.wait_for(lambda: not self._waiting and not self._is_busy, timeout)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Pass on what waits, at most for *timeout* seconds, and end the thread."""
+        """Pass on the waiting copies, at most for *timeout* seconds, and end the thread."""
         with self._condition:
             self._is_closed = True
             self._condition.notify_all()
