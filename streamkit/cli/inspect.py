@@ -96,7 +96,7 @@ def _print_parts(exchange: ObservedExchange, parts: Iterable[bytes], notes: Note
     printed = 0
     try:
         for part in parts:
-            exchange.receive(0.0, part)
+            exchange.receive(None, part)
             _print_rows(exchange.rows_from(printed), notes)
             printed = exchange.first_row + len(exchange.rows)
             if exchange.turn is not None and exchange.turn.done:

@@ -51,7 +51,7 @@ class RecordedExchange(NamedTuple):
         elif provider == AUTO:
             shown, chunks = detect_provider(provider, parts)
         start = ExchangeStart(
-            at=_seconds(facts.get("time")),
+            at=_time(facts),
             method=facts.get("method", ""),
             path=facts.get("path", self.response.name if self.response is not None else ""),
             provider=shown,
@@ -64,7 +64,7 @@ class RecordedExchange(NamedTuple):
         exchange = ObservedExchange(key, start)
         if facts:
             if "upstream_status" in facts:
-                exchange.respond(start.at, status, facts.get("headers", {}))
+                exchange.respond(_time(facts, "seconds_to_headers"), status, facts.get("headers", {}))
             for note in facts.get("notes", []):
                 exchange.add_note(note)
             exchange.lose(facts.get("missing_parts", 0))
@@ -79,7 +79,7 @@ class RecordedExchange(NamedTuple):
         facts = self.facts
         exchange.end(
             ExchangeEnd(
-                at=_seconds(facts.get("time")) + facts.get("seconds", 0.0),
+                at=_time(facts, "seconds"),
                 status=facts.get("status"),
                 error=facts.get("error"),
                 disconnected=facts.get("disconnected", False),
@@ -139,9 +139,17 @@ def expand_paths(path: Path) -> list[Path]:
     ]
 
 
-def _seconds(time: Any) -> float:
-    """Return a time of the facts in seconds since 1970; 0 if there is none."""
+def _time(facts: dict[str, Any], offset: str | None = None) -> float | None:
+    """Return the time of the request in seconds since 1970, or one after it; None if the facts have none.
+
+    Args:
+        facts: the facts of an exchange.
+        offset: the name of the seconds after the request.
+    """
+    time, seconds = facts.get("time"), 0.0 if offset is None else facts.get(offset)
+    if not isinstance(time, str) or not isinstance(seconds, (int, float)):
+        return None
     try:
-        return datetime.fromisoformat(time).timestamp() if isinstance(time, str) else 0.0
+        return datetime.fromisoformat(time).timestamp() + seconds
     except ValueError:
-        return 0.0
+        return None

@@ -133,6 +133,12 @@ def test_the_page_is_clicked_through(browser: Any, tap: Tap, theme: str, size: t
         page.screenshot(path=tmp_path / f"error-{name}.png")
         if size == DESKTOP:
             assert page.locator("#list a[aria-current=true]").count() == 1
+        with page.expect_download() as download:
+            page.click("#download")
+        assert download.value.suggested_filename == "streamkit-2.html"
+        with page.context.expect_page() as report:
+            page.click("#open")
+        assert report.value.locator("#messages .error .body").text_content().endswith("slow down")
 
 
 def test_text_that_is_markup_stays_text(browser: Any, tap: Tap) -> None:

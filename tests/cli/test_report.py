@@ -68,6 +68,11 @@ def test_the_page_has_a_usual_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert main(["report", "turn.sse", "--provider", "gemini"]) == 2
 
 
+def first_duration(folder: Path) -> float:
+    facts = sorted((folder / "rec").glob("*.exchange.json"))[0]
+    return float(json.loads(facts.read_text())["seconds"])
+
+
 def test_what_was_recorded_is_shown_with_its_request_and_its_facts(tmp_path: Path) -> None:
     record(tmp_path / "rec", STREAM, STREAM)
     page = tmp_path / "page.html"
@@ -81,6 +86,7 @@ def test_what_was_recorded_is_shown_with_its_request_and_its_facts(tmp_path: Pat
     )
     assert (summary["model"], summary["upstream_model"], summary["status"]) == ("gpt-5", "claude-x", 200)
     assert summary["changes"] == ["left out: top_k"]
+    assert (summary["seconds"], summary["first_byte"], first["rows"][0]["at"]) == (first_duration(tmp_path), None, None)
     assert summary["at"] < second["summary"]["at"]
     assert json.loads(first["request"])["messages"][0]["content"] == "hi ***"
     assert SECRET not in page.read_text(encoding="utf-8")

@@ -73,7 +73,8 @@ class _Files:
     """The files of one exchange."""
 
     def __init__(self, folder: Path, key: int, start: ExchangeStart) -> None:
-        moment = datetime.fromtimestamp(start.at, UTC)
+        self._started = start.at or 0.0
+        moment = datetime.fromtimestamp(self._started, UTC)
         self._base = folder / f"{moment:%Y%m%dT%H%M%S.%f}Z-{key:05d}"
         self._start = start
         self._response: StreamFile | None = None
@@ -113,7 +114,7 @@ class _Files:
     def _add_response(self, at: float, status: int, headers: Mapping[str, str]) -> None:
         self._type = headers.get("content-type", "").partition(";")[0].strip().lower()
         self._facts["upstream_status"] = status
-        self._facts["seconds_to_headers"] = round(at - self._start.at, 4)
+        self._facts["seconds_to_headers"] = round(at - self._started, 4)
         self._facts["headers"] = {name: headers[name] for name in _SHOWN_HEADERS if name in headers}
 
     def _open_response(self) -> StreamFile:
@@ -124,7 +125,7 @@ class _Files:
     def _close(self, end: ExchangeEnd) -> None:
         if self._response is not None:
             self._response.close()
-        self._facts["seconds"] = round(end.at - self._start.at, 4)
+        self._facts["seconds"] = round((end.at or 0.0) - self._started, 4)
         for name in ("status", "error", "changes"):
             if value := getattr(end, name):
                 self._facts[name] = value

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from streamkit.bridges.tap.display_text import (
     LONGEST_TEXT,
@@ -45,7 +46,7 @@ class ExchangeStart(Struct, frozen=True, kw_only=True):
     """The request of an exchange.
 
     Attributes:
-        at: the time, in seconds since 1970.
+        at: the time, in seconds since 1970; None if it is not known.
         method: the HTTP method of the client's request.
         path: its path, with the query if there is one.
         client: the wire of the client; None if it is not known.
@@ -57,7 +58,7 @@ class ExchangeStart(Struct, frozen=True, kw_only=True):
         secrets: texts that are masked wherever they appear.
     """
 
-    at: float
+    at: float | None
     method: str
     path: str
     client: str | None = None
@@ -73,14 +74,14 @@ class ExchangeEnd(Struct, frozen=True, kw_only=True):
     """The end of an exchange.
 
     Attributes:
-        at: the time, in seconds since 1970.
+        at: the time, in seconds since 1970; None if it is not known.
         status: the HTTP status that the client got; None if it is that of the response.
         error: what failed outside of the response, such as the connection.
         disconnected: whether the client disconnected before the end.
         changes: a sentence for each thing of the request or the response that was changed or left out.
     """
 
-    at: float
+    at: float | None
     status: int | None = None
     error: str | None = None
     disconnected: bool = False
@@ -96,10 +97,10 @@ class ObservedExchange:
 
     Attributes:
         key: the number of the exchange.
-        rows: the newest rows, as JSON: ``n`` (the number of the row), ``at`` (seconds since the request), ``frames``
+        rows: the newest rows, as JSON: ``n`` (the number of the row), ``at`` (seconds since the request, None if they
+            are not known), ``frames``
             (``name``, ``data``) and ``events`` (``line``, a short text, and ``event``).
         first_row: the number of the first row that is kept.
-        size: the bytes of the rows.
         turn: the response; None if it is not one of a model.
     """
 
@@ -107,12 +108,12 @@ class ObservedExchange:
         self.key = key
         self.rows: deque[bytes] = deque()
         self.first_row = 0
-        self.size = 0
-        self._start = start
         self._secrets = start.secrets
         self._model = start.model or _named_model(start.request)
         request = None if start.request is None else request_text(start.request, start.secrets)
         self._request = None if request is None else shorten(request, _LONGEST_REQUEST)
+        self._start = replace(start, request=None)
+        self._size = 0  # bytes of the rows
         self.turn: Turn | None = None
         if start.provider is not None:
             # Some wires have no response id; only the ids of calls depend on the key.
@@ -125,6 +126,7 @@ class ObservedExchange:
         self._head = b""  # of the body, for one without frames
         self._bytes = 0
         self._last = start.at
+        self._has_input = False
         self._first_byte: float | None = None
         self._status: int | None = None
         self._end: ExchangeEnd | None = None
@@ -133,19 +135,20 @@ class ObservedExchange:
 
     # ---------------------------------------------------------------- growth
 
-    def respond(self, at: float, status: int, headers: Mapping[str, str]) -> None:
+    def respond(self, at: float | None, status: int, headers: Mapping[str, str]) -> None:
         """Take the status and the headers of the response."""
         self._status = status
         self._last = at
         if self.turn is not None and self.turn.input_kind is None and not self.turn.closed:
             self.turn.response(status, headers)
 
-    def receive(self, at: float, data: Any) -> None:
+    def receive(self, at: float | None, data: Any) -> None:
         """Take the next input: bytes of the body, or a chunk as a dict or an SDK's object."""
         if self._end is not None:
             return
-        self._last = at
-        if self._first_byte is None:
+        self._last = at if at is not None else self._last
+        if not self._has_input:
+            self._has_input = True
             self._first_byte = at
         if not isinstance(data, BYTES):
             chunk = to_plain(data) if not isinstance(data, dict) else data
@@ -192,7 +195,7 @@ class ObservedExchange:
             frames = [(b"", self._head)]
         self._add_row(end.at, frames, events)
 
-    def _add_row(self, at: float, frames: Sequence[Frame], events: Sequence[TurnEvent]) -> None:
+    def _add_row(self, at: float | None, frames: Sequence[Frame], events: Sequence[TurnEvent]) -> None:
         if not frames and not events:
             return
         shown = [
@@ -200,15 +203,15 @@ class ObservedExchange:
         ]
         row = {
             "n": self.first_row + len(self.rows),
-            "at": round(max(at - self._start.at, 0.0), 4),
+            "at": self._since_start(at),
             "frames": shown,
             "events": [self._describe_event(event) for event in events],
         }
         line = msgspec.json.encode(row)
         self.rows.append(line)
-        self.size += len(line)
-        while self.size > _MOST_ROWS and len(self.rows) > 1:
-            self.size -= len(self.rows.popleft())
+        self._size += len(line)
+        while self._size > _MOST_ROWS and len(self.rows) > 1:
+            self._size -= len(self.rows.popleft())
             self.first_row += 1
 
     def _describe_event(self, event: TurnEvent) -> dict[str, Any]:
@@ -216,6 +219,11 @@ class ObservedExchange:
         return {"line": event_line(decode_json(data)), "event": msgspec.Raw(data)}
 
     # ---------------------------------------------------------------- views
+
+    @property
+    def size(self) -> int:
+        """The bytes that the exchange keeps, about: rows, request and response."""
+        return self._size + len(self._request or "") + self._bytes
 
     @property
     def is_finished(self) -> bool:
@@ -226,7 +234,7 @@ class ObservedExchange:
     def state(self) -> str:
         """``waiting`` (for the response), ``streaming``, ``finished``, ``failed`` or ``disconnected`` (the client)."""
         if self._end is None:
-            return "waiting" if self._first_byte is None else "streaming"
+            return "streaming" if self._has_input else "waiting"
         if self._end.disconnected:
             return "disconnected"
         return "failed" if self._error() is not None else "finished"
@@ -249,8 +257,8 @@ class ObservedExchange:
             "response_id": turn.response_id if turn is not None else None,
             "state": self.state,
             "status": end.status if end is not None and end.status is not None else self._status,
-            "seconds": round(self._last - start.at, 4),
-            "first_byte": None if self._first_byte is None else round(self._first_byte - start.at, 4),
+            "seconds": self._since_start(self._last),
+            "first_byte": self._since_start(self._first_byte),
             "bytes": self._bytes,
             "rows": self.first_row + len(self.rows),
             "calls": len(turn.calls) if turn is not None else 0,
@@ -285,6 +293,11 @@ class ObservedExchange:
     def rows_from(self, number: int) -> Iterator[bytes]:
         """Yield the rows with this number and later ones, those that are kept."""
         yield from islice(self.rows, max(number - self.first_row, 0), None)
+
+    def _since_start(self, at: float | None) -> float | None:
+        """Return the seconds from the request to a time; None if one of the two is not known."""
+        start = self._start.at
+        return None if at is None or start is None else round(max(at - start, 0.0), 4)
 
     def _error(self) -> dict[str, Any] | None:
         error = self.turn.error if self.turn is not None else None

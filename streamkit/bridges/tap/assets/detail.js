@@ -172,7 +172,7 @@ class Detail {
       shown.append(element("b", "", event.type), line);
       events.append(shown);
     }
-    cells.append(element("span", "number", String(row.n)), element("span", "number", row.at.toFixed(3)), frames, events);
+    cells.append(element("span", "number", String(row.n)), element("span", "number", row.at == null ? "" : row.at.toFixed(3)), frames, events);
     item.append(cells);
     item.row = row;
     return item;

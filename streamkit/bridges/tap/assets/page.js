@@ -60,7 +60,8 @@ function showItem(summary) {
   const usage = summary.usage || {};
   setText(model, modelName(summary));
   const isAnswered = summary.state === "finished" || (summary.state === "failed" && summary.status >= 400);
-  setText(state, `${(isAnswered && summary.status) || summary.state} · ${seconds(elapsed(summary))}`);
+  const duration = elapsed(summary) == null ? "" : seconds(elapsed(summary));
+  setText(state, [(isAnswered && summary.status) || summary.state, duration].filter(Boolean).join(" · "));
   state.className = `end ${summary.state}`;
   setText(route, [clock(summary.at), wires(summary)].filter(Boolean).join(" · "));
   const tokens = summary.usage ? `${count(usage.input_tokens)} in · ${count(usage.output_tokens)} out` : "";
