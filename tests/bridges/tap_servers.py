@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -50,9 +51,15 @@ class Tap:
     said: list[str] = field(default_factory=list)
 
     def details(self) -> list[Json]:
-        """Return all exchanges that are shown, once the copies have arrived."""
-        assert self.relay.flush()
-        summaries = self.exchanges.changes(0).summaries
+        """Return all exchanges that are shown, once they have ended: a client may have its last byte before."""
+        deadline = time.monotonic() + 10
+        while True:
+            assert self.relay.flush()
+            summaries = self.exchanges.changes(0).summaries
+            if not any(summary["state"] in ("waiting", "streaming") for summary in summaries):
+                break
+            assert time.monotonic() < deadline, summaries
+            time.sleep(0.01)
         return [json.loads(self.exchanges.detail(summary["id"]) or b"") for summary in summaries]
 
 

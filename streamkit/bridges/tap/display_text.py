@@ -22,6 +22,8 @@ _SHORTEST_SECRET = 8  # characters; a shorter one is a placeholder, such as "any
 
 def clean(text: str, secrets: Iterable[str] = ()) -> str:
     """Return a text without these secrets and without those of a known form."""
+    if not text:
+        return text  # most frames have no name
     for secret in secrets:
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, MASK)

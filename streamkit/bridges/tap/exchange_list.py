@@ -64,7 +64,8 @@ class ExchangeList:
             self._version += 1
             self._versions[copies.key] = self._version
             apply_copies(exchange, copies)
-            self._drop_oldest()
+            if copies.start is not None or copies.end is not None:  # not with each part: one exchange is bounded itself
+                self._drop_oldest()
 
     def _drop_oldest(self) -> None:
         size = sum(exchange.size for exchange in self._exchanges.values())

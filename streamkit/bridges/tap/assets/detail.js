@@ -168,7 +168,7 @@ class Detail {
     });
     const events = element("div", "events mono");
     for (const { line, event } of row.events) {
-      const shown = element("div", event.type);
+      const shown = element("div", `event-${event.type}`);
       shown.append(element("b", "", event.type), line);
       events.append(shown);
     }
