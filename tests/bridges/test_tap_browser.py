@@ -94,7 +94,7 @@ def tap() -> Iterator[Tap]:
     with serve(script, strict=False) as server, gateway_tap("anthropic", server.base_url("anthropic")) as tap:
         for _ in script:
             ask(tap)
-        assert tap.relay.flush()
+        tap.details()  # waits for their end
         yield tap
 
 

@@ -46,6 +46,15 @@ def address(line: str) -> str:
     return found[0]
 
 
+def report_of(page: str, text: str) -> str:
+    """Return the report of the first exchange, once it has a text."""
+    for _ in range(200):
+        report = httpx.get(f"{page}/exchanges/1.html").text
+        if text in report:
+            return report
+    raise AssertionError(report)
+
+
 def recorded(folder: Path, suffix: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted(folder.glob(f"*{suffix}"))]
 
@@ -66,7 +75,7 @@ def test_a_tap_shows_and_records_what_passes(tmp_path: Path) -> None:
         with httpx.stream("POST", f"{address(passing)}/v1/messages", json=BODY, headers=headers) as response:
             for part in response.iter_bytes():
                 data += part
-        report = httpx.get(f"{address(page)}/exchanges/1.html").text
+        report = report_of(address(page), "there.")
         with httpx.stream("GET", f"{address(page)}/events"):  # a viewer that stays
             process.send_signal(signal.SIGINT)
             _, written = process.communicate(timeout=20)
@@ -96,7 +105,7 @@ def test_a_gateway_shows_and_records_and_its_disk_may_fail(tmp_path: Path) -> No
     ):
         url = f"{address(serving)}/v1/chat/completions"
         seen = [httpx.post(url, json=BODY).text]
-        report = httpx.get(f"{address(page)}/exchanges/1.html").text
+        report = report_of(address(page), "Hello.")
         for _ in range(200):  # until it is written
             if recorded(folder, ".exchange.json"):
                 break
