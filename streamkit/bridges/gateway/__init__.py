@@ -7,7 +7,7 @@ HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``streamkit ga
 1. `routes`: the wire and the action of a path.
 2. `attempt`: one request to one upstream, from the client's body to the client's bytes.
 3. `replies`: complete responses: errors in the client's wire, model lists.
-4. `exchange`: the description of one request and its response, and what may observe them.
+4. `exchange`, `observer`: the description of one request and its response; the interface of their observer.
 5. `application`: the ASGI application: bodies, limits, fallbacks, clients that disconnect.
 
 No header of a client is sent to an upstream except those that select features of the same wire, so no key of a client
@@ -25,6 +25,7 @@ except ModuleNotFoundError as error:
 
 from streamkit.bridges.gateway.application import Gateway, GatewayLimits
 from streamkit.bridges.gateway.attempt import Ask, Upstream, UpstreamRequest
-from streamkit.bridges.gateway.exchange import Exchange, Observer
+from streamkit.bridges.gateway.exchange import Exchange
+from streamkit.bridges.gateway.observer import Observer
 
 __all__ = ["Ask", "Exchange", "Gateway", "GatewayLimits", "Observer", "Upstream", "UpstreamRequest"]

@@ -23,7 +23,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from streamkit.bridges.gateway.attempt import ANY_MODEL, Attempt, Upstream
-from streamkit.bridges.gateway.exchange import Exchange, Observer
+from streamkit.bridges.gateway.exchange import Exchange
+from streamkit.bridges.gateway.observer import Observer
 from streamkit.bridges.gateway.replies import failed_reply, models_reply, refusal, request_id_header
 from streamkit.bridges.gateway.routes import Route, client_provider, find_route
 from streamkit.calls import StreamError

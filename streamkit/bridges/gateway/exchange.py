@@ -1,16 +1,13 @@
-"""``Exchange``: one request and its response; ``Observer``: the interface of an observer of both. Without ASGI."""
+"""``Exchange``: the description of one request and its response, for a log. It must not depend on ASGI."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
 
-from streamkit.bridges.gateway.attempt import Upstream, UpstreamRequest
 from streamkit.calls import Usage
 
-__all__ = ["Exchange", "Observer"]
+__all__ = ["Exchange"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,22 +45,3 @@ class Exchange:
     disconnected: bool = False
     changes: Sequence[str] = ()
     seconds: float = 0.0
-
-
-class Observer(Protocol):
-    """Looks at the traffic of a gateway, such as `streamkit.bridges.tap.ExchangeObserver`.
-
-    Its methods are called in the event loop, so they must not wait; what they raise fails the request.
-    """
-
-    def watch(
-        self,
-        exchange: Exchange,
-        upstream: Upstream,
-        request: UpstreamRequest,
-        response: AbstractAsyncContextManager[Any],
-    ) -> AbstractAsyncContextManager[Any]:
-        """Return a response that was not opened yet, or one that copies the input that is read of it."""
-
-    def report(self, exchange: Exchange) -> None:
-        """Take the end of an exchange."""
