@@ -97,7 +97,7 @@ class _Files:
             at, status, headers = copies.response
             self._add_response(at, status, {name.lower(): value for name, value in headers.items()})
         self._missing += copies.lost
-        for _, data in copies.parts:
+        for _, data in copies.each_part():
             if self._response is None:
                 self._response = self._open_response()
             self._response.write(data)

@@ -113,7 +113,7 @@ def apply_copies(exchange: ObservedExchange, copies: Copies) -> None:
         exchange.lose(copies.lost)
     for note in copies.notes:
         exchange.add_note(note)
-    for at, data in copies.parts:
+    for at, data in copies.each_part():
         exchange.receive(at, data)
     if copies.end is not None:
         exchange.end(copies.end)

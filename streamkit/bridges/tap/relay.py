@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -48,6 +49,15 @@ class Copies:
     lost: int = 0
     notes: list[str] = field(default_factory=list)
     end: ExchangeEnd | None = None
+
+    def each_part(self) -> Iterator[tuple[float, Any]]:
+        """Yield the parts, and let other threads run between them.
+
+        Otherwise an event loop that has input waits for the interpreter's switch interval of 5 ms, once for each input.
+        """
+        for part in self.parts:
+            yield part
+            time.sleep(0)
 
 
 class RelayTarget(Protocol):
