@@ -215,7 +215,7 @@ def test_a_call_grows_in_place(browser: Any) -> None:
         assert page.evaluate("window.shifts") < 0.1  # what web.dev/cls calls good
 
 
-def test_a_page_without_its_tap_says_so_and_comes_back_to_nothing_lost(browser: Any) -> None:
+def test_a_page_whose_tap_has_ended_says_so_and_keeps_what_it_shows(browser: Any) -> None:
     with serve([Reply("Hello.")], strict=False) as server:
         context = browser.new_context()
         page = context.new_page()
