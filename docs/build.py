@@ -25,6 +25,7 @@ GUIDES = {
     "guide": ROOT / "docs" / "guide.md",
     "architecture": ROOT / "docs" / "architecture.md",
     "rules": ROOT / "docs" / "rules.md",
+    "tap": ROOT / "docs" / "tap.md",
     "contributing": ROOT / "CONTRIBUTING.md",
     "changelog": ROOT / "CHANGELOG.md",
 }

@@ -15,7 +15,7 @@ import re
 from functools import cache
 from typing import Any
 
-__all__ = ["MASK", "excerpt_repr", "redact", "redact_message", "redact_value"]
+__all__ = ["MASK", "excerpt_repr", "is_secret_name", "redact", "redact_message", "redact_value"]
 
 MASK = "***"
 
@@ -162,19 +162,20 @@ class _Redaction:
             return {
                 (self._text(name) if isinstance(name, str) else name): (
                     MASK
-                    if isinstance(item, str) and item and isinstance(name, str) and _is_secret_name(name)
+                    if isinstance(item, str) and item and isinstance(name, str) and is_secret_name(name)
                     else self.redact(item, levels - 1)
                 )
                 for name, item in value.items()
             }
         if isinstance(value, (list, tuple)):
-            if len(value) == 2 and all(isinstance(item, str) for item in value) and _is_secret_name(value[0]):
+            if len(value) == 2 and all(isinstance(item, str) for item in value) and is_secret_name(value[0]):
                 return [value[0], MASK]  # a header
             return [self.redact(item, levels - 1) for item in value]
         return value
 
 
-def _is_secret_name(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
+    """Return whether a field of this name holds a secret."""
     return (
         len(name) <= 64 and name.lower() not in _NAMES_OF_FACTS and _patterns().secret_name.fullmatch(name) is not None
     )

@@ -1,4 +1,4 @@
-"""The command line: ``streamkit demo``, ``normalize``, ``convert``, ``chat`` and ``gateway``. One command a file.
+"""The command line: ``streamkit demo``, ``normalize``, ``inspect`` and the other commands. One command a file.
 
 A command is a module with ``configure`` (its arguments) and ``run``, which returns the exit code: 0; 1 if the command
 failed; 2 if its arguments or input are wrong; 130 after Ctrl-C. A command imports what the base install does not have
@@ -19,7 +19,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
-from streamkit.cli import chat, convert, demo, gateway, normalize
+from streamkit.cli import chat, convert, demo, gateway, inspect, normalize, report, tap
 from streamkit.cli.terminal import OutputError, escape_line, protected
 from streamkit.errors import UsageError
 from streamkit.redaction import redact
@@ -30,9 +30,12 @@ __all__ = ["main"]
 _COMMANDS: dict[str, ModuleType] = {
     "demo": demo,
     "normalize": normalize,
+    "inspect": inspect,
+    "report": report,
     "convert": convert,
     "chat": chat,
     "gateway": gateway,
+    "tap": tap,
 }
 
 
@@ -45,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     options = _parser().parse_args(argv)
     # The commands print what fails themselves; without a handler Python writes the log to the terminal too.
-    logging.getLogger("streamkit").addHandler(logging.NullHandler())
+    for name in ("streamkit", "uvicorn"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
     try:
         code: int = _COMMANDS[options.command].run(options)
         sys.stdout.flush()

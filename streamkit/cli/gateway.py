@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ipaddress
 import os
 import socket
 from collections.abc import Sequence
@@ -29,12 +28,14 @@ from typing import TYPE_CHECKING
 from streamkit import providers
 from streamkit.cli.connection import request_headers
 from streamkit.cli.gateway_upstreams import ConfiguredUpstream, configure_upstream, parse_upstream, read_config
+from streamkit.cli.observation import TAP_PORT, add_record_argument, observation
+from streamkit.cli.serving import address_of, is_loopback, listen, port_number, server_settings
 from streamkit.errors import UsageError
 
 if TYPE_CHECKING:
     import httpx
 
-    from streamkit.bridges.gateway import Ask, Exchange
+    from streamkit.bridges.gateway import Ask, Exchange, Observer
     from streamkit.cli.terminal import Notes
 
 __all__ = ["configure", "format_exchange", "run"]
@@ -73,7 +74,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the time until an upstream's first event, after which it has failed (no limit)",
     )
     parser.add_argument("--host", default="127.0.0.1", metavar="HOST", help="the address to serve (127.0.0.1)")
-    parser.add_argument("--port", type=_port, default=_PORT, metavar="N", help=f"the port; 0: any free one ({_PORT})")
+    parser.add_argument(
+        "--port", type=port_number, default=_PORT, metavar="N", help=f"the port; 0: any free one ({_PORT})"
+    )
+    parser.add_argument(
+        "--tap",
+        nargs="?",
+        type=port_number,
+        const=TAP_PORT,
+        metavar="PORT",
+        help=f"show requests while they stream, on a page of this computer's port ({TAP_PORT})",
+    )
+    add_record_argument(parser)
     parser.add_argument("--require-key", action="store_true", help=f"refuse clients without the key in {_KEY_VARIABLE}")
 
 
@@ -87,13 +99,16 @@ def run(options: argparse.Namespace) -> int:
     key = os.environ.get(_KEY_VARIABLE)
     if options.require_key and not key:
         raise UsageError(f"--require-key needs a key for clients: set the environment variable {_KEY_VARIABLE}")
-    if not options.require_key and not _is_loopback(options.host):
+    if not options.require_key and not is_loopback(options.host):
         raise UsageError(f"{options.host!r} can be reached by other computers: give --require-key as well")
     _allow_open_files()
-    listening = _listen(options.host, options.port)
-    notes = Notes(secrets=[*(upstream.key or "" for upstream in upstreams), key or ""])
-    with listening:
-        anyio.run(_serve, upstreams, key if options.require_key else None, listening, notes)
+    listening = listen(options.host, options.port)
+    secrets = [*(upstream.key or "" for upstream in upstreams), key or ""]
+    notes = Notes(secrets=secrets)
+    is_observed = options.tap is not None or options.record is not None
+    with listening, observation(options.tap, options.record, secrets, notes.print) as observer:
+        required = key if options.require_key else None
+        anyio.run(_serve, upstreams, required, listening, observer if is_observed else None, notes)
     return 0
 
 
@@ -121,7 +136,11 @@ def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
 
 
 async def _serve(
-    upstreams: Sequence[ConfiguredUpstream], key: str | None, listening: socket.socket, notes: Notes
+    upstreams: Sequence[ConfiguredUpstream],
+    key: str | None,
+    listening: socket.socket,
+    observer: Observer | None,
+    notes: Notes,
 ) -> None:
     """Serve on a socket until a signal."""
     import httpx
@@ -147,21 +166,11 @@ async def _serve(
             ),
             key=key,
             report=lambda exchange: _print_exchange(notes, exchange),
+            observer=observer,
         )
-        config = uvicorn.Config(
-            gateway,
-            lifespan="off",
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=_PATIENCE,
-        )
-        host, port = listening.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
+        config = uvicorn.Config(gateway, **server_settings(), timeout_graceful_shutdown=_PATIENCE)
         first, *others = [f"{upstream.provider} at {upstream.address}" for upstream in upstreams]
-        notes.print(f"streamkit gateway: http://{shown}:{port} asks {first}")
+        notes.print(f"streamkit gateway: {address_of(listening)} asks {first}")
         for number, other in enumerate(others, 2):
             notes.print(f"upstream {number}, if those before it fail: {other}")
         await uvicorn.Server(config).serve(sockets=[listening])
@@ -230,31 +239,3 @@ def _allow_open_files() -> None:
     with contextlib.suppress(OSError, ValueError):  # a sandbox may forbid it
         if soft != resource.RLIM_INFINITY and soft < most:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise UsageError(f"port {port} of {host} cannot be served: {error.strerror or error}") from None
-    # Connections inherit this option; without it the end of a response waits for the client's delayed acknowledgement.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
-
-
-def _port(text: str) -> int:
-    """Return a port number of the command line."""
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, not {text!r}")
-    return int(text)

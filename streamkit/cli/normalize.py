@@ -8,16 +8,16 @@ input as it arrives.
 from __future__ import annotations
 
 import argparse
-import itertools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
 from streamkit import providers
+from streamkit.cli.recorded_stream import AUTO, NotAStreamError, detect_provider, read_parts
 from streamkit.cli.terminal import ProtectedStream, escape_line
 from streamkit.events import Event, to_json
 from streamkit.json_text import replace_lone_surrogates
@@ -26,20 +26,13 @@ from streamkit.turn import Turn
 
 __all__ = ["configure", "run"]
 
-_READ_SIZE = 65536  # bytes
-_HEAD_SIZE = 4096  # bytes that must suffice to detect the provider
-
-
-class _NotAStreamError(Exception):
-    """A file that is not a stream of the provider; the message describes it."""
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="a recorded stream, a folder of them, or - for stdin")
     parser.add_argument(
         "--provider",
-        default="auto",
+        default=AUTO,
         metavar="NAME",
         help=f"the provider of the streams: auto (the default), {', '.join(providers.names())}",
     )
@@ -48,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Normalize each file; return 2 if one of them is not a stream."""
-    if options.provider != "auto":
+    if options.provider != AUTO:
         providers.get(options.provider)
     code = 0
     for name in options.files:
@@ -70,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
                 source = "standard input" if name == "-" else "the file"
                 _report(str(file), f"{source} cannot be read: {error.strerror or error}")
                 code = 2
-            except _NotAStreamError as error:
+            except NotAStreamError as error:
                 _report(str(file), str(error))
                 code = 2
     return code
@@ -84,43 +77,16 @@ def _report(name: str, message: str) -> None:
 def _normalize(name: str, provider: str, *, events: bool) -> None:
     """Read one file and print its turn or its events."""
     with nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb") as source:
-        parts = _read_parts(source)
-        head = b""
-        if provider == "auto":
-            detected = None
-            for part in parts:
-                head += part
-                detected = providers.detect(head)
-                if detected is not None or len(head) >= _HEAD_SIZE:
-                    break
-            if detected is None:
-                raise _NotAStreamError(_describe(head))
-            provider = detected
+        provider, parts = detect_provider(provider, read_parts(source))
         turn = Turn(provider)
-        for part in itertools.chain([head] if head else [], parts):
+        for part in parts:
             _print_events(name, turn.feed(part), events)
         _print_events(name, turn.close(), events)
     error = turn.error
     if error is not None and error.kind == "protocol_error" and not (turn.text or turn.reasoning or turn.calls):
-        raise _NotAStreamError(f"not a stream of {provider}: {error.message}")
+        raise NotAStreamError(f"not a stream of {provider}: {error.message}")
     if not events:
         _print_line({"file": name, **turn.to_dict()})
-
-
-def _read_parts(source: BinaryIO) -> Iterator[bytes]:
-    """Yield the bytes of a file as they arrive."""
-    # read1 returns what is available, so that the events of a pipe are printed as they arrive.
-    read = getattr(source, "read1", source.read)
-    while part := read(_READ_SIZE):
-        yield part
-
-
-def _describe(head: bytes) -> str:
-    """Return why no provider was detected from the first bytes."""
-    if not head:
-        return "the file is empty"
-    begin = head[:60].decode("utf-8", "replace").splitlines()[0] if head.strip() else "white space"
-    return f"not a stream of a known provider: it begins with {begin!r}. Name the provider with --provider"
 
 
 def _print_events(name: str, events: Sequence[Event], is_wanted: bool) -> None:

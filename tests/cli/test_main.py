@@ -17,12 +17,12 @@ def test_help_names_the_commands(capsys):
         main(["--help"])
     assert stopped.value.code == 0
     out = capsys.readouterr().out
-    for command in ("demo", "normalize", "chat", "gateway"):
+    for command in ("demo", "normalize", "inspect", "report", "chat", "gateway", "tap"):
         assert command in out
     assert max(map(len, out.splitlines())) <= 100
 
 
-@pytest.mark.parametrize("command", ["demo", "normalize", "chat", "gateway"])
+@pytest.mark.parametrize("command", ["demo", "normalize", "inspect", "report", "chat", "gateway", "tap"])
 def test_each_command_has_help(capsys, command):
     with pytest.raises(SystemExit) as stopped:
         main([command, "--help"])

@@ -10,7 +10,8 @@ speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``st
 4. `stored_responses`, `token_counts`, `bodies`: what the wires have beside a single request.
 5. `replies`: complete responses: errors in the client's wire, model lists.
 6. `client_stream`: a streamed response, and heartbeats while the upstream is silent.
-7. `application`: the ASGI application: bodies, limits, fallbacks, clients that disconnect.
+7. `exchange`, `observer`: the description of one request and its response; the interface of their observer.
+8. `application`: the ASGI application: bodies, limits, fallbacks, clients that disconnect.
 
 No header of a client is sent to an upstream except those that select features of the same wire, so no key of a client
 leaves the gateway; and no message for a client or a log contains a text of ``Upstream.secrets``.
@@ -28,6 +29,7 @@ except ModuleNotFoundError as error:
 from streamkit.bridges.gateway.application import Gateway
 from streamkit.bridges.gateway.exchange import Exchange
 from streamkit.bridges.gateway.limits import GatewayLimits
+from streamkit.bridges.gateway.observer import Observer
 from streamkit.bridges.gateway.upstream import Ask, Upstream, UpstreamRequest
 
-__all__ = ["Ask", "Exchange", "Gateway", "GatewayLimits", "Upstream", "UpstreamRequest"]
+__all__ = ["Ask", "Exchange", "Gateway", "GatewayLimits", "Observer", "Upstream", "UpstreamRequest"]

@@ -12,6 +12,7 @@ import secrets
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import anyio
@@ -24,6 +25,7 @@ from streamkit.bridges.gateway.bodies import BodyRefused, read_json
 from streamkit.bridges.gateway.client_stream import ClientStream
 from streamkit.bridges.gateway.exchange import Exchange
 from streamkit.bridges.gateway.limits import GatewayLimits
+from streamkit.bridges.gateway.observer import Observer
 from streamkit.bridges.gateway.replies import failed_event, failed_reply, models_reply, refusal
 from streamkit.bridges.gateway.routes import Route, client_provider, find_route
 from streamkit.bridges.gateway.stored_responses import ReferenceNotFound, StoredResponses
@@ -54,6 +56,7 @@ class Gateway:
         key: the key that clients must send, as their own provider's; None: none is needed.
         limits: limits of the requests of clients.
         report: called with each `Exchange` at its end.
+        observer: looks at each request and response while they pass, such as a tap.
 
     Raises:
         UsageError: there is no upstream.
@@ -65,6 +68,7 @@ class Gateway:
         key: str | None = None,
         limits: GatewayLimits | None = None,
         report: Callable[[Exchange], None] | None = None,
+        observer: Observer | None = None,
     ) -> None:
         if not upstreams:
             raise UsageError("a gateway needs an upstream: pass at least one Upstream")
@@ -72,6 +76,7 @@ class Gateway:
         self._key = key
         self._limits = limits or GatewayLimits()
         self._report = report
+        self._observer = observer
         self._open_requests = 0
         self._stored = StoredResponses(self._limits.stored)
 
@@ -91,6 +96,8 @@ class Gateway:
             await _Service(self, request, route, headers, exchange, send).run()
         finally:
             exchange.seconds = anyio.current_time() - started
+            if self._observer is not None:
+                self._observer.report(exchange)
             if self._report is not None:
                 self._report(exchange)
 
@@ -246,6 +253,8 @@ class _Service:
 
     def _new_attempt(self, position: int, upstream: Upstream, body: Any) -> Attempt:
         self._attempt = attempt = Attempt(upstream, self._route, body, self._headers, self._stored)
+        if self._gateway._observer is not None:
+            attempt.watch = partial(self._gateway._observer.watch, self._exchange, upstream)
         self._client = attempt.client
         self._exchange.upstream = position
         self._exchange.provider = attempt.turn.provider.name

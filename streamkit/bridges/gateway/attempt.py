@@ -22,7 +22,7 @@ from msgspec import structs
 from streamkit import providers
 from streamkit.bridges.gateway.routes import Route, client_provider
 from streamkit.bridges.gateway.stored_responses import StoredResponses
-from streamkit.bridges.gateway.upstream import Upstream, UpstreamRequest, feature_headers
+from streamkit.bridges.gateway.upstream import Upstream, UpstreamRequest, Watch, feature_headers
 from streamkit.calls import StreamError
 from streamkit.events import Event, Failed
 from streamkit.history import ToolCallBlock
@@ -57,6 +57,7 @@ class Attempt:
         writer: the writer of the client's response.
         changes: a sentence for each thing of the request that was changed or left out.
         response_headers: the headers of the upstream's response, once it began.
+        watch: returns the response that is read in place of the upstream's; None for the upstream's own.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Attempt:
             framing="json_array" if request.stream and route.as_array else None,
         )
         self.response_headers: Mapping[str, str] = {}
+        self.watch: Watch | None = None
 
     @property
     def error(self) -> StreamError | None:
@@ -173,7 +175,8 @@ class Attempt:
         failed = Source(self.turn, ())
         try:
             with anyio.move_on_after(limits.first_event):
-                response = await stack.enter_async_context(self._upstream.ask(request))
+                asked = self._upstream.ask(request)
+                response = await stack.enter_async_context(asked if self.watch is None else self.watch(request, asked))
                 self.response_headers = getattr(response, "headers", None) or {}
                 return Source(self.turn, response, limits=limits if limits.has_silence_limit else None, started=started)
             failed.error = limits.error(anyio.current_time(), has_first_event=False)

@@ -41,6 +41,8 @@ class UpstreamRequest:
 
 #: Opens the response to a request, such as ``http.stream("POST", ...)`` of httpx.
 Ask: TypeAlias = Callable[[UpstreamRequest], AbstractAsyncContextManager[Any]]
+#: Returns the response to a request, or one that copies the input that is read of it.
+Watch: TypeAlias = Callable[[UpstreamRequest, AbstractAsyncContextManager[Any]], AbstractAsyncContextManager[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,110 @@
+"""Texts and JSON for display: without secrets, and cut if they are long. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from streamkit.json_text import replace_lone_surrogates
+from streamkit.redaction import MASK, is_secret_name, redact, redact_value
+from streamkit.source import BYTES
+
+__all__ = ["LONGEST_TEXT", "clean", "clean_json", "decode_json", "request_text", "shorten", "show_text"]
+
+LONGEST_TEXT = 16 * 1024  #: characters that are shown of a frame, or of one text of a large event
+_SEARCHED_BEYOND = 512  # characters after these that are searched for secrets, since half a key is not recognized
+_SHORTEST_SECRET = 8  # characters; a shorter one is a placeholder, such as "any", and also a word of the text
+
+
+def clean(text: str, secrets: Iterable[str] = ()) -> str:
+    """Return a text without these secrets and without those of a known form."""
+    if not text:
+        return text  # most frames have no name
+    for secret in secrets:
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, MASK)
+    return redact(text)
+
+
+def show_text(data: bytes, secrets: Iterable[str] = ()) -> str:
+    """Return bytes as text without secrets, cut if it is long."""
+    text = data.decode("utf-8", "replace")
+    return shorten(clean(text[: LONGEST_TEXT + _SEARCHED_BEYOND], secrets), length=len(text))
+
+
+def shorten(text: str, longest: int = LONGEST_TEXT, *, length: int | None = None) -> str:
+    """Return a text that is cut after *longest* characters.
+
+    Args:
+        text: the text, or its beginning.
+        longest: the characters that are kept.
+        length: the characters of the whole text; by default those of *text*.
+    """
+    length = len(text) if length is None else length
+    return text if length <= longest else f"{text[:longest]} [{length - longest} more characters]"
+
+
+def clean_json(line: bytes, secrets: Iterable[str] = ()) -> bytes:
+    """Return JSON without secrets, with its texts cut if it is long."""
+    if len(line) > LONGEST_TEXT:
+        line = msgspec.json.encode(_shorten_texts(decode_json(line)))
+    text = line.decode()
+    cleaned = clean(text, secrets)
+    if cleaned == text:
+        return line
+    try:
+        json.loads(cleaned)
+    except ValueError:  # a mask that reaches over the end of a string
+        return msgspec.json.encode(redact_value(decode_json(line)))
+    return cleaned.encode()
+
+
+def request_text(body: Any, secrets: Iterable[str] = ()) -> str:
+    """Return the body of a request as text without secrets, those in fields with the names of secrets included.
+
+    Args:
+        body: plain data, or bytes.
+        secrets: texts that are masked.
+    """
+    text = bytes(body).decode("utf-8", "replace") if isinstance(body, BYTES) else None
+    with suppress(ValueError, RecursionError):  # of a body that is not JSON
+        data = msgspec.json.decode(text) if text is not None else replace_lone_surrogates(body)
+        masked = _mask_fields(data)
+        if text is None or masked != data:  # else it stays as it was sent, with its spaces
+            text = msgspec.json.encode(masked, enc_hook=str).decode()
+    return clean(text or "", secrets)
+
+
+def _mask_fields(value: Any) -> Any:
+    """Return plain data with the texts masked that are in fields with the names of secrets."""
+    if isinstance(value, dict):
+        return {
+            name: MASK
+            if isinstance(item, str) and item and isinstance(name, str) and is_secret_name(name)
+            else _mask_fields(item)
+            for name, item in value.items()
+        }
+    return [_mask_fields(item) for item in value] if isinstance(value, list) else value
+
+
+def decode_json(line: bytes) -> Any:
+    """Return the value of JSON, with each escaped half of a surrogate pair replaced."""
+    try:
+        return msgspec.json.decode(line)
+    except ValueError:
+        return replace_lone_surrogates(json.loads(line))
+
+
+def _shorten_texts(value: Any) -> Any:
+    """Return plain data with its long texts cut."""
+    if isinstance(value, str):
+        return shorten(value)
+    if isinstance(value, dict):
+        return {name: _shorten_texts(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_shorten_texts(item) for item in value]
+    return value

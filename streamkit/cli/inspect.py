@@ -1,0 +1,187 @@
+"""Print the frames of a recorded stream with the events that they caused.
+
+After the last frame come the calls, the warnings, the usage and the finish or the error. With --follow a file that is
+still being written is read until its response is complete, or until Ctrl-C. The provider is detected from the first
+bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import msgspec
+
+from streamkit import providers
+from streamkit.cli.recorded_exchange import expand_paths, find_recording
+from streamkit.cli.recorded_stream import AUTO, NotAStreamError, read_parts
+from streamkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from streamkit.bridges.tap.observed_exchange import ObservedExchange
+    from streamkit.cli.terminal import Notes
+
+__all__ = ["configure", "run"]
+
+_WAIT = 0.1  # seconds between two looks at a file that may grow
+_NUMBER_WIDTH = 6
+_NARROWEST = 100  # columns; on a narrower terminal events are below their frame
+_STYLES = {
+    "reasoning": "magenta",
+    "warned": "yellow",
+    "failed": "red",
+    "tool_call_start": "cyan",
+    "tool_call_delta": "cyan",
+    "tool_call_end": "cyan",
+    "tool_call_ready": "green",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("file", metavar="FILE", type=Path, help="a recorded stream, or one that --record wrote")
+    parser.add_argument("--follow", action="store_true", help="wait for more until the response is complete")
+    parser.add_argument(
+        "--provider",
+        default=AUTO,
+        metavar="NAME",
+        help=f"the provider of the stream: auto (the default), {', '.join(providers.names())}",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the exchange; return 1 if its response has an error, 2 if the file is not a stream."""
+    import sys
+
+    from streamkit.cli.terminal import Notes
+
+    if options.provider != AUTO:
+        providers.get(options.provider)
+    notes = Notes(sys.stdout)
+    try:
+        exchange = _print_file(options.file, options.provider, notes, follow=options.follow)
+    except OSError as error:
+        raise UsageError(f"{options.file}: the file cannot be read: {error.strerror or error}") from None
+    except NotAStreamError as error:
+        raise UsageError(f"{options.file}: {error}") from None
+    return 0 if exchange.summary()["error"] is None else 1
+
+
+def _print_file(path: Path, provider: str, notes: Notes, *, follow: bool) -> ObservedExchange:
+    """Print the rows of an exchange as they become known, then the summary."""
+    if path.is_dir():
+        files = expand_paths(path)
+        raise UsageError(f"{path} is a folder: name one of its {len(files)} files, or use `streamkit report`")
+    recording = find_recording(path)
+    if recording.response is None:
+        exchange, _ = recording.begin(1, provider, ())
+    else:
+        with recording.response.open("rb") as source:
+            parts = _growing_parts(source, path) if follow else read_parts(source)
+            exchange, parts = recording.begin(1, provider, parts)
+            _print_parts(exchange, parts, notes)
+    printed = exchange.first_row + len(exchange.rows)
+    recording.end(exchange)
+    _print_rows(exchange.rows_from(printed), notes)
+    _print_summary(exchange, notes)
+    return exchange
+
+
+def _print_parts(exchange: ObservedExchange, parts: Iterable[bytes], notes: Notes) -> None:
+    """Print the rows of each part; stop at the end of the response, or at Ctrl-C."""
+    printed = 0
+    try:
+        for part in parts:
+            exchange.receive(None, part)
+            _print_rows(exchange.rows_from(printed), notes)
+            printed = exchange.first_row + len(exchange.rows)
+            if exchange.turn is not None and exchange.turn.done:
+                return
+    except KeyboardInterrupt:
+        notes.print()  # after the terminal's ^C
+
+
+def _growing_parts(source: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a file, and those that are appended to it until ``--record`` has written its facts."""
+    while True:
+        is_complete = bool(find_recording(path).facts)  # before the last bytes are read
+        yield from read_parts(source)
+        if is_complete:
+            return
+        time.sleep(_WAIT)
+
+
+def _print_rows(rows: Iterable[bytes], notes: Notes) -> None:
+    for line in rows:
+        _print_row(msgspec.json.decode(line), notes)
+
+
+def _print_row(row: dict[str, Any], notes: Notes) -> None:
+    """Print a row: the number, the frame, and the events at its right or, on a narrow terminal, below it."""
+    width = notes.console.width
+    number = str(row["n"]).ljust(_NUMBER_WIDTH)
+    frames = [f"{frame['name']} {frame['data']}".strip() for frame in row["frames"]]
+    events = row["events"]
+    if width < _NARROWEST:
+        for frame in frames:
+            notes.print(_cut(number + _one_line(frame), width))
+        for event in events:
+            _print_event(event, " " * _NUMBER_WIDTH + "> ", width, notes)
+        return
+    left = (width - _NUMBER_WIDTH) // 2
+    for at, (frame, event) in enumerate(zip_longest(frames, events)):
+        cell = _cut(_one_line(frame or ""), left - 2)
+        start = (number if at == 0 else " " * _NUMBER_WIDTH) + cell.ljust(left)
+        if event is None:
+            notes.print(start.rstrip())
+        else:
+            _print_event(event, start, width, notes)
+
+
+def _print_event(event: dict[str, Any], start: str, width: int, notes: Notes) -> None:
+    kind = event["event"]["type"]
+    notes.print(start, end="")
+    notes.print(_cut(_one_line(f"{kind}  {event['line']}"), width - len(start)), _STYLES.get(kind, ""))
+
+
+def _print_summary(exchange: ObservedExchange, notes: Notes) -> None:
+    """Print the calls, warnings, usage and end of the response."""
+    summary = exchange.summary()
+    turn = exchange.turn
+    model = summary["served_model"] or summary["upstream_model"] or summary["model"]
+    notes.print()
+    notes.print(" ".join(filter(None, ["response", summary["provider"], model, summary["response_id"]])), "bold")
+    for call in turn.calls if turn is not None else ():
+        style = "green" if call.state == "complete" else "red"
+        notes.print(f"  call     {call.name}  {call.state}  {call.id}  {call.arguments_text}", style)
+    for warning in summary["warnings"]:
+        notes.print(f"  warning  {warning['code']}: {warning['message']}", "yellow")
+    for note in [*summary["changes"], *summary["notes"]]:
+        notes.print(f"  note     {note}", "yellow")
+    if summary["usage"] is not None:
+        figures = (
+            f"{value} {name.removesuffix('_tokens').replace('_', ' ')}" for name, value in summary["usage"].items()
+        )
+        cost = "" if summary["cost"] is None else f", cost {summary['cost']:g}"
+        notes.print(f"  usage    {', '.join(figures)}{cost}")
+    if summary["finish"] is not None:
+        notes.print(f"  finish   {summary['finish']['reason']}")
+    error = summary["error"]
+    if error is not None:
+        shown = ": ".join(str(error[name]) for name in ("kind", "code", "message") if name in error)
+        notes.print(f"  error    {shown}", "red")
+
+
+def _one_line(text: str) -> str:
+    """Return a text as it will be printed, so that its width is known."""
+    from streamkit.cli.terminal import escape_line
+
+    return escape_line(text)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(width - 3, 0)] + "..."

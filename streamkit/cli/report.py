@@ -1,0 +1,76 @@
+"""Write recorded streams as one page for a browser: the frames with their events.
+
+The page is one file that needs no network. It is the page of `streamkit tap`: the response with its calls, each frame
+with its events, usage, warnings and errors, with keys masked. A file is a captured response (SSE, NDJSON, JSON,
+Amazon's event stream), whose provider is detected from the first bytes, or one that --record wrote. For a folder, all
+its recordings are read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from streamkit import providers
+from streamkit.cli.recorded_exchange import expand_paths, find_recording
+from streamkit.cli.recorded_stream import AUTO, NotAStreamError, read_parts
+from streamkit.cli.terminal import OutputError, escape_line
+from streamkit.errors import UsageError
+from streamkit.redaction import redact
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("files", nargs="+", metavar="FILE", type=Path, help="a recorded stream, or a folder of them")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("report.html"), metavar="FILE", help="the page (report.html)"
+    )
+    parser.add_argument(
+        "--provider",
+        default=AUTO,
+        metavar="NAME",
+        help=f"the provider of the streams: auto (the default), {', '.join(providers.names())}",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the page; return 2 if a file is not a stream."""
+    from streamkit.bridges.tap.report import build_report
+
+    if options.provider != AUTO:
+        providers.get(options.provider)
+    code = 0
+    exchanges: list[bytes] = []
+    for path in [file for given in options.files for file in expand_paths(given)]:
+        try:
+            exchanges.append(_read(path, options.provider, len(exchanges) + 1))
+        except (OSError, NotAStreamError) as error:
+            reason = f"the file cannot be read: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+            print(escape_line(redact(f"{path}: {reason}")), file=sys.stderr)
+            code = 2
+    if not exchanges:
+        raise UsageError("no file is a recorded stream, so there is nothing to report")
+    try:
+        options.output.write_text(build_report(exchanges), encoding="utf-8")
+    except OSError as error:
+        raise OutputError(str(options.output), error) from None
+    count = "1 response" if len(exchanges) == 1 else f"{len(exchanges)} responses"
+    print(escape_line(f"{options.output}: {count}"))
+    return code
+
+
+def _read(path: Path, provider: str, key: int) -> bytes:
+    """Return the exchange of a recording as JSON."""
+    recording = find_recording(path)
+    if recording.response is None:
+        exchange, _ = recording.begin(key, provider, ())
+    else:
+        with recording.response.open("rb") as source:
+            exchange, parts = recording.begin(key, provider, read_parts(source))
+            for part in parts:
+                exchange.receive(None, part)  # when it came is not recorded
+    recording.end(exchange)
+    return exchange.detail()

@@ -1,0 +1,89 @@
+"""Sockets, addresses and settings of the commands that serve, and a second server in a thread."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from streamkit.errors import UsageError
+
+__all__ = ["address_of", "is_loopback", "listen", "port_number", "served_in_thread", "server_settings"]
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this computer can reach a host."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address.
+
+    Raises:
+        UsageError: the address cannot be served.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise UsageError(f"port {port} of {host} cannot be served: {error.strerror or error}") from None
+    # Connections inherit this option; without it the end of a response waits for the client's delayed acknowledgement.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def address_of(listening: socket.socket) -> str:
+    """Return the address of a socket for people, such as ``http://127.0.0.1:8700``."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def port_number(text: str) -> int:
+    """Return a port number of the command line."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, not {text!r}")
+    return int(text)
+
+
+def server_settings() -> dict[str, Any]:
+    """Return the settings of uvicorn that all servers have: no log, no headers added to responses."""
+    return {
+        "lifespan": "off",
+        "ws": "none",
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": False,
+    }
+
+
+@contextmanager
+def served_in_thread(app: Any, listening: socket.socket, end: Callable[[], None] | None = None) -> Iterator[None]:
+    """Serve an application in a thread with another event loop, so that it cannot delay another server.
+
+    Args:
+        app: the ASGI application.
+        listening: the socket.
+        end: ends the responses that do not end by themselves.
+    """
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(app, **server_settings(), timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, args=([listening],), name="streamkit.tap.page", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        if end is not None:
+            end()
+        server.should_exit = True
+        thread.join(3)

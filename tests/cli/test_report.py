@@ -1,0 +1,156 @@
+"""The command ``streamkit report``: a page of captures and of what ``--record`` wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shared_data import recorded_streams
+
+from streamkit import providers
+from streamkit.bridges.tap import ExchangeFolder, ExchangeObserver
+from streamkit.bridges.tap.relay import Relay
+from streamkit.cli import main
+from streamkit.history import Content
+
+Json = dict[str, Any]
+
+SECRET = "a-key-without-a-known-form"  # noqa: S105 - of no server
+STREAM = b"".join(providers.get("anthropic").emit(Content.ai("Hello."), response_id="r1", model="m"))
+
+
+def exchanges(page: Path) -> list[Json]:
+    text = page.read_text(encoding="utf-8")
+    data = text.split('<script type="application/json" id="data">')[1].split("</script>")[0]
+    found: list[Json] = json.loads(data)["exchanges"]
+    return found
+
+
+def record(folder: Path, *bodies: bytes, status: int = 200, kind: str = "text/event-stream", **end: Any) -> None:
+    """Write exchanges as ``--record`` does."""
+    times = iter(range(1_800_000_000, 1_900_000_000))
+    relay = Relay(ExchangeFolder(folder))
+    observer = ExchangeObserver(relay, secrets=[SECRET], clock=lambda: float(next(times)))
+    for body in bodies:
+        request = {"model": "up", "messages": [{"role": "user", "content": f"hi {SECRET}"}]}
+        copy = observer.begin(
+            method="POST", path="/v1/responses", client="openai_responses", provider="anthropic", model="gpt-5",
+            upstream_model="claude-x", address="http://upstream", request=request,
+        )  # fmt: skip
+        copy.respond(status, {"content-type": kind, "x-request-id": "req_1", "set-cookie": SECRET})
+        for at in range(0, len(body), 100):
+            copy.write(body[at : at + 100])
+        copy.end(**{"status": status, "changes": ["left out: top_k"], **end})
+    relay.close()
+
+
+def test_captures_become_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [
+        next(iter(recorded_streams(provider))) for provider in ("anthropic", "gemini", "ollama", "bedrock_converse")
+    ]
+    page = tmp_path / "page.html"
+    assert main(["report", *(str(file.path) for file in files), "-o", str(page)]) == 0
+    assert capsys.readouterr().out == f"{page}: 4 responses\n"
+    shown = exchanges(page)
+    assert [exchange["summary"]["provider"] for exchange in shown] == [file.provider for file in files]
+    assert [exchange["summary"]["path"] for exchange in shown] == [file.path.name for file in files]
+    assert all(exchange["rows"] for exchange in shown)
+
+
+def test_the_page_has_a_usual_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("turn.sse").write_bytes(STREAM)
+    assert main(["report", "turn.sse", "--provider", "anthropic"]) == 0
+    (exchange,) = exchanges(Path("report.html"))
+    assert exchange["summary"]["finish"]["reason"] == "stop"
+    assert main(["report", "turn.sse", "--provider", "gemini"]) == 2
+
+
+def first_duration(folder: Path) -> float:
+    facts = sorted((folder / "rec").glob("*.exchange.json"))[0]
+    return float(json.loads(facts.read_text())["seconds"])
+
+
+def test_what_was_recorded_is_shown_with_its_request_and_its_facts(tmp_path: Path) -> None:
+    record(tmp_path / "rec", STREAM, STREAM)
+    page = tmp_path / "page.html"
+    assert main(["report", str(tmp_path / "rec"), "-o", str(page)]) == 0
+    first, second = exchanges(page)
+    summary = first["summary"]
+    assert (summary["client"], summary["provider"], summary["path"]) == (
+        "openai_responses",
+        "anthropic",
+        "/v1/responses",
+    )
+    assert (summary["model"], summary["upstream_model"], summary["status"]) == ("gpt-5", "claude-x", 200)
+    assert summary["changes"] == ["left out: top_k"]
+    assert (summary["seconds"], summary["first_byte"], first["rows"][0]["at"]) == (first_duration(tmp_path), None, None)
+    assert summary["at"] < second["summary"]["at"]
+    assert json.loads(first["request"])["messages"][0]["content"] == "hi ***"
+    assert SECRET not in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("suffix", [".response.sse", ".exchange.json"])
+def test_one_file_of_a_recording_is_all_of_it(suffix: str, tmp_path: Path) -> None:
+    record(tmp_path / "rec", STREAM)
+    (file,) = (tmp_path / "rec").glob(f"*{suffix}")
+    page = tmp_path / "page.html"
+    assert main(["report", str(file), "-o", str(page)]) == 0
+    (exchange,) = exchanges(page)
+    assert exchange["summary"]["client"] == "openai_responses"
+    assert exchange["rows"]
+
+
+def test_the_files_of_a_recording(tmp_path: Path) -> None:
+    record(tmp_path, STREAM)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    base = "20270115T080000.000000Z-00001"
+    assert names == [f"{base}.exchange.json", f"{base}.request.json", f"{base}.response.sse"]
+    assert (tmp_path / f"{base}.response.sse").read_bytes() == STREAM
+    facts = json.loads((tmp_path / f"{base}.exchange.json").read_text())
+    assert facts["headers"] == {"content-type": "text/event-stream", "x-request-id": "req_1"}
+    assert (facts["upstream_status"], facts["status"], facts["changes"]) == (200, 200, ["left out: top_k"])
+    assert SECRET not in "".join(path.read_text() for path in tmp_path.iterdir())
+
+
+def test_an_error_is_recorded_with_its_key_masked(tmp_path: Path) -> None:
+    body = json.dumps({"type": "error", "error": {"type": "authentication_error", "message": f"not {SECRET}"}}).encode()
+    record(tmp_path, body, status=401, kind="application/json", error=f"auth: {SECRET}")
+    page = tmp_path / "page.html"
+    assert main(["report", str(tmp_path), "-o", str(page)]) == 0
+    (exchange,) = exchanges(page)
+    assert (exchange["summary"]["state"], exchange["summary"]["error"]["message"]) == ("failed", "not ***")
+    assert SECRET not in "".join(path.read_text() for path in tmp_path.iterdir())
+
+
+def test_facts_name_no_file_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "outside.txt").write_bytes(STREAM)
+    folder = tmp_path / "rec"
+    folder.mkdir()
+    (folder / "x.exchange.json").write_text('{"response": "../outside.txt", "provider": "anthropic"}')
+    assert main(["report", str(folder), "-o", str(tmp_path / "page.html")]) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_files_that_are_no_streams_are_named_and_the_others_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "good.sse").write_bytes(STREAM)
+    (tmp_path / "bad.sse").write_bytes(b"\x1b[31mhello")
+    (tmp_path / "bad.exchange.json").write_bytes(b"[]")
+    page = tmp_path / "out" / "page.html"
+    page.parent.mkdir()
+    names = [str(tmp_path / name) for name in ("good.sse", "bad.sse", "bad.exchange.json", "nothing")]
+    assert main(["report", *names, "-o", str(page)]) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert len(exchanges(page)) == 1
+    assert ["not a stream" in errors[0], "must be a JSON object" in errors[1], "cannot be read" in errors[2]] == [
+        True
+    ] * 3
+    assert "\x1b" not in "".join(errors)
+    assert main(["report", str(tmp_path / "bad.sse"), "-o", str(page)]) == 2
+    assert "nothing to report" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "good.sse"), "-o", str(tmp_path)]) == 1
+    assert "cannot be written" in capsys.readouterr().err
