@@ -163,11 +163,11 @@ def _print_summary(exchange: ObservedExchange, notes: Notes) -> None:
     for note in [*summary["changes"], *summary["notes"]]:
         notes.print(f"  note     {note}", "yellow")
     if summary["usage"] is not None:
-        figures = (
-            f"{value} {name.removesuffix('_tokens').replace('_', ' ')}" for name, value in summary["usage"].items()
-        )
-        cost = "" if summary["cost"] is None else f", cost {summary['cost']:g}"
-        notes.print(f"  usage    {', '.join(figures)}{cost}")
+        names = {name: name.removesuffix("_tokens").replace("_", " ") for name in summary["usage"]}
+        figures = [f"{value} {names[name]}" for name, value in summary["usage"].items()]
+        if summary["cost"] is not None:
+            figures.append(f"{'list price' if summary['is_list_price'] else 'cost'} ${summary['cost']:g}")
+        notes.print(f"  usage    {', '.join(figures)}")
     if summary["finish"] is not None:
         notes.print(f"  finish   {summary['finish']['reason']}")
     error = summary["error"]

@@ -131,7 +131,29 @@ def test_usage_and_a_reported_cost() -> None:
     summary = read(data, "openai_chat").summary()
     assert summary["usage"] == {"input_tokens": 12, "output_tokens": 3, "cache_read_tokens": 8}
     assert summary["cost"] == 0.00125
+    assert summary["is_list_price"] is False
     assert read(data.replace(b'"cost": 0.00125, ', b""), "openai_chat").summary()["cost"] is None
+
+
+def test_the_list_price_of_a_response_whose_provider_reports_none() -> None:
+    pytest.importorskip("genai_prices", reason="the extra 'prices' is not installed")
+    start = ExchangeStart(
+        at=None, method="POST", path="/p", provider="anthropic", address="https://api.anthropic.com", model="x"
+    )
+    exchange = ObservedExchange(1, start)
+    exchange.receive(None, {
+        "type": "message_start",
+        "message": {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "claude-sonnet-4-5",
+                    "usage": {"input_tokens": 100_000, "output_tokens": 1}},
+    })  # fmt: skip
+    usage = {"output_tokens": 10_000}
+    exchange.receive(None, {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage})
+    exchange.receive(None, {"type": "message_stop"})
+    assert exchange.summary()["cost"] is None  # until the end
+    exchange.end(ExchangeEnd(at=None))
+    summary = exchange.summary()
+    # https://platform.claude.com/docs/en/about-claude/pricing: 3 dollars for a million tokens of input, 15 of output
+    assert (summary["cost"], summary["is_list_price"]) == (0.45, True)
 
 
 def test_a_failed_response_shows_its_body_and_its_error() -> None:

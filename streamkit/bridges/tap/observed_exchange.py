@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from streamkit.bridges.tap.cost import list_price, reported_cost
 from streamkit.bridges.tap.display_text import (
     LONGEST_TEXT,
     clean_json,
@@ -132,6 +133,7 @@ class ObservedExchange:
         self._end: ExchangeEnd | None = None
         self._notes: list[str] = []
         self._lost = 0  # parts of the response
+        self._list_price: float | None = None  # in dollars
 
     # ---------------------------------------------------------------- growth
 
@@ -189,6 +191,7 @@ class ObservedExchange:
             # An error after the last byte is that of the response itself, which the turn reports in its own words.
             is_cut = end.disconnected or (failure is not None and self._status is None)
             events = self.turn.close(StreamError("transport_error", failure) if is_cut and failure else None)
+            self._list_price = list_price(self.turn)
         frames = self._body.end()
         has_rows = bool(self.rows or self.first_row or frames)
         if not has_rows and self._head:
@@ -243,6 +246,7 @@ class ObservedExchange:
         """Return the facts of the exchange, without its rows, as plain data."""
         start, turn, end = self._start, self.turn, self._end
         usage = turn.usage if turn is not None else None
+        cost = reported_cost(usage)
         summary: dict[str, Any] = {
             "id": self.key,
             "at": start.at,
@@ -264,7 +268,8 @@ class ObservedExchange:
             "calls": len(turn.calls) if turn is not None else 0,
             "finish": turn.finish if turn is not None else None,
             "usage": _usage_figures(usage),
-            "cost": _reported_cost(usage),
+            "cost": cost if cost is not None else self._list_price,
+            "is_list_price": cost is None and self._list_price is not None,
             "warnings": turn.warnings if turn is not None else [],
             "error": self._error(),
             "changes": list(end.changes) if end is not None else [],
@@ -337,12 +342,3 @@ def _usage_figures(usage: Usage | None) -> dict[str, int] | None:
         return None
     figures = {name: getattr(usage, name) for name in usage.__struct_fields__ if name != "raw"}
     return {name: figure for name, figure in figures.items() if figure is not None}
-
-
-def _reported_cost(usage: Usage | None) -> float | None:
-    """Return the cost that the provider itself reports with the usage; None if it reports none.
-
-    OpenRouter does, in dollars: https://openrouter.ai/docs/use-cases/usage-accounting.
-    """
-    cost = usage.raw.get("cost") if usage is not None and isinstance(usage.raw, dict) else None
-    return float(cost) if isinstance(cost, (int, float)) and not isinstance(cost, bool) else None

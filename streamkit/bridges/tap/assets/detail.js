@@ -77,7 +77,7 @@ class Detail {
     this.fact("To cache", count(usage.cache_write_tokens));
     this.fact("Output", count(usage.output_tokens));
     this.fact("Reasoning", count(usage.reasoning_tokens));
-    this.fact("Cost", summary.cost == null ? "–" : `$${summary.cost}`);
+    this.fact("Cost", summary.cost == null ? "–" : `$${summary.cost}`).title = summary.is_list_price ? "List price" : "";
     this.fact("Finish", summary.finish ? summary.finish.reason : "–");
     this.fact("Response id", summary.response_id || "–");
     this.setMessages(summary);
