@@ -54,10 +54,10 @@ async def serve_upstream() -> asyncio.Server:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 await _read_request(reader)
-                writer_.write(
-                    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-                )
+                writer_.write(_HEAD)
                 for part in parts:
+                    if writer_.is_closing():
+                        return
                     writer_.write(b"%x\r\n%b\r\n" % (len(part), part))
                     await asyncio.sleep(PAUSE)
                 writer_.write(b"0\r\n\r\n")
@@ -176,7 +176,8 @@ async def _litellm(upstream: int) -> float:
     port = _free_port()
     with tempfile.TemporaryDirectory() as folder:
         command = await asyncio.to_thread(_litellm_command, port, upstream, folder)
-        with process(command, LITELLM_LOCAL_MODEL_COST_MAP="True") as running:
+        allowed = {"LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
+        with process(command, LITELLM_LOCAL_MODEL_COST_MAP="True", **allowed) as running:
             await wait_for(port, running, 180)
             return await cost(port, running.pid)
 

@@ -32,7 +32,7 @@ import httpx
 import uvicorn
 
 from streamkit import Turn, providers
-from streamkit.bridges.gateway import Gateway, Upstream
+from streamkit.bridges.gateway import Gateway, GatewayLimits, Upstream
 from streamkit.bridges.gateway.routes import CLIENTS
 from streamkit.history import Content
 from streamkit.providers import render_request
@@ -247,7 +247,8 @@ def _gateway(http: httpx.AsyncClient, server: Server, order: int) -> Gateway:
         )
 
     names = random.Random(order).sample(UPSTREAMS, 2)
-    return Gateway(*map(upstream, names))
+    # Stored responses grow up to their limit, which is reached at once here: other objects that remain are a leak.
+    return Gateway(*map(upstream, names), limits=GatewayLimits(stored=20_000))
 
 
 def main() -> int:
