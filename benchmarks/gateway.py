@@ -1,4 +1,4 @@
-"""The gateway as a process: CPU time of a chunk, beside LiteLLM's proxy, and the delay of the first byte.
+"""The CPU time of the gateway and of LiteLLM's proxy for a chunk, and the delay of the first byte.
 
 A client of Chat Completions gets a stream of Anthropic, frame by frame, over loopback HTTP. The CPU time is that of the
 process, user and system, from ``/proc``, and includes its HTTP server and client. LiteLLM's proxy is measured on the
@@ -39,7 +39,7 @@ _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 def frames() -> list[bytes]:
-    """Return a stream of Anthropic, whose texts differ: LiteLLM ends a stream of equal chunks."""
+    """Return a stream of Anthropic with different texts, because LiteLLM ends a stream of equal chunks."""
     live = writer("anthropic", response_id="msg_1", model="m")
     texts = [Text(f"word {number} ") for number in range(CHUNKS)]
     return [
@@ -90,7 +90,7 @@ async def ask(port: int, path: str, body: bytes, *, whole: bool) -> tuple[float,
 
 @contextmanager
 def process(command: list[str], **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a server in a process of its own."""
+    """Run a server as a process."""
     running = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **environment}
     )
