@@ -32,7 +32,7 @@ import httpx
 import uvicorn
 
 from streamkit import Turn, providers
-from streamkit.bridges.gateway import Gateway, Upstream
+from streamkit.bridges.gateway import Gateway, GatewayLimits, Upstream
 from streamkit.bridges.gateway.routes import CLIENTS
 from streamkit.history import Content
 from streamkit.providers import render_request
@@ -116,7 +116,7 @@ class Soak:
         return Reply(*plan.texts, *calls)
 
     def check(self, plan: Plan, turn: Turn, status: int) -> None:
-        """Record what is wrong with a response."""
+        """Record the problems of a response."""
         self.faults[plan.fault] += 1
         calls = [(call.name, (call.arguments or {}).get("city")) for call in turn.calls]  # type: ignore[union-attr]
         label = f"request {plan.number} ({plan.client}, {plan.fault})"
@@ -144,7 +144,7 @@ def make_request(plan: Plan) -> tuple[str, dict[str, Any]]:
 
 
 async def ask(soak: Soak, http: httpx.AsyncClient, url: str, plan: Plan) -> None:
-    """Send a request, read its response as far as the plan says, and check it."""
+    """Send the request of a plan, read its response and check it."""
     path, body = make_request(plan)
     turn = Turn(plan.client)
     leaves_at = len("".join(plan.texts[: len(plan.texts) // 2 + 1])) // 2
@@ -172,7 +172,7 @@ async def ask(soak: Soak, http: httpx.AsyncClient, url: str, plan: Plan) -> None
 
 
 async def wait_until_quiet(gateways: list[Gateway], server: Server, soak: Soak, allowed_tasks: int) -> None:
-    """Wait for the ends of responses whose client left, and record those that do not end."""
+    """Wait for the ends of abandoned responses, and record those that do not end."""
     for _ in range(100):
         await asyncio.sleep(0.02)
         busy = sum(gateway._open_requests for gateway in gateways)
@@ -247,7 +247,8 @@ def _gateway(http: httpx.AsyncClient, server: Server, order: int) -> Gateway:
         )
 
     names = random.Random(order).sample(UPSTREAMS, 2)
-    return Gateway(*map(upstream, names))
+    # Stored responses grow up to their limit, which is reached at once here: other objects that remain are a leak.
+    return Gateway(*map(upstream, names), limits=GatewayLimits(stored=20_000))
 
 
 def main() -> int:
