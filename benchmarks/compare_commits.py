@@ -45,7 +45,7 @@ _LIMITS: tuple[dict[str, int], ...] = (
 
 @dataclass(frozen=True)
 class Input:
-    """One stream: what is fed, and how it is read.
+    """A stream and the options with which it is read.
 
     Attributes:
         provider: the provider of the turn.
@@ -203,7 +203,7 @@ def _digest(text: str) -> str:
 
 
 def _read(stream: Input) -> Iterator[str]:
-    """Yield what feeding the stream returns, and the result."""
+    """Yield the events of each part of the stream, and the result, as text."""
     from streamkit import Limits, Turn
 
     options = {"turn_key": None} | stream.options

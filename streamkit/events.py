@@ -9,7 +9,6 @@ the accumulator or execution.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
@@ -480,6 +479,8 @@ def to_json(event: Event) -> bytes:
     try:
         return msgspec.json.encode(data)
     except UnicodeEncodeError:
+        import json  # rarely needed, and imported with every program
+
         return json.dumps(data, separators=(",", ":")).encode("ascii")
 
 
@@ -497,6 +498,8 @@ def from_json(data: bytes | str) -> Event:
         try:
             event = _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError):  # msgspec refuses an escaped half of a surrogate pair
+            import json
+
             event = msgspec.convert(json.loads(data), Event)
     except RecursionError:
         raise ValueError("the data is nested too deeply") from None

@@ -9,9 +9,8 @@ It must not depend on anything that has values to convert: history and events pa
 
 from __future__ import annotations
 
-import json
 import math
-from base64 import b64encode
+from binascii import b2a_base64
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from operator import is_
@@ -107,6 +106,8 @@ class _Conversion:
     def _deep_text(self, value: Any) -> Any:
         if not value:
             return value if isinstance(value, (list, dict)) else safe_text(value)
+        import json  # rarely needed, and imported with every program
+
         try:
             text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         except (RecursionError, TypeError, ValueError):
@@ -135,7 +136,7 @@ def object_fields(value: Any) -> Any:
         fields = {name: getattr(value, name) for name in value.__struct_fields__}
         return fields if tag is None else {tag_field: tag, **fields}
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return b64encode(bytes(value)).decode()
+        return b2a_base64(bytes(value), newline=False).decode()
     if hasattr(type(value), "__dataclass_fields__"):
         from dataclasses import fields as dataclass_fields  # slow to import, and no event is a dataclass
 
@@ -154,7 +155,7 @@ def bytes_as_text(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        return b64encode(value).decode()
+        return b2a_base64(value, newline=False).decode()
 
 
 def safe_text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The token counts of Anthropic's messages, whose reports are cumulative."""
+"""Token counts of Anthropic's messages. Each report includes the earlier ones."""
 
 from __future__ import annotations
 

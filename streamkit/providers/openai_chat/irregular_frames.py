@@ -16,7 +16,7 @@ __all__ = ["read_irregular_frame"]
 
 
 def read_irregular_frame(name: bytes, data: bytes, sink: Sink) -> dict[str, Any] | None:
-    """Return the chunk of a frame as plain data; None if it has none, after reporting what it is.
+    """Return the chunk of a frame as plain data; report a frame without one to the sink, and return None.
 
     Args:
         name: the name of the event, ``b""`` if it has none.

@@ -1,4 +1,4 @@
-"""What a chat chunk says of its response besides the choices: usage, facts, errors, and chunks without choices."""
+"""Reader of the fields of a chat chunk outside its choices: usage, facts about the response, errors."""
 
 from __future__ import annotations
 
