@@ -38,6 +38,7 @@ __all__ = ["SMALL", "check_content", "check_cuts", "check_events", "check_memory
 SMALL = 100_000  #: of characters and bytes, for the check of memory
 HELD = 1_000_000  #: bytes that a turn with those limits may hold
 FED = 4_000_000  #: bytes that are fed to it
+LONGEST = 40_000  # chunks of a stream without an end
 
 
 def check_turn(provider: str, chunks: list[Chunk], chance: random.Random) -> Turn:
@@ -160,7 +161,12 @@ def check_content(turn: Turn) -> None:
 
 
 def check_memory(
-    provider: str, chunks: Iterable[Chunk], *, markup: LeakedMarkup = "keep", form: str = "bytes"
+    provider: str,
+    chunks: Iterable[Chunk],
+    *,
+    markup: LeakedMarkup = "keep",
+    form: str = "bytes",
+    length: int = LONGEST,
 ) -> str | None:
     """Feed a long stream with small limits; what the turn holds stays small. Return how it ended.
 
@@ -169,6 +175,7 @@ def check_memory(
         chunks: the stream.
         markup: how the turn treats markup in text.
         form: ``bytes`` or ``dict``.
+        length: how many chunks are fed, at most.
     """
     traits = providers.get(provider).traits
     limits = Limits(arguments=SMALL, text=SMALL, frame=SMALL)
@@ -177,7 +184,7 @@ def check_memory(
     tracemalloc.start()
     try:
         fed = 0
-        for chunk in islice(chunks, 40_000):
+        for chunk in islice(chunks, length):
             try:
                 frame = encode_frame(chunk, traits)
             except (ValueError, IndexError):  # a message of AWS has one short name

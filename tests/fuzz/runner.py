@@ -9,7 +9,7 @@ import traceback
 from collections import Counter
 from functools import cache
 
-from fuzz.checks import check_memory, check_turn
+from fuzz.checks import LONGEST, check_memory, check_turn
 from fuzz.mutations import Source, amplify, mutate, sources
 
 from streamkit.leaked_markup import LeakedMarkup
@@ -41,7 +41,7 @@ def stream_seed(provider: str, seed: int) -> str | None:
     return turn.error.kind if turn.error is not None else None
 
 
-def memory_seed(provider: str, seed: int) -> str | None:
+def memory_seed(provider: str, seed: int, length: int = LONGEST) -> str | None:
     """Check what is held of one stream without an end; return the kind of its error, None if it has none.
 
     Raises:
@@ -52,7 +52,7 @@ def memory_seed(provider: str, seed: int) -> str | None:
     try:
         markup: LeakedMarkup = chance.choice(("keep", "keep", "strip", "recover"))
         form = chance.choice(("bytes", "bytes", "dict"))
-        return check_memory(provider, amplify(source, chance), markup=markup, form=form)
+        return check_memory(provider, amplify(source, chance), markup=markup, form=form, length=length)
     except Exception as error:
         raise AssertionError(f"{provider} {seed} ({source.name}): {type(error).__name__}: {error}") from error
 
