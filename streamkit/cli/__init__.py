@@ -26,6 +26,9 @@ from streamkit.redaction import redact
 
 __all__ = ["main"]
 
+#: The extra that installs a package which a command needs.
+_EXTRAS = {"rich": "cli", "httpx": "cli", "starlette": "cli", "uvicorn": "cli", "aiohttp": "gateway"}
+
 
 _COMMANDS: dict[str, ModuleType] = {
     "demo": demo,
@@ -68,9 +71,10 @@ def _run(argv: Sequence[str] | None) -> int:
         return 2
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in ("rich", "httpx", "starlette", "uvicorn"):
+        if missing not in _EXTRAS:
             raise
-        _report(options.command, f"needs {missing}, which is not installed: pip install 'streamkit[cli]'", between=" ")
+        install = f"pip install 'streamkit[{_EXTRAS[missing]}]'"
+        _report(options.command, f"needs {missing}, which is not installed: {install}", between=" ")
         return 2
     except Exception:
         # Printed here and not by the interpreter, which would not escape what the exception quotes.

@@ -33,9 +33,7 @@ from streamkit.cli.serving import address_of, is_loopback, listen, port_number, 
 from streamkit.errors import UsageError
 
 if TYPE_CHECKING:
-    import httpx
-
-    from streamkit.bridges.gateway import Ask, Exchange, Observer
+    from streamkit.bridges.gateway import Exchange, Observer
     from streamkit.cli.terminal import Notes
 
 __all__ = ["configure", "format_exchange", "run"]
@@ -143,20 +141,17 @@ async def _serve(
     notes: Notes,
 ) -> None:
     """Serve on a socket until a signal."""
-    import httpx
     import uvicorn
 
     from streamkit.bridges.gateway import Gateway, Upstream
+    from streamkit.cli.upstream_client import ask_over_http, open_client
 
-    # A model may think for minutes before the first byte. Gateway limits the requests, not the pool.
-    timeout = httpx.Timeout(30.0, read=600.0, pool=None)
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
-    async with httpx.AsyncClient(timeout=timeout, limits=limits) as http:
+    async with open_client() as client:
         gateway = Gateway(
             *(
                 Upstream(
                     provider=upstream.provider,
-                    ask=_ask_over_http(http, upstream.address, request_headers(upstream.endpoint, upstream.key)),
+                    ask=ask_over_http(client, upstream.address, request_headers(upstream.endpoint, upstream.key)),
                     endpoint=upstream.address,
                     models=upstream.models,
                     first_event_timeout=upstream.first_event_timeout,
@@ -174,13 +169,6 @@ async def _serve(
         for number, other in enumerate(others, 2):
             notes.print(f"upstream {number}, if those before it fail: {other}")
         await uvicorn.Server(config).serve(sockets=[listening])
-
-
-def _ask_over_http(http: httpx.AsyncClient, address: str, headers: dict[str, str]) -> Ask:
-    """Return the function that asks the upstream."""
-    return lambda request: http.stream(
-        "POST", address + request.path, json=request.body, headers={**request.headers, **headers}
-    )
 
 
 def _print_exchange(notes: Notes, exchange: Exchange) -> None:

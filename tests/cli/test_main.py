@@ -50,6 +50,13 @@ def test_without_the_extra_a_message_names_what_to_install(missing):
     assert done.stderr == (f"streamkit demo needs {missing}, which is not installed: pip install 'streamkit[cli]'\n")
 
 
+def test_the_gateway_names_its_own_extra():
+    command = ["gateway", "--provider", "ollama", "--base-url", "http://127.0.0.1:9", "--port", "0"]
+    done = run(f"import sys; sys.modules['aiohttp'] = None; from streamkit.cli import main; sys.exit(main({command}))")
+    assert done.returncode == 2
+    assert done.stderr == "streamkit gateway needs aiohttp, which is not installed: pip install 'streamkit[gateway]'\n"
+
+
 def test_help_and_normalize_need_no_extra():
     blocked = "import sys; sys.modules.update(dict.fromkeys(['rich', 'httpx', 'uvicorn', 'starlette']))"
     done = run(f"{blocked}; from streamkit.cli import main; sys.exit(main(['normalize', 'nowhere']))")
