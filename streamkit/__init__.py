@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from streamkit.providers import detect, parse_messages, parse_request, render, render_request
     from streamkit.providers.model_facts import ModelFacts
     from streamkit.providers.provider import Provider, ToolChoice, Traits
-    from streamkit.providers.writer import Writer
+    from streamkit.providers.provider_writer import Writer
     from streamkit.providers.writing import writer
     from streamkit.request import OutputFormat, Request, Settings
     from streamkit.stream_reader import StreamReader, read
@@ -211,7 +211,7 @@ _LAZY_IMPORTS = {
     "streamkit.providers": ("detect", "parse_messages", "parse_request", "render", "render_request"),
     "streamkit.providers.model_facts": ("ModelFacts",),
     "streamkit.providers.provider": ("Provider", "ToolChoice", "Traits"),
-    "streamkit.providers.writer": ("Writer",),
+    "streamkit.providers.provider_writer": ("Writer",),
     "streamkit.providers.writing": ("writer",),  # not from the package, of which a module has the same name
     "streamkit.stream_reader": ("StreamReader", "read"),
     "streamkit.execution": (

@@ -39,8 +39,8 @@ from streamkit.history.content import (
 )
 from streamkit.json_text import finalize_arguments
 from streamkit.providers.encoding import arguments_text, default_finish_reason, raw_call_id, split_text
+from streamkit.providers.provider_writer import Writer
 from streamkit.providers.traits import Traits
-from streamkit.providers.writer import Writer
 
 __all__ = ["write_content"]
 

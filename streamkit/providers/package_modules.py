@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from streamkit.history import Content
     from streamkit.output import OutputType
     from streamkit.providers.body_fields import BodyFields
+    from streamkit.providers.provider_writer import Writer
     from streamkit.providers.request_rule import Rule
     from streamkit.providers.settings import SettingsWriter
     from streamkit.providers.wire_writer import WriterOptions
-    from streamkit.providers.writer import Writer
     from streamkit.tools.definition import OfferedTool
 
 __all__ = [

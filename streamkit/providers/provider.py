@@ -49,9 +49,9 @@ from streamkit.providers.traits import Framing, Traits
 if TYPE_CHECKING:
     from streamkit.history import Content, FileBlock, ImageBlock
     from streamkit.output import OutputType
+    from streamkit.providers.provider_writer import Writer
     from streamkit.providers.request_rule import Rule
     from streamkit.providers.settings import SettingsWriter
-    from streamkit.providers.writer import Writer
     from streamkit.tools import Tool
     from streamkit.tools.definition import OfferedTool
 

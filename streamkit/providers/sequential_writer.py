@@ -14,9 +14,9 @@ from typing import Any
 from streamkit.calls import ToolCall
 from streamkit.events import BlockEnded, Event
 from streamkit.providers.call_text import CallText
+from streamkit.providers.provider_writer import Writer, concerns_call
 from streamkit.providers.traits import Traits
 from streamkit.providers.wire_writer import WriterOptions
-from streamkit.providers.writer import Writer, concerns_call
 
 __all__ = ["SequentialWriter"]
 

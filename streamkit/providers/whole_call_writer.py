@@ -10,9 +10,9 @@ from collections import deque
 
 from streamkit.calls import ToolCall
 from streamkit.providers.call_text import CallText
+from streamkit.providers.provider_writer import Writer
 from streamkit.providers.traits import Traits
 from streamkit.providers.wire_writer import WriterOptions
-from streamkit.providers.writer import Writer
 
 __all__ = ["WholeCallWriter"]
 

@@ -11,7 +11,7 @@ from streamkit.providers import registry
 from streamkit.providers.provider import Framing, Provider
 
 if TYPE_CHECKING:
-    from streamkit.providers.writer import Writer
+    from streamkit.providers.provider_writer import Writer
 
 __all__ = ["writer"]
 

@@ -26,8 +26,8 @@ from streamkit.providers.openai_chat.content_reader import reasoning_detail_text
 from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
 from streamkit.providers.openai_chat.typed_reasoning import has_wrapped_state, unstreamed_details
 from streamkit.providers.openai_errors import ERRORS, error_body
+from streamkit.providers.provider_writer import Writer
 from streamkit.providers.wire_writer import Json, WriterOptions
-from streamkit.providers.writer import Writer
 
 __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
 

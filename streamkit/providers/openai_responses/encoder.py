@@ -32,9 +32,9 @@ from streamkit.providers.openai_responses.written_items import (
     mcp_call,
     usage_fields,
 )
+from streamkit.providers.provider_writer import Writer
 from streamkit.providers.traits import Traits
 from streamkit.providers.wire_writer import ServerToolCall, WriterOptions
-from streamkit.providers.writer import Writer
 
 __all__ = ["ResponsesWriter", "create_writer", "error_body", "error_event"]
 
