@@ -95,6 +95,7 @@ def judge(contents: list[Content], where: str, *, is_damaged: bool = False) -> N
 CASES_WITH_CALLS = list(own_turns())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES_WITH_CALLS, ids=lambda case: f"{case.provider.name}/{case.path.stem}")
 def test_a_turn_of_any_wire_continues_on_any_provider(case: Case) -> None:
     pieces = next(iter(case.inputs().values()))[0]

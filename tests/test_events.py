@@ -210,6 +210,7 @@ FIELDS: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FIELDS, ids=lambda kind: kind.__name__)
 @given(data=st.data())
 def test_every_event_of_json_data_is_restored(kind: type[Any], data: Any) -> None:

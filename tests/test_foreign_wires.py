@@ -272,6 +272,7 @@ def _wire(provider: str) -> str:
     return package if package in STREAMS else provider
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", recorded_streams(), ids=str)
 def test_recorded_streams_of_other_wires_are_protocol_errors(stream: RecordedStream) -> None:
     if stream.path.name.endswith(".decoded.jsonl"):

@@ -170,6 +170,7 @@ def test_every_recorded_stream_is_the_same_turn_on_every_wire(target: str) -> No
     assert shown == set(LOSSES[target]["omits"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_conformance_cases_are_the_same_turn_on_every_wire(target: str) -> None:
     for path in CASES:

@@ -43,6 +43,7 @@ def chunks_of(client: str, script: Script) -> Iterator[Any]:
                     yield ask("m")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", CLIENTS)
 def test_an_sdk_reads_a_stream_with_heartbeats(client: str) -> None:
     calls = [Call(name, arguments) for name, arguments in CALLS]

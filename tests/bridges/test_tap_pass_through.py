@@ -59,6 +59,7 @@ def kinds() -> list[Any]:
     return [pytest.param(stream, id=f"{provider}{suffix}") for (provider, suffix), stream in sorted(found.items())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", kinds())
 def test_the_bytes_of_each_wire_pass_unchanged(stream: Any) -> None:
     endpoint = providers.get(stream.provider).traits.endpoint

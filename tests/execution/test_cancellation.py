@@ -129,6 +129,7 @@ async def watch(watched: Any) -> None:
 # ---------------------------------------------------------------- executions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("execute", EXECUTORS)
 @pytest.mark.parametrize("use", ["await", "watch"])
 async def test_cancellation_while_approvals_are_requested(

@@ -316,6 +316,7 @@ async def run_plan(plan: Plan) -> tuple[Any, bool]:
     return (execution.update if execution.ended else None), finished
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @given(plan=plans())
 @SUITE
@@ -405,6 +406,7 @@ async def run_plan_in_loop(plan: Plan) -> tuple[Any, bool]:
     return run, finished
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @given(plan=plans())
 @SUITE
@@ -545,6 +547,7 @@ class PausedRuns(RuleBasedStateMachine):
             assert run.ended == "answered"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_run_paused_and_resumed_in_any_order_runs_no_tool_twice(backend: str) -> None:
     machine = type("Machine", (PausedRuns,), {"backend": backend})

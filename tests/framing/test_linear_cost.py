@@ -138,6 +138,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("framing", "shape"), SHAPES, ids=lambda value: getattr(value, "__name__", value))
 @pytest.mark.parametrize("size", [1, 64, 4096, 1 << 20])
 def test_twice_the_bytes_cost_twice_as_much(

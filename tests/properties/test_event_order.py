@@ -86,6 +86,7 @@ def check_call(call: Any, seen: list[TurnEvent]) -> None:
     assert text == call.arguments_text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_the_events_of_a_case_are_in_order(path: Any) -> None:
     case = Case(providers.get(path.parent.name), path)

@@ -302,6 +302,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("provider", "stream"),
     [*(("openai_chat", stream) for stream in CHAT), *OTHERS],
@@ -369,6 +370,7 @@ def lines_of_turn(inputs: list[str]) -> int:
     return work.lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [long_string, escapes, members, items, digits, nesting, junk])
 @pytest.mark.parametrize("lines", [lines_of_parser, lines_of_turn])
 def test_partial_arguments_cost_linear_work(

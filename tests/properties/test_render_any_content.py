@@ -137,6 +137,7 @@ def check_json(value: Any) -> None:
     json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["anthropic", "bedrock_converse", "cohere", "gemini", "ollama", "openai_responses",
                                     "openai_chat", "openrouter", "mistral"])  # fmt: skip
 @settings(max_examples=50)

@@ -188,6 +188,7 @@ def test_random_json_does_not_raise(provider: str, chunks: list[Any]) -> None:
     check(*run(provider, [chunk for chunk in chunks if isinstance(chunk, dict)]))
 
 
+@pytest.mark.slow
 @near_the_vocabulary
 @given(data=st.data())
 def test_json_near_the_vocabulary_does_not_raise(provider: str, data: st.DataObject) -> None:
@@ -245,6 +246,7 @@ def test_every_field_accepts_a_value_of_any_type(provider: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 @near_the_vocabulary
 @given(data=st.data())
 def test_bytes_and_dicts_result_in_equal_turns(provider: str, data: st.DataObject) -> None:
@@ -259,6 +261,7 @@ def test_bytes_and_dicts_result_in_equal_turns(provider: str, data: st.DataObjec
     assert by_bytes == by_dict
 
 
+@pytest.mark.slow
 @near_the_vocabulary
 @given(data=st.data())
 def test_every_split_of_a_damaged_stream_results_in_the_same_turn(provider: str, data: st.DataObject) -> None:

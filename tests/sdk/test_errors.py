@@ -84,6 +84,7 @@ def test_failed_connections_of_botocore_are_failures_and_its_wrong_parameters_ar
         assert not is_io_failure(defect)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [*EARLY, *FIRST, *LATE])
 @pytest.mark.parametrize("provider", ["openai_chat", *SDKS])
 @pytest.mark.asyncio  # some SDKs document asyncio alone

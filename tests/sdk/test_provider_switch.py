@@ -146,6 +146,7 @@ def relay():
         yield Relay(client, scripts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", TRIPLES, ids="-".join)
 @pytest.mark.parametrize("ids", ["canonical", "origin"])
 def test_a_conversation_continues_on_two_other_providers(relay, names, ids):

@@ -50,6 +50,7 @@ def read(target: str, data: bytes) -> Turn:
     return turn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_client_of_the_sdk_reads_the_turn_that_was_written(target: str, streams: Streams) -> None:
     compared = 0
