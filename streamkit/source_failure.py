@@ -157,11 +157,15 @@ def find_reported_error(exception: BaseException) -> ReportedError | None:
 
     Within a stream the SDKs raise the event that reports an error. openai and groq have its error object in ``body``,
     anthropic the whole event, mistralai its text; google-genai has the event in ``details``, botocore in ``response``,
-    and ollama has only a message, in ``error``. The status of the response is 200; google-genai's is the event's.
+    and ollama has only a message, in ``error`` beside ``status_code``. The status of the response is 200; that of
+    google-genai is the event's.
     """
     for name in ("body", "details", "response", "error"):
         raw = _to_error_object(getattr(exception, name, None))
-        if raw and (name == "error" or not isinstance(raw, str)):
+        is_message = name == "error" and hasattr(
+            exception, "status_code"
+        )  # of a transport's exception it may be any text
+        if raw and (is_message or not isinstance(raw, str)):
             status = _to_status(getattr(exception, "status_code", None)) or _to_status(getattr(exception, "code", None))
             return ReportedError(raw, status)
     return None
@@ -188,7 +192,8 @@ def _to_aws_error(response: Mapping[str, Any]) -> dict[str, Any]:
     """
     error = response.get("Error")
     error = error if isinstance(error, Mapping) else {}
-    return {"__type": error.get("Code"), "message": error.get("Message")}
+    fields = {"__type": error.get("Code"), "message": error.get("Message")}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _to_status(value: object) -> int | None:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from sdk_clients import SDKS, sdk_of
 
-from streamkit import Content, StreamInterrupted, Turn, providers, run_loop
+from streamkit import Content, StreamInterrupted, Turn, providers, read, run_loop
 from streamkit.calls import StreamError
 from streamkit.cli.connection import request_settings, request_url
 from streamkit.source_failure import is_io_failure
@@ -68,6 +68,41 @@ def test_an_exception_that_botocore_does_not_know_within_a_stream_has_only_a_nam
     assert turn.error is not None
     assert (turn.error.kind, turn.error.code) == ("provider_error", "not_found")
     assert turn.error.message == "resourceNotFoundException"
+
+
+def test_a_text_in_another_exception_is_no_error_of_the_provider() -> None:
+    class ConnectionLost(Exception):
+        error = "the peer has gone"
+
+    turn = Turn("openai_chat")
+    turn.close(ConnectionLost())
+    assert turn.error is not None
+    assert turn.error.kind == "transport_error"
+
+
+def test_a_rejection_that_botocore_has_not_parsed_has_the_name_of_its_header() -> None:
+    from botocore.exceptions import ClientError
+
+    headers = {"x-amzn-errortype": "ServiceQuotaExceededException:http://example.com/"}
+    response: Any = {"ResponseMetadata": {"HTTPStatusCode": 400, "HTTPHeaders": headers}}
+    turn = Turn("bedrock_converse")
+    for event in read(turn, Rejected(ClientError(response, "ConverseStream"))):
+        assert event.type == "failed"
+    assert turn.error is not None
+    assert (turn.error.code, turn.error.status) == ("quota_exceeded", 400)
+
+
+class Rejected:
+    """A source that raises before its first input."""
+
+    def __init__(self, exception: Exception) -> None:
+        self.exception = exception
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        raise self.exception
 
 
 def test_failed_connections_of_botocore_are_failures_and_its_wrong_parameters_are_defects() -> None:
