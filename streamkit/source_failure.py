@@ -162,9 +162,7 @@ def find_reported_error(exception: BaseException) -> ReportedError | None:
     """
     for name in ("body", "details", "response", "error"):
         raw = _to_error_object(getattr(exception, name, None))
-        is_message = name == "error" and hasattr(
-            exception, "status_code"
-        )  # of a transport's exception it may be any text
+        is_message = name == "error" and hasattr(exception, "status_code")  # elsewhere it may be any text
         if raw and (is_message or not isinstance(raw, str)):
             status = _to_status(getattr(exception, "status_code", None)) or _to_status(getattr(exception, "code", None))
             return ReportedError(raw, status)

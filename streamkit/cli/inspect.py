@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
-from streamkit import providers
 from streamkit.cli.recorded_exchange import expand_paths, find_recording
-from streamkit.cli.recorded_stream import AUTO, NotAStreamError, read_parts
+from streamkit.cli.recorded_stream import NotAStreamError, add_provider_argument, check_provider, read_parts
 from streamkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,12 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a recorded stream, or one that --record wrote")
     parser.add_argument("--follow", action="store_true", help="wait for more until the response is complete")
-    parser.add_argument(
-        "--provider",
-        default=AUTO,
-        metavar="NAME",
-        help=f"the provider of the stream: auto (the default), {', '.join(providers.names())}",
-    )
+    add_provider_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -59,8 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
     from streamkit.cli.terminal import Notes
 
-    if options.provider != AUTO:
-        providers.get(options.provider)
+    check_provider(options.provider)
     notes = Notes(sys.stdout)
     try:
         exchange = _print_file(options.file, options.provider, notes, follow=options.follow)

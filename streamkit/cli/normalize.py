@@ -16,8 +16,13 @@ from typing import Any
 
 import msgspec
 
-from streamkit import providers
-from streamkit.cli.recorded_stream import AUTO, NotAStreamError, detect_provider, read_parts
+from streamkit.cli.recorded_stream import (
+    NotAStreamError,
+    add_provider_argument,
+    check_provider,
+    detect_provider,
+    read_parts,
+)
 from streamkit.cli.terminal import ProtectedStream, escape_line
 from streamkit.events import Event, to_json
 from streamkit.json_text import replace_lone_surrogates
@@ -30,19 +35,13 @@ __all__ = ["configure", "run"]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="a recorded stream, a folder of them, or - for stdin")
-    parser.add_argument(
-        "--provider",
-        default=AUTO,
-        metavar="NAME",
-        help=f"the provider of the streams: auto (the default), {', '.join(providers.names())}",
-    )
+    add_provider_argument(parser)
     parser.add_argument("--events", action="store_true", help="print the events, one a line")
 
 
 def run(options: argparse.Namespace) -> int:
     """Normalize each file; return 2 if one of them is not a stream."""
-    if options.provider != AUTO:
-        providers.get(options.provider)
+    check_provider(options.provider)
     code = 0
     for name in options.files:
         path = Path(name)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 from streamkit import providers
 
-__all__ = ["AUTO", "NotAStreamError", "detect_provider", "read_parts"]
+__all__ = ["AUTO", "NotAStreamError", "add_provider_argument", "check_provider", "detect_provider", "read_parts"]
 
 AUTO = "auto"  #: the value of ``--provider`` for detection
 
@@ -18,6 +19,26 @@ _HEAD_SIZE = 4096  # bytes that must suffice to detect the provider
 
 class NotAStreamError(Exception):
     """A file that is not a stream of the provider; the message describes it."""
+
+
+def add_provider_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``--provider``, for recordings whose provider is not detected."""
+    parser.add_argument(
+        "--provider",
+        default=AUTO,
+        metavar="NAME",
+        help=f"the provider of the stream: auto (the default), {', '.join(providers.names())}",
+    )
+
+
+def check_provider(provider: str) -> None:
+    """Check the value of ``--provider`` before a file is read.
+
+    Raises:
+        UnknownProvider: it names none.
+    """
+    if provider != AUTO:
+        providers.get(provider)
 
 
 def read_parts(source: BinaryIO) -> Iterator[bytes]:

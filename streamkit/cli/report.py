@@ -12,9 +12,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from streamkit import providers
 from streamkit.cli.recorded_exchange import expand_paths, find_recording
-from streamkit.cli.recorded_stream import AUTO, NotAStreamError, read_parts
+from streamkit.cli.recorded_stream import NotAStreamError, add_provider_argument, check_provider, read_parts
 from streamkit.cli.terminal import OutputError, escape_line
 from streamkit.errors import UsageError
 from streamkit.redaction import redact
@@ -28,20 +27,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("report.html"), metavar="FILE", help="the page (report.html)"
     )
-    parser.add_argument(
-        "--provider",
-        default=AUTO,
-        metavar="NAME",
-        help=f"the provider of the streams: auto (the default), {', '.join(providers.names())}",
-    )
+    add_provider_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the page; return 2 if a file is not a stream."""
     from streamkit.bridges.tap.report import build_report
 
-    if options.provider != AUTO:
-        providers.get(options.provider)
+    check_provider(options.provider)
     code = 0
     exchanges: list[bytes] = []
     for path in [file for given in options.files for file in expand_paths(given)]:
