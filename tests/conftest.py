@@ -2,11 +2,16 @@
 
 Hypothesis tries the same examples at every run and stores none. ``--hypothesis-profile deep`` tries more and random
 ones, for any selection of tests.
+
+HTTP clients share one TLS context for each set of arguments: reading the certificates of all authorities takes 40 ms,
+every client of every SDK does it when it is created, and the servers of the tests have no TLS.
 """
 
 from __future__ import annotations
 
+import functools
 import gc
+import ssl
 
 import pytest
 from hypothesis import settings
@@ -14,6 +19,9 @@ from hypothesis import settings
 settings.register_profile("suite", deadline=None, derandomize=True, database=None, max_examples=50)
 settings.register_profile("deep", deadline=None, database=None, max_examples=2000)
 settings.load_profile("suite")
+
+# Before any test module imports an SDK.
+pytest.MonkeyPatch().setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
 
 
 def pytest_collection_finish() -> None:
