@@ -8,9 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 from shared_data import ROOT
 
 FILES = sorted(ROOT.glob("tests/**/test_*.py"))
@@ -32,26 +30,34 @@ def marks_in(nodes: list[ast.expr]) -> set[str]:
 
 def async_tests(tree: ast.Module) -> Iterator[tuple[ast.AsyncFunctionDef, set[str]]]:
     """Yield each asynchronous test of a module with the plugins of its marks and of the module's."""
-    assigned = [node.value for node in tree.body if isinstance(node, ast.Assign) and "pytestmark" in ast.dump(node)]
+    assigned = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id == "pytestmark" for target in node.targets)
+    ]
     for node in ast.walk(tree):
         if isinstance(node, ast.AsyncFunctionDef) and node.name.startswith("test_"):
             yield node, marks_in(assigned) | marks_in(node.decorator_list)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "tests")))
-def test_each_asynchronous_test_has_one_plugin(path: Path) -> None:
-    text = path.read_text("utf-8")
-    lines = text.splitlines()
-    for test, plugins in async_tests(ast.parse(text)):
-        assert len(plugins) == 1, f"{test.name} needs pytest.mark.anyio or pytest.mark.asyncio, and has {plugins}"
-        if plugins == {"asyncio"}:
-            decorators = [lines[each.lineno - 1] for each in test.decorator_list]
-            assert any(re.search(r"mark\.asyncio\b.*  # \S", line) for line in decorators), (
-                f"{test.name}: a comment beside pytest.mark.asyncio must say why trio is left out"
-            )
+def faults(lines: list[str], test: ast.AsyncFunctionDef, plugins: set[str]) -> Iterator[str]:
+    """Yield what is wrong with the marks of one test in a file with these lines."""
+    if len(plugins) != 1:
+        yield f"{test.name} needs pytest.mark.anyio or pytest.mark.asyncio, and has {plugins}"
+    elif plugins == {"asyncio"}:
+        decorators = [lines[each.lineno - 1] for each in test.decorator_list]
+        if not any(re.search(r"mark\.asyncio\b.*  # \S", line) for line in decorators):
+            yield f"{test.name}: a comment beside pytest.mark.asyncio must say why trio is left out"
 
 
-def test_there_are_tests_of_both_kinds() -> None:
-    found = [plugins for path in FILES for _, plugins in async_tests(ast.parse(path.read_text("utf-8")))]
-    assert {"anyio"} in found
-    assert {"asyncio"} in found
+def test_each_asynchronous_test_has_one_plugin() -> None:
+    found: list[str] = []
+    kinds: set[str] = set()
+    for path in FILES:
+        text = path.read_text("utf-8")
+        for test, plugins in async_tests(ast.parse(text)):
+            found += [f"{path.relative_to(ROOT)}: {fault}" for fault in faults(text.splitlines(), test, plugins)]
+            kinds |= plugins
+    assert found == []
+    assert kinds == PLUGINS

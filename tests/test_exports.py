@@ -75,13 +75,17 @@ def load_if_installed(name: str) -> ModuleType | None:
         return None
 
 
-def load(name: str) -> ModuleType:
-    if any(name == package or name.startswith(f"{package}.") for package in OPTIONAL):
+@pytest.fixture(scope="module")
+def modules() -> list[ModuleType]:
+    """All modules of the package, without those whose extra is not installed."""
+    loaded = []
+    for name in MODULES:
         try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError as missing:  # an extra is not installed
-            pytest.skip(f"{name} needs {missing.name}")
-    return importlib.import_module(name)
+            loaded.append(importlib.import_module(name))
+        except ModuleNotFoundError:  # an extra is not installed
+            if not any(name == package or name.startswith(f"{package}.") for package in OPTIONAL):
+                raise
+    return loaded
 
 
 def test_a_public_name_is_not_replaced_by_a_module_of_its_package() -> None:
@@ -98,16 +102,14 @@ def test_a_public_name_is_not_replaced_by_a_module_of_its_package() -> None:
     assert checked > 1
 
 
-@pytest.mark.parametrize("name", CONTRACT)
-def test_the_contract_is_exported(name: str) -> None:
-    assert name in streamkit.__all__
-    assert getattr(streamkit, name) is not None
+def test_the_contract_is_exported() -> None:
+    assert [name for name in CONTRACT if name not in streamkit.__all__] == []
+    assert [name for name in CONTRACT if getattr(streamkit, name) is None] == []
 
 
-@pytest.mark.parametrize("name", streamkit.__all__)
-def test_a_public_name_resolves(name: str) -> None:
-    assert getattr(streamkit, name) is not None
-    assert name in dir(streamkit)
+def test_every_public_name_resolves() -> None:
+    assert [name for name in streamkit.__all__ if getattr(streamkit, name) is None] == []
+    assert [name for name in streamkit.__all__ if name not in dir(streamkit)] == []
 
 
 def test_public_names_are_unique_and_all_are_listed() -> None:
@@ -123,36 +125,37 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         streamkit.no_such_name  # noqa: B018
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_the_names_in_all_exist(name: str) -> None:
-    module = load(name)
-    for listed in getattr(module, "__all__", ()):
-        assert hasattr(module, listed), f"{name}.{listed}"
+def test_the_names_in_all_exist(modules: list[ModuleType]) -> None:
+    listed = [(module, name) for module in modules for name in getattr(module, "__all__", ())]
+    assert listed
+    assert [f"{module.__name__}.{name}" for module, name in listed if not hasattr(module, name)] == []
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_a_module_lists_its_public_classes_and_functions(name: str) -> None:
-    module = load(name)
-    if not hasattr(module, "__all__"):
-        pytest.skip(f"{name} lists nothing")
-    own = {
-        attribute
-        for attribute, value in vars(module).items()
-        if not attribute.startswith("_")
+def unlisted_names(module: ModuleType) -> list[str]:
+    """Return the public classes and functions that a module with ``__all__`` defines and does not list."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
         and (inspect.isclass(value) or inspect.isfunction(value))
         and value.__module__ == module.__name__
-    }
-    unlisted = own - set(module.__all__)
-    others = [other for other_name, other in sys.modules.items() if other_name in NAMES and other_name != name]
-    for attribute in unlisted:
-        users = [other.__name__ for other in others if vars(other).get(attribute) is getattr(module, attribute)]
-        assert not users, f"{', '.join(users)} import {name}.{attribute}, which {name} does not list"
+        and name not in getattr(module, "__all__", vars(module))
+    ]
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_a_module_has_a_docstring(name: str) -> None:
-    module = load(name)
-    assert (module.__doc__ or "").strip(), f"{name} has no docstring"
+def test_a_module_lists_every_class_and_function_that_another_imports(modules: list[ModuleType]) -> None:
+    imported = [
+        f"{other.__name__} imports {module.__name__}.{name}, which is not listed"
+        for module in modules
+        for name in unlisted_names(module)
+        for other in modules
+        if other is not module and vars(other).get(name) is getattr(module, name)
+    ]
+    assert imported == []
+
+
+def test_every_module_has_a_docstring(modules: list[ModuleType]) -> None:
+    assert [module.__name__ for module in modules if not (module.__doc__ or "").strip()] == []
 
 
 def imported_by(statement: str) -> set[str]:
@@ -249,14 +252,17 @@ def return_type(function: Callable[..., Any]) -> Any:
     return get_type_hints(holder, localns=names)["return"]
 
 
-@pytest.mark.parametrize("name", [name for name in streamkit.__all__ if callable(getattr(streamkit, name))])
-def test_every_class_that_a_public_function_returns_is_exported(name: str) -> None:
-    public = {getattr(streamkit, name) for name in streamkit.__all__ if inspect.isclass(getattr(streamkit, name))}
+def test_every_class_that_a_public_function_returns_is_exported() -> None:
+    values = {name: getattr(streamkit, name) for name in streamkit.__all__}
+    public = {value for value in values.values() if inspect.isclass(value)}
     public |= {value for value in vars(events).values() if inspect.isclass(value)}
-    for function in functions_of(getattr(streamkit, name)):
-        returned = return_type(function)
-        missing = {found.__name__ for found in classes_in(returned) - public} - INTERNAL_TYPES
-        assert not missing, f"{function.__qualname__} returns {missing}"
+    functions = [function for value in values.values() if callable(value) for function in functions_of(value)]
+    assert functions
+    missing = {
+        function.__qualname__: {found.__name__ for found in classes_in(return_type(function)) - public} - INTERNAL_TYPES
+        for function in functions
+    }
+    assert {name: classes for name, classes in missing.items() if classes} == {}
 
 
 def test_the_version_is_that_of_the_distribution() -> None:
