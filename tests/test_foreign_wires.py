@@ -143,7 +143,7 @@ STREAMS: dict[str, dict[str, list[Chunk]]] = {
 #: Events of Anthropic that are already unpacked are a form of bedrock_invoke's input.
 READABLE = {("anthropic", "bedrock_invoke")}
 PAIRS = list(itertools.permutations(STREAMS, 2))
-WHAT = ("text", "call", "usage", "body")
+UNREADABLE = [pair for pair in PAIRS if pair not in READABLE]
 
 
 def _dicts(wire: str, chunks: list[Chunk]) -> list[Chunk]:
@@ -170,27 +170,23 @@ def _inputs(wire: str, what: str) -> Iterator[list[Any]]:
         yield [b"".join(wire_streams.dumped(chunk) + b"\n" for chunk in chunks)]
 
 
-def _pairs(what: str) -> list[tuple[str, str]]:
-    return [pair for pair in PAIRS if what in STREAMS[pair[0]] and pair not in READABLE]
-
-
 def _has_name(turn: Turn, wire: str) -> bool:
     return turn.error is not None and repr(wire) in turn.error.message
 
 
-@pytest.mark.parametrize("what", WHAT)
-@pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_another_wires_stream_is_a_protocol_error_that_names_it(source: str, target: str, what: str) -> None:
-    if (source, target) not in _pairs(what):
-        return
-    for pieces in _inputs(source, what):
-        for complete in (False, True):
-            turn, _ = wire_streams.run(target, pieces, complete=complete)
-            assert turn.error is not None, (pieces, turn.finish)
-            assert (turn.error.kind, turn.finish, turn.calls) == ("protocol_error", None, []), (pieces, turn.error)
-            assert turn.text == ""
-            assert turn.executable == []
-            assert _has_name(turn, source), (turn.error.message, pieces)
+@pytest.mark.parametrize(("source", "target"), UNREADABLE)
+def test_another_wires_stream_is_a_protocol_error_that_names_it(source: str, target: str) -> None:
+    checked = [what for what in ("text", "call", "usage", "body") if what in STREAMS[source]]
+    assert checked[0] == "text"
+    for what in checked:
+        for pieces in _inputs(source, what):
+            for complete in (False, True):
+                turn, _ = wire_streams.run(target, pieces, complete=complete)
+                assert turn.error is not None, (pieces, turn.finish)
+                assert (turn.error.kind, turn.finish, turn.calls) == ("protocol_error", None, []), (pieces, turn.error)
+                assert turn.text == ""
+                assert turn.executable == []
+                assert _has_name(turn, source), (turn.error.message, pieces)
 
 
 @pytest.mark.parametrize(("source", "target"), [*PAIRS, *((wire, wire) for wire in STREAMS)])
@@ -255,10 +251,8 @@ def test_a_terminator_confirms_after_any_chat_chunk(chunk: Chunk) -> None:
     assert turn.finish.reason == "stop"
 
 
-@pytest.mark.parametrize(("source", "target"), PAIRS)
+@pytest.mark.parametrize(("source", "target"), UNREADABLE)
 def test_a_foreign_chunk_in_the_middle_of_a_stream_is_unknown(source: str, target: str) -> None:
-    if (source, target) in READABLE:
-        return
     first, *rest = STREAMS[target]["text"]
     foreign = _dicts(source, STREAMS[source]["text"])[0]
     chunks = [*_dicts(target, [first]), foreign, *_dicts(target, rest)] if rest else [foreign, first]
@@ -273,10 +267,10 @@ def _wire(provider: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stream", recorded_streams(), ids=str)
+@pytest.mark.parametrize(
+    "stream", [each for each in recorded_streams() if not each.path.name.endswith(".decoded.jsonl")], ids=str
+)
 def test_recorded_streams_of_other_wires_are_protocol_errors(stream: RecordedStream) -> None:
-    if stream.path.name.endswith(".decoded.jsonl"):
-        return
     source = _wire(stream.provider)
     own_error = wire_streams.run(stream.provider, [stream.data])[0].error  # its error object is one on every wire
     for target in STREAMS:
