@@ -16,6 +16,8 @@ GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 BLOCKS, PROGRAMS = (
     re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL) for text in (README, GUIDE)
 )
+LOOP = next(code for code in BLOCKS if "run_loop" in code)
+OWN_PARSER = next(code for code in BLOCKS if "SharedAccumulator" in code)
 
 
 def test_there_is_code_to_run() -> None:
@@ -29,13 +31,11 @@ def test_the_code_runs(code: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
-
-
-def test_the_loop_answers() -> None:
-    loop = next(code for code in BLOCKS if "run_loop" in code)
-    done = subprocess.run([sys.executable, "-c", loop], capture_output=True, text=True, timeout=60, check=True)
-    assert "answered 2 Take an umbrella." in done.stdout
-    assert "ToolCompleted" in done.stdout
+    if code == LOOP:
+        assert "answered 2 Take an umbrella." in done.stdout
+        assert "ToolCompleted" in done.stdout
+    if code == OWN_PARSER:  # its completed calls are handed to the executor
+        assert done.stdout.count("[{'called': ['x']}, {'is': 9}]") == 2
 
 
 def test_every_provider_stands_in_the_table_of_wires() -> None:
@@ -56,9 +56,3 @@ def test_both_commands_make_their_own_environment() -> None:
     assert len(commands) == 2
     assert commands[0].endswith("streamkit demo")
     assert commands[1].endswith("-m pytest -q -n auto")
-
-
-def test_a_parser_of_ones_own_hands_completed_calls_to_the_executor() -> None:
-    code = next(code for code in BLOCKS if "SharedAccumulator" in code)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.count("[{'called': ['x']}, {'is': 9}]") == 2

@@ -81,6 +81,7 @@ def test_a_wire_that_differs_is_a_failure(capsys, monkeypatch):
         return measure(result)
 
     monkeypatch.setattr(demo, "_measure", measure_and_change)
+    monkeypatch.setattr(demo, "list_wires", lambda: ["anthropic", "gemini"])
     assert main(["demo"]) == 1
     output = capsys.readouterr().out
     assert "gemini differs: results" in output

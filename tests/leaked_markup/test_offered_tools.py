@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -26,13 +27,13 @@ def offered_turn(text: str, tools: Any, size: int = 10_000, mode: Any = "recover
 
 
 @pytest.mark.parametrize("mode", ["recover", "strip"])
-@pytest.mark.parametrize("tools", [[], ["other", "look"], ("LOOK_UP",)])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_call_of_a_tool_that_was_not_offered_stays_text(family: str, tools: Any, mode: str) -> None:
+def test_a_call_of_a_tool_that_was_not_offered_stays_text(family: str, mode: str) -> None:
     text = f"A.\n{FAMILIES[family]}" + ("" if "without its end" in family else "\nB.")
-    for size in (1, 4, 10_000):
+    not_offered: list[Any] = [[], ["other", "look"], ("LOOK_UP",)]
+    for tools, size in itertools.product(not_offered, (1, 4, 10_000)):
         turn = offered_turn(text, tools, size, mode)
-        assert (turn.text, turn.calls) == (text, [])
+        assert (turn.text, turn.calls) == (text, []), tools
         assert warning_codes(turn) == ["broken_markup"]
         assert "'look_up'" in turn.warnings[0].message
 
@@ -107,17 +108,16 @@ def test_each_provider_declares_the_families_of_its_models(name: str) -> None:
     assert providers.get(name).traits.markup_families == expected
 
 
-@pytest.mark.parametrize("mode", ["recover", "strip"])
 @pytest.mark.parametrize(
     "provider", ["openai_chat", "azure_openai", "deepseek", "kimi", "qwen", "mistral", "xai", "groq"]
 )
 @pytest.mark.parametrize("family", FAMILIES)
-def test_only_the_markup_of_the_providers_models_is_recovered(family: str, provider: str, mode: str) -> None:
+def test_only_the_markup_of_the_providers_models_is_recovered(family: str, provider: str) -> None:
     markup = FAMILIES[family]
     if provider == "deepseek" and family.startswith("kimi k2"):
         markup = markup.replace("<|tool_call_", "<|tool_call_section_")  # the others are DeepSeek's tokens too
     is_used = not USED[family.split()[0]].isdisjoint(providers.get(provider).traits.markup_families)
-    for size in (1, 10_000):
+    for mode, size in itertools.product(("recover", "strip"), (1, 10_000)):
         turn = offered_turn(f"A {markup}", None, size, mode, provider)
         assert len(turn.calls) == (is_used and mode == "recover")
         assert turn.text == ("A " if is_used else f"A {markup}")

@@ -55,12 +55,12 @@ def test_errors_are_classified(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("provider", providers.names())
-@pytest.mark.parametrize(("status", "code"), STATUSES.items())
-def test_the_status_alone_classifies_an_error(provider: str, status: int, code: str | None) -> None:
+def test_the_status_alone_classifies_an_error(provider: str) -> None:
     for body in (b"", b"{}", b"<html>nginx</html>", b"upstream error"):
-        turn, _ = wire_streams.run(provider, [body] if body else [], response=(status, {}))
-        assert turn.error is not None
-        assert (turn.error.kind, turn.error.status, turn.error.code) == ("provider_error", status, code)
+        for status, code in STATUSES.items():
+            turn, _ = wire_streams.run(provider, [body] if body else [], response=(status, {}))
+            assert turn.error is not None, (status, body)
+            assert (turn.error.kind, turn.error.status, turn.error.code) == ("provider_error", status, code), body
 
 
 def test_other_kinds_of_errors_have_no_code() -> None:

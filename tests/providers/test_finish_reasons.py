@@ -73,10 +73,10 @@ def test_the_own_table_has_priority_over_the_names_of_other_vendors() -> None:
     assert read_finish_reason("STOP", {"stop": "pause"}) == ("STOP", "pause")
 
 
-@pytest.mark.parametrize(("name", "reason"), KNOWN_FINISH_REASONS.items())
-def test_known_names_are_normalized(name: str, reason: FinishReason) -> None:
-    assert normalize_finish_reason(name) == name
-    assert read_finish_reason(name.upper(), {}) == (name.upper(), reason)
+def test_known_names_are_normalized() -> None:
+    for name, reason in KNOWN_FINISH_REASONS.items():
+        assert normalize_finish_reason(name) == name
+        assert read_finish_reason(name.upper(), {}) == (name.upper(), reason)
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "bedrock_converse", "bedrock_invoke", "gemini"])
@@ -121,20 +121,19 @@ def _finish(provider: str, raw: str) -> Finish | None:
     return turn.finish
 
 
-@pytest.mark.parametrize("reason", REASONS)
 @pytest.mark.parametrize("name", providers.names())
-def test_every_encoder_writes_every_finish_reason(name: str, reason: FinishReason) -> None:
+def test_every_encoder_writes_every_finish_reason(name: str) -> None:
     content = Content.ai("Hello.")
-    frames = list(providers.get(name).emit(content, response_id="r1", model="m", finish=reason))
-    turn = Turn(name, turn_key="turn-1")
-    for frame in frames:
-        turn.feed(frame)
-    turn.close()
-    assert turn.text == "Hello."
-    assert turn.error is None or reason == "error"
-    if reason in ("stop", "length"):  # every wire has a name for these
-        assert turn.finish is not None
-        assert turn.finish.reason == reason
+    for reason in REASONS:
+        turn = Turn(name, turn_key="turn-1")
+        for frame in providers.get(name).emit(content, response_id="r1", model="m", finish=reason):
+            turn.feed(frame)
+        turn.close()
+        assert turn.text == "Hello.", reason
+        assert turn.error is None or reason == "error"
+        if reason in ("stop", "length"):  # every wire has a name for these
+            assert turn.finish is not None, reason
+            assert turn.finish.reason == reason
 
 
 @pytest.mark.parametrize(
