@@ -20,6 +20,8 @@ from streamkit.json_text import json_size, structure_size
 from streamkit.leaked_markup import LeakedMarkup
 from streamkit.providers.frames import encode_frame
 
+pytestmark = pytest.mark.usefixtures("small_heap")
+
 SMALL = 20_000
 SMALL_LIMITS = Limits(arguments=SMALL, text=SMALL, frame=SMALL)
 HELD = 10 * SMALL  #: bytes
@@ -453,7 +455,6 @@ def test_leaked_markup_is_held_within_the_limits(mode: LeakedMarkup, kind: str) 
 )  # fmt: skip
 def test_a_value_counts_at_least_a_tenth_of_its_memory(value: Any) -> None:
     text = json.dumps(value)
-    gc.collect()
     tracemalloc.start()
     try:
         kept = json.loads(text)

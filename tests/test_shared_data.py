@@ -11,6 +11,7 @@ import json
 import random
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -118,11 +119,13 @@ def test_the_wire_of_a_recorded_stream_is_never_detected_wrongly(entry: dict[str
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case["id"])
-def test_case(case: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_case(case: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     needs(check.provider_name(case.get("inner_wire", case["wire"])))
+    (tmp_path / "cases").mkdir()
+    (tmp_path / "cases" / "cases.jsonl").write_text(json.dumps(case))  # the checker would parse all for each
     before = signal.signal(signal.SIGALRM, check.too_long)
     try:
-        passed, total = check.check_cases(SHARED, case["id"], show=True)
+        passed, total = check.check_cases(tmp_path, case["id"], show=True)
     finally:
         signal.signal(signal.SIGALRM, before)
     assert (passed, total) == (1, 1), capsys.readouterr().out

@@ -402,6 +402,7 @@ async def test_a_reader_that_is_never_read_is_a_warning() -> None:
         events.clear()
 
 
+@pytest.mark.usefixtures("small_heap")
 @pytest.mark.parametrize("looks", [True, False])
 @pytest.mark.parametrize("how", ["for", "async for", "left"])
 async def test_an_error_that_is_not_read_is_logged(looks: bool, how: str, caplog: pytest.LogCaptureFixture) -> None:

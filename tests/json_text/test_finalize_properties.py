@@ -200,7 +200,7 @@ def test_the_scanner_finds_the_end_of_the_object_at_any_split(text: str, behind:
     assert (one_by_one.closed_at, one_by_one.deepest) == (scanner.closed_at, scanner.deepest)
 
 
-@given(st.text(alphabet=st.characters(codec="utf-16"), max_size=20), st.data())
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20), st.data())
 def test_a_split_surrogate_pair_is_joined(text: str, data: st.DataObject) -> None:
     units = text.encode("utf-16-le")
     halves = [units[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(units), 2)]
