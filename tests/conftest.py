@@ -32,9 +32,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="module")
 def small_heap() -> None:
-    """Take all that earlier tests loaded out of the garbage collections of a module whose tests collect.
+    """Exclude the objects of earlier tests from garbage collections, for a module whose tests call ``gc.collect``.
 
-    After the SDKs are loaded a collection takes 0.2 s, which is most of such a test.
+    Once the SDKs are imported a collection takes 0.2 s, most of the time of such a test.
     """
     gc.collect()
     gc.freeze()

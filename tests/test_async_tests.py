@@ -42,7 +42,7 @@ def async_tests(tree: ast.Module) -> Iterator[tuple[ast.AsyncFunctionDef, set[st
 
 
 def faults(lines: list[str], test: ast.AsyncFunctionDef, plugins: set[str]) -> Iterator[str]:
-    """Yield what is wrong with the marks of one test in a file with these lines."""
+    """Yield an error for each rule that the marks of a test break; ``lines`` is the text of its file."""
     if len(plugins) != 1:
         yield f"{test.name} needs pytest.mark.anyio or pytest.mark.asyncio, and has {plugins}"
     elif plugins == {"asyncio"}:

@@ -77,7 +77,7 @@ def load_if_installed(name: str) -> ModuleType | None:
 
 @pytest.fixture(scope="module")
 def modules() -> list[ModuleType]:
-    """All modules of the package, without those whose extra is not installed."""
+    """Return all modules of the package except those whose extra is not installed."""
     loaded = []
     for name in MODULES:
         try:

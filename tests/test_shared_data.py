@@ -49,7 +49,7 @@ def entries() -> list[dict[str, Any]]:
 
 
 def cases() -> list[Any]:
-    """Return the cases; one that repeats a chunk so often that it takes seconds is slow, and shorter beside it."""
+    """Return the cases as parameters: one with 10,000 repetitions or more in full as slow, and shortened."""
     if check is None:
         return []
     found = []
@@ -74,7 +74,7 @@ def stream_of(entry: dict[str, Any]) -> bytes:
 
 
 def ways(data: bytes, seed: str, *, slow: bool) -> Iterator[list[bytes]]:
-    """The checker's cuts; of a large stream single bytes are a slow test's."""
+    """Yield the checker's cuts: the single bytes of a large stream only if ``slow``, all others only if not."""
     for pieces in check.cuts(data, random.Random(seed)):  # noqa: S311 - a network is not a secret
         single = len(data) > 1 and len(pieces) == len(data)
         if slow == (single and len(data) > SLOW_FROM):
