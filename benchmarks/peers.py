@@ -3,16 +3,24 @@
 The extra ``peers`` installs them; a library that is missing is left out, and the table says so. streamkit reads the
 response of the same client. A row is the CPU time of a frame from the request to the last event, with the request, and
 its note how many times that of streamkit it is.
+
+The AI SDK of npm runs in a process of node, after the others, with the same frames from a ``fetch`` in memory, once
+``npm install`` was run in ``benchmarks/npm``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shutil
+import statistics
+import subprocess
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Row, Settings, Skipped, as_sync, interleave
@@ -26,6 +34,8 @@ MOST_ROUNDS = 5
 QUESTION: Any = [{"role": "user", "content": "Weather?"}]
 URL = "http://127.0.0.1/v1"
 HEADERS = {"content-type": "text/event-stream"}
+
+NPM = Path(__file__).resolve().parent / "npm"
 
 Work = Callable[[], object]
 
@@ -217,9 +227,34 @@ def measure(settings: Settings) -> Iterator[Row]:
                 yield Row(f"{provider}: {name}", result.micros(name, len(reads)), "us", note=note)
             for name in missing:
                 print(f"  skipped: {name} is not installed: pip install 'streamkit[peers]'")
-        print("  skipped: npm ai needs a provider package of the AI SDK, which tests/vercel does not install")
+            try:
+                micros, release = ai_sdk(provider, reads, min(settings.rounds, MOST_ROUNDS))
+            except Skipped as reason:
+                print(f"  skipped: {reason}")
+            else:
+                times = micros / result.micros("streamkit", len(reads))
+                yield Row(f"{provider}: npm ai", micros, "us", note=f"{release}; {times:.1f} times streamkit")
     finally:
         loop.close()
+
+
+def ai_sdk(provider: str, reads: list[bytes], rounds: int) -> tuple[float, str]:
+    """Return the microseconds of a frame of the AI SDK's ``streamText``, and its version.
+
+    Raises:
+        Skipped: node or the packages are not installed, or it failed.
+    """
+    node = shutil.which("node")
+    if node is None or not (NPM / "node_modules" / "ai").is_dir():
+        raise Skipped("npm ai is not installed: (cd benchmarks/npm && npm install --no-package-lock), which needs node")
+    work = json.dumps({"provider": provider, "reads": [data.decode() for data in reads], "rounds": rounds})
+    done = subprocess.run([node, str(NPM / "stream_text.mjs")], input=work, capture_output=True, text=True)
+    if done.returncode:
+        raise Skipped(f"npm ai failed: {done.stderr.strip()[-500:]}")
+    result = json.loads(done.stdout)
+    if result["parts"] < len(reads):
+        raise Skipped(f"npm ai read {result['parts']} parts of {len(reads)} frames")
+    return statistics.median(result["micros"]) / len(reads), result["version"]
 
 
 def _is_installed(distribution: str) -> bool:

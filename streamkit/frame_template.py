@@ -5,8 +5,8 @@ it needs no framing and no decoding of what is known: its surroundings are compa
 is made. Nothing here knows a wire. What is plain is decided by the parser (``RepeatableParser``), and the surroundings
 are learned from two reads that followed each other, each of which was one frame and caused one event with its text:
 
-- A template is learned only if the text is in the frame once. As all else is equal, and the events' texts differ as the
-  frames do, that is the text that the parser read.
+- A template is learned only if the text is in the frame once, or twice because a second field repeats it. As all else
+  is equal, and the events' texts differ as the frames do, that is the text that the parser read.
 - After the text there may be padding of another length and value in each frame: spaces before the last bracket, or the
   word of a field that the parser never reads.
 - The text of each frame is decoded by the strict decoder. What is no JSON string goes to the parser, like any frame
@@ -50,7 +50,8 @@ class RepeatableParser(Protocol):
 
         Returns:
             The function, valid until the parser reads another frame. None if the frame was anything but one delta of
-            text, reasoning or arguments, or if it changed more than the text so far.
+            text, reasoning or arguments, if it changed more than the text so far, or if the text is also the value of
+            another field that is read and that the function does not set.
         """
 
 
@@ -66,6 +67,7 @@ class FrameTemplate:
     """
 
     __slots__ = (
+        "_between",
         "_end",
         "_failures",
         "_framer",
@@ -87,6 +89,7 @@ class FrameTemplate:
         self._head = self._tail = b""  # what every frame begins and ends with, up to the text and after the padding
         self._middle = b""  # what is between the text and the padding; nothing if there is no padding
         self._spaced = False  # the padding is of spaces
+        self._between = b""  # what is between the text and its repetition; nothing if it is in the frame once
         self._start = self._end = 0  # where the text begins and ends, with its quotes; of padding, where it ends
         self._last = b""  # the last read, if it was one plain frame
         self._last_text = b""
@@ -108,6 +111,13 @@ class FrameTemplate:
             if text_end <= start or not data.startswith(middle, text_end):
                 return False
             end = text_end + 1
+        elif between := self._between:
+            text_end = start + (len(data) + end - len(between) - start) // 2
+            if text_end <= start or not data.startswith(between, text_end):
+                return False
+            if data[text_end + len(between) : end] != data[start:text_end]:
+                return False
+            end = text_end
         try:
             text = _decode_text(data[start:end])
         except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -143,10 +153,16 @@ class FrameTemplate:
         one_text, other_text = b'"%b"' % one_text, b'"%b"' % other_text
         one_head, _, one_tail = one.partition(one_text)
         head, _, tail = other.partition(other_text)
-        if one_head != head or one_text in one_tail or other_text in tail:
+        one_between, one_mark, one_rest = one_tail.partition(one_text)
+        between, mark, rest = tail.partition(other_text)
+        if one_head != head or one_text in one_rest or other_text in rest:
             return False
-        self._head, self._start, self._tail, self._middle = head + b'"', len(head), tail, b""
-        if one_tail != tail and not self._find_padding(one_tail, tail):
+        self._head, self._start, self._tail, self._middle, self._between = head + b'"', len(head), tail, b"", b""
+        if mark or one_mark:
+            if one_between != between or one_rest != rest:
+                return False
+            self._between, self._tail = between, rest
+        elif one_tail != tail and not self._find_padding(one_tail, tail):
             return False
         self._end = -len(self._tail)
         return bool(self._tail)

@@ -108,7 +108,8 @@ def derived_tool_id(
     The arguments are those of ``canonical_tool_id``. The seed is ``provider|raw|tool|turn|index``; ``|`` and ``\``
     inside a field are escaped by ``\``, so two different inputs never have the same seed.
     """
-    texts = [_as_text(value) for value in (provider_name, raw_id, tool_name, turn_key, call_index)]
+    values = (provider_name, raw_id, tool_name, turn_key, call_index)
+    texts = [value if value.__class__ is str else _as_text(value) for value in values]
     seed = "|".join(texts)
     if "\\" in seed or seed.count("|") >= len(texts):
         seed = "|".join([text.replace("\\", "\\\\").replace("|", "\\|") for text in texts])

@@ -88,6 +88,16 @@ LEARNED = {
     "arguments": ("openai_chat", [chat_call(), chat_arguments('{"a":"'), *map(chat_arguments, WORDS)]),
     "padding": ("openai_chat", [chat_text(w, obfuscation="x7" * (1 + n % 9)) for n, w in enumerate(WORDS)]),
     "padding before the text": ("openai_chat", [chat_text(word, created=2) for word in WORDS]),
+    "a detail that repeats the reasoning": (
+        "openai_chat",
+        [
+            chat({"reasoning": word, "reasoning_details": [{"type": kind, field: word, "index": 0, "id": None}]})
+            for kind, field in (("reasoning.text", "text"), ("reasoning.summary", "summary"))
+            for word in WORDS
+        ],
+    ),
+    "reasoning in two fields": ("openai_chat", [chat({"reasoning": w, "reasoning_content": w}) for w in WORDS]),
+    "text that a field repeats": ("openai_chat", [chat_text(word, p=word) for word in WORDS]),
     "anthropic": ("anthropic", [*anthropic_start(), *map(anthropic_text, WORDS)]),
     "spaces": ("anthropic", [*anthropic_start(), *[anthropic_text(w, " " * (n % 7)) for n, w in enumerate(WORDS)]]),
 }
@@ -109,6 +119,7 @@ IN_A_RUN = {
     "null": [chat({"content": None})],
     "a control character": [chat_text("@").replace(b"@", b"\x01")],
     "not UTF-8": [chat_text("@").replace(b"@", b"\xff")],
+    "the text twice": [chat_text(" word59", p=" word59")],
     "another field": [chat_text("a", citations=["https://a.example"])],
     "an unknown field": [chat_text("a", strange=1)],
     "usage": [chat_text("a", usage={"prompt_tokens": 1, "completion_tokens": 2})],
@@ -152,7 +163,10 @@ def test_calls_that_alternate_get_their_own_arguments(monkeypatch: pytest.Monkey
     "delta",
     [
         lambda word: {"content": word, "reasoning_content": word},
-        lambda word: {"reasoning": word, "reasoning_details": [{"type": "reasoning.text", "text": word}]},
+        lambda word: {"reasoning": word, "reasoning_details": [{"type": "reasoning.encrypted", "data": word}]},
+        lambda word: {"reasoning": word, "reasoning_details": [{"type": "reasoning.text", "text": word, "n": [1]}]},
+        lambda word: {"reasoning": word, "reasoning_details": [{"type": "a", "text": word}, {"type": "b"}]},
+        lambda word: {"reasoning_details": [{"type": "reasoning.text", "text": word}]},
         lambda word: {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": word}]}]},
         lambda word: {"refusal": word},
     ],
@@ -170,6 +184,31 @@ def test_a_frame_with_a_fact_about_the_response_is_not_learned(
     reads = [chat_text(word, **fields) for word in WORDS]
     _, frames = compare("openai_chat", reads, monkeypatch)
     assert frames == len(reads)
+
+
+@pytest.mark.parametrize("field", ["id", "model", "system_fingerprint", "provider"])
+def test_a_field_that_repeats_the_text_and_is_read_is_not_learned(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for other in ({"id": None}, {"model": None}):  # without both the response is not identified, so all chunks are read
+        run = [chat_text(word, **{**other, field: word}) for word in WORDS]
+        _, frames = compare("openai_chat", run, monkeypatch)
+        assert frames == len(run)
+
+
+def test_the_id_of_a_call_that_repeats_its_arguments_is_not_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [{"index": 0, "id": word, "function": {"arguments": word}} for word in WORDS]
+    reads = [chat_call(), *[chat({"tool_calls": [call]}) for call in calls]]
+    _, frames = compare("openai_chat", reads, monkeypatch)
+    assert frames == len(reads)
+
+
+def test_a_repetition_that_ends_is_read_by_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = [chat({"reasoning": w, "reasoning_details": [{"type": "reasoning.text", "text": w}]}) for w in WORDS]
+    others = [
+        chat({"reasoning": "a", "reasoning_details": [{"type": "reasoning.text", "text": other}]})
+        for other in ("b", "", "aa", 'a"', None)
+    ]
+    signed = [{"type": "reasoning.text", "text": "", "signature": "s"}]
+    compare("openai_chat", [*run, *others, *run, chat({"reasoning_details": signed}), *run], monkeypatch)
 
 
 def test_a_field_that_varies_and_may_be_read_is_not_learned(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,7 +132,7 @@ class _Copy:
 
     def is_object_closed_in_call(self) -> bool:
         """Return True if the call's object is closed, so that no more text of it can come."""
-        return self.call.size > 0 and self.call.is_object_closed()
+        return bool(self.call.parts) and self.call.is_object_closed()
 
     def differs(self) -> bool:
         """Return True if the texts differ, also because this one goes on after the end of the call."""

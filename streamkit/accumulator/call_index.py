@@ -155,7 +155,7 @@ class CallIndex:
             name = chunk.name
             has_other_name = name and call.name and name != call.name
             begins_object = text[:1] == "{"
-            if (has_other_name or begins_object) and call.size and call.is_object_closed():
+            if (has_other_name or begins_object) and call.parts and call.is_object_closed():
                 if has_other_name or name:
                     return New(reused_from=call)
                 if call.is_placeholder() and text != call.object_text:

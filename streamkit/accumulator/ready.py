@@ -75,7 +75,7 @@ class ReadyCalls:
         """Decide a call whose end the wire reported, unless it is empty: then the turn's finish decides."""
         if call.kind == "custom":
             self.decide(call, "complete")
-        elif call.size or self._state.traits.whole_calls:
+        elif call.parts or self._state.traits.whole_calls:
             self.decide(call, self._parse(call).state)
 
     def finish(self, *, is_cut_short: bool, last_call: ToolCallBuilder | None) -> None:
@@ -91,7 +91,7 @@ class ReadyCalls:
             if call.kind == "custom":
                 if not is_cut_short:
                     self.decide(call, "complete")
-            elif not call.size:
+            elif not call.parts:
                 if call.ended and not (is_cut_short and call is last_call):
                     self.decide(call, "complete")
             elif call.is_object_closed() and self._parse(call).state == "complete":
@@ -126,7 +126,7 @@ class ReadyCalls:
             return "invalid"
         if call.kind == "custom":
             return "complete" if is_finished else "incomplete"
-        if not call.size and may_be_truncated and not self._state.traits.whole_calls:
+        if not call.parts and may_be_truncated and not self._state.traits.whole_calls:
             return "incomplete"  # its arguments may have been lost
         return self._parse(call).state
 
@@ -147,7 +147,7 @@ class ReadyCalls:
         final = call.final
         if final is not None:
             return final if final.state == "complete" else None
-        if not call.size and call is last_call and not traits.whole_calls:
+        if not call.parts and call is last_call and not traits.whole_calls:
             return None  # if the turn ends here by its length limit, the arguments are missing
         return call.snapshot(state="complete") if self._parse(call).state == "complete" else None
 
@@ -168,17 +168,17 @@ class ReadyCalls:
         if call.size > limit and call.kind == "function" and deepest_nesting(call.text) > limit:
             state = "invalid"
             self._state.report_limit(f"the arguments of {call.name!r} are nested more than {limit} levels deep")
-        self.emit_final_arguments(call)
+        parsed = self._parse(call) if call.kind == "function" else None
+        self._emit_final(call, parsed)
         if not call.name:
             self.warn_call(call, "nameless_call", "the wire sent no name for the call")
-        if call.kind == "function":
-            self._warn_of_arguments(call, state)
+        if parsed is not None:
+            self._warn_of_arguments(call, parsed, state)
         final = call.set_final(state)
         self._state.events.append(ToolCallReady(final, self._choice))
         return final
 
-    def _warn_of_arguments(self, call: ToolCallBuilder, state: CallState) -> None:
-        parsed = self._parse(call)
+    def _warn_of_arguments(self, call: ToolCallBuilder, parsed: ParsedArguments, state: CallState) -> None:
         if parsed.problem is not None:
             self.warn_call(call, "invalid_arguments", parsed.problem)
         if call.raw_id is None and state == "complete":
@@ -187,11 +187,13 @@ class ReadyCalls:
 
     def emit_final_arguments(self, call: ToolCallBuilder) -> None:
         """Decide a call's argument text, warn if it is irregular, and restate it if the deltas do not add up to it."""
+        self._emit_final(call, self._parse(call) if call.kind == "function" else None)
+
+    def _emit_final(self, call: ToolCallBuilder, parsed: ParsedArguments | None) -> None:
         if call.half and call.ref is not None:
             call.half = ""
             self._state.events.append(ToolCallDelta(call.ref, "\ufffd", self._choice))
-        if call.kind == "function" and call.size:
-            parsed = self._parse(call)
+        if parsed is not None and call.parts:
             if parsed.warning is not None:
                 code, message = parsed.warning
                 self.warn_call(call, cast("TurnWarningCode", code), message)
@@ -202,7 +204,7 @@ class ReadyCalls:
                 call.deltas_match_text = False
         if not call.deltas_match_text and call.ref is not None:
             call.deltas_match_text = True
-            text = self._parse(call).text if call.kind == "function" else call.valid_text
+            text = call.valid_text if parsed is None else parsed.text
             call.restated_text = text
             self._state.events.append(ArgumentsRestated(call.ref, text, self._choice))
 

@@ -125,9 +125,10 @@ class ToolCallBuilder:
     @property
     def size(self) -> int:
         """The characters of the argument text in force. The fast path only adds the part, and counts nothing here."""
-        if self._sized_parts != len(self.parts):
+        count = len(self.parts)
+        if self._sized_parts != count:
             self._size += sum(map(len, self.parts[self._sized_parts :]))
-            self._sized_parts = len(self.parts)
+            self._sized_parts = count
         return self._size
 
     def _last_text(self, size: int) -> str:
@@ -212,9 +213,8 @@ class ToolCallBuilder:
         scanner = self._scanner
         if scanner is None:
             scanner = self._scanner = JsonObjectScanner()
-        if scanner.closed_at < 0:
-            for part in self.parts[self._scanned :]:
-                scanner.feed(part)
+        if scanner.closed_at < 0 and self._scanned < len(self.parts):
+            scanner.feed("".join(self.parts[self._scanned :]))
         self._scanned = len(self.parts)
         return scanner.closed_at >= 0
 

@@ -146,11 +146,11 @@ class ToolCallTracker:
                 self._report_late(call, text)
             return
         if name and name != call.name:
-            if call.ref is None and (not call.name or not call.size):
+            if call.ref is None and (not call.name or not call.parts):
                 if self._state.refuses_name(call.name + name):
                     return
                 call.name += name  # names do arrive in fragments (continuedev/continue#5849), or late
-                if call.size or self._state.traits.whole_names:
+                if call.parts or self._state.traits.whole_names:
                     self._start(call)
             else:
                 self.warn_call(call, "name_changed", f"the name {name!r} came after the arguments of {call.name!r}")
@@ -293,15 +293,15 @@ class ToolCallTracker:
 
         A copy that differs from its call becomes a call first: it may have given the call its id.
         """
-        self._start_named_calls()
+        if self._unstarted:
+            self._start_named_calls()
         if self._copies is not None:
             self._copies.split_different()
 
     def _start_named_calls(self) -> None:
-        if self._unstarted:
-            for call in self._unstarted[:]:
-                if call.name:
-                    self._start(call)
+        for call in self._unstarted[:]:
+            if call.name:
+                self._start(call)
 
     def _start(self, call: ToolCallBuilder) -> None:
         self._unstarted.remove(call)
@@ -312,7 +312,7 @@ class ToolCallTracker:
         self._state.events.append(
             ToolCallStart(call.ref, self._choice, namespace if isinstance(namespace, str) else None)
         )
-        if call.size:
+        if call.parts:
             self._emit_delta(call, call.ref, call.text)
 
     def _canonical_id(self, call: ToolCallBuilder) -> str:
@@ -384,7 +384,7 @@ class ToolCallTracker:
             return
         is_more = text.startswith(call.text)
         is_placeholder = not text.strip("{} \t\r\n") and not is_more
-        if call.size and call.kind == "function" and (is_placeholder or not is_one_object(text)):
+        if call.parts and call.kind == "function" and (is_placeholder or not is_one_object(text)):
             if call.valid_text != text:
                 message = f"the wire's final snapshot is no object; the streamed arguments are kept: {text[:80]!r}"
                 self.warn_call(call, "arguments_restated", message)
@@ -392,7 +392,7 @@ class ToolCallTracker:
         if not call.ended and is_more:
             self._append(call, text[call.size :])
             return
-        if call.size:
+        if call.parts:
             self.warn_call(call, "arguments_restated", "the wire's final snapshot differs from the deltas it streamed")
         self._state.keep(-call.size)
         call.replace(text)

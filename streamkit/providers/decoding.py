@@ -193,6 +193,8 @@ def as_text(value: Any) -> str | None:
 
 def as_integer(value: Any) -> int | None:
     """Return a leaf as an integer if it is an int or a float without a fraction; else None."""
+    if value is None:
+        return None
     if value.__class__ is int:
         return int(value)
     if value.__class__ is float and value.is_integer():

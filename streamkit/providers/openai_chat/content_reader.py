@@ -30,28 +30,24 @@ def read_reasoning(choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
         if value.__class__ is str and value:
             text = value
             break
-    thinking = delta.thinking_blocks
-    blocks = [block for block in thinking if isinstance(block, dict)] if isinstance(thinking, list) else []
+    thinking, details = delta.thinking_blocks, delta.reasoning_details
+    blocks = [block for block in thinking if isinstance(block, dict)] if isinstance(thinking, list) else None
     if blocks:
         choice.reasoning(text or "".join([thinking_text(block) for block in blocks]))
         choice.add_metadata({"thinking_blocks": blocks})
-        return
-    details = delta.reasoning_details
-    if not isinstance(details, list) or not details:
+    elif not isinstance(details, list) or not details:
         if text:
-            choice.reasoning(text, "text")
-        return
-    kind: ReasoningKind = "text"
-    detail_texts: list[str] = []
-    for detail in details:
-        if isinstance(detail, dict):
-            detail_text = reasoning_detail_text(detail)
-            if detail_text is not None:
+            choice.reasoning(text)
+    else:
+        kind: ReasoningKind = "text"
+        detail_texts: list[str] = []
+        for detail in details:
+            if detail.__class__ is dict and (detail_text := reasoning_detail_text(detail)) is not None:
                 detail_texts.append(detail_text)
                 if detail.get("type") == "reasoning.summary":
                     kind = "summary"
-    choice.reasoning(text or "".join(detail_texts), kind)
-    choice.add_metadata({"reasoning_details": details})
+        choice.reasoning(text or "".join(detail_texts), kind)
+        choice.add_metadata({"reasoning_details": details})
 
 
 def reasoning_detail_text(detail: dict[str, Any]) -> str | None:

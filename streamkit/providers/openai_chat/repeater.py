@@ -7,15 +7,25 @@ contain besides is either refused here or the same in the next one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
 
-from streamkit.events import NormalizedToolChunk
-from streamkit.providers.openai_chat.schema import PlainChoice, PlainChunk, PlainToolCall
+from streamkit.events import NormalizedToolChunk, ReasoningKind
+from streamkit.providers.openai_chat.schema import (
+    REASONING_DETAIL_FIELDS,
+    RESPONSE_FIELDS,
+    PlainChoice,
+    PlainChunk,
+    PlainToolCall,
+)
 from streamkit.providers.sink import ChoiceSink
 
 __all__ = ["UNREAD_FIELDS", "find_repeater"]
 
 #: Fields that differ from chunk to chunk and are never read.
 UNREAD_FIELDS = frozenset((b"created", b"obfuscation", b"p"))
+
+_facts = attrgetter("id", "model", *RESPONSE_FIELDS)
 
 
 def find_repeater(chunk: PlainChunk, sink: ChoiceSink) -> Callable[[str], None] | None:
@@ -32,16 +42,18 @@ def find_repeater(chunk: PlainChunk, sink: ChoiceSink) -> Callable[[str], None] 
     if not choices or len(choices) > 1 or not _has_only_delta(chunk, choices[0]):
         return None
     delta = choices[0].delta
-    if delta is None or delta.refusal or delta.reasoning_details:
+    if delta is None or delta.refusal:
         return None
-    content, calls, has_reasoning = delta.content, delta.tool_calls, bool(delta.reasoning_content or delta.reasoning)
-    if bool(content) + bool(calls) + has_reasoning != 1:
+    content, calls, reasoning = delta.content, delta.tool_calls, delta.reasoning_content or delta.reasoning
+    if bool(content) + bool(calls) + bool(reasoning) != 1 or (delta.reasoning_details and not reasoning):
+        return None
+    if (content or reasoning) and (content or reasoning) in _facts(chunk):
         return None
     if content:
         return sink.text if content.__class__ is str else None
     if calls:
-        return _repeat_call(sink, calls[0]) if len(calls) == 1 else None
-    return sink.reasoning
+        return _repeat_call(sink, calls[0], _facts(chunk)) if len(calls) == 1 else None
+    return _repeat_details(sink, reasoning, delta.reasoning_details) if delta.reasoning_details else sink.reasoning
 
 
 def _has_only_delta(chunk: PlainChunk, choice: PlainChoice) -> bool:
@@ -59,12 +71,31 @@ def _has_only_delta(chunk: PlainChunk, choice: PlainChoice) -> bool:
     )
 
 
-def _repeat_call(sink: ChoiceSink, call: PlainToolCall) -> Callable[[str], None] | None:
+def _repeat_details(sink: ChoiceSink, reasoning: Any, details: Any) -> Callable[[str], None] | None:
+    """Return the same for reasoning that one typed detail repeats (OpenRouter); None if it is not of that form."""
+    detail = details[0] if isinstance(details, list) and len(details) == 1 else None
+    if not isinstance(detail, dict) or any(isinstance(value, (dict, list)) for value in detail.values()):
+        return None
+    field = next((name for name in REASONING_DETAIL_FIELDS.values() if detail.get(name)), "")
+    if detail.get(field) != reasoning:
+        return None
+    kind: ReasoningKind = "summary" if detail.get("type") == "reasoning.summary" else "text"
+
+    def repeat(text: str) -> None:
+        sink.reasoning(text, kind)
+        sink.add_metadata({"reasoning_details": [{**detail, field: text}]})
+
+    return repeat
+
+
+def _repeat_call(sink: ChoiceSink, call: PlainToolCall, facts: tuple[Any, ...]) -> Callable[[str], None] | None:
     """Return the same for the only call of a chunk; None if it is not of the frequent form."""
     function, key, raw_id = call.function, call.index, call.id
     if function is None or key.__class__ is not int or function.arguments.__class__ is not str:
         return None
     name = function.name
     if not (raw_id is None or raw_id.__class__ is str) or not (name is None or name.__class__ is str):
+        return None
+    if function.arguments in (raw_id, name, *facts):
         return None
     return lambda text: sink.tool(NormalizedToolChunk("delta", raw_id, name, None, text, key, 0))
