@@ -211,6 +211,15 @@ def test_a_repetition_that_ends_is_read_by_the_parser(monkeypatch: pytest.Monkey
     compare("openai_chat", [*run, *others, *run, chat({"reasoning_details": signed}), *run], monkeypatch)
 
 
+def test_text_that_json_has_between_strings_does_not_end_learning(monkeypatch: pytest.MonkeyPatch) -> None:
+    separators = [text for text in (":", ",", '":"', ": ", ":[{", "},", "], ") for _ in range(20)]
+    mixed = [text for pair in zip(separators, WORDS * 3, strict=False) for text in pair]
+    for run in ([chat_text(text) for text in mixed + WORDS], [*anthropic_start(), *map(anthropic_text, mixed + WORDS)]):
+        turn, frames = compare("anthropic" if b"event" in run[0] else "openai_chat", run, monkeypatch)
+        assert frames < len(run) - 30
+        assert turn.text == "".join(mixed + WORDS)
+
+
 def test_a_field_that_varies_and_may_be_read_is_not_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     reads = [chat_text(word, system_fingerprint=f"fp{number}") for number, word in enumerate(WORDS)]
     _, frames = compare("openai_chat", reads, monkeypatch)
