@@ -19,7 +19,6 @@ import msgspec
 from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
 from streamkit.indexes import normalize_index
-from streamkit.json_text import json_size
 from streamkit.providers.anthropic.content_blocks import ContentBlockReader
 from streamkit.providers.anthropic.message_fields import read_fields, report_event_fields
 from streamkit.providers.anthropic.open_block import BlockKind
@@ -266,20 +265,19 @@ class AnthropicParser:
         self._start_message(message)
 
     def _start_message(self, message: Json) -> None:
-        previous = self._started
+        previous, started = self._started, StartedMessage(message)
         if previous is not None:
-            if previous.equals(message):
+            if previous.equals(started):
                 return
-            message_id = as_text(message.get("id"))
-            if message_id is not None and message_id == previous.id:
+            if started.id is not None and started.id == previous.id:
                 self._update_usage(message.get("usage"))
                 return
             self._blocks.restart()
             self._sink.warn(
-                "message_restarted", f"message {message_id} started within message {previous.id}; both are kept"
+                "message_restarted", f"message {started.id} started within message {previous.id}; both are kept"
             )
-        self._sink.keep(json_size(message))
-        self._started = StartedMessage(message)
+        self._sink.keep(started.size)
+        self._started = started
         self._message(message)
 
     def _complete_message(self, message: Json) -> None:

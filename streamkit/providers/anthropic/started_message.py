@@ -1,19 +1,20 @@
 """The message with which a stream has started, for comparison with a second one.
 
-Relays repeat the event or splice another message into a stream. Kept of a message are its id and a digest, a tenth of
-the memory of its dicts, because nearly every turn has only one. This module must not depend on sinks or blocks.
+Relays repeat the event or splice another message into a stream. Kept of a message are its id and a hash of its JSON,
+a tenth of the memory of its dicts, because most turns have only one. This module must not depend on sinks or blocks.
 """
 
 from __future__ import annotations
 
-import hashlib
-
 import msgspec
 
+from streamkit.json_text import json_size, measure_encoded
 from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.decoding import as_text
 
 __all__ = ["StartedMessage"]
+
+_encode = msgspec.json.Encoder(order="sorted").encode  # messages are equal in whatever order their fields are
 
 
 class StartedMessage:
@@ -24,25 +25,25 @@ class StartedMessage:
 
     Attributes:
         id: its id; None if it has none.
+        size: what it counts against a limit (``json_size``).
     """
 
-    __slots__ = ("_digest", "id")
+    __slots__ = ("_hash", "id", "size")
 
     def __init__(self, message: Json) -> None:
         self.id = as_text(message.get("id"))
-        self._digest = _digest(message)
-
-    def equals(self, message: Json) -> bool:
-        """Return True if another message is equal to this one, in whatever order its fields are."""
+        self._hash: int | Json
         try:
-            return self._digest == _digest(message)
+            text = _encode(message)
+        except (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError):
+            # Half of a surrogate pair, too deep nesting: the message itself is compared.
+            self._hash, self.size = message, json_size(message)
+        else:
+            self._hash, self.size = hash(text), measure_encoded(text)[0]
+
+    def equals(self, other: StartedMessage) -> bool:
+        """Return True if another message is equal to this one."""
+        try:
+            return self._hash == other._hash
         except RecursionError:
             return False
-
-
-def _digest(message: Json) -> bytes | Json:
-    """Return a digest of a message; the message if it is no JSON (half of a surrogate pair, too deep nesting)."""
-    try:
-        return hashlib.sha256(msgspec.json.encode(message, order="sorted")).digest()
-    except (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError):
-        return message
