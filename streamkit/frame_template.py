@@ -24,7 +24,7 @@ from typing import Protocol
 
 import msgspec
 
-from streamkit.events import Event, Reasoning, Text, ToolCallDelta
+from streamkit.events import Event, Reasoning, ServerTool, Text, ToolCallDelta
 from streamkit.framing.sse import SseFramer
 
 __all__ = ["FEWEST_DELTAS", "FrameTemplate", "RepeatableParser"]
@@ -196,6 +196,8 @@ def _simple_text(event: Event) -> bytes:
         text = event.text
     elif isinstance(event, ToolCallDelta):
         text = event.arguments_delta
+    elif isinstance(event, ServerTool) and isinstance(event.data, str):
+        text = event.data
     else:
         return b""
     is_simple = text.isascii() and text.isprintable() and '"' not in text and "\\" not in text

@@ -40,10 +40,19 @@ def chat_call(index: int = 0) -> bytes:
     return chat({"tool_calls": [{"index": index, "id": f"call_{index}", "function": {"name": "f", "arguments": ""}}]})
 
 
-def anthropic_start() -> list[bytes]:
+def anthropic_start(block: str = '{"type":"text","text":""}') -> list[bytes]:
     message = '{"type":"message_start","message":{"id":"m","role":"assistant","model":"m","content":[]}}'
-    block = '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}'
-    return [sse(message, "message_start"), sse(block, "content_block_start")]
+    start = f'{{"type":"content_block_start","index":0,"content_block":{block}}}'
+    return [sse(message, "message_start"), sse(start, "content_block_start")]
+
+
+def anthropic_server_call() -> list[bytes]:
+    return anthropic_start('{"type":"server_tool_use","id":"s","name":"web_search","input":{}}')
+
+
+def anthropic_arguments(text: str) -> bytes:
+    delta = json.dumps({"type": "input_json_delta", "partial_json": text})
+    return sse(f'{{"type":"content_block_delta","index":0,"delta":{delta}}}', "content_block_delta")
 
 
 def anthropic_text(text: str, padding: str = "") -> bytes:
@@ -99,6 +108,7 @@ LEARNED = {
     "reasoning in two fields": ("openai_chat", [chat({"reasoning": w, "reasoning_content": w}) for w in WORDS]),
     "text that a field repeats": ("openai_chat", [chat_text(word, p=word) for word in WORDS]),
     "anthropic": ("anthropic", [*anthropic_start(), *map(anthropic_text, WORDS)]),
+    "a server tool": ("anthropic", [*anthropic_server_call(), *map(anthropic_arguments, ['{"a":"', *WORDS])]),
     "spaces": ("anthropic", [*anthropic_start(), *[anthropic_text(w, " " * (n % 7)) for n, w in enumerate(WORDS)]]),
 }
 
@@ -108,7 +118,8 @@ def test_a_run_of_plain_frames_is_read_without_the_parser(name: str, monkeypatch
     provider, reads = LEARNED[name]
     turn, frames = compare(provider, reads, monkeypatch)
     assert frames < len(reads) - 30
-    assert "".join(WORDS) in (turn.text or turn.reasoning or turn.calls[0].arguments_text)
+    arguments = [*[call.arguments_text for call in turn.calls], *[call.arguments for call in turn.server_calls]]
+    assert "".join(WORDS) in (turn.text or turn.reasoning or arguments[0])
 
 
 IN_A_RUN = {

@@ -14,7 +14,7 @@ from streamkit.json_text.finalize import ParsedArguments, finalize_arguments, is
 from streamkit.json_text.incremental import IncrementalJsonObject, parse_partial_object
 from streamkit.json_text.plain import to_plain
 from streamkit.json_text.scanner import JsonObjectScanner, deepest_nesting, nests_deeper
-from streamkit.json_text.size import json_size, measure_json, structure_size
+from streamkit.json_text.size import json_size, measure_encoded, measure_json, structure_size
 from streamkit.json_text.surrogates import join_half, join_surrogates, replace_lone_surrogates
 from streamkit.json_text.text_argument import TextArgument, text_argument
 
@@ -32,6 +32,7 @@ __all__ = [
     "join_half",
     "join_surrogates",
     "json_size",
+    "measure_encoded",
     "measure_json",
     "nests_deeper",
     "parse_partial_object",

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["CONTAINER_SIZE", "ENTRY_SIZE", "json_size", "measure_json", "structure_size"]
+__all__ = ["CONTAINER_SIZE", "ENTRY_SIZE", "json_size", "measure_encoded", "measure_json", "structure_size"]
 
 CONTAINER_SIZE = 32  #: what a dict or a list counts beside its text
 ENTRY_SIZE = 8  #: what each further entry of one counts beside its text
@@ -34,6 +34,11 @@ def measure_json(value: Any) -> tuple[int, float]:
         text = _encode(value)
     except (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError):
         return _walk(value), math.inf
+    return measure_encoded(text)
+
+
+def measure_encoded(text: bytes) -> tuple[int, int]:
+    """Return what ``measure_json`` returns for a value, of which this is the JSON as msgspec writes it."""
     brackets = text.count(b"{") + text.count(b"[")
     return len(text) + CONTAINER_SIZE * (brackets + 1) + ENTRY_SIZE * text.count(b","), brackets
 

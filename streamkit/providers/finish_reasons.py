@@ -114,7 +114,7 @@ _MAX_NAME = 100  # longer than any name: what a stream invents must not cost mor
 
 def is_reason(raw: Any) -> bool:
     """Return True if a wire value is a finish reason; False for one that reports none yet (``"null"``)."""
-    if raw.__class__ is str and raw in KNOWN_FINISH_REASONS:
+    if raw.__class__ is str and raw.lower() in KNOWN_FINISH_REASONS:  # most reasons, also those in upper case
         return True
     return bool(raw) and not (isinstance(raw, str) and normalize_finish_reason(raw) in _ABSENT_NAMES)
 

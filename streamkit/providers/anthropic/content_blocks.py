@@ -44,16 +44,13 @@ _READ_WITH = {
     "citations_delta": ("citation",),
 }
 
+_TEXT_FIELDS = frozenset({"type", "text", "citations"})
+_THINKING_FIELDS = frozenset({"type", "thinking", "signature"})
+_CALL_FIELDS = frozenset({"type", "id", "name", "input"})
 
-#: Blocks that are sent back to the provider complete, as it sent them.
-_SENT_BACK_COMPLETE = frozenset({BlockKind.SERVER_CALL, BlockKind.SERVER_RESULT, BlockKind.OPAQUE})
-_KNOWN_FIELDS = {
-    BlockKind.TEXT: frozenset({"type", "text", "citations"}),
-    BlockKind.THINKING: frozenset({"type", "thinking", "signature"}),
-    BlockKind.CALL: frozenset({"type", "id", "name", "input"}),
-}
-
-
+# An attribute of an enumeration costs as much as a call.
+_TEXT, _THINKING, _CALL = BlockKind.TEXT, BlockKind.THINKING, BlockKind.CALL
+_SERVER_CALL, _OPAQUE = BlockKind.SERVER_CALL, BlockKind.OPAQUE
 #: In place of the fields of a block that are not needed after its start.
 _NOT_KEPT: Json = {}
 
@@ -78,63 +75,58 @@ class ContentBlockReader:
 
     # ------------------------------------------------------------ a block starts and stops
 
-    def start(self, index: Any, raw: Json, *, is_complete: bool = False) -> None:
+    def start(self, index: Hashable, raw: Json, *, is_complete: bool = False) -> None:
         """Start a block.
 
         Args:
-            index: The block's index, None if the event has none.
+            index: The block's index in its one form (``normalize_index``), None if the event has none.
             raw: The block as the event has it.
             is_complete: Whether no delta of it follows.
         """
-        index = normalize_index(index)
-        if index is not None and (previous := self._find(index)) is not None:
+        if index is not None and (previous := self.by_index.get(index)) is not None:
             self._finalize(previous)
             self._sink.warn("block_index_reused", f"a second block at index {index!r} is read as a block of its own")
         if self._open_opaque is not None:
             self._finalize(self._open_opaque)  # without its stop event; blocks keep their order
             self._open_opaque = None
-        block = self._start_block(index, raw, is_complete=is_complete)
-        if block.kind is not BlockKind.SERVER_CALL and block.kind is not BlockKind.OPAQUE:
-            block.raw = _NOT_KEPT
-
-    def _start_block(self, index: Hashable, raw: Json, *, is_complete: bool) -> OpenBlock:
         block_type = raw.get("type")
         if block_type == "text":
-            self._start_text(block := self._add(index, BlockKind.TEXT, raw))
+            self._start_text(self._add(index, _TEXT, raw), raw)
         elif block_type == "tool_use":
-            self._start_call(block := self._add(index, BlockKind.CALL, raw), is_complete=is_complete)
+            self._start_call(self._add(index, _CALL, raw), raw, is_complete=is_complete)
         elif block_type == "thinking":
-            self._start_thinking(block := self._add(index, BlockKind.THINKING, raw))
+            self._start_thinking(self._add(index, _THINKING, raw), raw)
         elif block_type == "redacted_thinking":
-            block = self._add(index, BlockKind.THINKING, raw)
+            block = self._add(index, _THINKING, raw)
             self._choice.reasoning("", "text", block.key)
             self._choice.add_metadata({"opaque": raw}, block.key)
         elif isinstance(block_type, str) and block_type.endswith("_tool_use"):  # server_tool_use, mcp_tool_use
-            self._start_server_call(block := self._add(index, BlockKind.SERVER_CALL, dict(raw)))
+            self._start_server_call(self._add(index, _SERVER_CALL, raw, dict(raw)))
         elif isinstance(block_type, str) and block_type.endswith("_tool_result"):  # web_search_tool_result, ...
-            block = self._add(index, BlockKind.SERVER_RESULT, raw)
+            self._add(index, BlockKind.SERVER_RESULT, raw)
             self._report_server_result(raw, block_type)
         else:
-            block = self._open_opaque = self._add(index, BlockKind.OPAQUE, dict(raw))
+            self._open_opaque = self._add(index, _OPAQUE, raw, dict(raw))
             fallback = raw.get("to")
             if block_type == "fallback" and isinstance(fallback, dict):
                 self._sink.identify(None, as_text(fallback.get("model")))  # this model generates what follows
-        return block
 
-    def stop(self, index: Any, raw: Json) -> None:
-        """End a block at its stop event, ``raw``."""
-        block = self._find(normalize_index(index))
+    def stop(self, index: Hashable) -> bool:
+        """End the block of an index, or the latest for None, at its stop event; return False if there is none."""
+        block = self._find(index)
         if block is None:
-            self._sink.unknown(raw)
-            return
-        self._finalize(block)
-        if block.kind not in _SENT_BACK_COMPLETE:
+            return False
+        if not block.is_finalized:
+            self._finalize(block)
+        if block.kind < _SERVER_CALL:
             self._choice.end_block(block.key)
+        return True
 
     def end(self) -> None:
         """Finalize the blocks of a message that ends without their stop events (maximhq/bifrost#4262)."""
         for block in self.by_index.values():
-            self._finalize(block)
+            if not block.is_finalized:
+                self._finalize(block)
 
     def restart(self) -> None:
         """Start another message; its indexes begin again at 0."""
@@ -145,42 +137,38 @@ class ContentBlockReader:
     def _find(self, index: Hashable) -> OpenBlock | None:
         return self._latest if index is None else self.by_index.get(index)
 
-    def _add(self, index: Hashable, kind: BlockKind, raw: Json) -> OpenBlock:
-        block = self._latest = OpenBlock(self._block_count, kind, raw)
+    def _add(self, index: Hashable, kind: BlockKind, raw: Json, kept: Json = _NOT_KEPT) -> OpenBlock:
+        block = self._latest = OpenBlock(self._block_count, kind, kept)
         self._block_count += 1
         self._sink.keep(BLOCK_SIZE + json_size(raw))
         self.by_index[("unindexed", block.key) if index is None else index] = block
         return block
 
-    def _start_text(self, block: OpenBlock) -> None:
-        text, citations, extras = block.raw.get("text"), block.raw.get("citations"), _extra_fields(block)
+    def _start_text(self, block: OpenBlock, raw: Json) -> None:
+        text, citations = raw.get("text"), raw.get("citations")
         if isinstance(text, str) and text:
             self._choice.text(text, block.key)
-        if extras:
+        if (extras := _extra_fields(raw, _TEXT_FIELDS)) is not None:
             self._choice.text("", block.key)
             self._choice.add_metadata(extras, block.key)
         if isinstance(citations, list):
             self._report_citations(block, citations)
 
-    def _start_thinking(self, block: OpenBlock) -> None:
-        thinking = block.raw.get("thinking")
+    def _start_thinking(self, block: OpenBlock, raw: Json) -> None:
+        thinking = raw.get("thinking")
         self._choice.reasoning(thinking if isinstance(thinking, str) else "", "text", block.key)
-        extras = _extra_fields(block)
-        if extras:
+        if (extras := _extra_fields(raw, _THINKING_FIELDS)) is not None:
             self._choice.add_metadata(extras, block.key)
-        self.add_signature(block, block.raw.get("signature"))
+        self.add_signature(block, raw.get("signature"))
 
-    def _start_call(self, block: OpenBlock, *, is_complete: bool) -> None:
-        raw = block.raw
+    def _start_call(self, block: OpenBlock, raw: Json, *, is_complete: bool) -> None:
         arguments = raw.get("input")
         # The empty object of a complete block is its arguments; that of a start event only precedes the deltas.
         if (arguments or is_complete) and (text := arguments_as_text(arguments, self._sink)):
-            block.parts["input"] = [text]
-        self._choice.tool(
-            NormalizedToolChunk(
-                "start", as_text(raw.get("id")), as_text(raw.get("name")), key=block.key, metadata=_extra_fields(block)
-            )
-        )
+            block.parts_of("input").append(text)
+        call_id, name = as_text(raw.get("id")), as_text(raw.get("name"))
+        extras = _extra_fields(raw, _CALL_FIELDS)
+        self._choice.tool(NormalizedToolChunk("start", call_id, name, key=block.key, metadata=extras))
 
     def _start_server_call(self, block: OpenBlock) -> None:
         call_id, name = block.server_call = as_text(block.raw.get("id")), as_text(block.raw.get("name")) or ""
@@ -201,21 +189,23 @@ class ContentBlockReader:
         if block.is_finalized:
             return
         block.is_finalized = True
-        if block.kind is BlockKind.CALL:
-            for text in block.parts.get("input", ()):
+        kind = block.kind
+        if kind is _CALL:
+            if text := block.text_of("input"):
                 self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=block.key))
-        elif block.kind is BlockKind.SERVER_CALL:
-            raw, streamed = block.raw, "".join(block.parts.get("partial_json", ()))
+        elif kind is _SERVER_CALL:
+            raw, streamed = block.raw, block.text_of("partial_json")
             arguments = parse_json_or_text(streamed) if streamed else raw.get("input")
             if isinstance(arguments, dict):
                 raw["input"] = arguments  # truncated arguments are text: the block keeps the input of its start
             self._choice.server_tool(*block.server_call, "arguments", arguments, raw=raw)
-        elif block.kind is BlockKind.OPAQUE:
-            for field, parts in block.parts.items():
+        elif kind is _OPAQUE:
+            for field in block.parts or ():
+                text = block.text_of(field)
                 if field == "partial_json":
-                    block.raw["input"] = parse_json_or_text("".join(parts))
+                    block.raw["input"] = parse_json_or_text(text)
                 else:
-                    block.raw[field] = "".join(parts)
+                    block.raw[field] = text
             self._choice.provider_block(block.raw)
 
     # ------------------------------------------------------------ deltas that are not on the parser's fast path
@@ -226,7 +216,7 @@ class ContentBlockReader:
         block = self._find(index)
         raw_type = raw_delta.get("type") if isinstance(raw_delta, dict) else None
         # The event of an unknown type, and the block of one, are kept complete.
-        is_kept = (raw_type and raw_type not in _DELTA_TYPES.values()) or (block and block.kind is BlockKind.OPAQUE)
+        is_kept = (raw_type and raw_type not in _DELTA_TYPES.values()) or (block and block.kind is _OPAQUE)
         event = convert(raw, OpenEvent if is_kept else Event, self._sink)
         delta = event.delta if event is not None else None
         if delta is None:
@@ -235,11 +225,11 @@ class ContentBlockReader:
         delta_type = delta.type or next(
             (name for field, name in _DELTA_TYPES.items() if getattr(delta, field) is not None), ""
         )
-        if block is not None and block.kind in _SENT_BACK_COMPLETE:
+        if block is not None and block.kind >= _SERVER_CALL:
             self._read_buffered_delta(block, delta_type, delta, raw)
             return
         if delta_type == "text_delta" and _is_text_or_none(delta.text):
-            block = block or self._add(index, BlockKind.TEXT, {})
+            block = block or self._add(index, _TEXT, {})
             if delta.text:
                 self._choice.text(delta.text, block.key)
             self.add_signature(block, delta.signature)
@@ -249,12 +239,12 @@ class ContentBlockReader:
         elif delta_type in ("thinking_delta", "signature_delta") and _is_text_or_none(delta.thinking):
             # A signature is read from both types: some relays put it on the last thinking_delta.
             is_new = block is None
-            block = block or self._add(index, BlockKind.THINKING, {})
+            block = block or self._add(index, _THINKING, {})
             if delta.thinking or is_new:
                 self._choice.reasoning(delta.thinking or "", "text", block.key)
             self.add_signature(block, delta.signature)
         elif delta_type == "citations_delta" and delta.citation is not None:
-            self._report_citations(block or self._add(index, BlockKind.TEXT, {}), [delta.citation])
+            self._report_citations(block or self._add(index, _TEXT, {}), [delta.citation])
         else:
             self._sink.unknown(raw)
             return
@@ -274,7 +264,7 @@ class ContentBlockReader:
     def add_signature(self, block: OpenBlock, signature: Any) -> None:
         """Add the next part of a block's signature, if it is one."""
         if isinstance(signature, str) and signature:
-            parts = block.parts.setdefault("signature", [])
+            parts = block.parts_of("signature")
             if len(signature) == block.size and "".join(parts) == signature:
                 return  # the complete signature again, as after a start that had it
             parts.append(signature)
@@ -291,13 +281,13 @@ class ContentBlockReader:
     def _read_buffered_delta(self, block: OpenBlock, delta_type: str, delta: BlockDelta, raw: Json) -> None:
         """Add a delta to a block that is sent back complete."""
         fields: Json = raw.get("delta") or {}
-        if block.kind is BlockKind.OPAQUE and not block.is_finalized:
+        if block.kind is _OPAQUE and not block.is_finalized:
             if delta_type not in _READ_WITH:
                 self._sink.unknown(raw)  # an event now; the block with this delta is reported at its stop
             for name, value in fields.items():
                 if name != "type":
                     self._merge_field(block, name, value)
-        elif block.kind is BlockKind.SERVER_CALL and not block.is_finalized and delta.partial_json is not None:
+        elif block.kind is _SERVER_CALL and not block.is_finalized and delta.partial_json is not None:
             self.add_server_arguments(block, arguments_as_text(delta.partial_json, self._sink))
         elif any(value for name, value in fields.items() if name != "type"):
             self._sink.unknown(raw)
@@ -314,11 +304,11 @@ class ContentBlockReader:
             name, value = "citations", [value]
         current = block.raw.get(name)
         if isinstance(value, str) and (current is None or isinstance(current, str)):
-            if current and name not in block.parts:
+            if current and name not in (block.parts or ()):
                 self._buffer(block, name, current)
             self._buffer(block, name, value)
         elif not self._sink.keep(len(name) + json_size(value)):
-            block.is_finalized, block.parts = True, {}
+            block.is_finalized, block.parts = True, None
         elif isinstance(value, list) and isinstance(current, list):
             block.raw[name] = [*current, *value]
         elif value is not None or name not in block.raw:
@@ -327,16 +317,17 @@ class ContentBlockReader:
     def _buffer(self, block: OpenBlock, field: str, text: str) -> None:
         block.size += len(text)
         if self._sink.keep(PART_SIZE + len(text)):
-            block.parts.setdefault(field, []).append(text)
+            block.parts_of(field).append(text)
         else:
-            block.is_finalized, block.parts = True, {}
+            block.is_finalized, block.parts = True, None
 
 
 def _is_text_or_none(leaf: Any) -> bool:
     return leaf is None or leaf.__class__ is str
 
 
-def _extra_fields(block: OpenBlock) -> Json | None:
-    """Return the fields of a block's start that the sink has no parameter for, such as ``caller``."""
-    known = _KNOWN_FIELDS[block.kind]
-    return {name: value for name, value in block.raw.items() if name not in known and value is not None} or None
+def _extra_fields(raw: Json, known: frozenset[str]) -> Json | None:
+    """Return the fields of a block's start that the sink has no parameter for, such as ``caller``; None for none."""
+    if known.issuperset(raw):
+        return None
+    return {name: value for name, value in raw.items() if name not in known and value is not None} or None

@@ -10,7 +10,7 @@ __all__ = ["BlockKind", "OpenBlock"]
 
 
 class BlockKind(IntEnum):
-    """How a block's deltas are read."""
+    """How a block's deltas are read. From ``SERVER_CALL`` on, a block is sent back as the provider sent it."""
 
     TEXT = 0
     THINKING = 1
@@ -20,14 +20,18 @@ class BlockKind(IntEnum):
     OPAQUE = 5  #: a block of an unknown type
 
 
+_NO_CALL = (None, "")
+
+
 class OpenBlock:
     """A block that has started.
 
     Attributes:
         key: The sink's key of the block.
         kind: How its deltas are read.
-        raw: The block as its start event had it; after that only of a block that is sent back complete, as it is now.
-        parts: Buffered text by field (``partial_json`` of a server tool, ``signature``, any field of an opaque block).
+        raw: Of a block that is sent back complete, the block as it is now; else empty.
+        parts: Buffered text by field (``partial_json`` of a server tool, ``signature``, any field of an opaque block);
+            None while there is none.
         size: Characters in ``parts``.
         is_finalized: Nothing is left to report at the block's end: that was reported, or deltas have replaced it.
         server_call: Of a tool that the provider runs, the id and the name of its call.
@@ -39,7 +43,17 @@ class OpenBlock:
         self.key = key
         self.kind = kind
         self.raw = raw
-        self.parts: dict[str, list[str]] = {}
+        self.parts: dict[str, list[str]] | None = None
         self.size = 0
         self.is_finalized = False
-        self.server_call: tuple[str | None, str] = (None, "")
+        self.server_call: tuple[str | None, str] = _NO_CALL
+
+    def parts_of(self, field: str) -> list[str]:
+        """Return the list of the buffered texts of a field, to be extended."""
+        if self.parts is None:
+            self.parts = {}
+        return self.parts.setdefault(field, [])
+
+    def text_of(self, field: str) -> str:
+        """Return the buffered text of a field."""
+        return "".join(self.parts.get(field, ())) if self.parts is not None else ""

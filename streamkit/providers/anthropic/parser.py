@@ -11,13 +11,14 @@ contain these same events, uses this parser.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
 
 from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
-from streamkit.json_text import json_size
+from streamkit.indexes import normalize_index
 from streamkit.providers.anthropic.content_blocks import ContentBlockReader
 from streamkit.providers.anthropic.message_fields import read_fields, report_event_fields
 from streamkit.providers.anthropic.open_block import BlockKind
@@ -37,6 +38,7 @@ from streamkit.providers.anthropic.schema import (
     TextDelta,
     ThinkingDelta,
 )
+from streamkit.providers.anthropic.started_message import StartedMessage
 from streamkit.providers.anthropic.traits import FINISH_REASONS
 from streamkit.providers.anthropic.usage import merge_usage
 from streamkit.providers.decoding import as_text, excerpt, read_json
@@ -48,6 +50,7 @@ __all__ = ["AnthropicParser", "create_parser"]
 
 _decode, _decode_event = DECODER.decode, EVENT_DECODER.decode
 _TEXT, _THINKING, _CALL = BlockKind.TEXT, BlockKind.THINKING, BlockKind.CALL
+_SERVER_CALL, _OPAQUE = BlockKind.SERVER_CALL, BlockKind.OPAQUE
 _PINGS = (b"", b"ping")  # some gateways send an empty "data:", or the name of the event as its data
 
 
@@ -61,15 +64,15 @@ class AnthropicParser:
 
     unread_fields: ClassVar[frozenset[bytes]] = frozenset()
 
-    __slots__ = ("_blocks", "_by_index", "_choice", "_sink", "_started_message", "_usage_fields")
+    __slots__ = ("_blocks", "_by_index", "_choice", "_sink", "_started", "_usage_fields")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
         self._blocks = ContentBlockReader(sink)
         self._by_index = self._blocks.by_index
-        self._started_message: Json | None = None  # of the last message_start
-        self._usage_fields: Json = {}  # the usage fields, of each the last value
+        self._started: StartedMessage | None = None  # the last one
+        self._usage_fields: Json = {}  # of each the last value
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one SSE event."""
@@ -79,7 +82,7 @@ class AnthropicParser:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._parse_slow(name, data)
             return
-        if isinstance(event, PlainDelta):
+        if event.__class__ is PlainDelta:
             if self._read_plain(event) or (name != b"error" and self._read_other_plain(event)):
                 return
         elif name != b"error" and self._read_plain_event(event):
@@ -102,6 +105,8 @@ class AnthropicParser:
             return lambda text: self._choice.tool(NormalizedToolChunk("delta", None, None, None, text, key))
         if kind is _THINKING and delta_type is ThinkingDelta:
             return lambda text: self._choice.reasoning(text, "text", key)
+        if kind is _SERVER_CALL and delta_type is InputJsonDelta and not block.is_finalized:
+            return partial(self._blocks.add_server_arguments, block)
         return None
 
     def chunk(self, data: dict[str, Any]) -> None:
@@ -151,19 +156,19 @@ class AnthropicParser:
     def _read_other_plain(self, event: PlainDelta) -> bool:
         """Report a delta of a server tool's arguments, a signature, or nothing for an empty one; else return False."""
         block = self._by_index.get(event.index)
-        if block is None or block.kind is BlockKind.OPAQUE:
+        if block is None or block.kind is _OPAQUE:
             return False
         delta = event.delta
+        if isinstance(delta, InputJsonDelta):
+            if block.kind is _SERVER_CALL and not block.is_finalized:
+                self._blocks.add_server_arguments(block, delta.partial_json)
+                return True
+            return not delta.partial_json
         if isinstance(delta, SignatureDelta):
             if block.kind is not _THINKING:
                 return False
             self._blocks.add_signature(block, delta.signature)
             return True
-        if isinstance(delta, InputJsonDelta):
-            if block.kind is BlockKind.SERVER_CALL and not block.is_finalized:
-                self._blocks.add_server_arguments(block, delta.partial_json)
-                return True
-            return not delta.partial_json
         return not (delta.text if isinstance(delta, TextDelta) else delta.thinking)
 
     def _read_plain_event(self, event: PlainEvent) -> bool:
@@ -171,9 +176,7 @@ class AnthropicParser:
         if isinstance(event, BlockStart):
             self._blocks.start(event.index, event.content_block)
         elif isinstance(event, BlockStop):
-            if event.index not in self._by_index:
-                return False
-            self._blocks.stop(event.index, {})
+            return self._blocks.stop(event.index)
         elif isinstance(event, MessageStart):
             self._start_message(event.message)
         elif isinstance(event, MessageDelta):
@@ -218,11 +221,12 @@ class AnthropicParser:
         if event_type == "content_block_start":
             block = raw.get("content_block")
             if isinstance(block, dict):
-                self._blocks.start(raw.get("index"), block)
+                self._blocks.start(normalize_index(raw.get("index")), block)
             else:
                 self._sink.unknown(raw)
         elif event_type == "content_block_stop":
-            self._blocks.stop(raw.get("index"), raw)
+            if not self._blocks.stop(normalize_index(raw.get("index"))):
+                self._sink.unknown(raw)
         elif event_type == "ping":
             pass  # it shows nothing: other wires have it too
         elif event_type == "message_start":
@@ -261,27 +265,25 @@ class AnthropicParser:
         self._start_message(message)
 
     def _start_message(self, message: Json) -> None:
-        previous = self._started_message
-        if previous is not None and _is_equal(message, previous):
-            return
+        previous, started = self._started, StartedMessage(message)
         if previous is not None:
-            message_id, previous_id = as_text(message.get("id")), as_text(previous.get("id"))
-            if message_id is not None and message_id == previous_id:
+            if previous.equals(started):
+                return
+            if started.id is not None and started.id == previous.id:
                 self._update_usage(message.get("usage"))
                 return
             self._blocks.restart()
             self._sink.warn(
-                "message_restarted", f"message {message_id} started within message {previous_id}; both are kept"
+                "message_restarted", f"message {started.id} started within message {previous.id}; both are kept"
             )
-        self._sink.keep(json_size(message))
-        self._started_message = message
+        self._sink.keep(started.size)
+        self._started = started
         self._message(message)
 
     def _complete_message(self, message: Json) -> None:
         """Read a message that was not streamed, or that repeats the blocks streamed before it."""
-        message_id = as_text(message.get("id"))
-        started_id = as_text((self._started_message or {}).get("id"))
-        if self._blocks.by_index and (message_id is None or message_id == started_id):
+        message_id, started = as_text(message.get("id")), self._started
+        if self._blocks.by_index and (message_id is None or (started is not None and message_id == started.id)):
             message = {**message, "content": None}
         elif self._blocks.by_index:
             self._start_message(message)
@@ -299,7 +301,7 @@ class AnthropicParser:
         for index, block in enumerate(content if isinstance(content, list) else ()):
             if isinstance(block, dict):
                 self._blocks.start(index, block, is_complete=True)
-                self._blocks.stop(index, block)
+                self._blocks.stop(index)
             else:
                 self._sink.unknown(block)
         self._update_usage(message.get("usage"))
@@ -337,14 +339,8 @@ class AnthropicParser:
         if not isinstance(usage, dict):
             return
         report = merge_usage(self._usage_fields, usage)
-        tier = self._usage_fields.get("service_tier")
+        self._usage_fields = report.raw
+        tier = report.raw.get("service_tier")
         if tier:
             self._sink.add_response_metadata({"service_tier": tier})
         self._sink.usage(report)
-
-
-def _is_equal(one: Json, other: Json) -> bool:
-    try:
-        return one == other
-    except RecursionError:
-        return False

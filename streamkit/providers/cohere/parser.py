@@ -1,15 +1,14 @@
 """Parser of Cohere's v2 chat stream.
 
-The fast path is a delta of text, thinking, tool plan or arguments in the form that the vendor sends: one decode, a few
-attributes, one call of the sink. All other events are read as plain data, so that a field of an unexpected type costs
-that field and not the turn.
+The fast path is an event in the form that the vendor sends: one decode, a few attributes, one call of the sink. All
+else is read as plain data, so that a field of an unexpected type costs that field and not the turn.
 
 This module does not depend on canonical ids, on the completeness of JSON, on history or on I/O.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from types import NoneType
 from typing import Any
 
@@ -18,15 +17,14 @@ import msgspec
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
 from streamkit.indexes import normalize_index
+from streamkit.providers.cohere.message_fields import as_object, message_in, numbered, report_event_fields
 from streamkit.providers.cohere.schema import (
-    CALL_FIELDS,
-    CONTENT_FIELDS,
     DECODER,
-    DELTA_FIELDS,
-    EVENT_FIELDS,
-    FUNCTION_FIELDS,
-    MESSAGE_FIELDS,
+    ContentDelta,
+    Event,
     Json,
+    MessageDelta,
+    ToolCallDelta,
 )
 from streamkit.providers.cohere.traits import FINISH_REASONS
 from streamkit.providers.decoding import as_integer, as_text, error_message, excerpt, read_json
@@ -34,14 +32,10 @@ from streamkit.providers.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.lenient_json import arguments_as_text, frame_error
 from streamkit.providers.log_probabilities import read_log_probabilities
 from streamkit.providers.provider import Sink, Traits
-from streamkit.providers.unknown_fields import report_unknown_fields
 
 __all__ = ["CohereParser", "create_parser"]
 
 _decode = DECODER.decode
-#: The names of the frequent events. All others are decoded as plain data at once.
-_DELTA_EVENTS = frozenset((b"content-delta", b"tool-call-delta", b"tool-plan-delta"))
-
 #: The one field of the message that an event has an increment of.
 _FIELD_OF_EVENT = {
     "content-start": "content",
@@ -53,6 +47,7 @@ _FIELD_OF_EVENT = {
 }
 #: The kinds of content. A delta has no ``type``.
 _CONTENT_KINDS = (None, "", "text", "thinking")
+_NO_TEXT = (None, "")
 
 
 def create_parser(sink: Sink, traits: Traits) -> CohereParser:
@@ -63,6 +58,8 @@ def create_parser(sink: Sink, traits: Traits) -> CohereParser:
 class CohereParser:
     """A parser of one v2 chat stream, or of a body that was not streamed."""
 
+    __slots__ = ("_choice", "_reasoning", "_sink", "_text", "_tool")
+
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
@@ -72,7 +69,7 @@ class CohereParser:
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Parse one SSE event."""
-        if name not in _DELTA_EVENTS if name else b'-delta"' not in data:
+        if name == b"error":
             self._parse_slow(name, data)
             return
         try:
@@ -86,7 +83,7 @@ class CohereParser:
             kind = event.type
             if kind == "content-delta":
                 content = message.content
-                if content is not None and index.__class__ is int:
+                if content.__class__ is ContentDelta and index.__class__ is int:
                     text, thinking = content.text, content.thinking
                     if thinking is None and text.__class__ is str and text:
                         self._text(text, ("content", index))
@@ -96,7 +93,7 @@ class CohereParser:
                         return
             elif kind == "tool-call-delta":
                 call = message.tool_calls
-                if call is not None and call.id is None and index.__class__ is int:
+                if call.__class__ is ToolCallDelta and call.id is None and index.__class__ is int:
                     function = call.function
                     if function is not None and function.name is None:
                         text = function.arguments
@@ -108,18 +105,64 @@ class CohereParser:
                 if text.__class__ is str and text:
                     self._reasoning(text, "plan")
                     return
-        self._parse_slow(name, data)
+        if not self._read_plain_event(event):
+            self._parse_slow(name, data)
+
+    def _read_plain_event(self, event: Event) -> bool:
+        """Read an event that is no delta, without anything unusual; return False if it is to be read as plain data."""
+        kind, index, delta = event.type, event.index, event.delta
+        message = None if delta is None else delta.message
+        if index.__class__ is int:
+            if kind == "tool-call-end":
+                self._choice.end_block(("call", index))
+            elif kind == "content-end":
+                self._choice.end_block(("content", index))
+            elif kind == "citation-end":
+                self._sink.heartbeat()
+            else:
+                return message is not None and self._read_plain_start(kind, index, message)
+        elif kind == "message-start" and message is not None and _is_empty(message):
+            self._sink.identify(as_text(event.id), None)
+        elif kind == "message-end" and delta is not None and not delta.error:
+            if event.id:
+                self._sink.identify(as_text(event.id), None)
+            self._read_end(delta.usage, delta.finish_reason, {})
+        else:
+            return False
+        return True
+
+    def _read_plain_start(self, kind: str, index: int, message: MessageDelta) -> bool:
+        """Read the start of a content, a call or a citation, if there is nothing unusual in it."""
+        if kind == "tool-call-start":
+            call = message.tool_calls
+            if not isinstance(call, ToolCallDelta) or (function := call.function) is None:
+                return False
+            if not isinstance(function.arguments, (str, NoneType)):
+                return False
+            call_id, name, text = as_text(call.id), as_text(function.name), function.arguments or ""
+            self._tool(NormalizedToolChunk("start", call_id, name, text, key=("call", index)))
+            return True
+        if kind == "content-start":
+            content = message.content
+            if not isinstance(content, ContentDelta) or content.type not in _CONTENT_KINDS:
+                return False
+            return content.text in _NO_TEXT and content.thinking in _NO_TEXT
+        if kind == "citation-start":
+            for _, citation in numbered(message.citations):
+                self._choice.citation(citation)
+            return True
+        return False
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Parse one event as plain data, or a body that was not streamed."""
         kind = data.get("type")
         field = _FIELD_OF_EVENT.get(kind) if isinstance(kind, str) else None
         if field is not None:
-            message = _message_in(data)
+            message = message_in(data)
             if message is None:
                 self._sink.unknown(data)
             else:
-                self._report_unknown(data)
+                report_event_fields(data, self._sink)
                 index, starts = normalize_index(data.get("index")), kind == "tool-call-start"
                 self._read_message({field: message.get(field)}, index, starts=starts)
                 self._read_logprobs(data.get("logprobs"), ("content", index))
@@ -130,21 +173,21 @@ class CohereParser:
         elif kind == "citation-end":
             self._sink.heartbeat()
         elif kind == "message-start":
-            self._report_unknown(data)
+            report_event_fields(data, self._sink)
             self._sink.identify(as_text(data.get("id")), None)
-            self._read_message(_message_in(data) or {}, 0, starts=True, is_complete=True)
+            self._read_message(message_in(data) or {}, 0, starts=True, is_complete=True)
         elif kind == "message-end":
-            self._report_unknown(data)
+            report_event_fields(data, self._sink)
             if data.get("id"):
                 self._sink.identify(as_text(data["id"]), None)
             delta = data.get("delta")
-            self._read_end({**data, **delta} if isinstance(delta, dict) else data)
+            self._read_ending({**data, **delta} if isinstance(delta, dict) else data)
         elif kind is None and isinstance(data.get("message"), dict) and "done" not in data:  # a line of Ollama has that
-            self._report_unknown(data)
+            report_event_fields(data, self._sink)
             self._sink.identify(as_text(data.get("id")), None)
             self._read_message(data["message"], 0, starts=True, is_complete=True)
             self._read_logprobs(data.get("logprobs"), ("content", 0))
-            self._read_end(data)
+            self._read_ending(data)
         elif kind == "error" or data.get("error") or (kind is None and isinstance(data.get("message"), str)):
             self._fail(data)
         else:
@@ -176,21 +219,6 @@ class CohereParser:
                 raw["type"] = name.decode("utf-8", "replace")  # a relay that names its events in SSE alone
             self.chunk(raw)
 
-    def _report_unknown(self, event: Json) -> None:
-        """Report the fields of an event, or of a body, that no event of this package describes."""
-        report_unknown_fields(self._sink, event, EVENT_FIELDS)
-        report_unknown_fields(self._sink, event.get("delta"), DELTA_FIELDS, "delta.")
-        message = _message_in(event) or _object(event.get("message"))
-        report_unknown_fields(self._sink, message, MESSAGE_FIELDS, "message.")
-        for _, call in _items(message.get("tool_calls")):
-            function = _object(call).get("function")
-            if isinstance(function, dict):  # another call is unknown as a whole, as is a part below
-                report_unknown_fields(self._sink, call, CALL_FIELDS, "tool_call.")
-                report_unknown_fields(self._sink, function, FUNCTION_FIELDS, "tool_call.function.")
-        for _, part in _items(message.get("content")):
-            if _object(part).keys() & {"text", "thinking"}:
-                report_unknown_fields(self._sink, part, CONTENT_FIELDS, "content.")
-
     def _read_logprobs(self, logprobs: Any, key: Hashable) -> None:
         """Report log probabilities, and keep them with their text."""
         if logprobs:
@@ -207,14 +235,14 @@ class CohereParser:
             is_complete: no more of its calls will follow.
         """
         self._read_plan(message.get("tool_plan"))
-        for number, part in _items(message.get("content")):
+        for number, part in numbered(message.get("content")):
             self._read_content(part, ("content", (index, number) if number else index))
-        for number, call in _items(message.get("tool_calls")):
+        for number, call in numbered(message.get("tool_calls")):
             key = ("call", (index, number) if number else index)
             self._read_call(call, key, starts=starts)
             if is_complete:
                 self._choice.end_block(key)
-        for _, citation in _items(message.get("citations")):
+        for _, citation in numbered(message.get("citations")):
             self._choice.citation(citation)
 
     def _read_plan(self, plan: Any) -> None:
@@ -255,14 +283,20 @@ class CohereParser:
 
     # ------------------------------------------------------------ the end
 
-    def _read_end(self, ending: Json) -> None:
-        """Report usage, finish reason and error of a ``message-end`` or a body, then the end of the stream."""
-        self._report_usage(ending.get("usage"))
-        reason = ending.get("finish_reason")
+    def _read_ending(self, ending: Json) -> None:
+        """Read the fields of a ``message-end`` or a body that concern the end."""
+        error = ending.get("error") and {  # with its error_type
+            name: value for name, value in ending.items() if str(name).startswith("error")
+        }
+        self._read_end(ending.get("usage"), ending.get("finish_reason"), error)
+
+    def _read_end(self, usage: Any, reason: Any, error: Json | None) -> None:
+        """Report usage, finish reason and error, then the end of the stream."""
+        self._report_usage(usage)
         if is_reason(reason):
             self._choice.finish(*read_finish_reason(reason, FINISH_REASONS))
-        if ending.get("error"):  # with its error_type
-            self._fail({name: value for name, value in ending.items() if str(name).startswith("error")})
+        if error:
+            self._fail(error)
         self._sink.terminate()
 
     def _fail(self, raw: Json) -> None:
@@ -275,7 +309,7 @@ class CohereParser:
         """
         if not isinstance(usage, dict) or not usage:
             return
-        tokens, billed = _object(usage.get("tokens")), _object(usage.get("billed_units"))
+        tokens, billed = as_object(usage.get("tokens")), as_object(usage.get("billed_units"))
         prompt, output = as_integer(tokens.get("input_tokens")), as_integer(tokens.get("output_tokens"))
         self._sink.usage(
             Usage(
@@ -288,19 +322,7 @@ class CohereParser:
         )
 
 
-def _message_in(event: Json) -> Json | None:
-    delta = event.get("delta")
-    message = delta.get("message") if isinstance(delta, dict) else None
-    return message if isinstance(message, dict) else None
-
-
-def _items(value: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the numbered values of a field that is one object in a stream and a list of objects in a body."""
-    if isinstance(value, list):
-        yield from enumerate(value)
-    elif value is not None and value != "":
-        yield 0, value
-
-
-def _object(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
+def _is_empty(message: MessageDelta) -> bool:
+    """Return True if a message has nothing yet, as at the start of a stream."""
+    fields = (message.content, message.tool_plan, message.tool_calls, message.citations)
+    return all(field is None or field == "" or field == [] for field in fields)

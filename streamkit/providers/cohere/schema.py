@@ -19,9 +19,8 @@ event's name is also the chunk's ``type``:
 
 In a stream ``content``, ``tool_calls`` and ``citations`` are one object, in a body that was not streamed lists of such
 objects; libraries that expected a list in the stream lost the calls (genkit-ai/genkit#4518). Contents, calls and
-citations have indexes of their own, each from 0. Only the three frequent events are structs. The others come a handful
-of times in a turn and are read as plain data, as is an event with a field that is not declared here, which the
-decoder refuses. Leaves are ``Any``.
+citations have indexes of their own, each from 0. Leaves are ``Any``. A body that was not streamed is read as plain
+data, as is an event with a field that is not declared here, which the decoder refuses.
 
 This module does not depend on sinks, history or requests.
 """
@@ -41,8 +40,11 @@ __all__ = [
     "EVENT_FIELDS",
     "FUNCTION_FIELDS",
     "MESSAGE_FIELDS",
+    "ContentDelta",
     "Event",
     "Json",
+    "MessageDelta",
+    "ToolCallDelta",
 ]
 
 Json: TypeAlias = dict[str, Any]
@@ -58,7 +60,7 @@ FUNCTION_FIELDS = frozenset({"name", "arguments"})
 
 
 class ContentDelta(Struct, gc=False, forbid_unknown_fields=True):
-    """The increment of a ``content-delta``, in one of the two fields."""
+    """The content of an event, in one of the first two fields. A ``content-delta`` has no ``type``."""
 
     text: Any = None
     thinking: Any = None
@@ -66,14 +68,14 @@ class ContentDelta(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class FunctionDelta(Struct, gc=False, forbid_unknown_fields=True):
-    """The increment of a ``tool-call-delta``."""
+    """The function of a call; a ``tool-call-delta`` has only ``arguments``."""
 
     arguments: Any = None
     name: Any = None
 
 
 class ToolCallDelta(Struct, gc=False, forbid_unknown_fields=True):
-    """The call of a ``tool-call-delta``."""
+    """The call of an event; a ``tool-call-delta`` has only ``function``."""
 
     function: FunctionDelta | None = None
     id: Any = None
@@ -81,25 +83,32 @@ class ToolCallDelta(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class MessageDelta(Struct, gc=False, forbid_unknown_fields=True):
-    """The message of an event. The event's ``type`` decides which field is set."""
+    """The message of an event. The event's ``type`` decides which field is set; ``message-start`` has empty lists."""
 
-    content: ContentDelta | None = None
+    content: ContentDelta | list[Any] | None = None
     tool_plan: Any = None
-    tool_calls: ToolCallDelta | None = None
+    tool_calls: ToolCallDelta | list[Any] | None = None
+    citations: Any = None
+    role: Any = None
 
 
 class Delta(Struct, gc=False, forbid_unknown_fields=True):
-    """The envelope of every message."""
+    """The envelope of every message, and the end of a stream."""
 
     message: MessageDelta | None = None
+    finish_reason: Any = None
+    usage: Any = None
+    error: Any = None
+    error_type: Any = None
 
 
 class Event(Struct, gc=False, forbid_unknown_fields=True):
-    """Any event, with the fields that the three frequent ones have."""
+    """Any event of the usual form."""
 
     type: str = ""
     index: Any = None
     delta: Delta | None = None
+    id: Any = None
 
 
 DECODER = msgspec.json.Decoder(Event)

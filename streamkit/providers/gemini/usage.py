@@ -38,11 +38,12 @@ class UsageReader:
         """Store the counts of a chunk."""
         latest = self._latest
         prompt, output = counts.promptTokenCount, counts.candidatesTokenCount
-        if not prompt or prompt.__class__ is not int:
-            prompt = _later(prompt, latest.promptTokenCount)
-        if not output or output.__class__ is not int:
-            output = _later(output, latest.candidatesTokenCount)
-        latest.promptTokenCount, latest.candidatesTokenCount = prompt, output
+        if prompt is not None:
+            is_count = prompt.__class__ is int and prompt
+            latest.promptTokenCount = prompt if is_count else _later(prompt, latest.promptTokenCount)
+        if output is not None:
+            is_count = output.__class__ is int and output
+            latest.candidatesTokenCount = output if is_count else _later(output, latest.candidatesTokenCount)
         if counts.thoughtsTokenCount is not None:
             latest.thoughtsTokenCount = _later(counts.thoughtsTokenCount, latest.thoughtsTokenCount)
         if counts.toolUsePromptTokenCount is not None:
