@@ -16,12 +16,13 @@ The sink's keys are numbers of the index. This module must not depend on the con
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from sys import intern
 from typing import Any
 
 from streamkit.providers.buffer_size import BLOCK_SIZE, PART_SIZE
 from streamkit.providers.decoding import as_text
 from streamkit.providers.openai_responses.output_items import ContentPart, OutputItem, as_position, item_type
-from streamkit.providers.openai_responses.schema import Json, ResponseStreamEvent
+from streamkit.providers.openai_responses.schema import Json
 from streamkit.providers.sink import Sink
 
 __all__ = ["OutputItemIndex"]
@@ -126,10 +127,11 @@ class OutputItemIndex:
             self.current_part = None
         self.current_event = None
 
-    def set_current(self, event: ResponseStreamEvent, part: ContentPart | None, key: int) -> None:
-        """Set the part, or else the call, that receives the deltas of an item."""
+    def set_current(self, event: str, item_id: str, part: ContentPart | None, key: int) -> None:
+        """Set the part, or else the call, that receives the deltas of this type and item."""
         self.clear_current()
-        self.current_event, self.current_id, self.current_part, self.current_key = event.type, event.item_id, part, key
+        self.current_event, self.current_id = intern(event), item_id
+        self.current_part, self.current_key = part, key
 
     def add(self, type: str, raw_id: Any, raw_call_id: Any, index: Any) -> OutputItem:
         """Add an item that starts, and return it."""

@@ -234,7 +234,7 @@ class ItemReader:
         item.has_arguments, item.initial_arguments = True, ""
         self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=item.key))
         if event.item_id.__class__ is str and self.index.find_by_id(event.item_id) is item:
-            self.index.set_current(event, None, item.key)
+            self.index.set_current(event.type, event.item_id, None, item.key)
 
     def read_call_done(self, raw: Json, type: str) -> None:
         """Read ``response.function_call_arguments.done`` or ``response.custom_tool_call_input.done``."""

@@ -106,7 +106,8 @@ class OutputItem(Struct, eq=False):
         call_id: of a call, the id that its result must name.
         index: its position in the output, if the wire reports it.
         parts: the parts of its text, by kind and index.
-        text_metadata: the metadata of its text blocks (``item_id``, ``phase``).
+        sent_id: of a message, the id to send back, which is that of its snapshot.
+        phase: of a message, its phase.
         raw: of a type that is not read, the item as it started.
         name: of a call, the name of its tool; of a server tool, the tool's name.
         server_id: of a server tool, the id of its call in the sink.
@@ -124,7 +125,8 @@ class OutputItem(Struct, eq=False):
     call_id: str | None
     index: int | None
     parts: dict[tuple[PartKind, int], ContentPart] = {}
-    text_metadata: Json | None = None
+    sent_id: str | None = None
+    phase: Any = None
     raw: Json | None = None
     name: str | None = None
     server_id: str | None = None
@@ -134,6 +136,14 @@ class OutputItem(Struct, eq=False):
     is_done: bool = False
     repeated_start: RepeatedStart | None = None
     unknown_indexes: set[int] | None = None
+
+    @property
+    def text_metadata(self) -> Json:
+        """The metadata of a message's text blocks: its id and phase must be sent back with it."""
+        metadata: Json = {} if self.sent_id is None else {"item_id": self.sent_id}
+        if self.phase is not None:
+            metadata["phase"] = self.phase
+        return metadata
 
     def mark_unknown(self, index: int) -> bool:
         """Mark a position of the content as reported to be unknown; return False if it was already."""

@@ -57,7 +57,7 @@ class TextReader:
     def start(self, item: OutputItem, raw: Json) -> None:
         """Start a message or reasoning. Text in its first event counts only if none follows."""
         if item.type == "message":
-            item.text_metadata = _text_metadata(raw)
+            item.sent_id, item.phase = as_text(raw.get("id")), raw.get("phase")
         else:
             # Its block starts here, so that it precedes the call that it led to, in whatever order the rest comes.
             self._choice.reasoning("", "summary", item.key)
@@ -70,7 +70,7 @@ class TextReader:
         """Read a snapshot of a message or of reasoning; ``is_first``: there was none before."""
         if item.type == "message":
             if is_first:
-                self._update_text_metadata(item, _text_metadata(raw))
+                self._update_text_metadata(item, raw)
         elif not is_first:
             # Reasoning of a later snapshot is encrypted anew, and "the completed reasoning item from the
             # response.output_item.done event" is the one to be sent back (the SDK's ResponseReasoningItemParam).
@@ -122,7 +122,7 @@ class TextReader:
         self._emit_text(part, text)
         if event.item_id.__class__ is str and event.item_id == item.id:
             part.last_index = index
-            self._items.set_current(event, part, part.key)
+            self._items.set_current(event.type, item.id, part, part.key)
 
     def read_done(self, kind: PartKind, raw: Json, text: Any) -> None:
         """Read an event with the complete text of a part."""
@@ -211,12 +211,12 @@ class TextReader:
         """Emit text, and with the first text of a part the metadata of its block."""
         if part.kind == "text":
             self._choice.text(text, part.key)
-            if not part.is_started and part.item.text_metadata:
-                self._choice.add_metadata(part.item.text_metadata, part.key)
+            if not part.is_started and (metadata := part.item.text_metadata):
+                self._choice.add_metadata(metadata, part.key)
         elif part.kind == "refusal":
             self._choice.refusal(text)
-            if not part.is_started and part.item.text_metadata:
-                self._choice.add_metadata(part.item.text_metadata)
+            if not part.is_started and (metadata := part.item.text_metadata):
+                self._choice.add_metadata(metadata)
         else:
             is_summary = part.kind == "summary"
             self._choice.reasoning(text, "summary" if is_summary else "text", part.key)
@@ -286,9 +286,12 @@ class TextReader:
                     part = self._get_part(item, kind, index)
             self._read_part_snapshot(part, entry)
 
-    def _update_text_metadata(self, item: OutputItem, metadata: Json) -> None:
-        if metadata and metadata != item.text_metadata:
-            item.text_metadata = {**(item.text_metadata or {}), **metadata}
+    def _update_text_metadata(self, item: OutputItem, raw: Json) -> None:
+        """Read the id and the phase of a message's snapshot, which may be others than at its start."""
+        sent_id, phase = as_text(raw.get("id")) or item.sent_id, raw.get("phase")
+        phase = item.phase if phase is None else phase
+        if sent_id != item.sent_id or phase != item.phase:
+            item.sent_id, item.phase = sent_id, phase
             for part in item.parts.values():
                 if part.kind == "text" and part.is_started:
                     self._choice.add_metadata(item.text_metadata, part.key)
@@ -311,12 +314,3 @@ def _to_entries(content: Any) -> list[Any]:
     if isinstance(content, str):
         return [{"text": content}]
     return content if isinstance(content, list) else []
-
-
-def _text_metadata(raw: Json) -> Json:
-    """Return the metadata of a message's text blocks: its id and phase must be sent back with it."""
-    item_id, phase = as_text(raw.get("id")), raw.get("phase")
-    metadata: Json = {} if item_id is None else {"item_id": item_id}
-    if phase is not None:
-        metadata["phase"] = phase
-    return metadata
