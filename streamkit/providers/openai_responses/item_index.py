@@ -29,7 +29,7 @@ __all__ = ["OutputItemIndex"]
 
 
 class _Lookups:
-    """The items by all that an event may name beside the id of one item.
+    """The items by shared id, ``call_id``, position and type.
 
     Args:
         items: the items so far, in the order in which they started.
@@ -120,7 +120,7 @@ class OutputItemIndex:
         return self._key_count - 1
 
     def clear_current(self) -> None:
-        """Forget what receives the deltas, which may be outdated; the next delta finds it again."""
+        """Clear the current part or call, which may be outdated; the next delta finds it again."""
         part = self.current_part
         if part is not None:
             part.join_parts()

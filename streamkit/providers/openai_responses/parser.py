@@ -234,7 +234,7 @@ class ResponsesParser:
 
     def _identify(self, response: Json) -> None:
         self._sink.identify(as_text(response.get("id")), as_text(response.get("model")))
-        names = response.keys() - KNOWN_RESPONSE_FIELDS
+        names = [name for name in response if name not in KNOWN_RESPONSE_FIELDS]
         if names:
             facts = {name: response[name] for name in sorted(names) if response[name] is not None}
             if facts and facts != self._facts:
