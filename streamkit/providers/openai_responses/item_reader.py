@@ -12,6 +12,7 @@ This module must not depend on frames, on the response around the items, on cano
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from streamkit.calls import StreamError
@@ -19,13 +20,8 @@ from streamkit.events import NormalizedToolChunk
 from streamkit.json_text import json_size
 from streamkit.providers.decoding import as_text, compact_json
 from streamkit.providers.openai_responses.client_items import ClientItemReader, is_client_item
-from streamkit.providers.openai_responses.output_items import (
-    OutputItem,
-    OutputItemIndex,
-    RepeatedStart,
-    as_position,
-    item_type,
-)
+from streamkit.providers.openai_responses.item_index import OutputItemIndex
+from streamkit.providers.openai_responses.output_items import OutputItem, RepeatedStart, as_position, item_type
 from streamkit.providers.openai_responses.schema import (
     CALL_ARGUMENT_FIELDS,
     CLIENT_ITEM_FIELDS,
@@ -50,39 +46,50 @@ class ItemReader:
     """A reader that reports items to a sink.
 
     Attributes:
+        index: the items so far.
         texts: the reader of texts.
-        current_calls: the call that receives the deltas of an item, by the item's id, for the parser's fast path.
     """
 
-    __slots__ = ("_choice", "_client_items", "_items", "_server_tools", "_sink", "current_calls", "texts")
+    __slots__ = ("_choice", "_client_reader", "_server_reader", "_sink", "index", "texts")
 
     def __init__(self, sink: Sink) -> None:
-        self.current_calls: dict[str, OutputItem] = {}
         self._sink = sink
         self._choice = sink.choice(0)
-        self._items = OutputItemIndex(sink.keep)
-        self.texts = TextReader(sink, self._items)
-        self._server_tools = ServerToolReader(self._choice)
-        self._client_items = ClientItemReader(self._choice)
+        self.index = OutputItemIndex(sink)
+        self.texts = TextReader(sink, self.index)
+        self._server_reader: ServerToolReader | None = None  # made for the first of its items, as is the next
+        self._client_reader: ClientItemReader | None = None
+
+    @property
+    def _server_tools(self) -> ServerToolReader:
+        if self._server_reader is None:
+            self._server_reader = ServerToolReader(self._choice)
+        return self._server_reader
+
+    @property
+    def _client_items(self) -> ClientItemReader:
+        if self._client_reader is None:
+            self._client_reader = ClientItemReader(self._choice)
+        return self._client_reader
 
     # ------------------------------------------------------------ items
 
     def start_item(self, raw: Json, index: Any) -> None:
         """Read ``response.output_item.added``."""
-        item = self._items.find_same(raw)
+        item = self.index.find_same(raw)
         if item is None or (as_position(index) != item.index and self._differs(item, raw)):
             self._start(raw, index)
             return
         self._sink.warn("item_repeated", f"item {raw.get('id')!r} started twice; the second start was ignored")
-        self._items.add_position(item, index)
-        self._clear_fast_path()
+        self.index.add_position(item, index)
+        self.index.clear_current()
         if item.is_done and as_position(index) != item.index:
             self._sink.keep(json_size(raw))
             item.repeated_start = RepeatedStart(raw, index)
 
     def end_item(self, raw: Json, index: Any) -> None:
         """Read ``response.output_item.done``."""
-        item = self._items.find_ended(raw, index)
+        item = self.index.find_ended(raw, index)
         if item is not None and item.is_done and as_position(index) != item.index:
             if self._differs(item, raw):
                 item = None
@@ -99,27 +106,41 @@ class ItemReader:
             is_completed: the response is complete, so an item without a status is.
         """
         items = [raw for raw in output if isinstance(raw, dict)] if isinstance(output, list) else []
-        for raw, match in zip(items, self._items.match_output(items), strict=True):
+        for raw, match in zip(items, self.index.match_output(items), strict=True):
             status = raw.get("status")
             is_ended = status == "completed" or (is_completed and status is None)
-            item = match or self._items.find_same(raw)
-            if match is None and (item is None or self._differs(item, raw)):
-                item = self._start(raw, None)
-            self._read_snapshot(item, raw, is_ended=is_ended)  # type: ignore[arg-type]  # it has started
-        self._client_items.report_shell_calls()
-        for item in self._items.items:
+            item = match
+            if item is None:
+                item = self.index.find_same(raw)
+                if item is None or self._differs(item, raw):
+                    item = self._start(raw, None)
+            self._read_snapshot(item, raw, is_ended=is_ended)
+        if self._client_reader is not None:
+            self._client_reader.report_shell_calls()
+        for item in self.index.items:
             if not item.is_done:
                 self._finalize_unfinished(item)
 
     def _start(self, raw: Json, index: Any) -> OutputItem:
-        self._clear_fast_path()
+        self.index.clear_current()
         kind = item_type(raw)
-        self._client_items.report_shell_calls(kind)
-        item = self._items.add(kind, raw.get("id"), raw.get("call_id"), index)
+        if self._client_reader is not None:
+            self._client_reader.report_shell_calls(kind)
+        item = self.index.add(kind, raw.get("id"), raw.get("call_id"), index)
         if kind in CALL_ARGUMENT_FIELDS:
             item.initial_arguments = self._arguments_text(raw.get(CALL_ARGUMENT_FIELDS[kind]))
             self._sink.keep(len(item.initial_arguments))
-            self._start_call(item, as_text(raw.get("name")), _call_metadata(raw))
+            item.name = as_text(raw.get("name"))
+            self._choice.tool(
+                NormalizedToolChunk(
+                    "start",
+                    item.call_id,
+                    item.name,
+                    key=item.key,
+                    kind="custom" if kind == "custom_tool_call" else "function",
+                    metadata=_call_metadata(raw) or None,
+                )
+            )
         elif kind in _TEXT_ITEMS:
             self.texts.start(item, raw)
         elif kind == "tool_search_call" and "execution" not in raw:
@@ -151,9 +172,10 @@ class ItemReader:
 
     def _read_snapshot(self, item: OutputItem, raw: Json, *, is_ended: bool) -> None:
         """Read a snapshot of a complete item; ``is_ended``: nothing of it follows."""
-        self._clear_fast_path()
+        self.index.clear_current()
         is_first = not item.is_done
-        self._items.close(item)
+        if is_first:
+            self.index.close(item)
         if item.type in CALL_ARGUMENT_FIELDS:
             if is_first:
                 self._add_missing_call_fields(item, raw)
@@ -175,7 +197,7 @@ class ItemReader:
         elif item.type == "shell_call":
             self._sink.keep(json_size(raw))
             self._client_items.keep_shell_call(item, raw)
-            self._client_items.report_shell_calls(self._items.items[-1].type)
+            self._client_items.report_shell_calls(self.index.items[-1].type)
         elif is_client_item(raw) or item.type in CLIENT_ITEM_FIELDS:
             self._client_items.complete(item, raw, is_ended=is_ended)
         else:
@@ -193,15 +215,11 @@ class ItemReader:
             self._sink.unknown(item.raw)
             item.raw = None
 
-    def _clear_fast_path(self) -> None:
-        self.texts.clear_fast_path()
-        self.current_calls.clear()
-
     # ------------------------------------------------------------ calls
 
     def read_call_delta(self, event: ResponseStreamEvent, text: str) -> None:
-        """Read an argument delta of a call that is not in ``current_calls``."""
-        item = self._items.find(CALL_ARGUMENT_FIELDS, event.item_id, event.output_index)
+        """Read an argument delta of a call that is not the current one."""
+        item = self.index.find(CALL_ARGUMENT_FIELDS, event.item_id, event.output_index)
         if item is None:  # the accumulator assigns the delta, or warns
             key = ("item", as_text(event.item_id) or as_text(event.output_index))
             self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=key))
@@ -215,12 +233,12 @@ class ItemReader:
             item = self._start_again(item, repeated)
         item.has_arguments, item.initial_arguments = True, ""
         self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=item.key))
-        if event.item_id.__class__ is str and self._items.find_by_id(CALL_ARGUMENT_FIELDS, event.item_id) is item:
-            self.current_calls[event.item_id] = item
+        if event.item_id.__class__ is str and self.index.find_by_id(event.item_id) is item:
+            self.index.set_current(event.type, event.item_id, None, item.key)
 
     def read_call_done(self, raw: Json, type: str) -> None:
         """Read ``response.function_call_arguments.done`` or ``response.custom_tool_call_input.done``."""
-        item = self._items.find(CALL_ARGUMENT_FIELDS, raw.get("item_id"), raw.get("output_index"))
+        item = self.index.find(CALL_ARGUMENT_FIELDS, raw.get("item_id"), raw.get("output_index"))
         text = self._arguments_text(raw.get(CALL_ARGUMENT_FIELDS[type]))
         if item is None:
             if as_text(raw.get("name")) is None:
@@ -232,25 +250,12 @@ class ItemReader:
             item = self._start_again(item, item.repeated_start)
         self._replace_arguments(item, text)
 
-    def _start_call(self, item: OutputItem, name: str | None, metadata: Json) -> None:
-        item.name = name
-        self._choice.tool(
-            NormalizedToolChunk(
-                "start",
-                item.call_id,
-                name,
-                key=item.key,
-                kind="custom" if item.type == "custom_tool_call" else "function",
-                metadata=metadata or None,
-            )
-        )
-
     def _add_missing_call_fields(self, item: OutputItem, raw: Json) -> None:
         """Emit the fields of a call that its start did not have."""
         call_id = None
         if item.call_id is None:
             call_id = as_text(raw.get("call_id")) or item.id  # the only id under which its result can be sent back
-            self._items.set_call_id(item, call_id)
+            self.index.set_call_id(item, call_id)
         name = as_text(raw.get("name")) if item.name is None else None
         item.name = item.name or name
         metadata = _call_metadata(raw)
@@ -282,25 +287,24 @@ class ItemReader:
 
     def read_server_arguments(self, raw: Json, field: str) -> None:
         """Read the arguments of a server tool, which come before it runs."""
-        item = self._items.find(SERVER_TOOL_ITEMS, raw.get("item_id"), raw.get("output_index"))
+        item = self.index.find(SERVER_TOOL_ITEMS, raw.get("item_id"), raw.get("output_index"))
         if item is not None and item.server_id is not None:
             self._server_tools.emit_arguments(item, raw.get(field))
 
-    def read_server_delta(self, raw: Json, types: tuple[str, ...]) -> None:
-        """Read the next text of a server tool's arguments."""
-        item, delta = self._items.find(types, raw.get("item_id"), raw.get("output_index")), raw.get("delta")
-        if not isinstance(delta, str) or not delta:
-            self._sink.heartbeat() if delta == "" else self._sink.unknown(raw)
-        elif item is not None and item.server_id is not None:
-            self._choice.server_tool_delta(item.server_id, item.name or "", delta)
-        elif item is not None:  # a shell call: its complete item shows who runs it, and repeats this
+    def read_server_delta(self, event: ResponseStreamEvent, text: str, types: Collection[str]) -> bool:
+        """Read the next text of a server tool's arguments; return False if it belongs to no item."""
+        item = self.index.find(types, event.item_id, event.output_index)
+        if item is None:
+            return False
+        if item.server_id is not None:
+            self._choice.server_tool_delta(item.server_id, item.name or "", text)
+        else:  # a shell call: its complete item shows who runs it, and repeats this
             self._sink.heartbeat()
-        else:
-            self._sink.unknown(raw)
+        return True
 
     def read_patch_delta(self, raw: Json) -> None:
         """Read the next text of a patch that the client is asked to apply."""
-        item = self._items.find(("apply_patch_call",), raw.get("item_id"), raw.get("output_index"))
+        item = self.index.find(("apply_patch_call",), raw.get("item_id"), raw.get("output_index"))
         delta = raw.get("delta")
         if item is None or not isinstance(delta, str):
             self._sink.unknown(raw)
@@ -309,12 +313,12 @@ class ItemReader:
 
     def read_shell_output(self, raw: Json) -> None:
         """Read the next output of a shell that the provider runs. It is emitted; the complete item is kept."""
-        item = self._items.find(("shell_call_output",), raw.get("item_id"), raw.get("output_index"))
+        item = self.index.find(("shell_call_output",), raw.get("item_id"), raw.get("output_index"))
         self._server_tools.emit_partial_output(item, raw)
 
     def read_partial_image(self, raw: Json) -> None:
         """Read an unfinished image. It is emitted, but not kept."""
-        item = self._items.find(("image_generation_call",), raw.get("item_id"), raw.get("output_index"))
+        item = self.index.find(("image_generation_call",), raw.get("item_id"), raw.get("output_index"))
         self._server_tools.emit_partial_image(item, raw)
 
 
@@ -322,4 +326,6 @@ def _call_metadata(raw: Json) -> Json:
     """Return the further fields of a call's item: its own id, ``namespace``, ``status``, ``caller``."""
     metadata = {name: value for name, value in raw.items() if name not in _KNOWN_CALL_FIELDS and value is not None}
     item_id = as_text(raw.get("id"))
-    return metadata if item_id is None else {**metadata, "item_id": item_id}
+    if item_id is not None:
+        metadata["item_id"] = item_id
+    return metadata

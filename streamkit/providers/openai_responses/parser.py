@@ -9,6 +9,7 @@ It must not depend on canonical ids, on the completeness of JSON, on history or 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -41,10 +42,11 @@ from streamkit.providers.unknown_fields import report_unknown_fields
 __all__ = ["ResponsesParser", "create_parser"]
 
 _decode = DECODER.decode
+_decode_plain = msgspec.json.Decoder().decode
 _CALL_DELTA_EVENTS = frozenset({"response.function_call_arguments.delta", "response.custom_tool_call_input.delta"})
-_DELTA_EVENTS = _CALL_DELTA_EVENTS | TEXT_DELTA_EVENTS.keys()
+_TEXT_AND_CALL_DELTA_EVENTS = _CALL_DELTA_EVENTS | TEXT_DELTA_EVENTS.keys()
+_DELTA_EVENTS = _TEXT_AND_CALL_DELTA_EVENTS | SERVER_DELTA_EVENTS.keys()
 _DELTA_EVENT_NAMES = frozenset(name.encode() for name in _DELTA_EVENTS)  # all others are decoded as plain data at once
-_PATCH_DELTA_EVENT = "response.apply_patch_call_operation_diff.delta"
 _CALL_DONE_EVENTS = {
     "response.function_call_arguments.done": "function_call",
     "response.custom_tool_call_input.done": "custom_tool_call",
@@ -53,9 +55,6 @@ _SERVER_ARGUMENT_EVENTS = {
     "response.mcp_call_arguments.done": "arguments",
     "response.code_interpreter_call_code.done": "code",
 }
-_ANNOTATION_EVENTS = ("response.output_text.annotation.added", "response.output_text_annotation.added")
-_HEARTBEAT_EVENTS = PROGRESS_EVENTS | {"response.keepalive"}
-_PINGS = ("keepalive", "ping")  # other wires have them too, so they show nothing
 
 
 def create_parser(sink: Sink, traits: Traits) -> ResponsesParser:
@@ -66,64 +65,53 @@ def create_parser(sink: Sink, traits: Traits) -> ResponsesParser:
 class ResponsesParser:
     """A parser of one Responses stream, or of a response that was not streamed."""
 
-    __slots__ = ("_choice", "_current_calls", "_current_parts", "_error_message", "_facts", "_items", "_sink", "_texts")
+    __slots__ = ("_choice", "_error_message", "_facts", "_index", "_items", "_sink")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
         self._items = ItemReader(sink)
-        self._texts = self._items.texts
-        self._current_parts = self._texts.current_parts
-        self._current_calls = self._items.current_calls
+        self._index = self._items.index
         self._error_message: str | None = None  # of the error that was reported
-        self._facts: Json = {}  # the facts about the response that were reported last
+        self._facts: Json | None = None  # the facts about the response that were reported last
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Parse one SSE event."""
         if name and name not in _DELTA_EVENT_NAMES:
-            self._parse_slow(name, data)
+            self._parse_other(name, data)
             return
         try:
             event = _decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self._parse_slow(name, data)
+            self._parse_other(name, data)
             return
-        kind, text, item_id = event.type, event.delta, event.item_id
-        if event.logprobs and kind in _DELTA_EVENTS:
+        kind, text, index = event.type, event.delta, self._index
+        if event.logprobs and kind in _TEXT_AND_CALL_DELTA_EVENTS:
             self._choice.log_probabilities(read_log_probabilities(event.logprobs), event.logprobs)
-        if text.__class__ is str and item_id.__class__ is str and text:
-            if kind == "response.output_text.delta":
-                part = self._current_parts.get(item_id)
-                if part is not None and part.kind == "text" and part.last_index == event.content_index:
-                    part.streamed.append(text)
-                    self._choice.text(text, part.key)
-                    return
-            elif kind == "response.function_call_arguments.delta":
-                call = self._current_calls.get(item_id)
-                if call is not None:
-                    self._choice.tool(NormalizedToolChunk("delta", None, None, None, text, call.key))
-                    return
-            elif kind == "response.reasoning_summary_text.delta":
-                part = self._current_parts.get(item_id)
-                if part is not None and part.kind == "summary" and part.last_index == event.summary_index:
+        if kind == index.current_event and event.item_id == index.current_id and text.__class__ is str and text:
+            part = index.current_part
+            if part is None:
+                self._choice.tool(NormalizedToolChunk("delta", None, None, None, text, index.current_key))
+                return
+            part_kind = part.kind
+            if part_kind == "summary":
+                if event.summary_index == part.last_index:
                     part.streamed.append(text)
                     self._choice.reasoning(text, "summary", part.key)
                     return
-            elif kind == "response.reasoning_text.delta":
-                part = self._current_parts.get(item_id)
-                if part is not None and part.kind == "reasoning" and part.last_index == event.content_index:
-                    part.streamed.append(text)
+            elif event.content_index == part.last_index:
+                part.streamed.append(text)
+                if part_kind == "text":
+                    self._choice.text(text, part.key)
+                elif part_kind == "reasoning":
                     self._choice.reasoning(text, "text", part.key)
-                    return
-            elif kind == "response.custom_tool_call_input.delta":
-                call = self._current_calls.get(item_id)
-                if call is not None:
-                    self._choice.tool(NormalizedToolChunk("delta", None, None, None, text, call.key))
-                    return
+                else:
+                    self._choice.refusal(text)
+                return
         if kind in _DELTA_EVENTS:
             self._read_delta(event, data)
         else:
-            self._parse_slow(name, data)
+            self._parse_other(name, data)
 
     def end(self) -> None:
         """Finalize the items that never ended."""
@@ -132,46 +120,49 @@ class ResponsesParser:
     def chunk(self, data: dict[str, Any]) -> None:
         """Parse one event given as a dict, or a complete response."""
         kind = data.get("type")
-        if isinstance(kind, str) and kind in _DELTA_EVENTS:
+        if kind.__class__ is not str:
+            self._read_untyped(data)
+            return
+        read = _READERS.get(kind)
+        if read is not None:
+            read(self, data)
+        elif kind in _DELTA_EVENTS:
             report_unknown_fields(self._sink, data, KNOWN_DELTA_FIELDS)
-            if data.get("logprobs"):
+            if data.get("logprobs") and kind in _TEXT_AND_CALL_DELTA_EVENTS:
                 self._choice.log_probabilities(read_log_probabilities(data["logprobs"]), data["logprobs"])
             self._read_delta(convert(data, ResponseStreamEvent, self._sink) or ResponseStreamEvent(), data)
-        else:
-            self._read_event(data)
+        elif kind not in _IGNORED_EVENTS:
+            self._read_untyped(data)
 
     def _read_delta(self, event: ResponseStreamEvent, source: bytes | Json) -> None:
         """Read a delta that is not on the fast path."""
-        text = event.delta
-        if isinstance(text, dict):
+        text, server_types = event.delta, SERVER_DELTA_EVENTS.get(event.type)
+        if isinstance(text, dict) and server_types is None:
             text = text.get("text")  # the first published form of the reasoning events
         if not isinstance(text, str):
             self._sink.unknown(_to_plain(source))
         elif not text:
             self._sink.heartbeat()  # BerriAI/litellm#39288
+        elif server_types is not None:
+            if not self._items.read_server_delta(event, text, server_types):
+                self._sink.unknown(_to_plain(source))
         elif event.type in _CALL_DELTA_EVENTS:
             self._items.read_call_delta(event, text)
         else:
-            self._texts.read_delta(TEXT_DELTA_EVENTS[event.type], event, text)
+            self._items.texts.read_delta(TEXT_DELTA_EVENTS[event.type], event, text)
 
     # ------------------------------------------------------------ frames that are not a plain delta
 
-    def _parse_slow(self, name: bytes, data: bytes) -> None:
+    def _parse_other(self, name: bytes, data: bytes) -> None:
         """Parse a frame that is not a plain delta, or that the strict decoder rejects."""
         try:
-            raw = read_json(data)
-        except (ValueError, RecursionError) as error:
-            event = _decode_delta(data)
-            if event is not None:
-                self._read_delta(event, data)
-            elif name == b"error":  # text of a relay
-                self._fail(excerpt(data))
-            elif data.strip() == b"[DONE]":  # servers that implement Chat Completions as well end every stream so
-                self._items.read_final_output(None, is_completed=True)
-                self._sink.terminate()
-            elif data.strip():  # not "data:" alone, which some gateways send to keep the connection
-                self._sink.fail(frame_error(error, data))
-            return
+            raw = _decode_plain(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            try:
+                raw = read_json(data)
+            except (ValueError, RecursionError) as error:
+                self._parse_invalid(name, data, error)
+                return
         if not isinstance(raw, dict):
             self._sink.unknown(raw)
             return
@@ -179,60 +170,50 @@ class ResponsesParser:
             raw["type"] = name.decode("utf-8", "replace")  # a relay that names its events in SSE alone
         self.chunk(raw)
 
-    def _read_event(self, raw: Json) -> None:
-        kind = raw.get("type")
-        if not isinstance(kind, str):
-            self._read_untyped(raw)
-        elif kind in SERVER_DELTA_EVENTS:
-            report_unknown_fields(self._sink, raw, KNOWN_DELTA_FIELDS)
-            self._items.read_server_delta(raw, SERVER_DELTA_EVENTS[kind])
-        elif kind == "response.output_item.added" or kind == "response.output_item.done":
-            item = raw.get("item")
-            if not isinstance(item, dict):
-                self._sink.unknown(raw)
-            elif kind == "response.output_item.added":
-                self._items.start_item(item, raw.get("output_index"))
-            else:
-                self._items.end_item(item, raw.get("output_index"))
-        elif kind in TEXT_DONE_EVENTS:
-            part_kind, field = TEXT_DONE_EVENTS[kind]
-            self._texts.read_done(part_kind, raw, raw.get(field))
-        elif kind in _CALL_DONE_EVENTS:
-            self._items.read_call_done(raw, _CALL_DONE_EVENTS[kind])
-        elif kind in ("response.content_part.added", "response.reasoning_summary_part.added"):
-            self._texts.start_part(raw)
-        elif kind in ("response.content_part.done", "response.reasoning_summary_part.done"):
-            self._texts.end_part(raw)
-        elif kind in ("response.created", "response.in_progress", "response.queued"):
-            self._sink.heartbeat()
-            self._identify(raw.get("response"))
-        elif kind in END_STATUSES:
-            response = raw.get("response")
-            self._end_response(response if isinstance(response, dict) else {}, END_STATUSES[kind])
-        else:
-            self._read_rare_event(kind, raw)
+    def _parse_invalid(self, name: bytes, data: bytes, error: Exception) -> None:
+        """Parse a frame that is no valid JSON."""
+        event = _decode_delta(data)
+        if event is not None:
+            self._read_delta(event, data)
+        elif name == b"error":  # text of a relay
+            self._fail(excerpt(data))
+        elif data.strip() == b"[DONE]":  # servers that implement Chat Completions as well end every stream so
+            self._items.read_final_output(None, is_completed=True)
+            self._sink.terminate()
+        elif data.strip():  # not "data:" alone, which some gateways send to keep the connection
+            self._sink.fail(frame_error(error, data))
 
-    def _read_rare_event(self, kind: str, raw: Json) -> None:
-        if kind in _ANNOTATION_EVENTS:
-            self._texts.read_annotation(raw)
-        elif kind == _PATCH_DELTA_EVENT:
-            report_unknown_fields(self._sink, raw, KNOWN_DELTA_FIELDS)
-            self._items.read_patch_delta(raw)
-        elif kind == "response.shell_call_output_content.delta":
-            self._items.read_shell_output(raw)
-        elif kind in _SERVER_ARGUMENT_EVENTS:
-            self._items.read_server_arguments(raw, _SERVER_ARGUMENT_EVENTS[kind])
-        elif kind == "response.image_generation_call.partial_image":
-            self._items.read_partial_image(raw)
-        elif kind in _HEARTBEAT_EVENTS:
-            self._sink.heartbeat()
-        elif kind in _PINGS:
-            pass
-        elif kind == "error":
-            error = raw.get("error") or {name: value for name, value in raw.items() if name != "type"}
-            self._fail(error, as_integer(raw.get("status")))
+    def _start_item(self, raw: Json) -> None:
+        item = raw.get("item")
+        if isinstance(item, dict):
+            self._items.start_item(item, raw.get("output_index"))
         else:
-            self._read_untyped(raw)
+            self._sink.unknown(raw)
+
+    def _end_item(self, raw: Json) -> None:
+        item = raw.get("item")
+        if isinstance(item, dict):
+            self._items.end_item(item, raw.get("output_index"))
+        else:
+            self._sink.unknown(raw)
+
+    def _end_text(self, raw: Json) -> None:
+        kind, field = TEXT_DONE_EVENTS[raw["type"]]
+        self._items.texts.read_done(kind, raw, raw.get(field))
+
+    def _end_call(self, raw: Json) -> None:
+        self._items.read_call_done(raw, _CALL_DONE_EVENTS[raw["type"]])
+
+    def _read_patch_delta(self, raw: Json) -> None:
+        report_unknown_fields(self._sink, raw, KNOWN_DELTA_FIELDS)
+        self._items.read_patch_delta(raw)
+
+    def _read_server_arguments(self, raw: Json) -> None:
+        self._items.read_server_arguments(raw, _SERVER_ARGUMENT_EVENTS[raw["type"]])
+
+    def _read_error(self, raw: Json) -> None:
+        error = raw.get("error") or {name: value for name, value in raw.items() if name != "type"}
+        self._fail(error, as_integer(raw.get("status")))
 
     def _read_untyped(self, raw: Json) -> None:
         """Read a response that came as one body, the body of an error, or an unknown object."""
@@ -245,14 +226,24 @@ class ResponsesParser:
 
     # ------------------------------------------------------------ the response
 
-    def _identify(self, response: Any) -> None:
+    def _start_response(self, raw: Json) -> None:
+        self._sink.heartbeat()
+        response = raw.get("response")
         if isinstance(response, dict):
-            self._sink.identify(as_text(response.get("id")), as_text(response.get("model")))
-            names = response.keys() - KNOWN_RESPONSE_FIELDS
+            self._identify(response)
+
+    def _identify(self, response: Json) -> None:
+        self._sink.identify(as_text(response.get("id")), as_text(response.get("model")))
+        names = [name for name in response if name not in KNOWN_RESPONSE_FIELDS]
+        if names:
             facts = {name: response[name] for name in sorted(names) if response[name] is not None}
-            if facts != self._facts:
+            if facts and facts != self._facts:
                 self._facts = facts
                 self._sink.add_response_metadata(facts)
+
+    def _read_end(self, raw: Json) -> None:
+        response = raw.get("response")
+        self._end_response(response if isinstance(response, dict) else {}, END_STATUSES[raw["type"]])
 
     def _end_response(self, response: Json, event_status: str | None) -> None:
         """Read the final state of a response; ``event_status`` is the status that its event implies."""
@@ -313,13 +304,37 @@ class ResponsesParser:
         )
 
 
+#: The events that are no plain delta, and their methods.
+_READERS: dict[str, Callable[[ResponsesParser, Json], None]] = {
+    **dict.fromkeys(("response.created", "response.in_progress", "response.queued"), ResponsesParser._start_response),
+    "response.output_item.added": ResponsesParser._start_item,
+    "response.output_item.done": ResponsesParser._end_item,
+    "response.content_part.added": lambda parser, raw: parser._items.texts.start_part(raw),
+    "response.content_part.done": lambda parser, raw: parser._items.texts.end_part(raw),
+    "response.reasoning_summary_part.added": lambda parser, raw: parser._items.texts.start_part(raw),
+    "response.reasoning_summary_part.done": lambda parser, raw: parser._items.texts.end_part(raw),
+    "response.output_text.annotation.added": lambda parser, raw: parser._items.texts.read_annotation(raw),
+    "response.output_text_annotation.added": lambda parser, raw: parser._items.texts.read_annotation(raw),
+    **dict.fromkeys(TEXT_DONE_EVENTS, ResponsesParser._end_text),
+    **dict.fromkeys(_CALL_DONE_EVENTS, ResponsesParser._end_call),
+    **dict.fromkeys(_SERVER_ARGUMENT_EVENTS, ResponsesParser._read_server_arguments),
+    "response.apply_patch_call_operation_diff.delta": ResponsesParser._read_patch_delta,
+    "response.shell_call_output_content.delta": lambda parser, raw: parser._items.read_shell_output(raw),
+    "response.image_generation_call.partial_image": lambda parser, raw: parser._items.read_partial_image(raw),
+    **dict.fromkeys((*PROGRESS_EVENTS, "response.keepalive"), lambda parser, raw: parser._sink.heartbeat()),
+    **dict.fromkeys(END_STATUSES, ResponsesParser._read_end),
+    "error": ResponsesParser._read_error,
+}
+_IGNORED_EVENTS = ("keepalive", "ping")  # other wires have them too, so they show nothing
+
+
 def _decode_delta(data: bytes) -> ResponseStreamEvent | None:
     """Return a delta in a frame of which only a field that is not read is invalid (an integer of 5,000 digits)."""
     try:
         event = LENIENT_DECODER.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return event if event.type in _DELTA_EVENTS else None
+    return event if event.type in _TEXT_AND_CALL_DELTA_EVENTS else None
 
 
 def _to_plain(source: bytes | Json) -> Json:

@@ -158,25 +158,6 @@ END_STATUSES = {
     "response.done": "completed",  # the name of the first previews and of the Realtime API
 }
 
-
-#: The fields of delta events that are read, or that mean nothing to a reader.
-KNOWN_DELTA_FIELDS = frozenset(
-    {
-        "command_index",
-        "content_index",
-        "delta",
-        "event_id",
-        "item_id",
-        "logprobs",
-        "obfuscation",
-        "output_index",
-        "response_id",
-        "sequence_number",
-        "summary_index",
-        "type",
-    }
-)
-
 #: The fields of a response that are read, repeat the request, or mean nothing to a reader. All others are facts about
 #: the response (``service_tier``, Azure's ``content_filters``), which a turn keeps.
 KNOWN_RESPONSE_FIELDS = frozenset(
@@ -225,20 +206,24 @@ class ResponseStreamEvent(Struct, gc=False):
     """Any event. Only deltas are read from this struct."""
 
     type: str = ""
-    delta: Any = None
     item_id: Any = None
     output_index: Any = None
     content_index: Any = None
     summary_index: Any = None
+    delta: Any = None
 
 
 class PlainDeltaEvent(ResponseStreamEvent, gc=False, forbid_unknown_fields=True):
     """A delta without unknown fields; decoding any other event fails early, and it is read as plain data."""
 
-    sequence_number: Any = None
-    obfuscation: Any = None
     logprobs: list[Any] | None = None
+    obfuscation: Any = None
+    sequence_number: Any = None
+    command_index: Any = None
 
+
+#: The fields of delta events that are read, or that mean nothing to a reader. The last two are rare.
+KNOWN_DELTA_FIELDS = frozenset({*PlainDeltaEvent.__struct_fields__, "event_id", "response_id"})
 
 DECODER = msgspec.json.Decoder(PlainDeltaEvent)
 LENIENT_DECODER = msgspec.json.Decoder(ResponseStreamEvent)

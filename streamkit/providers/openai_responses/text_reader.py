@@ -13,7 +13,8 @@ from typing import Any
 
 from streamkit.providers.buffer_size import BLOCK_SIZE, PART_SIZE
 from streamkit.providers.decoding import as_text
-from streamkit.providers.openai_responses.output_items import ContentPart, OutputItem, OutputItemIndex, as_position
+from streamkit.providers.openai_responses.item_index import OutputItemIndex
+from streamkit.providers.openai_responses.output_items import ContentPart, OutputItem, as_position
 from streamkit.providers.openai_responses.schema import Json, PartKind, ResponseStreamEvent
 from streamkit.providers.sink import Sink
 
@@ -33,19 +34,19 @@ _PART_KINDS: dict[str, PartKind] = {
     "reasoning_text": "reasoning",
 }
 _TEXT_FIELDS: dict[PartKind, str] = {"text": "text", "refusal": "refusal", "summary": "text", "reasoning": "text"}
+#: The lists of texts that an item has: the kind of their parts, and the field.
+_LISTS: dict[str, tuple[tuple[PartKind, str], ...]] = {
+    "message": (("text", "content"),),
+    "reasoning": (("summary", "summary"), ("reasoning", "content")),
+}
 
 
 class TextReader:
-    """A reader that reports the texts of items to a sink.
+    """A reader that reports the texts of items to a sink."""
 
-    Attributes:
-        current_parts: the part that receives the deltas of an item now, by the item's id, for the parser's fast path.
-    """
-
-    __slots__ = ("_choice", "_items", "_sink", "current_parts")
+    __slots__ = ("_choice", "_items", "_sink")
 
     def __init__(self, sink: Sink, items: OutputItemIndex) -> None:
-        self.current_parts: dict[str, ContentPart] = {}
         self._sink = sink
         self._choice = sink.choice(0)
         self._items = items
@@ -56,25 +57,29 @@ class TextReader:
     def start(self, item: OutputItem, raw: Json) -> None:
         """Start a message or reasoning. Text in its first event counts only if none follows."""
         if item.type == "message":
-            item.text_metadata = _text_metadata(raw)
-            self._store_initial_parts(item, "text", raw.get("content"))
+            item.sent_id, item.phase = as_text(raw.get("id")), raw.get("phase")
         else:
             # Its block starts here, so that it precedes the call that it led to, in whatever order the rest comes.
             self._choice.reasoning("", "summary", item.key)
-            self._store_initial_parts(item, "summary", raw.get("summary"))
-            self._store_initial_parts(item, "reasoning", raw.get("content"))
+        for kind, field in _LISTS[item.type]:
+            content = raw.get(field)
+            if content is not None and content != []:
+                self._store_initial_parts(item, kind, content)
 
     def read_snapshot(self, item: OutputItem, raw: Json, *, is_first: bool) -> None:
         """Read a snapshot of a message or of reasoning; ``is_first``: there was none before."""
         if item.type == "message":
             if is_first:
-                self._update_text_metadata(item, _text_metadata(raw))
-            self._read_part_snapshots(item, "text", raw.get("content"))
-        elif is_first:
+                self._update_text_metadata(item, raw)
+        elif not is_first:
             # Reasoning of a later snapshot is encrypted anew, and "the completed reasoning item from the
             # response.output_item.done event" is the one to be sent back (the SDK's ResponseReasoningItemParam).
-            self._read_part_snapshots(item, "summary", raw.get("summary"))
-            self._read_part_snapshots(item, "reasoning", raw.get("content"))
+            return
+        for kind, field in _LISTS[item.type]:
+            content = raw.get(field)
+            if content is not None and content != []:
+                self._read_part_snapshots(item, kind, content)
+        if item.type == "reasoning":
             self._choice.add_metadata({"opaque": raw}, item.key)
 
     def finalize_unfinished(self, item: OutputItem) -> None:
@@ -95,14 +100,10 @@ class TextReader:
                 return True
         return False
 
-    def clear_fast_path(self) -> None:
-        """Forget the current parts, which may be outdated; the next delta finds its part again."""
-        self.join_parts()
-        self.current_parts.clear()
-
     def join_parts(self) -> int:
-        """Join the short parts of the current texts; return their number."""
-        return sum([part.join_parts() for part in self.current_parts.values()])
+        """Join the short parts of the current text; return their number."""
+        part = self._items.current_part
+        return part.join_parts() if part is not None else 0
 
     # ------------------------------------------------------------ parts
 
@@ -121,7 +122,7 @@ class TextReader:
         self._emit_text(part, text)
         if event.item_id.__class__ is str and event.item_id == item.id:
             part.last_index = index
-            self.current_parts[event.item_id] = part
+            self._items.set_current(event.type, item.id, part, part.key)
 
     def read_done(self, kind: PartKind, raw: Json, text: Any) -> None:
         """Read an event with the complete text of a part."""
@@ -161,10 +162,12 @@ class TextReader:
         kind = _part_kind(raw.get("part"), "text")
         if kind is None:
             return None
-        item_id, index = raw.get("item_id"), raw.get("output_index")
-        if kind == "text" and self._items.find_by_id(("reasoning",), item_id) is not None:
+        item = self._items.find_by_id(raw.get("item_id"))
+        if kind == "text" and item is not None and item.type == "reasoning":
             kind = "reasoning"
-        return self._get_part(self._find_or_start_item(kind, item_id, index), kind, _part_index(kind, raw))
+        if item is None or item.type != _ITEM_TYPES[kind]:
+            item = self._find_or_start_item(kind, raw.get("item_id"), raw.get("output_index"))
+        return self._get_part(item, kind, _part_index(kind, raw))
 
     def _find_or_start_item(self, kind: PartKind, item_id: Any, index: Any) -> OutputItem:
         item = self._items.find((_ITEM_TYPES[kind],), item_id, index)
@@ -188,9 +191,8 @@ class TextReader:
         return another
 
     def _get_part(self, item: OutputItem, kind: PartKind, index: Any) -> ContentPart:
-        position = as_position(index)
-        index = position
-        if position is None:
+        index = as_position(index)
+        if index is None:
             index = next((part.index for part in reversed(item.parts.values()) if part.kind == kind), 0)
         part = item.parts.get((kind, index))
         if part is None:
@@ -201,19 +203,20 @@ class TextReader:
 
     def _store_initial_text(self, part: ContentPart, entry: Json) -> None:
         text = entry.get(_TEXT_FIELDS[part.kind])
-        if isinstance(text, str) and self._sink.keep(len(text) - len(part.initial_text)):
-            part.initial_text = text
+        if isinstance(text, str) and text != part.initial_text:
+            if self._sink.keep(len(text) - len(part.initial_text)):
+                part.initial_text = text
 
     def _emit_text(self, part: ContentPart, text: str) -> None:
         """Emit text, and with the first text of a part the metadata of its block."""
         if part.kind == "text":
             self._choice.text(text, part.key)
-            if not part.is_started and part.item.text_metadata:
-                self._choice.add_metadata(part.item.text_metadata, part.key)
+            if not part.is_started and (metadata := part.item.text_metadata):
+                self._choice.add_metadata(metadata, part.key)
         elif part.kind == "refusal":
             self._choice.refusal(text)
-            if not part.is_started and part.item.text_metadata:
-                self._choice.add_metadata(part.item.text_metadata)
+            if not part.is_started and (metadata := part.item.text_metadata):
+                self._choice.add_metadata(metadata)
         else:
             is_summary = part.kind == "summary"
             self._choice.reasoning(text, "summary" if is_summary else "text", part.key)
@@ -226,7 +229,7 @@ class TextReader:
         """Emit the rest of a part's complete text that its deltas did not contain."""
         streamed = part.text
         part.initial_text = ""
-        self.clear_fast_path()
+        self._items.clear_current()
         if not isinstance(text, str) or text == streamed:
             return
         if text.startswith(streamed):
@@ -239,7 +242,7 @@ class TextReader:
     def _read_part_snapshot(self, part: ContentPart, snapshot: Json) -> None:
         self._complete_text(part, snapshot.get(_TEXT_FIELDS[part.kind]))
         citations = snapshot.get("annotations")
-        if part.kind == "text" and isinstance(citations, list):
+        if citations and part.kind == "text" and isinstance(citations, list):
             self._emit_citations(part, citations[part.citation_count :])
 
     def _emit_citations(self, part: ContentPart, citations: list[Any]) -> None:
@@ -262,21 +265,33 @@ class TextReader:
         parts of its kind whose index has another kind in the snapshot.
         """
         entries = _to_entries(content)
-        kinds = [_part_kind(entry, default) for entry in entries]
-        misplaced = [p for p in item.parts.values() if not (0 <= p.index < len(kinds) and kinds[p.index] == p.kind)]
-        for index, (kind, entry) in enumerate(zip(kinds, entries, strict=True)):
+        misplaced: list[ContentPart] | None = None
+        for index, entry in enumerate(entries):
+            kind = _part_kind(entry, default)
             if kind is None:
                 if item.mark_unknown(index):
                     self._sink.unknown(entry)
                 continue
-            part = item.parts.get((kind, index)) or next((p for p in misplaced if p.kind == kind), None)
-            if part in misplaced:
-                misplaced.remove(part)
-            self._read_part_snapshot(part or self._get_part(item, kind, index), entry)
+            part = item.parts.get((kind, index))
+            if part is None:
+                if misplaced is None:
+                    kinds = [_part_kind(entry, default) for entry in entries]
+                    misplaced = [
+                        p for p in item.parts.values() if not (0 <= p.index < len(kinds) and kinds[p.index] == p.kind)
+                    ]
+                part = next((p for p in misplaced if p.kind == kind), None)
+                if part is not None:
+                    misplaced.remove(part)
+                else:
+                    part = self._get_part(item, kind, index)
+            self._read_part_snapshot(part, entry)
 
-    def _update_text_metadata(self, item: OutputItem, metadata: Json) -> None:
-        if metadata and metadata != item.text_metadata:
-            item.text_metadata = {**item.text_metadata, **metadata}
+    def _update_text_metadata(self, item: OutputItem, raw: Json) -> None:
+        """Read the id and the phase of a message's snapshot, which may be others than at its start."""
+        sent_id, phase = as_text(raw.get("id")) or item.sent_id, raw.get("phase")
+        phase = item.phase if phase is None else phase
+        if sent_id != item.sent_id or phase != item.phase:
+            item.sent_id, item.phase = sent_id, phase
             for part in item.parts.values():
                 if part.kind == "text" and part.is_started:
                     self._choice.add_metadata(item.text_metadata, part.key)
@@ -299,9 +314,3 @@ def _to_entries(content: Any) -> list[Any]:
     if isinstance(content, str):
         return [{"text": content}]
     return content if isinstance(content, list) else []
-
-
-def _text_metadata(raw: Json) -> Json:
-    """Return the metadata of a message's text blocks: its id and phase must be sent back with it."""
-    metadata = {"item_id": as_text(raw.get("id")), "phase": raw.get("phase")}
-    return {name: value for name, value in metadata.items() if value is not None}
