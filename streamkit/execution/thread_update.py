@@ -344,11 +344,11 @@ def _reason_to_batch(assistant: Content, provider: Provider | None) -> str | Non
     signature_fields = _signature_fields(provider)
     if any(not signature_fields.isdisjoint(block.metadata) for block in blocks):
         return "the provider signed them as one step"
-    signatures = [getattr(block, "signature", None) or getattr(block, "opaque", None) for block in blocks]
-    if provider is not None and provider.traits.batched_results and any(signatures):
+    reasoning = [block for block in blocks if isinstance(block, ReasoningBlock)]
+    is_signed = any(block.signature or block.opaque for block in reasoning)
+    if provider is not None and provider.traits.batched_results and is_signed:
         return "they follow reasoning that the provider signed"
-    has_reasoning = any(isinstance(block, ReasoningBlock) for block in blocks)
-    if has_reasoning and provider is not None and provider.traits.calls_need_reasoning:
+    if reasoning and provider is not None and provider.traits.calls_need_reasoning:
         return "the provider requires the reasoning before them in the same message"
     return None
 
