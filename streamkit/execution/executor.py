@@ -95,6 +95,8 @@ class Executor:
         self._open_requests = 0  # requests for approval that have not returned
         self._blocked_since: float | None = None  # by threads of earlier calls alone, on anyio's clock
         self._defect: Exception | None = None  # what ``approve`` raised
+        self._calls: CallTasks | None = None  # while they run
+        self._failure: BaseException | None = None  # what a call's task raised: an interrupt
         self._is_open = False  # all calls are known and scheduled
         self._is_over = False  # nothing runs any more
 
@@ -230,10 +232,21 @@ class Executor:
     # ---------------------------------------------------------------- running
 
     async def _run_all(self, tasks: TaskGroup) -> None:
-        calls = CallTasks(tasks, self._run_one, self._start_following)
+        self._calls = calls = CallTasks(self._run_one, self._fail)
+        try:
+            await self._run_calls(tasks, calls)
+        finally:
+            calls.close()
+            for attempt in self._attempts.values():
+                attempt.cancel()
+            await calls.wait()
+
+    async def _run_calls(self, tasks: TaskGroup, calls: CallTasks) -> None:
         if self.round.closed:
             self.open()
         while True:
+            if self._failure is not None:
+                raise self._failure
             # Woken and cancelled at once: nothing more may start, and cancelled requests for approval are no pause.
             await anyio.lowlevel.checkpoint_if_cancelled()
             self._wake = anyio.Event()
@@ -269,12 +282,17 @@ class Executor:
         )
         return position
 
-    def _start_following(self) -> int | None:
-        """After a call has ended, start one in its place; return its position, or None if there is more to decide."""
+    def _start_following(self, calls: CallTasks) -> None:
+        """After a call has ended, start one in its place; have ``_run_calls`` decide what else there is to do."""
         position = None if self._schedule.is_shared else self._start_next()
+        if position is not None:
+            calls.start(position)
         if position is None or self._schedule.can_start(self):
             self._wake.set()
-        return position
+
+    def _fail(self, failure: BaseException) -> None:
+        self._failure = failure
+        self._wake.set()
 
     async def _wait(self) -> None:
         """Wait until something has changed.
@@ -332,16 +350,20 @@ class Executor:
             self._open_requests -= 1
             self._wake.set()
 
-    async def _run_one(self, position: int) -> bool:
-        """Run a call in the current task, and set its result; return True if its tool has left the task in order."""
-        attempt = self._attempts[position]
+    async def _run_one(self, position: int) -> None:
+        """Run a call in the current task, set its result, and start the call that follows."""
+        attempt, calls = self._attempts[position], self._calls
+        assert calls is not None  # noqa: S101 - it has started this
         place = OccupiedPlace(self._schedule)
         try:
             await attempt.run_here(self._options.timeout)
             if attempt.result is not None and self._options.recorder is not None:
                 await self._record(attempt.result)
-            canceled = ToolResult(self._prepared[position].call, "canceled", error=CANCELED)
-            self._set_result(position, attempt.result or canceled)
+            if attempt.result is not None:
+                self._set_result(position, attempt.result)
+            elif not calls.is_closed:  # else all are cancelled, and ``finalize`` gives each its result
+                canceled = ToolResult(self._prepared[position].call, "canceled", error=CANCELED)
+                self._set_result(position, canceled)
         except anyio.get_cancelled_exc_class():
             if attempt.result is not None:  # it ended all the same
                 self._set_result(position, attempt.result)
@@ -358,7 +380,8 @@ class Executor:
             if self._is_open and not self._is_over and self.round.stage(position) == "waiting":
                 self._schedule_call(position)  # it ran with arguments that changed
                 self._wake.set()
-        return attempt.is_in_order
+        if not calls.is_closed:
+            self._start_following(calls)
 
     async def _record(self, result: ToolResult) -> None:
         """Record the result of a call that ran, before a conflicting call may start.

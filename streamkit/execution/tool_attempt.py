@@ -56,7 +56,6 @@ class ToolAttempt:
     Attributes:
         is_abandoned: its thread did not stop when it should have.
         is_over: it has its result or was canceled; its thread may continue, but reports nothing more.
-        is_in_order: it has ended, and its tool has left nothing open in the task.
         result: the result; None before it has one, and if it was canceled.
     """
 
@@ -70,7 +69,6 @@ class ToolAttempt:
         "_thread",
         "_turn",
         "is_abandoned",
-        "is_in_order",
         "is_over",
         "result",
     )
@@ -93,7 +91,6 @@ class ToolAttempt:
         self._is_canceled = False
         self.is_abandoned = False
         self.is_over = False
-        self.is_in_order = False
         self.result: ToolResult | None = None
 
     @property
@@ -116,7 +113,7 @@ class ToolAttempt:
         """
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self.run_here, seconds)
+                tasks.start_soon(self._run_unless_cancelled, seconds)
         except BaseExceptionGroup as group:
             if self.result is None:
                 raise group.exceptions[0] from None
@@ -124,13 +121,16 @@ class ToolAttempt:
         assert self.result is not None  # noqa: S101 - otherwise the group has raised
         return self.result
 
+    async def _run_unless_cancelled(self, seconds: float | None) -> None:
+        await anyio.lowlevel.checkpoint_if_cancelled()  # else the part of the tool before its first await would run
+        await self.run_here(seconds)
+
     async def run_here(self, seconds: float | None) -> None:
-        """Run the tool in the current task, which nothing else may use if it is not left in order.
+        """Run the tool in the current task, which nothing else may use.
 
         Args:
             seconds: as for ``run``.
         """
-        await anyio.lowlevel.checkpoint_if_cancelled()  # else the part of the tool before its first await would run
         call, tool, scope = self._prepared.call, self._prepared.tool, self._scope
         seconds = seconds if tool.timeout is None else tool.timeout
         if seconds is not None:
@@ -169,7 +169,6 @@ class ToolAttempt:
             if task is not None and task.cancelling() > cancellations:
                 await _absorb_cancellations(task, cancellations)
         if has_value:
-            self.is_in_order = not scope.cancel_called
             self.result = ToolResult(call, "completed", value, metadata=self._prepared.metadata)
         elif not self._is_canceled:
             abandoned = " Its thread cannot be stopped and may still finish." if self.is_abandoned else ""
