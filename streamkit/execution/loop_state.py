@@ -108,6 +108,7 @@ class LoopState:
         self.turn: Turn | None = None
         self._warnings: list[StreamWarning] = []
         self._turn_warnings = 0  # how many of the turn's are among these
+        self._unrendered: Round | None = None  # an answer whose warnings are not among these
         self.ended: Ended | None = None
         self.rounds = 0
         self.pending: list[ToolCall] = []
@@ -180,6 +181,9 @@ class LoopState:
             added = self.turn.warnings[self._turn_warnings :]
             self._turn_warnings += len(added)
             self._warnings += added
+        if self._unrendered is not None:
+            answer, self._unrendered = self._unrendered, None
+            self.add_warnings(answer.update().warnings)
         return self._warnings
 
     @property
@@ -362,6 +366,20 @@ class LoopState:
             self.recorder.follow(self.context)
         if is_round_over:
             self.context = self.context.next_round()
+
+    def append_answer(self, answer: Round, *, is_round_over: bool) -> None:
+        """Append a round without calls.
+
+        Its messages are needed by a run with a ``thread`` only. Else they would be rendered for the warnings alone,
+        which is done when these are read.
+        """
+        if self.context.messages is not None:
+            self.append(answer.update(), is_round_over=is_round_over)
+            return
+        self._warnings = self.warnings
+        self._unrendered = answer
+        content = answer.assistant
+        self.append(ThreadUpdate([], [content] if content.blocks else [], []), is_round_over=is_round_over)
 
     def pause(self, execution: Execution, outcome: Outcome) -> None:
         """End the run until calls are approved or have results; nothing of the round is appended."""
