@@ -15,9 +15,10 @@ from streamkit.calls import StreamWarning
 from streamkit.errors import StreamInterrupted
 from streamkit.events import Event, RoundFinished
 from streamkit.execution.batches import Batches
+from streamkit.execution.context import check_hook
 from streamkit.execution.entries import Outcome
 from streamkit.execution.execution import Execution
-from streamkit.execution.loop_state import LoopState, ResumedRound, check_hook
+from streamkit.execution.loop_state import LoopState, ResumedRound
 from streamkit.execution.policies import (
     MAX_FAILURES,
     can_start_eagerly,

@@ -54,7 +54,7 @@ def prepare_contents(contents: Sequence[Content], changes: list[str], *, has_pla
 
 
 def _with_plans_as_text(content: Content, changes: list[str]) -> Content:
-    if not any(block.type == "reasoning" and block.kind == "plan" for block in content.blocks):
+    if not any(block.type == "reasoning" for block in content.blocks):
         return content
     from streamkit.history import ReasoningBlock, TextBlock
 
@@ -62,6 +62,8 @@ def _with_plans_as_text(content: Content, changes: list[str]) -> Content:
         TextBlock(text=block.text) if isinstance(block, ReasoningBlock) and block.kind == "plan" else block
         for block in content.blocks
     ]
+    if all(map(is_, blocks, content.blocks)):
+        return content
     sentence = "a plan was written as text: the target has no field for it"
     if sentence not in changes:
         changes.append(sentence)
