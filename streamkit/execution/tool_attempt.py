@@ -31,16 +31,13 @@ from streamkit.tools import ToolContext
 from streamkit.tools.context import copy_call
 from streamkit.turn import Turn
 
-__all__ = ["CANCELED", "Report", "ToolAttempt"]
+__all__ = ["Report", "ToolAttempt"]
 
 #: What receives the events of a running call.
 Report: TypeAlias = Callable[[ToolEvent | Warned], object]
 
 # Seconds that a synchronous tool has to notice ``ToolContext.canceled`` before its thread is abandoned.
 _GRACE = 0.2
-
-# Neutral on purpose: "interrupted by the user" in a history makes models ask the user what is wrong.
-CANCELED = "Canceled before it had finished; nothing is known of its effects."
 
 
 class ToolAttempt:
