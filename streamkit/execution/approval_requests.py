@@ -54,7 +54,7 @@ class ApprovalRequests:
         self.open = 0
 
     def add(self, position: int, prepared: PreparedCall) -> None:
-        """Add a call whose approval is to be requested."""
+        """Add a call that needs approval, for the next ``start``."""
         self._to_start.append((position, prepared))
 
     def start(self, tasks: TaskGroup) -> None:

@@ -2,8 +2,8 @@
 
 What a tool leaves open ends with its task. A tool that leaves its task in disorder (an open scope or task group) breaks
 the task group around it, so that these tasks are in no group with others: on asyncio plain tasks, which cost a sixth of
-those of a group of anyio, on trio system tasks with a group for each call. Scopes of the caller do not reach them:
-whoever starts them ends them, and only the deadline of these scopes is passed on.
+those of a group of anyio, on trio system tasks with a group for each call. The scopes of the caller do not include
+them: the executor cancels them, and of these scopes only the deadline is passed on.
 
 This module must not depend on tools, nor on what decides which call is next.
 """
@@ -26,7 +26,7 @@ __all__ = ["CallTasks"]
 
 
 class CallTasks:
-    """The tasks in which calls run. It is made in the task that starts them, whose deadline they have.
+    """The tasks of calls. They get the deadline and the context variables of the task that creates this object.
 
     Args:
         run: runs the call at a position in the current task.
@@ -68,7 +68,7 @@ class CallTasks:
             trio.lowlevel.spawn_system_task(self._run_in_group, position, context=self._context.copy())
 
     def close(self) -> None:
-        """Start no further call, nor run one whose task has not begun."""
+        """Start no other call, and run none whose task has not begun."""
         self.is_closed = True
 
     async def wait(self) -> None:

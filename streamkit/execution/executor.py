@@ -274,7 +274,7 @@ class Executor:
         return position
 
     def _start_following(self, calls: CallTasks) -> None:
-        """After a call has ended, start one in its place; have ``_run_calls`` decide what else there is to do."""
+        """Start a call in place of one that has ended; wake ``_run_calls`` if there may be more to start."""
         position = None if self._schedule.is_shared else self._start_next()
         if position is not None:
             calls.start(position)

@@ -48,7 +48,7 @@ class RunWarnings:
                     self._reported_changes.add(warning.message)
 
     def add_changes_of(self, answer: Round) -> None:
-        """Add the warnings about what rendering changes in a round without calls, once the warnings are read."""
+        """Add, when the warnings are read, those about the changes that rendering makes to a round without calls."""
         self.all()
         self._unrendered = answer
 
