@@ -105,7 +105,7 @@ class Spending:
         return [*self._reports, turn.usage] if turn is not None and turn.usage is not None else list(self._reports)
 
     def cost(self, turn: Turn | None) -> float:
-        """Return what all turns with usage have cost; each is priced once."""
+        """Return the cost of all turns with usage. Each is priced once."""
         if turn is not None and turn is not self._priced_turn and turn.closed and turn.usage is not None:
             self._priced_turn = turn
             self._cost += self._budget.price(turn)

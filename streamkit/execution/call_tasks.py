@@ -68,7 +68,7 @@ class CallTasks:
             trio.lowlevel.spawn_system_task(self._run_in_group, position, context=self._context.copy())
 
     def close(self) -> None:
-        """Start no other call, and run none whose task has not begun."""
+        """Reject further calls, and those whose tasks have not begun."""
         self.is_closed = True
 
     async def wait(self) -> None:
