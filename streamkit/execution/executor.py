@@ -162,8 +162,11 @@ class Executor:
             self._build_update()
 
     def _build_update(self) -> None:
+        is_timeout = self._scope is not None and self._scope.cancelled_caught and self._defect is None
+        seconds = self._options.run_timeout if is_timeout else None
         for position in self.round.open_positions:
-            self._set_result(position, self._interrupted_result(position))
+            call, has_started = self.round.calls[position], position in self.started
+            self._set_result(position, stopped_result(call, seconds, has_started=has_started))
         reported = len(self.warnings)
         self.update = self.round.update(self.warnings)
         for warning in self.update.warnings[reported:]:
@@ -230,10 +233,14 @@ class Executor:
         try:
             await self._run_calls(tasks, calls)
         finally:
-            calls.close()
-            for attempt in self._attempts.values():
-                attempt.cancel()
+            self._cancel_calls()
             await calls.wait()
+
+    def _cancel_calls(self) -> None:
+        if self._calls is not None:
+            self._calls.close()
+        for attempt in self._attempts.values():
+            attempt.cancel()
 
     async def _run_calls(self, tasks: TaskGroup, calls: CallTasks) -> None:
         if self.round.closed:
@@ -283,6 +290,7 @@ class Executor:
 
     def _fail(self, failure: BaseException) -> None:
         self._failure = failure
+        self._cancel_calls()  # at once: after an interrupt asyncio cancels all tasks, in any order
         self._wake.set()
 
     async def _wait(self) -> None:
@@ -390,9 +398,3 @@ class Executor:
         final = self.round.set_result(position, result)
         if final is not None and not self.queue.closed:
             self.queue.put(to_result_event(final))
-
-    def _interrupted_result(self, position: int) -> ToolResult:
-        """Return the result of a call that had none when everything was stopped."""
-        is_timeout = self._scope is not None and self._scope.cancelled_caught and self._defect is None
-        seconds = self._options.run_timeout if is_timeout else None
-        return stopped_result(self.round.calls[position], seconds, has_started=position in self.started)

@@ -149,6 +149,8 @@ class ToolAttempt:
             if isinstance(error, anyio.get_cancelled_exc_class()):
                 if _is_cancelled_from_outside():
                     raise
+                if self._is_canceled:  # and asyncio has cancelled the task, as at the end of its event loop
+                    return
                 message = f"{tool.name} was canceled by itself or by an operation that it awaited."
                 self.result = self._failed(error, message)
                 return

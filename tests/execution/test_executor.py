@@ -657,6 +657,29 @@ async def test_the_cancellation_of_the_caller_ends_every_tool_and_starts_no_othe
     assert [result.status for result in execution.update.results] == ["canceled"] * 5
 
 
+@pytest.mark.parametrize("watch", [True, False])
+def test_an_interrupt_in_a_tool_ends_the_others_as_canceled(watch: bool, caplog: pytest.LogCaptureFixture) -> None:
+    async def wait() -> None:
+        await anyio.sleep_forever()
+
+    async def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    executions = []
+
+    async def main() -> None:
+        execution = execute_tool_calls_batched(
+            calls("wait", "interrupt", "wait"), tools=[wait, interrupt], provider="gemini"
+        )
+        executions.append(execution)
+        await (collect_events(execution) if watch else execution)
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+    assert [result.status for result in executions[0].update.results] == ["canceled"] * 3
+    assert "failed" not in caplog.text
+
+
 async def test_a_second_cancellation_of_the_caller_waits_for_the_tools_too(anyio_backend_name: str) -> None:
     if anyio_backend_name == "trio":
         pytest.skip("on trio a task cannot be cancelled")
