@@ -3,14 +3,15 @@
 Pure: ``round`` has the calls of a turn and their results, ``blocked_calls`` why some may not run, ``thread_update``
 what they add to the conversation, ``scheduler`` which calls may start, ``policies`` eager start, circuit breaker and
 retries, ``context`` what a request is made from, ``state`` a run that was left as data, ``entries`` what happens in a
-run as data (``replay`` reads them back), ``options`` the configuration, ``budget`` what a run may spend,
-``notifications`` the calls of a run for people.
+run as data (``replay`` reads them back), ``options`` the configuration, ``budget`` what a run may spend and has spent,
+``run_warnings`` its warnings, ``notifications`` the calls of a run for people.
 
 Shell: ``prepare_call`` decides whether a call may run, ``tool_attempt`` runs its tool (a synchronous one in a
-``worker_thread``), ``run_tool`` does both for one call, ``executor`` for all calls of a round (in ``call_tasks``),
-``execution`` is the caller's side of that, in a task of its own (``background``). ``request`` makes one request,
-``loop_rounds`` the rounds of a run (``loop_state``, first made by ``resume``), ``recorder`` its entries, ``loop`` is
-the caller's side of it, which reads their ``batches`` of events. ``shared`` queues the calls of many turns.
+``worker_thread``), ``run_tool`` does both for one call, ``executor`` for all calls of a round (in ``call_tasks``, with
+``approval_requests``), ``execution`` is the caller's side of that, in a task of its own (``background``). ``request``
+makes one request, ``loop_rounds`` the rounds of a run (``loop_state``, first made by ``resume``), ``recorder`` its
+entries, ``loop`` is the caller's side of it, which reads their ``batches`` of events. ``shared`` queues the calls of
+many turns.
 
 All of it works on asyncio and trio. Whatever decides about streams must be in the pure packages below, not here.
 """

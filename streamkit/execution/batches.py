@@ -70,7 +70,8 @@ class BatchReader:
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yield all events."""
         generators = self._generators
-        event_loop = _asyncio_event_loop()
+        event_loop, current_task = _asyncio_event_loop(), asyncio.current_task
+        batch: Any
         self._call_soon = _call_soon_of(event_loop)
         error: BaseException | None = None
         try:
@@ -80,10 +81,9 @@ class BatchReader:
                         task.uncancel()  # the wait has returned a batch all the same
                     error = await self._unwind(GeneratorExit())
                     break
-                batch: Any = []
                 try:
                     if event_loop is not None:
-                        self._task = asyncio.current_task(event_loop)
+                        self._task = current_task(event_loop)
                         batch = await generators[-1].__anext__()
                     else:
                         with anyio.CancelScope() as self._scope:

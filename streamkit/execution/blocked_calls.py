@@ -1,4 +1,4 @@
-"""Why a call may not run, as sentences for the model. Pure.
+"""Why a call may not run, or was stopped, as sentences for the model. Pure.
 
 This module must not depend on rounds, tools or an event loop.
 """
@@ -8,7 +8,17 @@ from __future__ import annotations
 from streamkit.calls import Finish, StreamError, ToolCall, ToolResult
 from streamkit.turn import Turn
 
-__all__ = ["blocked_result", "reason_to_block", "to_stopped_error"]
+__all__ = [
+    "CANCELED",
+    "blocked_by_threads_result",
+    "blocked_result",
+    "reason_to_block",
+    "stopped_result",
+    "to_stopped_error",
+]
+
+# Neutral on purpose: "interrupted by the user" in a history makes models ask the user what is wrong.
+CANCELED = "Canceled before it had finished; nothing is known of its effects."
 
 _EXCERPT = 60  # characters of an argument text that are quoted to the model
 
@@ -35,6 +45,27 @@ def blocked_result(call: ToolCall, turn: Turn | None = None) -> ToolResult | Non
             error=f"Not run: the call is not valid: {problem}. Make it again, with its arguments as one JSON object.",
         )
     return None
+
+
+def blocked_by_threads_result(call: ToolCall) -> ToolResult:
+    """Return the ``error`` of a call for which threads of earlier calls leave no place."""
+    reason = "Not run: calls of synchronous tools that were given up still run in threads, which cannot be stopped, and"
+    return ToolResult(call, "error", error=f"{reason} this call cannot run beside them. Continue without it.")
+
+
+def stopped_result(call: ToolCall, run_timeout: float | None = None, *, has_started: bool) -> ToolResult:
+    """Return the result of a call that had none when it, or everything, was stopped.
+
+    Args:
+        call: the call.
+        run_timeout: the seconds that all calls had together, if their end is the reason.
+        has_started: its tool was called.
+    """
+    if run_timeout is not None:
+        verb = "Not finished" if has_started else "Not started"
+        reason = f"{verb} within the {run_timeout:g} seconds that all calls had together."
+        return ToolResult(call, "timed_out", error=reason)
+    return ToolResult(call, "canceled", error=CANCELED if has_started else "Not run: canceled before it began.")
 
 
 def reason_to_block(error: StreamError | None, finish: Finish | None = None) -> str:

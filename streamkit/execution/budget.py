@@ -6,14 +6,14 @@ Prices are the caller's: they change without notice, differ by contract, and a p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from streamkit.calls import Usage
 from streamkit.errors import UsageError
 from streamkit.turn import Turn
 
-__all__ = ["Budget", "count_tokens"]
+__all__ = ["Budget", "Spending"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,55 @@ class Budget:
         return self.max_tokens is not None and tokens > self.max_tokens
 
 
-def count_tokens(usage: Usage) -> int:
+class Spending:
+    """What a run has spent, on the turns before and on the current one, which each method takes.
+
+    Args:
+        budget: what the run may spend.
+        reports: the usage of the turns before.
+        cost: what these have cost.
+    """
+
+    def __init__(self, budget: Budget, reports: Sequence[Usage] = (), cost: float = 0.0) -> None:
+        self._budget = budget
+        self._reports = list(reports)
+        self._tokens = sum([_count_tokens(usage) for usage in reports])  # adding them up each round would take longer
+        self._cost = cost  # of the turns that were priced
+        self._priced_turn: Turn | None = None  # the last of them
+        self._is_usage_unknown = False  # and that was reported
+
+    def add(self, turn: Turn) -> None:
+        """Count the current turn among those before."""
+        self.cost(turn)
+        self._priced_turn = None
+        if turn.usage is not None:
+            self._reports.append(turn.usage)
+            self._tokens += _count_tokens(turn.usage)
+
+    def reports(self, turn: Turn | None) -> list[Usage]:
+        """Return the usage of each turn that reported any."""
+        return [*self._reports, turn.usage] if turn is not None and turn.usage is not None else list(self._reports)
+
+    def cost(self, turn: Turn | None) -> float:
+        """Return the cost of all turns with usage. Each is priced once."""
+        if turn is not None and turn is not self._priced_turn and turn.closed and turn.usage is not None:
+            self._priced_turn = turn
+            self._cost += self._budget.price(turn)
+        return self._cost
+
+    def is_over_budget(self, turn: Turn | None) -> bool:
+        """Return True if all turns together have spent more than a limit."""
+        tokens = self._tokens + (_count_tokens(turn.usage) if turn is not None and turn.usage is not None else 0)
+        return self._budget.is_exceeded(tokens, self.cost(turn))
+
+    def misses_usage(self, turn: Turn) -> bool:
+        """Return True, once a run, if a turn without usage keeps the budget from being checked."""
+        if self._is_usage_unknown or not self._budget.is_limited or turn.usage is not None:
+            return False
+        self._is_usage_unknown = True
+        return True
+
+
+def _count_tokens(usage: Usage) -> int:
     """Return the number of tokens of a turn, input and output, that count for ``max_tokens``."""
     return (usage.input_tokens or 0) + (usage.output_tokens or 0)

@@ -1,76 +1,132 @@
 """Tasks for the calls of an execution, a new one for each call.
 
 What a tool leaves open ends with its task. A tool that leaves its task in disorder (an open scope or task group) breaks
-the task group around it, which therefore must not be that of other calls that run. A group costs as much as two tasks,
-so it is used again: calls that follow one another have their tasks in one group, as long as each of them ends in order.
+the task group around it, so that these tasks are in no group with others: on asyncio plain tasks, which cost a sixth of
+those of a group of anyio, on trio system tasks with a group for each call. The scopes of the caller do not include
+them: the executor cancels them, and of these scopes only the deadline is passed on.
 
 This module must not depend on tools, nor on what decides which call is next.
 """
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextvars import copy_context
+from typing import Any
 
 import anyio
 import anyio.lowlevel
-from anyio.abc import TaskGroup
+
+from streamkit.execution.background import current_asyncio_task
 
 __all__ = ["CallTasks"]
 
 
 class CallTasks:
-    """The tasks in which calls run.
+    """The tasks of calls. They get the deadline and the context variables of the task that creates this object.
 
     Args:
-        tasks: the group that they end with.
-        run: runs the call at a position in the current task, and returns whether its tool has left that in order.
-        start_next: called when a call has ended; it returns the position of the one that is to follow, or None.
+        run: runs the call at a position in the current task.
+        failed: called with an exception that ``run`` raised, unless the task was cancelled.
+
+    Attributes:
+        is_closed: no further call starts.
     """
 
     def __init__(
-        self, tasks: TaskGroup, run: Callable[[int], Awaitable[bool]], start_next: Callable[[], int | None]
+        self, run: Callable[[int], Coroutine[Any, Any, None]], failed: Callable[[BaseException], None]
     ) -> None:
-        self._tasks = tasks
         self._run = run
-        self._start_next = start_next
+        self._failed = failed
         self._context = copy_context()  # a task inherits that of its starter, which may be another call's
+        self._deadline = anyio.current_effective_deadline()
+        self._event_loop = None if current_asyncio_task() is None else asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()  # those that have not ended, on asyncio
+        self._running = 0  # how many have not ended, on trio
+        self._ended = anyio.Event()  # set when the last one has ended after ``close``, on trio
         self._to_begin: deque[int] = deque()  # positions of started calls whose tasks have not begun
+        self.is_closed = False
 
     def start(self, position: int) -> None:
-        """Start a call, and after it those that follow."""
+        """Start a call; after ``close`` do nothing."""
+        if self.is_closed:
+            return
         self._to_begin.append(position)
-        self._tasks.start_soon(self._run_series, position)
+        if self._event_loop is not None:
+            # Not by the event loop's factory: an eager one would run the tool here, at the end of another call.
+            context = self._context.copy()
+            task = asyncio.Task(self._run_one(position), loop=self._event_loop, context=context)
+            self._tasks.add(task)
+            task.add_done_callback(self._forget)
+        else:
+            import trio  # only where it is running already
 
-    async def _run_series(self, first: int) -> None:
-        position: int | None = first
-        while position is not None:
-            failures: list[BaseException] = []
+            self._running += 1
+            trio.lowlevel.spawn_system_task(self._run_in_group, position, context=self._context.copy())
+
+    def close(self) -> None:
+        """Reject further calls, and those whose tasks have not begun."""
+        self.is_closed = True
+
+    async def wait(self) -> None:
+        """Wait, after ``close``, for the end of all tasks, even if the caller is cancelled meanwhile, repeatedly."""
+        interruption: BaseException | None = None
+        while self._running or not all(task.done() for task in self._tasks):
             try:
-                async with anyio.create_task_group() as group:
-                    group.start_soon(self._run_one, position, group, failures)
-            except BaseExceptionGroup:
-                if failures:
-                    raise failures[0] from None
-                # What remains is the event loop's report that a tool has left its task in disorder.
-            await anyio.lowlevel.checkpoint_if_cancelled()
-            position = self._start_next()
-            if position is not None:
-                self._to_begin.append(position)
+                with anyio.CancelScope(shield=True):
+                    if self._event_loop is not None:
+                        await asyncio.wait(self._tasks)
+                    else:
+                        await self._ended.wait()
+            except asyncio.CancelledError as error:  # asyncio's own cancel() ignores shields
+                interruption = error
+        if interruption is not None:
+            raise interruption
 
-    async def _run_one(self, position: int, group: TaskGroup, failures: list[BaseException]) -> None:
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # else asyncio would log that it was never read: ``failed`` has reported it
+
+    async def _run_in_group(self, position: int) -> None:
         try:
-            while self._to_begin[0] != position:  # calls begin in their order; trio starts tasks in any order
-                await anyio.lowlevel.checkpoint()
-            self._to_begin.popleft()
-            is_in_order = await self._run(position)
-        except BaseException as error:  # a cancellation or an interrupt
-            failures.append(error)
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._run_one, position)
+        except BaseExceptionGroup:
+            pass  # a failure that was reported, or trio's report that a tool has left its task in disorder
+        finally:
+            self._running -= 1
+            if self.is_closed and not self._running:
+                self._ended.set()
+
+    async def _run_one(self, position: int) -> None:
+        while self._to_begin[0] != position:  # calls begin in their order; trio starts tasks in any order
+            await anyio.lowlevel.checkpoint()
+        self._to_begin.popleft()
+        if self._deadline == math.inf:
+            await self._report_failure(position)
+            return
+        has_ended = False
+        try:
+            with anyio.CancelScope(deadline=self._deadline) as scope:
+                if not scope.cancel_called:
+                    await self._report_failure(position)
+                has_ended = True
+        except RuntimeError:
+            if not has_ended:
+                raise
+            # The event loop's report that a tool has left its task in disorder.
+
+    async def _report_failure(self, position: int) -> None:
+        if self.is_closed:
+            return
+        try:
+            await self._run(position)
+        except anyio.get_cancelled_exc_class():
             raise
-        if is_in_order:
-            await anyio.lowlevel.checkpoint_if_cancelled()  # nothing more may start
-            following = self._start_next()
-            if following is not None:
-                self._to_begin.append(following)
-                self._context.run(group.start_soon, self._run_one, following, group, failures)
+        except BaseException as error:
+            self._failed(error)
+            raise

@@ -15,6 +15,7 @@ import msgspec
 
 from streamkit import providers
 from streamkit.calls import StreamError
+from streamkit.errors import UsageError
 from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.history import Content, ToolCallBlock
 from streamkit.output import OutputType
@@ -25,7 +26,15 @@ from streamkit.providers.origin import IdPolicy, RenderOptions
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.tools import OfferedTool, Tool, to_definitions
 
-__all__ = ["BeforeFollowUp", "CreateStream", "OnOverflow", "RoundContext", "Target", "finalize_tool_execution"]
+__all__ = [
+    "BeforeFollowUp",
+    "CreateStream",
+    "OnOverflow",
+    "RoundContext",
+    "Target",
+    "check_hook",
+    "finalize_tool_execution",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +178,28 @@ BeforeFollowUp: TypeAlias = Callable[[RoundContext], Awaitable[RoundContext | No
 #: ``on_overflow(error, context)``: called when a request exceeds the model's context; what it returns replaces the
 #: context, and the request is made again.
 OnOverflow: TypeAlias = Callable[[StreamError, RoundContext], Awaitable[RoundContext | None] | RoundContext | None]
+
+
+async def check_hook(name: str, value: Any, context: RoundContext) -> RoundContext | None:
+    """Return the awaited value of a hook, checked.
+
+    Args:
+        name: the hook.
+        value: its value, or an awaitable of it.
+        context: its argument.
+
+    Raises:
+        UsageError: the value is no context, or one that cannot be requested.
+    """
+    if isawaitable(value):
+        value = await value
+    if value is None:
+        return None
+    if not isinstance(value, RoundContext):
+        raise UsageError(f"{name} must return a RoundContext or None, not {type(value).__name__}")
+    if value.messages is not None and value.provider is not context.provider:
+        raise UsageError("the messages of thread= cannot be sent to another provider: pass history= instead")
+    return value
 
 
 @overload

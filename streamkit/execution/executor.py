@@ -17,33 +17,22 @@ from anyio.abc import TaskGroup
 
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.events import Event, ToolAwaitingApproval, ToolAwaitingResult, ToolEvent, Warned
+from streamkit.execution.approval_requests import ApprovalRequests
 from streamkit.execution.background import EventQueue
+from streamkit.execution.blocked_calls import blocked_by_threads_result, stopped_result
 from streamkit.execution.call_tasks import CallTasks
+from streamkit.execution.occupied_place import OccupiedPlace
 from streamkit.execution.options import ExecutionOptions
 from streamkit.execution.policies import EagerCalls
-from streamkit.execution.prepare_call import (
-    PreparedCall,
-    apply_approval,
-    approval_failed_result,
-    awaits_client,
-    missing_approval_result,
-    prepare_call,
-    request_approval,
-)
+from streamkit.execution.prepare_call import PreparedCall, apply_approval, awaits_client, prepare_call
 from streamkit.execution.round import Round
 from streamkit.execution.run_tool import to_result_event
-from streamkit.execution.scheduler import OccupiedPlace
 from streamkit.execution.sendable_results import to_sendable_result
 from streamkit.execution.thread_update import ThreadUpdate
-from streamkit.execution.tool_attempt import CANCELED, ToolAttempt
+from streamkit.execution.tool_attempt import ToolAttempt
 from streamkit.tools import Approval
 
 __all__ = ["Executor"]
-
-_BLOCKED_BY_THREADS = (
-    "Not run: calls of synchronous tools that were given up still run in threads, which cannot be stopped, and this"
-    " call cannot run beside them. Continue without it."
-)
 
 
 class Executor:
@@ -91,10 +80,17 @@ class Executor:
         self._eager_calls = EagerCalls(round.turn, options.tools) if round.turn is not None else None
         self._prepared: dict[int, PreparedCall] = {}  # by position
         self._attempts: dict[int, ToolAttempt] = {}  # of the calls that run, or are about to
-        self._to_approve: list[int] = []  # positions of calls whose approval is to be requested
-        self._open_requests = 0  # requests for approval that have not returned
+        self._approval_requests = ApprovalRequests(
+            options,
+            may_pause=pause_for_approval,
+            decided=self._decide,
+            failed=self._fail_approval,
+            ended=lambda: self._wake.set(),
+        )
         self._blocked_since: float | None = None  # by threads of earlier calls alone, on anyio's clock
         self._defect: Exception | None = None  # what ``approve`` raised
+        self._calls: CallTasks | None = None  # while they run
+        self._failure: BaseException | None = None  # what a call's task raised: an interrupt
         self._is_open = False  # all calls are known and scheduled
         self._is_over = False  # nothing runs any more
 
@@ -166,8 +162,11 @@ class Executor:
             self._build_update()
 
     def _build_update(self) -> None:
+        is_timeout = self._scope is not None and self._scope.cancelled_caught and self._defect is None
+        seconds = self._options.run_timeout if is_timeout else None
         for position in self.round.open_positions:
-            self._set_result(position, self._interrupted_result(position))
+            call, has_started = self.round.calls[position], position in self.started
+            self._set_result(position, stopped_result(call, seconds, has_started=has_started))
         reported = len(self.warnings)
         self.update = self.round.update(self.warnings)
         for warning in self.update.warnings[reported:]:
@@ -220,7 +219,7 @@ class Executor:
         else:
             self._schedule.add(self, position, prepared.tool, ready=not needs_approval, in_turn=self._in_turn)
         if needs_approval:
-            self._to_approve.append(position)
+            self._approval_requests.add(position, prepared)
         if needs_approval and not was_awaiting:
             self.round.require_approval(position)
             self.queue.put(ToolAwaitingApproval(call.ref))
@@ -230,22 +229,34 @@ class Executor:
     # ---------------------------------------------------------------- running
 
     async def _run_all(self, tasks: TaskGroup) -> None:
-        calls = CallTasks(tasks, self._run_one, self._start_following)
+        self._calls = calls = CallTasks(self._run_one, self._fail)
+        try:
+            await self._run_calls(tasks, calls)
+        finally:
+            self._cancel_calls()
+            await calls.wait()
+
+    def _cancel_calls(self) -> None:
+        if self._calls is not None:
+            self._calls.close()
+        for attempt in self._attempts.values():
+            attempt.cancel()
+
+    async def _run_calls(self, tasks: TaskGroup, calls: CallTasks) -> None:
         if self.round.closed:
             self.open()
         while True:
+            if self._failure is not None:
+                raise self._failure
             # Woken and cancelled at once: nothing more may start, and cancelled requests for approval are no pause.
             await anyio.lowlevel.checkpoint_if_cancelled()
             self._wake = anyio.Event()
-            for position in self._to_approve:  # people are slow: all requests are concurrent and occupy no place
-                self._open_requests += 1
-                tasks.start_soon(self._request_approval, position)
-            self._to_approve.clear()
+            self._approval_requests.start(tasks)
             next_position = self._start_next()
             if next_position is not None:
                 calls.start(next_position)
                 await anyio.lowlevel.checkpoint()  # calls start in their order, on trio too
-            elif self._is_open and not self._open_requests and not self._attempts and self._is_idle():
+            elif self._is_open and not self._approval_requests.open and not self._attempts and self._is_idle():
                 self.paused = bool(self.round.open_positions)
                 return
             else:
@@ -269,12 +280,18 @@ class Executor:
         )
         return position
 
-    def _start_following(self) -> int | None:
-        """After a call has ended, start one in its place; return its position, or None if there is more to decide."""
+    def _start_following(self, calls: CallTasks) -> None:
+        """Start a call in place of one that has ended; wake ``_run_calls`` if there may be more to start."""
         position = None if self._schedule.is_shared else self._start_next()
+        if position is not None:
+            calls.start(position)
         if position is None or self._schedule.can_start(self):
             self._wake.set()
-        return position
+
+    def _fail(self, failure: BaseException) -> None:
+        self._failure = failure
+        self._cancel_calls()  # at once: after an interrupt asyncio cancels all tasks, in any order
+        self._wake.set()
 
     async def _wait(self) -> None:
         """Wait until something has changed.
@@ -296,7 +313,7 @@ class Executor:
             await self._wake.wait()
         if scope.cancelled_caught:
             self._schedule.remove(self, position)
-            self._set_result(position, ToolResult(self.round.calls[position], "error", error=_BLOCKED_BY_THREADS))
+            self._set_result(position, blocked_by_threads_result(self.round.calls[position]))
 
     def _is_idle(self) -> bool:
         """Return True if, with no call running, all calls have results or await what does not come from here.
@@ -308,40 +325,33 @@ class Executor:
             return True
         return "awaiting_approval" in stages and not self._schedule.is_blocked_by_others(self)
 
-    async def _request_approval(self, position: int) -> None:
-        prepared = self._prepared[position]
-        try:
-            decision = await request_approval(prepared, self._options.approve, self._options.deps)
-            if decision is None and not self._pause_for_approval:
-                decision = missing_approval_result(prepared)
-            if isinstance(decision, PreparedCall):
-                if self._options.recorder is not None:
-                    approval = Approval(True, decision.approved_arguments)
-                    await self._options.recorder.approvals({prepared.call.id: approval})
-                self._prepared[position] = decision
-                self.round.approve(position)
-                self._schedule.release(self, position)
-            elif decision is not None:
-                self._set_result(position, decision)
-                self._schedule.remove(self, position)
-        except Exception as error:
+    def _decide(self, position: int, decision: PreparedCall | ToolResult) -> None:
+        if isinstance(decision, PreparedCall):
+            self._prepared[position] = decision
+            self.round.approve(position)
+            self._schedule.release(self, position)
+        else:
+            self._set_result(position, decision)
             self._schedule.remove(self, position)
-            self._set_result(position, approval_failed_result(prepared.call, error))
-            self._stop(error)
-        finally:
-            self._open_requests -= 1
-            self._wake.set()
 
-    async def _run_one(self, position: int) -> bool:
-        """Run a call in the current task, and set its result; return True if its tool has left the task in order."""
-        attempt = self._attempts[position]
+    def _fail_approval(self, position: int, result: ToolResult, error: Exception) -> None:
+        self._schedule.remove(self, position)
+        self._set_result(position, result)
+        self._stop(error)
+
+    async def _run_one(self, position: int) -> None:
+        """Run a call in the current task, set its result, and start the call that follows."""
+        attempt, calls = self._attempts[position], self._calls
+        assert calls is not None  # noqa: S101 - it has started this
         place = OccupiedPlace(self._schedule)
         try:
             await attempt.run_here(self._options.timeout)
             if attempt.result is not None and self._options.recorder is not None:
                 await self._record(attempt.result)
-            canceled = ToolResult(self._prepared[position].call, "canceled", error=CANCELED)
-            self._set_result(position, attempt.result or canceled)
+            if attempt.result is not None:
+                self._set_result(position, attempt.result)
+            elif not calls.is_closed:  # else all are cancelled, and ``finalize`` gives each its result
+                self._set_result(position, stopped_result(self._prepared[position].call, has_started=True))
         except anyio.get_cancelled_exc_class():
             if attempt.result is not None:  # it ended all the same
                 self._set_result(position, attempt.result)
@@ -358,7 +368,8 @@ class Executor:
             if self._is_open and not self._is_over and self.round.stage(position) == "waiting":
                 self._schedule_call(position)  # it ran with arguments that changed
                 self._wake.set()
-        return attempt.is_in_order
+        if not calls.is_closed:
+            self._start_following(calls)
 
     async def _record(self, result: ToolResult) -> None:
         """Record the result of a call that ran, before a conflicting call may start.
@@ -387,13 +398,3 @@ class Executor:
         final = self.round.set_result(position, result)
         if final is not None and not self.queue.closed:
             self.queue.put(to_result_event(final))
-
-    def _interrupted_result(self, position: int) -> ToolResult:
-        """Return the result of a call that had none when everything was stopped."""
-        call, has_started = self.round.calls[position], position in self.started
-        if self._scope is not None and self._scope.cancelled_caught and self._defect is None:
-            verb = "Not finished" if has_started else "Not started"
-            seconds = self._options.run_timeout
-            reason = f"{verb} within the {seconds:g} seconds that all calls had together."
-            return ToolResult(call, "timed_out", error=reason)
-        return ToolResult(call, "canceled", error=CANCELED if has_started else "Not run: canceled before it began.")

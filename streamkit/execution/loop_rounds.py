@@ -15,9 +15,10 @@ from streamkit.calls import StreamWarning
 from streamkit.errors import StreamInterrupted
 from streamkit.events import Event, RoundFinished
 from streamkit.execution.batches import Batches
+from streamkit.execution.context import check_hook
 from streamkit.execution.entries import Outcome
 from streamkit.execution.execution import Execution
-from streamkit.execution.loop_state import LoopState, ResumedRound, check_hook
+from streamkit.execution.loop_state import LoopState, ResumedRound
 from streamkit.execution.policies import (
     MAX_FAILURES,
     can_start_eagerly,
@@ -120,10 +121,13 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
             if state.recorder is not None:
                 await state.recorder.response(state.context, state.pauses, turn, calls, outcome, state.cost)
         is_handled = True
+        if calls is not None and not turn.calls:
+            state.append_answer(calls, is_round_over=outcome != "pause")
+            yield _end_round(state, outcome, None, is_last=is_last)
+            return
         if calls is not None:
             execution = state.create_execution(calls)
-            if turn.calls:
-                await execution.__aenter__()
+            await execution.__aenter__()
         assert execution is not None  # noqa: S101 - it was created early, or just now
         yield _run_tools(state, execution, outcome)
     finally:
@@ -175,17 +179,13 @@ async def _finish_resumed_round(state: LoopState, resumed: ResumedRound) -> Batc
 
 async def _run_tools(state: LoopState, execution: Execution, outcome: Outcome) -> Batches:
     """Run the remaining calls of a round, append the update, and decide whether the run ends with it."""
-    number, is_last = state.context.round, state.is_last_round
-    is_pause = outcome == "pause"
+    is_last = state.is_last_round
     has_reader_left = True
     try:
-        if execution.entered:
-            while events := await execution.next_batch():
-                if state.recorder is not None:
-                    await state.recorder.results_of(events)
-                yield events
-        else:
-            execution.close_without_running()
+        while events := await execution.next_batch():
+            if state.recorder is not None:
+                await state.recorder.results_of(events)
+            yield events
         has_reader_left = False
     finally:  # also if the reader has left: every call has its result
         try:
@@ -196,21 +196,34 @@ async def _run_tools(state: LoopState, execution: Execution, outcome: Outcome) -
                 recorder, unread = state.recorder, execution.drain()
                 state.unread_events = [event for event in unread if recorder is None or recorder.may_show(event)]
             if execution.ended:
-                state.append(execution.update, is_round_over=not is_pause)
+                state.append(execution.update, is_round_over=outcome != "pause")
     if execution.paused:
         state.pause(execution, outcome)
         return
-    if is_pause:
+    yield _end_round(state, outcome, execution.update if execution.update.results else None, is_last=is_last)
+
+
+async def _end_round(state: LoopState, outcome: Outcome, update: ThreadUpdate | None, *, is_last: bool) -> Batches:
+    """Decide whether the run ends after a round that was appended.
+
+    Args:
+        state: the state of the run.
+        outcome: what the response means for the run.
+        update: what the round has added; None if it had no calls.
+        is_last: no round may follow.
+    """
+    number = state.rounds - 1
+    if outcome == "pause":
         if state.is_over_budget():
             state.ended = "budget"
             yield [RoundFinished(number)]
         return
-    results = execution.update.results
+    results = [] if update is None else update.results
     state.ended = state.reason_to_end(outcome, results, is_last=is_last)
     wrong_output = state.check_output()
     events = state.check_usage(state.turn)
     if state.ended == "breaker":
         events.append(state.warn("breaker", f"the same call failed in {MAX_FAILURES} rounds, and the run was ended"))
-    yield [*events, RoundFinished(number, execution.update if results else None)]
+    yield [*events, RoundFinished(number, update)]
     if wrong_output is not None:
         raise wrong_output

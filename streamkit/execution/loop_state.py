@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import isawaitable
 from typing import Any
 
 import anyio
 
 from streamkit.calls import Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
-from streamkit.errors import InvalidOutput, StreamInterrupted, UsageError
+from streamkit.errors import InvalidOutput, StreamInterrupted
 from streamkit.events import Event, RoundStarted, RunEnded, Warned
-from streamkit.execution.budget import count_tokens
-from streamkit.execution.context import RoundContext
+from streamkit.execution.budget import Spending
+from streamkit.execution.context import RoundContext, check_hook
 from streamkit.execution.entries import Outcome
 from streamkit.execution.execution import Execution
 from streamkit.execution.options import LoopOptions
@@ -26,6 +25,7 @@ from streamkit.execution.policies import CircuitBreaker
 from streamkit.execution.recorder import Recorder
 from streamkit.execution.request import StreamRequest
 from streamkit.execution.round import Round
+from streamkit.execution.run_warnings import RunWarnings
 from streamkit.execution.scheduler import Schedule
 from streamkit.execution.state import RunState
 from streamkit.execution.thread_update import ThreadUpdate
@@ -36,7 +36,7 @@ from streamkit.time_limits import TimeLimits
 from streamkit.tools import Approval, Tool, to_tools
 from streamkit.turn import Turn
 
-__all__ = ["LoopState", "ResumedRound", "check_hook"]
+__all__ = ["LoopState", "ResumedRound"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +52,6 @@ class ResumedRound:
     calls: Round
     approvals: Mapping[str, Approval | bool]
     results: Mapping[str, ToolResult]
-
-
-async def check_hook(name: str, value: Any, context: RoundContext) -> RoundContext | None:
-    """Return the awaited value of a hook, checked.
-
-    Args:
-        name: the hook.
-        value: its value, or an awaitable of it.
-        context: its argument.
-
-    Raises:
-        UsageError: the value is no context, or one that cannot be requested.
-    """
-    if isawaitable(value):
-        value = await value
-    if value is None:
-        return None
-    if not isinstance(value, RoundContext):
-        raise UsageError(f"{name} must return a RoundContext or None, not {type(value).__name__}")
-    if value.messages is not None and value.provider is not context.provider:
-        raise UsageError("the messages of thread= cannot be sent to another provider: pass history= instead")
-    return value
 
 
 class LoopState:
@@ -106,8 +84,7 @@ class LoopState:
         self.context = context
         self.contents: list[Content] = []
         self.turn: Turn | None = None
-        self._warnings: list[StreamWarning] = []
-        self._turn_warnings = 0  # how many of the turn's are among these
+        self._warnings = RunWarnings()
         self.ended: Ended | None = None
         self.rounds = 0
         self.pending: list[ToolCall] = []
@@ -117,15 +94,10 @@ class LoopState:
         self.layout = options.execution.layout
         self._fallbacks = list(options.fallbacks)
         self._previous_text = ""  # of the round's closed turns: more than one if the provider paused
-        self._previous_usage: list[Usage] = []  # of all closed turns
-        self._previous_tokens = 0  # their sum: adding them up at each round would take ever longer
-        self._cost = 0.0  # of the turns that were priced
-        self._priced_turn: Turn | None = None  # the last of them
-        self._is_usage_unknown = False  # and that was reported
+        self._spending = Spending(options.budget)
         self._on_overflow = options.on_overflow  # None once it was called
         self.unread_events: list[Event] = []
         self._breaker = CircuitBreaker()
-        self._reported_changes: set[str] = set()
         self._deadline: float | None = None
         self._output = None if options.output is None else RunOutput(options.output, options.retries)
         self.resumed: ResumedRound | None = None
@@ -140,9 +112,7 @@ class LoopState:
     ) -> None:
         """Start from a run that was left."""
         self.contents = list(state.contents)
-        self._previous_usage = list(state.usage)
-        self._previous_tokens = sum([count_tokens(usage) for usage in state.usage])
-        self._cost = state.cost
+        self._spending = Spending(self.options.budget, state.usage, state.cost)
         self._breaker = CircuitBreaker(state.failures)
         self.pauses = state.pauses
         if self.recorder is not None:
@@ -176,26 +146,17 @@ class LoopState:
     @property
     def warnings(self) -> list[StreamWarning]:
         """The irregularities of all turns, requests and executions so far."""
-        if self.turn is not None:
-            added = self.turn.warnings[self._turn_warnings :]
-            self._turn_warnings += len(added)
-            self._warnings += added
-        return self._warnings
+        return self._warnings.all()
 
     @property
     def usage_reports(self) -> list[Usage]:
         """The usage of each turn that reported any."""
-        current = self.turn.usage if self.turn is not None else None
-        return [*self._previous_usage, current] if current is not None else list(self._previous_usage)
+        return self._spending.reports(self.turn)
 
     @property
     def cost(self) -> float:
         """What all turns with usage have cost so far."""
-        turn = self.turn
-        if turn is not None and turn is not self._priced_turn and turn.closed and turn.usage is not None:
-            self._priced_turn = turn
-            self._cost += self.options.budget.price(turn)
-        return self._cost
+        return self._spending.cost(self.turn)
 
     def last_events(self, error: Exception | None) -> list[Event]:
         """Return the events at the end of the run.
@@ -234,12 +195,8 @@ class LoopState:
         return Round(turn, shape=self.layout, block_reason=block_reason, options=context.render_options)
 
     def add_warnings(self, warnings: Sequence[StreamWarning]) -> None:
-        """Add warnings; each change of content once a run, because every round renders the history again."""
-        for warning in warnings:
-            if warning.code != "content_changed" or warning.message not in self._reported_changes:
-                self.warnings.append(warning)
-                if warning.code == "content_changed":
-                    self._reported_changes.add(warning.message)
+        """Add warnings; each change of content once a run."""
+        self._warnings.add(warnings)
 
     def create_request(self, pauses: int) -> StreamRequest:
         """Return the next request of the round.
@@ -253,7 +210,7 @@ class LoopState:
 
         def create_turn(context: RoundContext) -> Turn:
             self._release_turn()
-            self.turn = Turn(
+            self.turn = self._warnings.turn = Turn(
                 context.provider,
                 turn_key=turn_key,
                 limits=self.options.turn_limits,
@@ -291,14 +248,9 @@ class LoopState:
     def _release_turn(self) -> None:
         """Keep the text and usage of the last turn, and release it."""
         if self.turn is not None:
-            self._cost = self.cost
-            self._priced_turn = None
-            if self.turn.usage is not None:
-                self._previous_usage.append(self.turn.usage)
-                self._previous_tokens += count_tokens(self.turn.usage)
+            self._spending.add(self.turn)
             self._previous_text += self.turn.text
-            self._warnings = self.warnings
-            self._turn_warnings = 0
+            self._warnings.end_turn()
             self.turn = None
 
     def _is_out_of_time(self) -> bool:
@@ -363,6 +315,19 @@ class LoopState:
         if is_round_over:
             self.context = self.context.next_round()
 
+    def append_answer(self, answer: Round, *, is_round_over: bool) -> None:
+        """Append a round without calls.
+
+        Its messages are needed by a run with a ``thread`` only. Else they would be rendered for the warnings alone,
+        which is done when these are read.
+        """
+        if self.context.messages is not None:
+            self.append(answer.update(), is_round_over=is_round_over)
+            return
+        self._warnings.add_changes_of(answer)
+        content = answer.assistant
+        self.append(ThreadUpdate([], [content] if content.blocks else [], []), is_round_over=is_round_over)
+
     def pause(self, execution: Execution, outcome: Outcome) -> None:
         """End the run until calls are approved or have results; nothing of the round is appended."""
         self.warnings.extend(execution.warnings)
@@ -403,15 +368,12 @@ class LoopState:
 
     def is_over_budget(self) -> bool:
         """Return True if the run has spent more than it may."""
-        usage = self.turn.usage if self.turn is not None else None
-        tokens = self._previous_tokens + (count_tokens(usage) if usage is not None else 0)
-        return self.options.budget.is_exceeded(tokens, self.cost)
+        return self._spending.is_over_budget(self.turn)
 
     def check_usage(self, turn: Turn | None) -> list[Event]:
         """Return a warning, once a run, if a turn without usage keeps the budget from being checked."""
-        if self._is_usage_unknown or not self.options.budget.is_limited or turn is None or turn.usage is not None:
+        if turn is None or not self._spending.misses_usage(turn):
             return []
-        self._is_usage_unknown = True
         message = f"{turn.provider.name} reported no usage, so this turn does not count for max_tokens and max_cost"
         return [self.warn("usage_unknown", message)]
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamkit.calls import ToolCall, ToolResult
 from streamkit.errors import UsageError
@@ -37,8 +39,7 @@ __all__ = [
 _log = logging.getLogger("streamkit")
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedCall:
+class PreparedCall(Struct, frozen=True):
     """A call with its tool and with arguments that fit it."""
 
     call: ToolCall

@@ -24,7 +24,7 @@ from streamkit.events import Event
 from streamkit.execution.batches import BatchReader
 from streamkit.execution.loop_rounds import run_rounds
 from streamkit.execution.loop_state import LoopState
-from streamkit.execution.scheduler import OccupiedPlace
+from streamkit.execution.occupied_place import OccupiedPlace
 from streamkit.execution.state import Ended, RunState
 from streamkit.history import Content
 from streamkit.turn import Turn

@@ -14,7 +14,7 @@ import anyio
 from streamkit.calls import CallRef, ResultStatus, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.events import ToolCanceled, ToolCompleted, ToolDenied, ToolError, ToolEvent, ToolTimedOut, Warned
-from streamkit.execution.blocked_calls import blocked_result
+from streamkit.execution.blocked_calls import blocked_result, stopped_result
 from streamkit.execution.options import Approve
 from streamkit.execution.prepare_call import (
     PreparedCall,
@@ -23,7 +23,7 @@ from streamkit.execution.prepare_call import (
     prepare_call,
     request_approval,
 )
-from streamkit.execution.tool_attempt import CANCELED, Report, ToolAttempt
+from streamkit.execution.tool_attempt import Report, ToolAttempt
 from streamkit.time_limits import check_seconds
 from streamkit.tools import Tool, to_tools
 from streamkit.turn import Turn
@@ -82,7 +82,7 @@ async def execute_one_tool(
         else:
             result = prepared
     except anyio.get_cancelled_exc_class():
-        emit(to_result_event(ToolResult(call, "canceled", error=CANCELED)))
+        emit(to_result_event(stopped_result(call, has_started=True)))
         raise
     except Exception as error:
         emit(to_result_event(approval_failed_result(call, error)))

@@ -18,10 +18,10 @@ from streamkit.accumulator.to_content import to_tool_call_block
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.execution.format_callbacks import FormatCallbacks
-from streamkit.history import Block, Content, ReasoningBlock, ToolCallBlock, ToolResponseBlock
+from streamkit.execution.signed_steps import reason_to_batch, signature_fields
+from streamkit.history import Block, Content, ToolCallBlock, ToolResponseBlock
 from streamkit.history.tool_results import RESULT_LIMIT, to_stored_result
 from streamkit.ids import derived_tool_id
-from streamkit.providers import registry
 from streamkit.providers.origin import RenderOptions, origin_metadata
 from streamkit.providers.provider import Provider, RenderedMessages
 
@@ -145,7 +145,7 @@ def build_thread_update(
     warnings: list[StreamWarning] = []
     assistant, changed = _apply_approved_arguments(assistant, results)
     is_split = layout == "sequential" or callbacks.call is not None
-    stays_together = _reason_to_batch(assistant, provider) if is_split and len(results) > 1 else None
+    stays_together = reason_to_batch(assistant, provider) if is_split and len(results) > 1 else None
     if layout == "sequential" and stays_together:
         layout = "batched"
         warnings.append(StreamWarning("batched_instead", f"the calls were kept in one message: {stays_together}"))
@@ -274,12 +274,12 @@ def _apply_approved_arguments(assistant: Content, results: list[ToolResult]) -> 
     approved = {each.call.id: each for each in results if "approved_arguments" in each.metadata}
     if not approved:
         return assistant, set()
-    signature_fields = _signature_fields(None)
+    fields = signature_fields(None)
     blocks: list[Any] = []
     changed: set[str] = set()
     for block in assistant.blocks:
         result = approved.get(block.id) if isinstance(block, ToolCallBlock) else None
-        if result is not None and isinstance(block, ToolCallBlock) and signature_fields.isdisjoint(block.metadata):
+        if result is not None and isinstance(block, ToolCallBlock) and fields.isdisjoint(block.metadata):
             arguments = result.metadata["approved_arguments"]
             if block.kind == "custom" and len(arguments) == 1:
                 [arguments] = arguments.values()
@@ -325,34 +325,3 @@ def _split_by_call(assistant: Content, count: int) -> list[Content]:
         assistant.model_copy(update={"blocks": calls[number : number + 1] if number else first})
         for number in range(count)
     ]
-
-
-def _signature_fields(provider: Provider | None) -> frozenset[str]:
-    """Return the metadata names of signatures: of the provider, or of all providers if calls do not name theirs."""
-    makers = [provider] if provider is not None else [registry.get(name) for name in registry.names()]
-    return frozenset(field for maker in makers for field in maker.traits.signature_fields)
-
-
-def _reason_to_batch(assistant: Content, provider: Provider | None) -> str | None:
-    """Return why the calls of this content cannot be split over messages, or None if they can.
-
-    Anthropic accepts signed thinking only before all the tool_use blocks that it led to, and Gemini 3 rejects a
-    step of function calls whose first has no signature; of parallel calls only the first carries one
-    (https://ai.google.dev/gemini-api/docs/thought-signatures). DeepSeek and Kimi reject calls without their reasoning.
-    """
-    blocks = [block for block in assistant.blocks if provider is None or _is_from(block.metadata, provider)]
-    signature_fields = _signature_fields(provider)
-    if any(not signature_fields.isdisjoint(block.metadata) for block in blocks):
-        return "the provider signed them as one step"
-    signatures = [getattr(block, "signature", None) or getattr(block, "opaque", None) for block in blocks]
-    if provider is not None and provider.traits.batched_results and any(signatures):
-        return "they follow reasoning that the provider signed"
-    has_reasoning = any(isinstance(block, ReasoningBlock) for block in blocks)
-    if has_reasoning and provider is not None and provider.traits.calls_need_reasoning:
-        return "the provider requires the reasoning before them in the same message"
-    return None
-
-
-def _is_from(metadata: dict[str, Any], provider: Provider) -> bool:
-    """Return True unless another provider made the block: its signatures are not sent to this one."""
-    return bool(metadata.get("provider", provider.name) == provider.name)

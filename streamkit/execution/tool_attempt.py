@@ -31,16 +31,13 @@ from streamkit.tools import ToolContext
 from streamkit.tools.context import copy_call
 from streamkit.turn import Turn
 
-__all__ = ["CANCELED", "Report", "ToolAttempt"]
+__all__ = ["Report", "ToolAttempt"]
 
 #: What receives the events of a running call.
 Report: TypeAlias = Callable[[ToolEvent | Warned], object]
 
 # Seconds that a synchronous tool has to notice ``ToolContext.canceled`` before its thread is abandoned.
 _GRACE = 0.2
-
-# Neutral on purpose: "interrupted by the user" in a history makes models ask the user what is wrong.
-CANCELED = "Canceled before it had finished; nothing is known of its effects."
 
 
 class ToolAttempt:
@@ -56,7 +53,6 @@ class ToolAttempt:
     Attributes:
         is_abandoned: its thread did not stop when it should have.
         is_over: it has its result or was canceled; its thread may continue, but reports nothing more.
-        is_in_order: it has ended, and its tool has left nothing open in the task.
         result: the result; None before it has one, and if it was canceled.
     """
 
@@ -70,7 +66,6 @@ class ToolAttempt:
         "_thread",
         "_turn",
         "is_abandoned",
-        "is_in_order",
         "is_over",
         "result",
     )
@@ -93,7 +88,6 @@ class ToolAttempt:
         self._is_canceled = False
         self.is_abandoned = False
         self.is_over = False
-        self.is_in_order = False
         self.result: ToolResult | None = None
 
     @property
@@ -116,7 +110,7 @@ class ToolAttempt:
         """
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self.run_here, seconds)
+                tasks.start_soon(self._run_unless_cancelled, seconds)
         except BaseExceptionGroup as group:
             if self.result is None:
                 raise group.exceptions[0] from None
@@ -124,13 +118,16 @@ class ToolAttempt:
         assert self.result is not None  # noqa: S101 - otherwise the group has raised
         return self.result
 
+    async def _run_unless_cancelled(self, seconds: float | None) -> None:
+        await anyio.lowlevel.checkpoint_if_cancelled()  # else the part of the tool before its first await would run
+        await self.run_here(seconds)
+
     async def run_here(self, seconds: float | None) -> None:
-        """Run the tool in the current task, which nothing else may use if it is not left in order.
+        """Run the tool in the current task, which nothing else may use.
 
         Args:
             seconds: as for ``run``.
         """
-        await anyio.lowlevel.checkpoint_if_cancelled()  # else the part of the tool before its first await would run
         call, tool, scope = self._prepared.call, self._prepared.tool, self._scope
         seconds = seconds if tool.timeout is None else tool.timeout
         if seconds is not None:
@@ -152,6 +149,8 @@ class ToolAttempt:
             if isinstance(error, anyio.get_cancelled_exc_class()):
                 if _is_cancelled_from_outside():
                     raise
+                if self._is_canceled:  # and asyncio has cancelled the task, as at the end of its event loop
+                    return
                 message = f"{tool.name} was canceled by itself or by an operation that it awaited."
                 self.result = self._failed(error, message)
                 return
@@ -169,7 +168,6 @@ class ToolAttempt:
             if task is not None and task.cancelling() > cancellations:
                 await _absorb_cancellations(task, cancellations)
         if has_value:
-            self.is_in_order = not scope.cancel_called
             self.result = ToolResult(call, "completed", value, metadata=self._prepared.metadata)
         elif not self._is_canceled:
             abandoned = " Its thread cannot be stopped and may still finish." if self.is_abandoned else ""

@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
-from streamkit.history.json_data import to_json_data
+from streamkit.history.json_data import is_plain_data, to_json_data
 
 __all__ = [
     "Block",
@@ -65,13 +65,15 @@ class _StoredModel(BaseModel):
     def _normalize_input(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
+        names, nested = cls.__pydantic_fields__, cls._nested_models
+        if not nested and value.keys() <= names.keys() and is_plain_data(value):
+            return value
         # No pydantic alias: if both spellings are present, it would keep the other one as a second field of that name.
         for camel, name in cls._camel_names.items():
             if camel in value and name not in value:
                 value = {name if key == camel else key: item for key, item in value.items()}
         # What JSON cannot represent would make a complete history impossible to store, or different once it is read
         # again: file names contain half a surrogate pair, a tool's result NaN.
-        names, nested = cls.__pydantic_fields__, cls._nested_models
         data = {}
         for name, item in value.items():
             if name not in names:

@@ -5,6 +5,7 @@ It must not depend on blocks, messages or providers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,7 +15,7 @@ from streamkit import json_data
 from streamkit.json_data import Convert, bytes_as_text, safe_text
 from streamkit.json_text import join_surrogates
 
-__all__ = ["to_json_data"]
+__all__ = ["is_plain_data", "to_json_data"]
 
 #: The deepest nesting of stored data. Pydantic reads JSON of 200 levels, of which a content, a list of them and a run's
 #: state take some.
@@ -37,12 +38,12 @@ def to_json_data(value: Any, convert: Convert | None = None) -> Any:
     """
     if value.__class__ is str:  # most fields of most blocks
         return value if value.isascii() else join_surrogates(value)
-    if _is_plain(value, _DEEPEST_PLAIN):
+    if is_plain_data(value):
         return value
     return json_data.to_json_data(value, convert or _convert, deepest=_DEEPEST, read_text=join_surrogates)
 
 
-def _is_plain(value: Any, levels: int) -> bool:
+def is_plain_data(value: Any, levels: int = _DEEPEST_PLAIN) -> bool:
     """Return True for JSON data of at most so many levels that needs no conversion; False if that is not known."""
     kind = value.__class__
     items: Iterable[Any]
@@ -61,10 +62,13 @@ def _is_plain(value: Any, levels: int) -> bool:
             if not item.isascii() and join_surrogates(item) is not item:
                 return False
         elif kind is dict or kind is list:
-            if levels < 2 or not _is_plain(item, levels - 1):
+            if levels < 2 or not is_plain_data(item, levels - 1):
                 return False
         elif kind is int:
             if item.bit_length() >= _BITS_OF_PLAIN_INTEGER:
+                return False
+        elif kind is float:
+            if not math.isfinite(item):
                 return False
         elif item is not None and kind is not bool:
             return False

@@ -22,7 +22,7 @@ import msgspec
 from pydantic_core import to_jsonable_python
 
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
-from streamkit.history.json_data import to_json_data
+from streamkit.history.json_data import is_plain_data, to_json_data
 from streamkit.history.result_parts import ResultPart, decode_text_file, read_part, result_parts
 from streamkit.json_data import bytes_as_text, describe_object
 from streamkit.media import (
@@ -86,6 +86,8 @@ def describe_unwritable(value: Any) -> str | None:
     That is an object that is no data and has no text of its own: a socket, an open file, a generator, a function, an
     object whose ``__str__`` fails or is the default one, which would show the model an address in memory.
     """
+    if is_plain_data(value):
+        return None
     conversion = _Conversion()
     _store(value, conversion)
     return describe_object(conversion.unwritable[0]) if conversion.unwritable else None

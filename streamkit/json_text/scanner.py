@@ -90,13 +90,17 @@ class JsonObjectScanner:
 
 def nests_deeper(value: Any, limit: int) -> bool:
     """Return True if dicts and lists are nested more than *limit* levels deep, without recursion."""
-    level, depth = [value], 0
-    while level:
+    level: list[Any] = [[value]]
+    depth = 0
+    while level := [
+        item
+        for container in level
+        for item in (container.values() if isinstance(container, dict) else container)
+        if isinstance(item, (dict, list)) and item
+    ]:
         depth += 1
-        if depth > limit + 1:
+        if depth > limit:
             return True
-        containers = [item for item in level if isinstance(item, (dict, list))]
-        level = [inner for item in containers for inner in (item.values() if isinstance(item, dict) else item)]
     return False
 
 

@@ -360,6 +360,9 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
 
     def flush_results(self) -> None:
         """Append the buffered results in the order of their calls, and the user message with their media."""
+        if not self._result_contents:
+            self.results_flushed()
+            return
         results = sorted(self._results, key=lambda result: result[0])
         media = self.tool_media(self._tool_media)
         contents = sorted(self._result_contents)

@@ -8,6 +8,7 @@ corrects it, for all targets at once. It must not depend on a provider.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 from typing import TYPE_CHECKING, TypeVar
 
 from streamkit.errors import UnsupportedContent
@@ -35,29 +36,33 @@ def prepare_contents(contents: Sequence[Content], changes: list[str], *, has_pla
     Raises:
         UnsupportedContent: a person's image or file has data that is no base64.
     """
+    from streamkit.history.json_data import is_plain_data
+
     prepared: list[Content] = []
     for content in contents:
-        blocks = [_with_json_data(block) for block in content.blocks]
+        blocks = [block if is_plain_data(block.__dict__) else _with_json_data(block) for block in content.blocks]
         for block in blocks if content.speaker == "human" else ():
             if block.type in ("image", "file"):
                 check_media_data(block)  # type: ignore[arg-type]  # an unknown block has neither type
-        if all(a is b for a, b in zip(blocks, content.blocks, strict=True)):
+        if all(map(is_, blocks, content.blocks)):
             prepared.append(content)
         else:
             prepared.append(content.model_copy(update={"blocks": blocks}))
-    if any(a is not b for a, b in zip(prepared, contents, strict=True)):
+    if not all(map(is_, prepared, contents)):
         changes.append("replaced values that JSON cannot represent, such as NaN or half of a surrogate pair")
     return prepared if has_plans else [_with_plans_as_text(content, changes) for content in prepared]
 
 
 def _with_plans_as_text(content: Content, changes: list[str]) -> Content:
+    if not any(block.type == "reasoning" for block in content.blocks):
+        return content
     from streamkit.history import ReasoningBlock, TextBlock
 
     blocks: list[Block] = [
         TextBlock(text=block.text) if isinstance(block, ReasoningBlock) and block.kind == "plan" else block
         for block in content.blocks
     ]
-    if all(a is b for a, b in zip(blocks, content.blocks, strict=True)):
+    if all(map(is_, blocks, content.blocks)):
         return content
     sentence = "a plan was written as text: the target has no field for it"
     if sentence not in changes:

@@ -41,10 +41,10 @@ Media: TypeAlias = "ImageBlock | FileBlock"
 
 def result_parts(block: ToolResponseBlock, *, texts_alone: bool = False) -> list[ResultPart] | None:
     """Return the parts of a result with images or files; None if it is text, data or an error."""
+    if block.error is not None or block.status not in (None, "completed") or not isinstance(block.result, list):
+        return None
     from streamkit.history.tool_results import result_parts
 
-    if block.error is not None or block.status not in (None, "completed"):
-        return None
     return result_parts(block.result, texts_alone=texts_alone)
 
 
@@ -76,9 +76,11 @@ def convert_parts(
     parts: Sequence[ResultPart], convert: Callable[[Any], Any], changes: list[str], target_name: str
 ) -> list[ResultPart]:
     """Return the parts, with text instead of those that ``convert`` rejects; arguments as of `convert_or_describe`."""
+    supported: list[ResultPart] = []
+    if not parts:
+        return supported
     from streamkit.history import TextBlock
 
-    supported: list[ResultPart] = []
     for part in parts:
         text = "" if isinstance(part, TextBlock) else convert_or_describe(part, convert, changes, target_name)
         supported.append(TextBlock(text=text) if isinstance(text, str) and not isinstance(part, TextBlock) else part)
@@ -87,10 +89,12 @@ def convert_parts(
 
 def caption(media: Sequence[ResultPart], name: str | None) -> list[Block]:
     """Return the images and files of one result after a line that names its tool, for a user message."""
+    if not media:
+        return []
     from streamkit.history import TextBlock
 
     text = f"From the result of {name}:" if name else "From the tool's result:"
-    return [TextBlock(text=text), *media] if media else []
+    return [TextBlock(text=text), *media]
 
 
 def followup_user_blocks(
@@ -103,10 +107,8 @@ def followup_user_blocks(
         unassigned: images and files next to the results that belong to no single result.
         changes: receives a sentence if there are any images or files.
     """
-    from streamkit.history import TextBlock
-
     blocks = [block for result in results for block in result] + caption(unassigned, None)
-    if number := sum(not isinstance(block, TextBlock) for block in blocks):
+    if number := sum(block.type != "text" for block in blocks):
         changes.append(f"put {number} image or file of a tool's result into a user message")
     return blocks
 

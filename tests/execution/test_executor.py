@@ -619,6 +619,108 @@ async def test_each_call_has_a_task_and_context_variables_of_its_own(execute: An
     assert len(set(tasks)) == 20
 
 
+@pytest.mark.parametrize("execute", EXECUTORS)
+async def test_a_tool_sees_the_deadline_of_all_calls_and_of_its_caller(execute: Any) -> None:
+    deadlines: list[float] = []
+
+    async def tell() -> None:
+        deadlines.append(anyio.current_effective_deadline())
+
+    start = anyio.current_time()
+    await execute(calls("tell"), tools=[tell], provider="gemini", timeout=None)
+    await execute(calls("tell"), tools=[tell], provider="gemini", run_timeout=20.0)
+    with anyio.fail_after(10.0):
+        await execute(calls("tell"), tools=[tell], provider="gemini", run_timeout=20.0)
+    assert deadlines[0] == float("inf")
+    assert start + 20 <= deadlines[1] < start + 30
+    assert start + 10 <= deadlines[2] < start + 20
+
+
+async def test_the_cancellation_of_the_caller_ends_every_tool_and_starts_no_other() -> None:
+    steps: list[str] = []
+    scope = anyio.CancelScope()
+
+    async def wait() -> None:
+        steps.append("begin")
+        if len(steps) == 2:
+            scope.cancel()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            steps.append("end")
+
+    execution = execute_tool_calls_batched(calls(*["wait"] * 5), tools=[wait], provider="gemini", limit=2)
+    with scope:
+        await execution
+    assert scope.cancelled_caught
+    assert steps == ["begin", "begin", "end", "end"]
+    assert [result.status for result in execution.update.results] == ["canceled"] * 5
+
+
+@pytest.mark.parametrize("watch", [True, False])
+def test_an_interrupt_in_a_tool_ends_the_others_as_canceled(watch: bool, caplog: pytest.LogCaptureFixture) -> None:
+    async def wait() -> None:
+        await anyio.sleep_forever()
+
+    async def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    executions = []
+
+    async def main() -> None:
+        execution = execute_tool_calls_batched(
+            calls("wait", "interrupt", "wait"), tools=[wait, interrupt], provider="gemini"
+        )
+        executions.append(execution)
+        await (collect_events(execution) if watch else execution)
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+    assert [result.status for result in executions[0].update.results] == ["canceled"] * 3
+    assert "failed" not in caplog.text
+
+
+async def test_a_second_cancellation_of_the_caller_waits_for_the_tools_too(anyio_backend_name: str) -> None:
+    if anyio_backend_name == "trio":
+        pytest.skip("on trio a task cannot be cancelled")
+    has_ended = False
+
+    async def clean_up() -> None:
+        nonlocal has_ended
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.02)
+            has_ended = True
+
+    execution = execute_tool_calls_batched(calls("clean_up"), tools=[clean_up], provider="gemini")
+
+    async def run() -> None:
+        await execution
+
+    task = asyncio.create_task(run())
+    for _ in range(3):
+        await asyncio.sleep(0.005)
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert has_ended
+    assert [result.status for result in execution.update.results] == ["canceled"]
+
+
+@pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="before Python 3.12 no task starts eagerly")
+async def test_calls_end_before_others_start_with_an_eager_task_factory(anyio_backend_name: str) -> None:
+    if anyio_backend_name == "trio":
+        pytest.skip("trio has no task factories")
+    asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined]
+    try:
+        update = await execute_tool_calls_sequentially(calls(*["wipe"] * 2_000), tools=[wipe], provider="gemini")
+    finally:
+        asyncio.get_running_loop().set_task_factory(None)
+    assert {result.status for result in update.results} == {"completed"}
+
+
 async def test_a_round_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rendered: list[int] = []
     render = Provider.render
