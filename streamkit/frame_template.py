@@ -27,13 +27,13 @@ import msgspec
 from streamkit.events import Event, Reasoning, ServerTool, Text, ToolCallDelta
 from streamkit.framing.sse import SseFramer
 
-__all__ = ["FEWEST_DELTAS", "FrameTemplate", "RepeatableParser"]
+__all__ = ["FEWEST_READS", "FrameTemplate", "RepeatableParser"]
 
 _MOST_FAILURES = 2  # then the frames of the stream vary, and nothing more is tried
 _LONGEST_FRAME = 4096  # bytes: the two frames that are compared are kept
 _SEPARATOR = re.compile(r"[ \]}]*[,:][ \[{]*")  # of two strings of JSON: in quotes it is no text, as ":" in {"a":"b"}
 _QUOTE = b'"'[0]  # as an integer: the search for an integer takes a quarter of the time of a search for bytes
-FEWEST_DELTAS = 16  #: reads in a row, each with one event, before something is learned: a short run does not repay it
+FEWEST_READS = 4  #: of a block before something is learned: a short one does not repay it
 _decode_text = msgspec.json.Decoder(str).decode
 
 
@@ -136,8 +136,11 @@ class FrameTemplate:
             data: one read.
             event: the only event that it caused.
         """
+        self.repeat = None
         is_frame = self._framer.is_at_event_start and len(data) <= _LONGEST_FRAME
         text = _simple_text(event) if is_frame else b""
+        if not text.isascii() and b'"%b"' % text not in data:
+            text = b""  # written as \u and digits
         last, self._last = self._last, data if text else b""
         last_text, self._last_text = self._last_text, text
         if not text or not last or text == last_text:
@@ -191,7 +194,7 @@ class FrameTemplate:
 
 
 def _simple_text(event: Event) -> bytes:
-    """Return the text of a delta as bytes; nothing if JSON could write it in another way, or has it between strings."""
+    """Return the text of a delta as bytes; nothing if JSON must escape it, or has the same between strings."""
     if isinstance(event, (Text, Reasoning)):
         text = event.text
     elif isinstance(event, ToolCallDelta):
@@ -200,7 +203,7 @@ def _simple_text(event: Event) -> bytes:
         text = event.data
     else:
         return b""
-    is_simple = text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
+    is_simple = text.isprintable() and '"' not in text and "\\" not in text
     return text.encode() if is_simple and _SEPARATOR.fullmatch(text) is None else b""
 
 

@@ -11,7 +11,7 @@ is. Then bytes take the fast path of ``feed``: frames from the framer straight t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -24,7 +24,7 @@ from streamkit.calls import MarkupFamily, StreamError, StreamWarning, ToolCall, 
 from streamkit.choice_view import ChoiceView
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Failed, TurnEvent
-from streamkit.frame_template import FEWEST_DELTAS, FrameTemplate
+from streamkit.frame_template import FEWEST_READS, FrameTemplate
 from streamkit.framing import Framer, SseFramer
 from streamkit.json_text import replace_lone_surrogates
 from streamkit.providers.decoding import excerpt, read_json
@@ -90,12 +90,13 @@ class Turn(ChoiceView):
         "_body",
         "_chunks",
         "_closed",
-        "_deltas",
         "_first_chunks",
         "_framer",
         "_markup",
         "_parser",
+        "_read_plain",
         "_template",
+        "_unlearned",
         "input_kind",
         "provider",
         "unread_error_reminder",
@@ -136,8 +137,9 @@ class Turn(ChoiceView):
         if leaked_markup != "keep":
             self._markup = _markup_sink(self._accumulator, leaked_markup, self.provider.traits.markup_families, tools)
         self._parser: Parser = _NO_PARSER  # until there is input: a turn may wait for its response
-        self._template: FrameTemplate | None = None  # once there were many deltas in a row
-        self._deltas = -1  # so many of the last reads caused one event each; -1: there will be no template
+        self._template: FrameTemplate | None = None  # once there were many reads
+        self._read_plain: Callable[[bytes], bool] | None = None  # reads a frame of the template's form
+        self._unlearned: int | None = None  # the reads from which nothing is learned yet; None: nothing will be
         self._framer: Framer | None = None  # once input is bytes, and some of it was recognized as this wire
         self._body: ResponseBody | None = None  # only if input is bytes
         self._chunks = 0  # dicts and objects fed
@@ -186,8 +188,8 @@ class Turn(ChoiceView):
         framer = self._framer
         if framer is None or data.__class__ is not bytes:
             return self._feed_checked(data)
-        state, template = self._state, self._template
-        if template is not None and template.repeat is not None and template.read(data):
+        state, read_plain = self._state, self._read_plain
+        if read_plain is not None and read_plain(data):
             if state.done:
                 self._framer = None
             events, state.events = state.events, []
@@ -201,17 +203,29 @@ class Turn(ChoiceView):
         if framer.overflow:
             self._report_overflow()
         events, state.events = state.events, []
-        if template is not None:
-            template.repeat = None  # the parser's state may have changed
-        if self._deltas >= 0:
-            self._deltas = deltas = self._deltas + 1 if len(events) == 1 else 0
-            if deltas > FEWEST_DELTAS:
-                if template is None:
-                    template = FrameTemplate(cast("RepeatableParser", parser), cast("SseFramer", framer))
-                self._template = template if template.learn(data, events[0]) else None
-                if self._template is None:
-                    self._deltas = -1
+        if read_plain is not None:
+            self._read_plain = None  # the parser's state may have changed
+        unlearned = self._unlearned
+        if unlearned is not None:
+            if unlearned:
+                self._unlearned = unlearned - 1
+            else:
+                self._learn_plain(data, events)
         return events
+
+    def _learn_plain(self, data: bytes, events: list[TurnEvent]) -> None:
+        """Learn the plain frame of the stream from a read that its parser has read, and the events that it caused."""
+        if len(events) != 1 or self._framer is None:
+            self._unlearned = FEWEST_READS  # a block has ended: the next one may be short
+            return
+        template = self._template
+        if template is None:
+            parser, framer = cast("RepeatableParser", self._parser), cast("SseFramer", self._framer)
+            template = self._template = FrameTemplate(parser, framer)
+        if not template.learn(data, events[0]):
+            self._template = self._unlearned = None
+        elif template.repeat is not None:
+            self._read_plain = template.read
 
     def _feed_checked(self, data: Any) -> list[TurnEvent]:
         """Read input that is not known to be bytes of this wire."""
@@ -242,7 +256,7 @@ class Turn(ChoiceView):
             body.set_recognized()
             self._framer = framer = body.framer
             if isinstance(framer, SseFramer) and self._markup is None and hasattr(self._parser, "repeater"):
-                self._deltas = 0
+                self._unlearned = FEWEST_READS
             self._first_chunks = b""
         return self._drain_events()
 

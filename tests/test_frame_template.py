@@ -16,6 +16,7 @@ from streamkit.providers.openai_chat.parser import ChatParser
 
 PARSERS: dict[str, Any] = {"openai_chat": ChatParser, "anthropic": AnthropicParser}
 WORDS = [f" word{number}" for number in range(60)]
+HAN = [f"\u6f22{number}\U0001f600" for number in range(60)]  # neither escaped by JSON nor ASCII
 
 
 def sse(data: str, name: str = "") -> bytes:
@@ -84,7 +85,7 @@ def compare(provider: str, reads: list[bytes], monkeypatch: pytest.MonkeyPatch, 
     """Check that every read causes the same events with and without a template; return the turn and parsed frames."""
     events, turn, frames = feed(provider, reads, monkeypatch, **options)
     with monkeypatch.context() as patch:
-        patch.setattr(streamkit.turn, "FEWEST_DELTAS", 10**9)
+        patch.setattr(streamkit.turn, "FEWEST_READS", 10**9)
         expected, other, _ = feed(provider, reads, monkeypatch, **options)
     assert events == expected
     assert turn.to_dict() == other.to_dict()
@@ -96,6 +97,7 @@ LEARNED = {
     "reasoning": ("openai_chat", [chat({"reasoning_content": word}) for word in WORDS]),
     "arguments": ("openai_chat", [chat_call(), chat_arguments('{"a":"'), *map(chat_arguments, WORDS)]),
     "padding": ("openai_chat", [chat_text(w, obfuscation="x7" * (1 + n % 9)) for n, w in enumerate(WORDS)]),
+    "characters as they are": ("openai_chat", [chat_text("@").replace(b"@", text.encode()) for text in HAN]),
     "padding before the text": ("openai_chat", [chat_text(word, created=2) for word in WORDS]),
     "a detail that repeats the reasoning": (
         "openai_chat",
@@ -119,7 +121,8 @@ def test_a_run_of_plain_frames_is_read_without_the_parser(name: str, monkeypatch
     turn, frames = compare(provider, reads, monkeypatch)
     assert frames < len(reads) - 30
     arguments = [*[call.arguments_text for call in turn.calls], *[call.arguments for call in turn.server_calls]]
-    assert "".join(WORDS) in (turn.text or turn.reasoning or arguments[0])
+    text = turn.text or turn.reasoning or arguments[0]
+    assert "".join(HAN if name == "characters as they are" else WORDS) in text
 
 
 IN_A_RUN = {
@@ -229,6 +232,13 @@ def test_text_that_json_has_between_strings_does_not_end_learning(monkeypatch: p
         turn, frames = compare("anthropic" if b"event" in run[0] else "openai_chat", run, monkeypatch)
         assert frames < len(run) - 30
         assert turn.text == "".join(mixed + WORDS)
+
+
+def test_escaped_characters_do_not_end_learning(monkeypatch: pytest.MonkeyPatch) -> None:
+    escaped = [chat_text(text) for text in HAN]
+    assert b"\\u6f22" in escaped[0]
+    _, frames = compare("openai_chat", [*escaped, *[chat_text(word) for word in WORDS]], monkeypatch)
+    assert frames < len(escaped) + 10
 
 
 def test_a_field_that_varies_and_may_be_read_is_not_learned(monkeypatch: pytest.MonkeyPatch) -> None:

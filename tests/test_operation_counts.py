@@ -19,7 +19,7 @@ from wire_streams import chat, chat_bytes, chat_call, gemini, gemini_bytes
 from streamkit import Content, RoundContext, Run, Turn, providers, read, run_loop
 from streamkit.accumulator.turn_state import TurnState
 from streamkit.events import Reasoning, Text, ToolCallDelta, UsageReport
-from streamkit.frame_template import FEWEST_DELTAS
+from streamkit.frame_template import FEWEST_READS
 
 EVENT_END = re.compile(rb"(?<=\n\n)|(?<=\r\n\r\n)")
 PLAIN = (Text, Reasoning, ToolCallDelta)
@@ -79,7 +79,7 @@ def test_a_plain_delta_is_decoded_once(parser: str) -> None:
     assert counts
     # A template of the frame is learned by decoding one frame again, after many deltas in a row (``frame_template``).
     again = [data for count, data in counts if count != 1]
-    assert len(again) * FEWEST_DELTAS <= len(counts)
+    assert len(again) * FEWEST_READS <= len(counts)
     assert max(count for count, _ in counts) <= 2
 
 
