@@ -23,9 +23,9 @@ REFUSED = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_co
 
 
 @contextmanager
-def chunks_of(client: str, script: Script) -> Iterator[Any]:
+def chunks_of(client: str, script: Script, silence: float | None = None) -> Iterator[Any]:
     """Yield what the SDK of a client's wire yields for a stream of the gateway."""
-    limits = GatewayLimits(silence=0.03)
+    limits = GatewayLimits(silence=silence)
     with serve(script) as server:
         target = Target("anthropic", server.base_url("anthropic"), models={"*": "scripted"})
         with serve_gateway(target, limits=limits) as url:
@@ -48,7 +48,7 @@ def chunks_of(client: str, script: Script) -> Iterator[Any]:
 def test_an_sdk_reads_a_stream_with_heartbeats(client: str) -> None:
     calls = [Call(name, arguments) for name, arguments in CALLS]
     script = [Reply(Stall(0.15), TEXT[:10], Stall(0.15), TEXT[10:], Stall(0.15), *calls)]
-    with chunks_of(client, script) as chunks:
+    with chunks_of(client, script, silence=0.03) as chunks:
         turn = from_objects(client, chunks)
     assert (turn.text, turn.error) == (TEXT, None)
     assert [(call.name, call.arguments, call.state) for call in turn.calls] == [(*call, "complete") for call in CALLS]

@@ -149,6 +149,7 @@ class _Service:
         self._client = client_provider(route.client)
         self._stream = ClientStream(send)
         self._attempt: Attempt | None = None
+        self._is_counted = False  # as an open response
         self._stored = gateway._stored if route.client == "openai_responses" else None
 
     async def run(self) -> None:
@@ -225,6 +226,7 @@ class _Service:
     async def _respond(self, body: Any) -> None:
         """Send the response of the first upstream that gives one."""
         self._gateway._open_requests += 1
+        self._is_counted = True
         failures: list[str] = []
         self._exchange.failures = failures
         try:
@@ -247,7 +249,7 @@ class _Service:
         except Exception as problem:
             await self._fail_internally(problem)
         finally:
-            self._gateway._open_requests -= 1
+            self._release()
             if self._attempt is not None:
                 self._describe(self._attempt)
 
@@ -270,11 +272,18 @@ class _Service:
                 if not has_begun:
                     has_begun = True
                     await self._stream.start(self._response_headers(attempt))
-                await self._stream.write(part)
-        if not has_begun:
-            return attempt.error
-        await self._stream.end()
-        return None
+                if attempt.has_ended:
+                    await self._stream.end(part)
+                    self._release()
+                else:
+                    await self._stream.write(part)
+        return None if has_begun else attempt.error
+
+    def _release(self) -> None:
+        """Count the response as ended: the upstream's connection may still be read, which holds up no other request."""
+        if self._is_counted:
+            self._is_counted = False
+            self._gateway._open_requests -= 1
 
     async def _send_failure(self, attempt: Attempt, error: StreamError) -> None:
         """Send the error of an upstream: as a status, or as an event if heartbeats were sent."""
