@@ -152,12 +152,12 @@ class Attempt:
                 yield data
 
     def _write(self, batch: Sequence[Event]) -> bytes:
-        events = list(batch)
-        if any(isinstance(event, Failed) for event in events):
+        events = batch
+        if self.turn.has_error:
             events = [self._clean(event) for event in events]
         if self._restorer.is_needed:
             events = [restored for event in events for restored in self._restorer.restore(event)]
-        return b"".join(map(self.writer.write, self._carrier.carry(events)))
+        return b"".join([self.writer.write(event) for event in self._carrier.carry(events)])
 
     def _clean(self, event: Event) -> Event:
         if not isinstance(event, Failed):
