@@ -462,6 +462,26 @@ def test_text_reaches_the_client_while_the_upstream_still_sends() -> None:
     anyio.run(main)
 
 
+def test_the_client_gets_the_end_before_the_upstreams_body_ends() -> None:
+    open_requests: list[int] = []
+
+    async def main() -> None:
+        async def wait() -> None:
+            open_requests.append(app._open_requests)  # 0: the client's next request is not refused
+            await anyio.sleep_forever()
+
+        app = Gateway(upstream(Response(*answer("anthropic"), wait)))
+        with anyio.fail_after(5), Connection("openai_chat") as connection:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(app, connection.scope, connection.receive, connection.send)
+                message: dict[str, Any] = {"more_body": True}
+                while message.get("more_body", True):
+                    message = await connection.messages.receive()
+
+    anyio.run(main)
+    assert open_requests == [0]
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_disconnects_closes_the_upstream(stream: bool) -> None:
     reports: list[Exchange] = []
