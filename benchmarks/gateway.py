@@ -4,6 +4,10 @@ A client of Chat Completions gets a stream of Anthropic, frame by frame, over lo
 process, user and system, from ``/proc``, and includes its HTTP server and client. LiteLLM's proxy is measured on the
 same streams in the same run, if this environment has ``litellm[proxy]``, or the one whose Python ``LITELLM_PYTHON``
 names; else its row is left out, and a note says so.
+
+The delay of the first byte is that of clients as people have them: they keep their connection, read each stream to its
+end, and ask again a little later. Beside it, as a floor, is a proxy that only passes on bytes; and what clients see
+that make a connection for each request and leave at its first byte, so that the gateway must close the upstream's.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from benchmarks.measure import Row, Settings, Skipped
+from benchmarks.minimal_proxy import read_request
 from streamkit.events import BlockEnded, Finished, ResponseStarted, Text
 from streamkit.providers import writer
 
@@ -29,11 +34,15 @@ __all__ = ["measure"]
 CHUNKS = 600
 STREAMS = 3
 REQUESTS = 100
+#: Frames of the streams whose first byte is timed, and seconds between two requests.
+SHORT = 20
+TURNAROUND = 0.01
 #: Seconds between two frames: none, so that several are read at once, as from a fast model or after a slow network; and
 #: so many that each is read by itself.
 PAUSES = {"frames in bursts": 0.0, "each frame by itself": 0.0005}
 BODY = json.dumps({"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}]}).encode()
 DIRECT = json.dumps({"model": "m", "stream": True, "max_tokens": 9, "messages": []}).encode()
+_PATH = "/v1/chat/completions"
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
@@ -48,14 +57,13 @@ def frames() -> list[bytes]:
     ]
 
 
-async def serve_upstream(pause: float) -> asyncio.Server:
+async def serve_upstream(parts: list[bytes], pause: float) -> asyncio.Server:
     """Return a server that gives every request the stream, with a pause of so many seconds between two frames."""
-    parts = frames()
 
     async def respond(reader: asyncio.StreamReader, writer_: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             while True:
-                await _read_request(reader)
+                await read_request(reader)
                 writer_.write(_HEAD)
                 for part in parts:
                     if writer_.is_closing():
@@ -68,24 +76,47 @@ async def serve_upstream(pause: float) -> asyncio.Server:
     return await asyncio.start_server(respond, "127.0.0.1", 0)
 
 
-async def _read_request(reader: asyncio.StreamReader) -> None:
-    head = await reader.readuntil(b"\r\n\r\n")
-    fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if b": " in line)
-    await reader.readexactly(int(fields.get(b"content-length", b"0")))
+class Client:
+    """A client that keeps its connection.
 
+    Attributes:
+        seconds: the time until the first byte of the last body.
+    """
 
-async def ask(port: int, path: str, body: bytes, *, whole: bool) -> tuple[float, bytes]:
-    """Return the seconds until the first byte of the body, and the response, or its beginning."""
-    reader, writer_ = await asyncio.open_connection("127.0.0.1", port)
-    head = f"POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer sk-1\r\ncontent-type: application/json\r\n"
-    started = time.perf_counter()
-    writer_.write(f"{head}connection: close\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
-    data = await reader.readuntil(b"\r\n\r\n") + await reader.read(65536)
-    seconds = time.perf_counter() - started
-    while whole and b"[DONE]" not in data and (part := await reader.read(65536)):
-        data += part
-    writer_.close()
-    return seconds, data
+    def __init__(self, port: int, path: str, body: bytes) -> None:
+        self._port = port
+        head = f"POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer sk-1\r\ncontent-type: application/json\r\n"
+        self._request = f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self.seconds = 0.0
+
+    async def ask(self) -> bytes:
+        """Return the response, read to its end."""
+        reader, data = await self._begin()
+        while not data.endswith(b"0\r\n\r\n") and (part := await reader.read(65536)):
+            data += part
+        return data
+
+    async def _begin(self) -> tuple[asyncio.StreamReader, bytes]:
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer_ = self._streams
+        started = time.perf_counter()
+        writer_.write(self._request)
+        data = await reader.readuntil(b"\r\n\r\n") + await reader.read(65536)
+        self.seconds = time.perf_counter() - started
+        return reader, data
+
+    async def ask_and_leave(self) -> None:
+        """Ask, and close the connection at the first byte of the body."""
+        await self._begin()
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
 
 
 @contextmanager
@@ -109,12 +140,14 @@ def cpu_seconds(pid: int) -> float:
 
 async def cost(port: int, pid: int) -> float:
     """Return the CPU seconds of a chunk at a gateway, after one stream that warms it up."""
+    client = Client(port, _PATH, BODY)
     for number in range(STREAMS + 1):
         if number == 1:
             before = cpu_seconds(pid)
-        _, data = await ask(port, "/v1/chat/completions", BODY, whole=True)
+        data = await client.ask()
         if data.count(b"word ") != CHUNKS:
             raise Skipped(f"the gateway lost a part of a stream: {data[:300]!r}")
+    client.close()
     return (cpu_seconds(pid) - before) / (STREAMS * CHUNKS)
 
 
@@ -141,19 +174,51 @@ def _free_port() -> int:
         return int(found.getsockname()[1])
 
 
-async def _streamkit(upstream: int) -> tuple[float, float]:
-    """Return the CPU seconds of a chunk, and the seconds by which the first byte comes later than directly."""
-    port = _free_port()
+@contextmanager
+def _gateway(port: int, upstream: int) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "streamkit", "gateway", "--provider", "anthropic", "--port", str(port)]
     with process([*command, "--base-url", f"http://127.0.0.1:{upstream}"], ANTHROPIC_API_KEY="sk-upstream") as running:
+        yield running
+
+
+async def _streamkit(upstream: int) -> float:
+    """Return the CPU seconds of a chunk."""
+    port = _free_port()
+    with _gateway(port, upstream) as running:
         await wait_for(port, running, 30)
-        seconds = await cost(port, running.pid)
+        return await cost(port, running.pid)
+
+
+async def _measure_first_byte() -> list[Row]:
+    """Return by how much later the first byte comes than directly; the requests of all clients alternate."""
+    whole = frames()
+    server = await serve_upstream([*whole[:SHORT], *whole[-2:]], PAUSES["each frame by itself"])
+    upstream, port, proxy = int(server.sockets[0].getsockname()[1]), _free_port(), _free_port()
+    minimal = [sys.executable, "-m", "benchmarks.minimal_proxy", str(proxy), str(upstream)]
+    with _gateway(port, upstream) as running, process(minimal) as running_proxy:
+        await wait_for(port, running, 30)
+        await wait_for(proxy, running_proxy, 30)
+        direct = Client(upstream, "/v1/messages", DIRECT)
+        kept, floor, leaving = Client(port, _PATH, BODY), Client(proxy, _PATH, BODY), Client(port, _PATH, BODY)
+        for client in (direct, kept, floor):
+            await client.ask()
         delays = []
         for _ in range(REQUESTS):
-            direct, _ = await ask(upstream, "/v1/messages", DIRECT, whole=False)
-            through, _ = await ask(port, "/v1/chat/completions", BODY, whole=False)
-            delays.append(through - direct)
-    return seconds, statistics.median(delays)
+            for client in (direct, kept, floor):
+                await client.ask()
+                await asyncio.sleep(TURNAROUND)
+            await leaving.ask_and_leave()
+            await asyncio.sleep(TURNAROUND)
+            delays.append([client.seconds - direct.seconds for client in (kept, floor, leaving)])
+        for client in (direct, kept, floor):
+            client.close()
+    server.close()
+    gateway, minimum, left = (statistics.median(each) * 1e3 for each in zip(*delays, strict=True))
+    return [
+        Row("first byte later than from the upstream, median", gateway, "ms", 2.0),
+        Row("the same of a proxy that passes on bytes", minimum, "ms"),
+        Row("the same of clients that leave at the first byte", left, "ms"),
+    ]
 
 
 def _litellm_command(port: int, upstream: int, folder: str) -> list[str]:
@@ -185,10 +250,10 @@ async def _litellm(upstream: int) -> float:
 
 
 async def _measure(label: str, pause: float) -> list[Row]:
-    server = await serve_upstream(pause)
+    server = await serve_upstream(frames(), pause)
     upstream = int(server.sockets[0].getsockname()[1])
     try:
-        ours, delay = await _streamkit(upstream)
+        ours = await _streamkit(upstream)
         name = f"CPU of the gateway's process for a chunk, {label}"
         try:
             theirs = await _litellm(upstream)
@@ -199,8 +264,6 @@ async def _measure(label: str, pause: float) -> list[Row]:
                 Row(name, ours * 1e6, "us", note=f"LiteLLM's proxy: {theirs * 1e6:.0f} us"),
                 Row(f"of LiteLLM's proxy, {label}", ours / theirs, "x", None if pause else 0.1),
             ]
-        if pause:  # without, the upstream sends all of its frames before it reads the next request
-            rows.append(Row("first byte later than from the upstream, median", delay * 1e3, "ms", 2.0))
     finally:
         server.close()
     return rows
@@ -212,3 +275,4 @@ def measure(settings: Settings) -> Iterator[Row]:
         raise Skipped("the CPU time of another process is read from /proc, which is not here")
     for label, pause in PAUSES.items():
         yield from asyncio.run(_measure(label, pause))
+    yield from asyncio.run(_measure_first_byte())

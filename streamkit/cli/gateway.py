@@ -23,6 +23,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from streamkit import providers
@@ -106,7 +107,9 @@ def run(options: argparse.Namespace) -> int:
     is_observed = options.tap is not None or options.record is not None
     with listening, observation(options.tap, options.record, secrets, notes.print) as observer:
         required = key if options.require_key else None
-        anyio.run(_serve, upstreams, required, listening, observer if is_observed else None, notes)
+        arguments = upstreams, required, listening, observer if is_observed else None, notes
+        has_uvloop = find_spec("uvloop") is not None  # not on Windows
+        anyio.run(_serve, *arguments, backend_options={"use_uvloop": has_uvloop})
     return 0
 
 

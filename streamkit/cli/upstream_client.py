@@ -2,14 +2,20 @@
 
 With it a frame costs the gateway a half (read by itself) to a quarter (read with others) of what it costs with httpx:
 ``python -m benchmarks gateway``. httpx gives the certificates, so that all commands trust the same ones.
+
+Nothing of a request waits for a thread: the proxies of the environment are read at the start, not by aiohttp's
+``trust_env``, which reads them and ``~/.netrc`` in a thread at each request, and fails if that file has a password for
+the host of a request with a key (https://docs.aiohttp.org/en/stable/client_reference.html, "trust_env").
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx
@@ -37,13 +43,57 @@ class UpstreamResponse:
     """
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
+        self._content = response.content
         self.status_code = response.status
         self.headers: Mapping[str, str] = response.headers
 
-    def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """Return the parts of the body, decompressed, as they arrive."""
-        return self._response.content.iter_any()
+    async def aiter_bytes(self) -> AsyncGenerator[bytes, None]:
+        """Yield the parts of the body, decompressed, as they arrive.
+
+        It is a generator, which `streamkit.read` reads to its end, so that the connection can serve the next request.
+        """
+        event_loop = asyncio.get_running_loop()
+        silence = _SilenceTimer(event_loop, self._content)
+        get_time, readany = event_loop.time, self._content.readany
+        try:
+            while True:
+                silence.waits_since = get_time()
+                part = await readany()
+                silence.waits_since = None
+                if not part:
+                    break
+                yield part
+        finally:
+            silence.close()
+
+
+class _SilenceTimer:
+    """The time limit of the waits for the parts of one body: one timer that no part moves.
+
+    aiohttp's ``sock_read`` makes a new timer for each part.
+
+    Attributes:
+        waits_since: when the present wait began; None if there is none.
+    """
+
+    def __init__(self, event_loop: asyncio.AbstractEventLoop, content: aiohttp.StreamReader) -> None:
+        self._event_loop = event_loop
+        self._content = content
+        self._handle = event_loop.call_later(_SILENCE, self._check)
+        self.waits_since: float | None = None
+
+    def _check(self) -> None:
+        """Fail the body if a part has been waited for too long, else check again when that can be."""
+        now = self._event_loop.time()
+        since = now if self.waits_since is None else self.waits_since
+        if now - since >= _SILENCE:
+            self._content.set_exception(_silence_error())
+        else:
+            self._handle = self._event_loop.call_at(since + _SILENCE, self._check)
+
+    def close(self) -> None:
+        """Stop the timer."""
+        self._handle.cancel()
 
 
 def open_client() -> aiohttp.ClientSession:
@@ -53,11 +103,10 @@ def open_client() -> aiohttp.ClientSession:
     """
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=httpx.create_ssl_context()),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING, sock_read=_SILENCE),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING),
         cookie_jar=aiohttp.DummyCookieJar(),
         max_line_size=_LONGEST_HEADER,
         max_field_size=_LONGEST_HEADER,
-        trust_env=True,  # the proxies of the environment, as httpx
     )
 
 
@@ -69,15 +118,33 @@ def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[
         address: the base URL.
         headers: those of every request, such as the key.
     """
+    proxy = _find_proxy(URL(address))
 
     @asynccontextmanager
     async def ask(request: UpstreamRequest) -> AsyncIterator[Any]:
-        async with client.post(
-            URL(address + request.path, encoded=True),  # the path is quoted: a model's name may contain "%3A"
-            data=json.dumps(request.body, separators=(",", ":"), allow_nan=False).encode(),
-            headers={"content-type": "application/json", **request.headers, **headers},
-            allow_redirects=False,
-        ) as response:
+        try:
+            async with asyncio.timeout(_SILENCE) as silence:
+                response = await client.post(
+                    URL(address + request.path, encoded=True),  # the path is quoted: a model's name may contain "%3A"
+                    data=json.dumps(request.body, separators=(",", ":"), allow_nan=False).encode(),
+                    headers={"content-type": "application/json", **request.headers, **headers},
+                    allow_redirects=False,
+                    proxy=proxy,
+                )
+        except TimeoutError as error:
+            raise _silence_error() if silence.expired() else error from None
+        async with response:
             yield UpstreamResponse(response)
 
     return ask
+
+
+def _silence_error() -> aiohttp.SocketTimeoutError:
+    return aiohttp.SocketTimeoutError(f"nothing arrived for {_SILENCE:g} seconds")
+
+
+def _find_proxy(url: URL) -> str | None:
+    """Return the proxy that the environment names for an address, such as in ``HTTPS_PROXY``; None for none."""
+    if url.host is None or proxy_bypass(url.host):
+        return None
+    return getproxies().get(url.scheme)

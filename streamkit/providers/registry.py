@@ -14,6 +14,7 @@ import pkgutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -151,11 +152,16 @@ def message_formats() -> list[tuple[str, RateMessage]]:
 
     Of several providers with one format it is the one that its package is named after.
     """
+    return list(_message_formats(tuple(names())))
+
+
+@lru_cache(maxsize=8)  # each request of a gateway asks for them; a registered name never gets another provider
+def _message_formats(provider_names: tuple[str, ...]) -> tuple[tuple[str, RateMessage], ...]:
     formats: dict[RateMessage, str] = {}
-    for provider in sorted((get(name) for name in names()), key=_is_variant):
+    for provider in sorted(map(get, provider_names), key=_is_variant):
         if provider.traits.rate_message is not Traits.rate_message:
             formats.setdefault(provider.traits.rate_message, provider.name)
-    return [(name, rate) for rate, name in formats.items()]
+    return tuple((name, rate) for rate, name in formats.items())
 
 
 def _is_variant(provider: Provider) -> bool:

@@ -452,12 +452,34 @@ def test_text_reaches_the_client_while_the_upstream_still_sends() -> None:
                 while b"Hello" not in data:
                     data += (await connection.messages.receive()).get("body", b"")
                 go_on.set()
-                while b"[DONE]" not in data:
-                    data += (await connection.messages.receive()).get("body", b"")
-                await connection.messages.receive()
+                message: dict[str, Any] = {"more_body": True}
+                while message["more_body"]:
+                    message = await connection.messages.receive()
+                    data += message["body"]
+        assert data.endswith(b"data: [DONE]\n\n")
         assert read_turn("openai_chat", data).text == "Hello there"
 
     anyio.run(main)
+
+
+def test_the_client_gets_the_end_before_the_upstreams_body_ends() -> None:
+    open_requests: list[int] = []
+
+    async def main() -> None:
+        async def wait() -> None:
+            open_requests.append(app._open_requests)  # 0: the client's next request is not refused
+            await anyio.sleep_forever()
+
+        app = Gateway(upstream(Response(*answer("anthropic"), wait)))
+        with anyio.fail_after(5), Connection("openai_chat") as connection:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(app, connection.scope, connection.receive, connection.send)
+                message: dict[str, Any] = {"more_body": True}
+                while message.get("more_body", True):
+                    message = await connection.messages.receive()
+
+    anyio.run(main)
+    assert open_requests == [0]
 
 
 @pytest.mark.parametrize("stream", [True, False])

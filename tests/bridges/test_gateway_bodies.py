@@ -209,3 +209,29 @@ def test_other_methods_are_refused_in_the_clients_wire(client: str) -> None:
     assert (head.content, head.headers["allow"]) == (b"", "POST")
     assert (options.status_code, options.headers["allow"], options.content) == (204, "POST", b"")
     assert (unknown.status_code, unknown.content) == (404, b"")
+
+
+def test_half_a_surrogate_pair_in_a_body_is_replaced() -> None:
+    with serve(["Hello."]) as server, serve_gateway(Target("anthropic", server.base_url("anthropic"))) as url:
+        text = rb"cut \ud83d, whole \ud83d\ude00, text \\ud83d"
+        body = b'{"model": "m", "messages": [{"role": "user", "content": "%b"}]}' % text
+        response = httpx.post(f"{url}/v1/chat/completions", content=body, headers=JSON)
+        assert response.status_code == 200
+        assert "cut \ufffd, whole \U0001f600, text \\ud83d" in str(
+            server.requests[0].json["messages"][0]["content"][0]["text"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "error"),
+    [
+        ("POST", "/v1/chat/completions", b"{", "the body is not JSON: "),
+        ("POST", "/v1/embeddings", b"{}", "this gateway has no path '/v1/embeddings'"),
+        ("PUT", "/v1/messages", b"{}", "/v1/messages takes POST, not PUT"),
+    ],
+)
+def test_the_report_of_a_refused_request_says_why(method: str, path: str, content: bytes, error: str) -> None:
+    reports: list[Exchange] = []
+    with serve_gateway(Target("anthropic", "http://127.0.0.1:9"), reports=reports) as url:
+        httpx.request(method, url + path, content=content)
+    assert [(report.error or "")[: len(error)] for report in reports] == [error]

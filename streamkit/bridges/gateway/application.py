@@ -149,6 +149,7 @@ class _Service:
         self._client = client_provider(route.client)
         self._stream = ClientStream(send)
         self._attempt: Attempt | None = None
+        self._is_counted = False  # as an open response
         self._stored = gateway._stored if route.client == "openai_responses" else None
 
     async def run(self) -> None:
@@ -163,7 +164,7 @@ class _Service:
             self._exchange.disconnected = True
             return
         except BodyRefused as problem:
-            await self._reply(refusal(self._client, problem.status, str(problem), problem.headers))
+            await self._reply(self._refuse(problem.status, str(problem), problem.headers))
             return
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch_client, tasks.cancel_scope)
@@ -176,26 +177,30 @@ class _Service:
             tasks.cancel_scope.cancel()
 
     def _reply_without_body(self) -> Response | None:
-        gateway, route, method, client = self._gateway, self._route, self._request.method, self._client
+        gateway, route, method = self._gateway, self._route, self._request.method
         if not gateway.accepts_key(self._request):
-            return refusal(client, 401, "the key is missing or is not the key of this gateway")
+            return self._refuse(401, "the key is missing or is not the key of this gateway")
         if route.action == "unknown":
-            return refusal(client, 404, f"this gateway has no path {self._exchange.path!r}")
+            return self._refuse(404, f"this gateway has no path {self._exchange.path!r}")
         allowed = ", ".join(route.methods)
         if method == "OPTIONS":  # without the headers of CORS: a page of another site must not use this gateway
             return Response(status_code=204, headers={"allow": allowed})
         if method not in route.methods:
-            return refusal(client, 405, f"{self._exchange.path} takes {allowed}, not {method}", {"allow": allowed})
+            return self._refuse(405, f"{self._exchange.path} takes {allowed}, not {method}", {"allow": allowed})
         if route.action == "health":
             return Response(status_code=200)
         if route.action == "list_models":
             found = models_reply(route.client, gateway.models, route.model)
-            return found or refusal(client, 404, f"this gateway lists no model {route.model!r}")
+            return found or self._refuse(404, f"this gateway lists no model {route.model!r}")
         if route.action == "count_tokens" and not any(can_count(each, route.client) for each in gateway._upstreams):
-            return refusal(client, 404, "no upstream of this gateway counts tokens of this wire: ask the provider")
+            return self._refuse(404, "no upstream of this gateway counts tokens of this wire: ask the provider")
         if gateway._open_requests >= gateway._limits.requests:
-            return refusal(client, 503, "this gateway serves as many requests as it may", {"retry-after": "1"})
+            return self._refuse(503, "this gateway serves as many requests as it may", {"retry-after": "1"})
         return None
+
+    def _refuse(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+        self._exchange.error = self._gateway.clean(message)
+        return refusal(self._client, status, message, headers)
 
     async def _count_tokens(self, body: Any) -> None:
         """Send the count of the first upstream that gives one."""
@@ -225,6 +230,7 @@ class _Service:
     async def _respond(self, body: Any) -> None:
         """Send the response of the first upstream that gives one."""
         self._gateway._open_requests += 1
+        self._is_counted = True
         failures: list[str] = []
         self._exchange.failures = failures
         try:
@@ -247,7 +253,7 @@ class _Service:
         except Exception as problem:
             await self._fail_internally(problem)
         finally:
-            self._gateway._open_requests -= 1
+            self._release()
             if self._attempt is not None:
                 self._describe(self._attempt)
 
@@ -270,11 +276,18 @@ class _Service:
                 if not has_begun:
                     has_begun = True
                     await self._stream.start(self._response_headers(attempt))
-                await self._stream.write(part)
-        if not has_begun:
-            return attempt.error
-        await self._stream.end()
-        return None
+                if attempt.has_ended:
+                    await self._stream.end(part)
+                    self._release()
+                else:
+                    await self._stream.write(part)
+        return None if has_begun else attempt.error
+
+    def _release(self) -> None:
+        """Count the response as ended: the upstream's connection may still be read, which holds up no other request."""
+        if self._is_counted:
+            self._is_counted = False
+            self._gateway._open_requests -= 1
 
     async def _send_failure(self, attempt: Attempt, error: StreamError) -> None:
         """Send the error of an upstream: as a status, or as an event if heartbeats were sent."""

@@ -58,6 +58,7 @@ class Attempt:
         changes: a sentence for each thing of the request that was changed or left out.
         response_headers: the headers of the upstream's response, once it began.
         watch: returns the response that is read in place of the upstream's; None for the upstream's own.
+        has_ended: the last part was yielded.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Attempt:
         )
         self.response_headers: Mapping[str, str] = {}
         self.watch: Watch | None = None
+        self.has_ended = False
 
     @property
     def error(self) -> StreamError | None:
@@ -127,33 +129,35 @@ class Attempt:
             waits_for_content: a response begins with its first content, because another upstream can be asked until
                 then; else with its first event, so that a client learns at once that it has begun.
         """
-        has_begun = False
-        beginning = b""
+        data, has_begun = b"", False
         async with AsyncExitStack() as stack:
             source = await self._open(stack)
             batches = await stack.enter_async_context(aclosing(event_batches(self.turn, source)))
             async for batch in batches:
-                data = self._write(batch)
-                if data and not has_begun:
-                    has_begun = has_content(batch) or (not waits_for_content and self.turn.error is None)
-                    beginning += data
-                    data = beginning
+                events = [*batch, *self.turn.close()] if self.turn.done else batch
+                if written := self._write(events):
+                    data += written
+                    has_begun = has_begun or has_content(events) or (not waits_for_content and self.turn.error is None)
+                if self.turn.done:
+                    break  # the client gets the end before the upstream's connection is read to the end of the body
                 if data and has_begun:
                     yield data
-        end = self.writer.close()
-        is_complete = self.turn.error is None and self.error is None  # an error of a turn that is not read is logged
-        if is_complete and self._stored is not None and self.writer.response_id is not None:
-            self._stored.add(self.writer.response_id, self._client_body, self.writer.items)
-        if has_begun or is_complete:
-            yield end if has_begun else beginning + end
+                    data = b""
+            data += self.writer.close()
+            is_complete = self.turn.error is None and self.error is None  # an error that is not read is logged
+            if is_complete and self._stored is not None and self.writer.response_id is not None:
+                self._stored.add(self.writer.response_id, self._client_body, self.writer.items)
+            if has_begun or is_complete:
+                self.has_ended = True
+                yield data
 
     def _write(self, batch: Sequence[Event]) -> bytes:
-        events = list(batch)
-        if any(isinstance(event, Failed) for event in events):
+        events = batch
+        if self.turn.has_error:
             events = [self._clean(event) for event in events]
         if self._restorer.is_needed:
             events = [restored for event in events for restored in self._restorer.restore(event)]
-        return b"".join(map(self.writer.write, self._carrier.carry(events)))
+        return b"".join([self.writer.write(event) for event in self._carrier.carry(events)])
 
     def _clean(self, event: Event) -> Event:
         if not isinstance(event, Failed):

@@ -5,6 +5,7 @@ The limit counts the bytes before and after decompression, because 64 KiB can ex
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -12,6 +13,8 @@ from typing import Any
 
 import msgspec
 from starlette.requests import Request
+
+from streamkit.json_text import replace_lone_surrogates
 
 __all__ = ["BodyRefused", "read_json"]
 
@@ -59,9 +62,18 @@ async def read_json(request: Request, limit: int) -> Any:
         if len(body) > limit:
             raise too_large
     try:
-        return msgspec.json.decode(body)
+        return msgspec.json.decode(body if b"\\ud" not in body.lower() else _replace_halves(body))
     except (ValueError, RecursionError) as error:
         raise BodyRefused(400, f"the body is not JSON: {error}") from None
+
+
+def _replace_halves(body: bytes) -> bytes:
+    """Return JSON with U+FFFD for each half of a surrogate pair, as clients send that cut a text within an emoji.
+
+    APIs refuse it in this request and in all later ones of the conversation
+    (https://github.com/anthropics/claude-code/issues/2108).
+    """
+    return json.dumps(replace_lone_surrogates(json.loads(body))).encode()
 
 
 def _decoder(name: str) -> Callable[[bytes, int], bytes]:

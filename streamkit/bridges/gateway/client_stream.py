@@ -8,6 +8,7 @@ alone has not begun (docs/rules.md, "The gateway"). This module must not depend 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from time import monotonic
 
 import anyio
 from starlette.types import Send
@@ -16,7 +17,7 @@ __all__ = ["ClientStream"]
 
 
 class ClientStream:
-    """The response to one client, as ASGI messages.
+    """The response to one client, as ASGI messages. One task sends it, and another one its heartbeats.
 
     Args:
         send: the application's.
@@ -27,15 +28,24 @@ class ClientStream:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._sending = anyio.Lock(fast_acquire=True)  # a heartbeat is never sent within another message
-        self._last_sent = anyio.current_time()
+        # A heartbeat is never sent within another message. A lock would cost more than the rest of ``write``.
+        self._is_sending = False
+        self._heartbeat_sent: anyio.Event | None = None  # while one is sent
+        self._last_sent = monotonic()
         self._has_started = False
         self.has_ended = False
 
     async def start(self, headers: Mapping[str, str]) -> None:
         """Send the status 200 and the headers, if they were not sent."""
-        async with self._sending:
-            await self._start(headers)
+        await self._wait_for_heartbeat()
+        await self._start(headers)
+        self._is_sending = False
+
+    async def _wait_for_heartbeat(self) -> None:
+        """Return when no heartbeat is sent; none is sent until ``_is_sending`` is False again."""
+        self._is_sending = True
+        if self._heartbeat_sent is not None:
+            await self._heartbeat_sent.wait()
 
     async def _start(self, headers: Mapping[str, str]) -> None:
         if not self._has_started:
@@ -45,21 +55,25 @@ class ClientStream:
 
     async def cancel(self) -> bool:
         """Return True if nothing was sent, and send nothing from here on; False if the response has started."""
-        async with self._sending:
-            self.has_ended = not self._has_started
+        await self._wait_for_heartbeat()
+        self._is_sending = False
+        self.has_ended = not self._has_started
         return self.has_ended
 
     async def write(self, part: bytes) -> None:
         """Send a part of the body."""
-        async with self._sending:
-            await self._send({"type": "http.response.body", "body": part, "more_body": True})
-        self._last_sent = anyio.current_time()
+        self._is_sending = True
+        if self._heartbeat_sent is not None:
+            await self._heartbeat_sent.wait()
+        await self._send({"type": "http.response.body", "body": part, "more_body": True})
+        self._is_sending = False
+        self._last_sent = monotonic()
 
     async def end(self, part: bytes = b"") -> None:
         """Send the last part of the body."""
-        async with self._sending:
-            self.has_ended = True
-            await self._send({"type": "http.response.body", "body": part, "more_body": False})
+        await self._wait_for_heartbeat()
+        self.has_ended = True
+        await self._send({"type": "http.response.body", "body": part, "more_body": False})
 
     async def send_heartbeats(self, interval: float, describe: Callable[[], tuple[Mapping[str, str], bytes]]) -> None:
         """Send a heartbeat after each interval in which nothing was sent. It ends by cancellation alone.
@@ -69,15 +83,18 @@ class ClientStream:
             describe: returns the headers of the response and the heartbeat, ``b""`` for none at present.
         """
         while not self.has_ended:
-            remaining = self._last_sent + interval - anyio.current_time()
+            remaining = self._last_sent + interval - monotonic()
             if remaining > 0:
                 await anyio.sleep(remaining)
                 continue
             headers, heartbeat = describe()
-            self._last_sent = anyio.current_time()
-            if not heartbeat or self._sending.locked():  # a client that does not read gets no more
+            self._last_sent = monotonic()
+            if not heartbeat or self._is_sending:  # a client that does not read gets no more
                 continue
-            async with self._sending:
-                if not self.has_ended:
-                    await self._start(headers)
-                    await self._send({"type": "http.response.body", "body": heartbeat, "more_body": True})
+            self._heartbeat_sent = anyio.Event()
+            try:
+                await self._start(headers)
+                await self._send({"type": "http.response.body", "body": heartbeat, "more_body": True})
+            finally:
+                self._heartbeat_sent.set()
+                self._heartbeat_sent = None

@@ -1,0 +1,164 @@
+"""The HTTP client of the gateway's command, against a server of bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from streamkit import Turn, read
+from streamkit.bridges.gateway import UpstreamRequest
+from streamkit.cli import upstream_client
+from streamkit.cli.upstream_client import ask_over_http, open_client
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+FRAMES = [
+    b'data: {"id":"1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n',
+    b'data: {"id":"1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n',
+    b"data: [DONE]\n\n",
+]
+KEY = {"authorization": "Bearer upstream"}
+
+
+class Upstream:
+    """A server that sends a response to each request, and the end of its body later.
+
+    Args:
+        frames: the frames of the body; None for no response.
+        ends: the body ends.
+
+    Attributes:
+        heads: the heads of its requests.
+        connections: how many there were.
+        is_read: the last frame was read, so the end of the body can follow.
+    """
+
+    def __init__(self, frames: list[bytes] | None, *, ends: bool) -> None:
+        self._frames, self._ends = frames, ends
+        self.heads: list[bytes] = []
+        self.connections = 0
+        self.address = ""
+        self.is_read = asyncio.Event()
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._writers.append(writer)
+        while head := await reader.read(65536):
+            self.heads.append(head)
+            if self._frames is None:
+                continue
+            writer.write(HEAD + b"".join(b"%x\r\n%b\r\n" % (len(frame), frame) for frame in self._frames))
+            if self._ends:
+                await self.is_read.wait()
+                self.is_read.clear()
+                writer.write(b"0\r\n\r\n")
+
+    def close(self) -> None:
+        for writer in self._writers:
+            writer.close()
+
+
+@asynccontextmanager
+async def served(frames: list[bytes] | None = FRAMES, *, ends: bool = True) -> AsyncIterator[Upstream]:
+    upstream = Upstream(frames, ends=ends)
+    server = await asyncio.start_server(upstream.respond, "127.0.0.1", 0)
+    upstream.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        try:
+            yield upstream
+        finally:
+            upstream.close()
+            await asyncio.sleep(0)
+
+
+async def ask(client: aiohttp.ClientSession, upstream: Upstream, server: Upstream | None = None) -> Turn:
+    """Return the turn of one request.
+
+    Args:
+        client: the HTTP client.
+        upstream: whose address is asked.
+        server: which responds, if it is another one.
+    """
+    turn = Turn("openai_chat", turn_key="t")
+    request = UpstreamRequest(path="/v1/chat/completions", headers={}, body={"model": "m"}, model="m")
+    opening = ask_over_http(client, upstream.address, KEY)(request)
+    async with opening as response, read(turn, response) as events:
+        async for _ in events:
+            if turn.done:
+                (server or upstream).is_read.set()
+    return turn
+
+
+def test_requests_share_a_connection_though_the_end_of_a_body_comes_after_its_last_frame() -> None:
+    async def main() -> None:
+        async with served() as upstream, open_client() as client:
+            assert [(await ask(client, upstream)).text for _ in range(3)] == ["Hi", "Hi", "Hi"]
+            assert (len(upstream.heads), upstream.connections) == (3, 1)
+
+    asyncio.run(main())
+
+
+def test_a_request_needs_no_thread() -> None:
+    async def main() -> None:
+        async with served() as upstream, open_client() as client:
+            before = threading.active_count()
+            await ask(client, upstream)
+            assert threading.active_count() == before
+
+    asyncio.run(main())
+
+
+def test_a_password_in_netrc_does_not_replace_the_key(monkeypatch, tmp_path) -> None:
+    (tmp_path / "netrc").write_text("default login someone password secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+
+    async def main() -> None:
+        async with served() as upstream, open_client() as client:
+            assert (await ask(client, upstream)).text == "Hi"
+            assert b"authorization: bearer upstream\r\n" in upstream.heads[0].lower()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("excluded", [False, True])
+def test_the_proxy_of_the_environment_is_asked(monkeypatch, excluded: bool) -> None:
+    async def main() -> None:
+        async with served() as proxy, served() as upstream, open_client() as client:
+            monkeypatch.setenv("http_proxy", proxy.address)
+            monkeypatch.setenv("no_proxy", "127.0.0.1" if excluded else "")
+            await ask(client, upstream, None if excluded else proxy)
+            assert (len(proxy.heads), len(upstream.heads)) == ((0, 1) if excluded else (1, 0))
+            if not excluded:
+                assert proxy.heads[0].startswith(f"POST {upstream.address}/v1/chat/completions ".encode())
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("frames", [[], FRAMES[:1]], ids=["after the head", "after a part"])
+def test_a_silent_response_fails(monkeypatch, frames: list[bytes]) -> None:
+    monkeypatch.setattr(upstream_client, "_SILENCE", 0.05)
+
+    async def main() -> None:
+        async with served(frames, ends=False) as upstream, open_client() as client:
+            turn = await ask(client, upstream)
+            assert turn.text == ("Hi" if frames else "")
+            assert turn.error is not None
+            assert "nothing arrived for 0.05 seconds" in turn.error.message
+
+    asyncio.run(main())
+
+
+def test_an_upstream_without_a_response_fails(monkeypatch) -> None:
+    monkeypatch.setattr(upstream_client, "_SILENCE", 0.05)
+
+    async def main() -> None:
+        async with served(None) as upstream, open_client() as client:
+            with pytest.raises(TimeoutError, match=r"nothing arrived for 0\.05 seconds"):
+                await ask(client, upstream)
+
+    asyncio.run(main())
