@@ -361,8 +361,9 @@ def test_a_body_that_is_too_large_is_413() -> None:
 
 
 def test_a_gateway_needs_an_upstream() -> None:
-    with pytest.raises(UsageError, match="at least one Upstream"):
-        Gateway()
+    for others in ([], [["a list"]], ["anthropic"]):
+        with pytest.raises(UsageError, match="pass one Upstream or several"):
+            Gateway(*others)  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------- keys

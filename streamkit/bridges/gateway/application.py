@@ -59,7 +59,7 @@ class Gateway:
         observer: looks at each request and response while they pass, such as a tap.
 
     Raises:
-        UsageError: there is no upstream.
+        UsageError: there is no upstream, or something else.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class Gateway:
         report: Callable[[Exchange], None] | None = None,
         observer: Observer | None = None,
     ) -> None:
-        if not upstreams:
-            raise UsageError("a gateway needs an upstream: pass at least one Upstream")
+        if not upstreams or not all(isinstance(upstream, Upstream) for upstream in upstreams):
+            raise UsageError("a gateway needs an upstream: pass one Upstream or several, Gateway(first, second)")
         self._upstreams = upstreams
         self._key = key
         self._limits = limits or GatewayLimits()
