@@ -279,6 +279,7 @@ class Provider:
         model: str | None = None,
         stream: bool = True,
         framing: Framing | None = None,
+        usage_chunk: bool = True,
     ) -> Writer:
         """Return a writer of one response: ``streamkit.writer`` describes it.
 
@@ -287,11 +288,12 @@ class Provider:
             model: the model's name; None: the same.
             stream: False: ``close`` returns one body, of a response that is not streamed.
             framing: another framing that the provider supports; None for its usual one.
+            usage_chunk: whether the token counts may have a chunk without choices.
         """
         from streamkit.providers.wire_writer import WriterOptions
 
         traits = self.traits if framing is None else replace(self.traits, framing=framing)
-        return self._encoder.create_writer(traits, WriterOptions(response_id, model, stream))
+        return self._encoder.create_writer(traits, WriterOptions(response_id, model, stream, usage_chunk))
 
     def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]:
         """Return the JSON body of this provider's response to a request that failed.

@@ -54,11 +54,13 @@ class WriterOptions:
         response_id: the id of the response; None: that of the first event that has one.
         model: the model's name; None: the same.
         stream: whether to write a stream; False: one body, at the end.
+        usage_chunk: whether the token counts may have a chunk without choices (Chat Completions).
     """
 
     response_id: str | None = None
     model: str | None = None
     stream: bool = True
+    usage_chunk: bool = True
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ def writer(
     model: str | None = None,
     stream: bool = True,
     framing: Framing | None = None,
+    usage_chunk: bool = True,
 ) -> Writer:
     """Return a writer: it turns the events of one turn, of any provider, into the bytes that a provider would send.
 
@@ -38,8 +39,12 @@ def writer(
             streamed has it, or the body of an error.
         framing: another framing that the target supports (Gemini without ``alt=sse``: ``json_array``); None for its
             usual one.
+        usage_chunk: False: Chat Completions has the token counts in the chunk with the finish reason, not in a chunk
+            without choices, which only clients expect that ask for it by ``stream_options``.
 
     Raises:
         UnknownProvider: no provider has that name; the message lists the registered ones.
     """
-    return registry.get(provider).writer(response_id=response_id, model=model, stream=stream, framing=framing)
+    return registry.get(provider).writer(
+        response_id=response_id, model=model, stream=stream, framing=framing, usage_chunk=usage_chunk
+    )

@@ -16,8 +16,9 @@ from bridges.gateway_clients import CLIENTS, QUESTION, Json, read_turn
 
 from streamkit import Turn, render_request
 from streamkit.bridges.gateway import Exchange, Gateway, GatewayLimits, Upstream, UpstreamRequest
+from streamkit.calls import Usage
 from streamkit.errors import UsageError
-from streamkit.events import Finished, ResponseStarted, Text
+from streamkit.events import Finished, ResponseStarted, Text, UsageReport
 from streamkit.history import Content, ToolResponseBlock
 from streamkit.providers import parse_request, writer
 from streamkit.testing import Call, Reasoning, Reply, serve
@@ -80,7 +81,7 @@ def answer(provider: str = "anthropic", *texts: str) -> list[bytes]:
     """Return the frames of a complete response of a provider, one for each text and the end."""
     live = writer(provider, response_id="r1", model="m")
     frames = [live.write(ResponseStarted("r1", "m")), *(live.write(Text(text)) for text in texts or ("Hello",))]
-    return [*frames, live.write(Finished("stop")) + live.close()]
+    return [*frames, live.write(UsageReport(Usage(3, 2))) + live.write(Finished("stop")) + live.close()]
 
 
 def run(app: Gateway, *requests: tuple[Any, ...], **options: Any) -> list[httpx.Response]:
@@ -170,6 +171,19 @@ def test_gemini_without_sse_gets_an_array() -> None:
     (response,) = run(app, ("POST", "/v1beta/models/m%3AstreamGenerateContent"), json=CLIENTS["gemini"][1])
     assert isinstance(response.json(), list)
     assert read_turn("gemini", response.content).text == "Hello"
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_only_a_chat_client_that_asks_for_usage_gets_a_chunk_without_choices(is_asked: bool) -> None:
+    fields = {"stream_options": {"include_usage": True}} if is_asked else {}
+    app = Gateway(upstream(Response(*answer())))
+    response = ask(app, json={**CLIENTS["openai_chat"][1], **fields})
+    chunks = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
+    counts = {"prompt_tokens": 3, "completion_tokens": 2}
+    reported = [chunk for chunk in chunks if chunk["usage"] is not None]
+    assert [len(chunk["choices"]) for chunk in reported] == [0 if is_asked else 1]
+    assert reported == [chunk for chunk in chunks if (chunk["choices"] == []) == is_asked][-1:]
+    assert counts.items() <= reported[0]["usage"].items()
 
 
 def test_models_are_mapped_and_the_client_keeps_its_own_name() -> None:

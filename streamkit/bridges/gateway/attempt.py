@@ -20,7 +20,7 @@ import anyio
 from msgspec import structs
 
 from streamkit import providers
-from streamkit.bridges.gateway.routes import Route, client_provider
+from streamkit.bridges.gateway.routes import Route, asks_for_usage, client_provider
 from streamkit.bridges.gateway.stored_responses import StoredResponses
 from streamkit.bridges.gateway.upstream import Upstream, UpstreamRequest, Watch, feature_headers
 from streamkit.calls import StreamError
@@ -109,6 +109,7 @@ class Attempt:
             model=request.settings.model,
             stream=request.stream,
             framing="json_array" if request.stream and route.as_array else None,
+            usage_chunk=asks_for_usage(body),
         )
         self.response_headers: Mapping[str, str] = {}
         self.watch: Watch | None = None

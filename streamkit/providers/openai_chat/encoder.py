@@ -56,6 +56,7 @@ class ChatWriter(Writer):
         super().__init__(traits, options)
         self.has_custom_calls = traits.custom_calls
         self._dialect = traits
+        self._has_usage_chunk = options.usage_chunk
         self._line_end = 2 * traits.line_end.encode()
         self._common: Json = {}
         self._annotations: list[Any] = []  # of the block that is written
@@ -87,7 +88,7 @@ class ChatWriter(Writer):
         counts = None if self.usage is None else self._usage_fields(self.usage)
         if self.finish is not None:
             self._last_chunks(counts)
-        elif counts is not None:
+        elif counts is not None and self._has_usage_chunk:
             self._usage_chunk(counts)
         if self.error is not None:
             self.send(error_body(*self.error_fields(self.error)))
@@ -99,6 +100,8 @@ class ChatWriter(Writer):
 
     def _last_chunks(self, counts: Json | None) -> None:
         position = self._dialect.usage_position
+        if position == "own" and not self._has_usage_chunk:
+            position = "finish"
         reason = _FINISH_REASON_NAMES[self.finish_reason]  # the table has the names of other wires, too
         choice: Json = {}
         top: Json = {}
