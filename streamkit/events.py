@@ -100,6 +100,8 @@ class NormalizedToolChunk(Struct, frozen=True, gc=False):
 
 
 class _Event(Struct, frozen=True, gc=False, tag_field="type"):
+    # Events of a turn have plain data, which is in no reference cycle. Those with what a tool returned or raised may be
+    # in one (a traceback, its frames, the executor, its queue, the event) and are seen by the garbage collector.
     pass
 
 
@@ -344,7 +346,7 @@ class ToolRunning(_Event, frozen=True, gc=False, tag="tool_running"):
     choice: int = 0
 
 
-class ToolProgress(_Event, frozen=True, gc=False, tag="tool_progress"):
+class ToolProgress(_Event, frozen=True, gc=True, tag="tool_progress"):
     """The progress that a tool reported; for the caller only, never sent to the model."""
 
     type: ClassVar[Literal["tool_progress"]] = "tool_progress"
@@ -369,7 +371,7 @@ class ToolAwaitingResult(_Event, frozen=True, gc=False, tag="tool_awaiting_resul
     choice: int = 0
 
 
-class ToolCompleted(_Event, frozen=True, gc=False, tag="tool_completed"):
+class ToolCompleted(_Event, frozen=True, gc=True, tag="tool_completed"):
     """The result of a tool that returned."""
 
     type: ClassVar[Literal["tool_completed"]] = "tool_completed"
@@ -378,7 +380,7 @@ class ToolCompleted(_Event, frozen=True, gc=False, tag="tool_completed"):
     choice: int = 0
 
 
-class ToolError(_Event, frozen=True, gc=False, tag="tool_error"):
+class ToolError(_Event, frozen=True, gc=True, tag="tool_error"):
     """The result of a call that failed: an unknown tool, invalid arguments, an exception."""
 
     type: ClassVar[Literal["tool_error"]] = "tool_error"
@@ -387,7 +389,7 @@ class ToolError(_Event, frozen=True, gc=False, tag="tool_error"):
     choice: int = 0
 
 
-class ToolDenied(_Event, frozen=True, gc=False, tag="tool_denied"):
+class ToolDenied(_Event, frozen=True, gc=True, tag="tool_denied"):
     """The result of a call that was not allowed to run."""
 
     type: ClassVar[Literal["tool_denied"]] = "tool_denied"
@@ -396,7 +398,7 @@ class ToolDenied(_Event, frozen=True, gc=False, tag="tool_denied"):
     choice: int = 0
 
 
-class ToolTimedOut(_Event, frozen=True, gc=False, tag="tool_timed_out"):
+class ToolTimedOut(_Event, frozen=True, gc=True, tag="tool_timed_out"):
     """The result of a tool that exceeded its timeout."""
 
     type: ClassVar[Literal["tool_timed_out"]] = "tool_timed_out"
@@ -405,7 +407,7 @@ class ToolTimedOut(_Event, frozen=True, gc=False, tag="tool_timed_out"):
     choice: int = 0
 
 
-class ToolCanceled(_Event, frozen=True, gc=False, tag="tool_canceled"):
+class ToolCanceled(_Event, frozen=True, gc=True, tag="tool_canceled"):
     """The result of a call that was canceled, before or while it ran."""
 
     type: ClassVar[Literal["tool_canceled"]] = "tool_canceled"
@@ -422,7 +424,7 @@ class RoundStarted(_Event, frozen=True, gc=False, tag="round_started"):
     choice: int = 0
 
 
-class RoundFinished(_Event, frozen=True, gc=False, tag="round_finished"):
+class RoundFinished(_Event, frozen=True, gc=True, tag="round_finished"):
     """The end of a round: all its calls have results. ``update`` is the ThreadUpdate, None without calls."""
 
     type: ClassVar[Literal["round_finished"]] = "round_finished"

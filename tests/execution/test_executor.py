@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -15,11 +17,14 @@ from execution.executor_checks import EXECUTORS, calls, check_events, collect_ev
 from virtual_clock import on_a_virtual_clock
 
 from streamkit import (
+    Execution,
     Schedule,
     Tool,
     ToolCall,
     ToolContext,
+    ToolFailed,
     ToolResult,
+    Turn,
     UsageError,
     execute_one_tool,
     execute_tool_calls_batched,
@@ -780,3 +785,26 @@ async def test_a_round_without_calls_is_closed_without_a_task() -> None:
     assert [result.status for result in execution.close_without_running().results] == ["error"]
     with pytest.raises(UsageError, match="used once"):
         await execution
+
+
+@pytest.mark.parametrize("execute", EXECUTORS)
+async def test_a_caller_that_leaves_early_keeps_nothing_of_the_calls_alive(execute: Callable[..., Execution]) -> None:
+    """The events that were not read refer to results, and the traceback of an exception refers to the executor."""
+
+    @tool
+    async def fails(context: ToolContext) -> None:
+        """Fail after progress that refers to everything."""
+        context.progress({"context": context})
+        raise ToolFailed("no")
+
+    async def leave() -> weakref.ref[Turn]:
+        turn = closed_turn("Now.", ("fails", {}), ("fails", {}))
+        async with execute(turn, tools=[fails]) as execution:
+            async for _ in execution:
+                break
+        return weakref.ref(turn)
+
+    turn = await leave()
+    await anyio.lowlevel.checkpoint()  # asyncio lets go of a task that has ended one pass later
+    gc.collect()
+    assert turn() is None
