@@ -134,7 +134,7 @@ class TurnState:
         self._call_count = 0
         self._limit_reported = False
         self.size = 0  # what counts against Limits.text
-        self.check_at = min(limits.text, 4 * UNJOINED)  # the size at which the limit is checked and texts are joined
+        self.check_at = min(limits.text, UNJOINED)  # the size beyond which the limit is checked and texts are joined
         self.join_hooks: list[Callable[[], int]] = []  # join the short parts of texts that grow; return their number
         self.longest_arguments = 0  # the characters of the longest arguments that still grow
         self._reserved_ids: set[str] | None = None
