@@ -33,7 +33,7 @@ _MOST_FAILURES = 2  # then the frames of the stream vary, and nothing more is tr
 _LONGEST_FRAME = 4096  # bytes: the two frames that are compared are kept
 _SEPARATOR = re.compile(r"[ \]}]*[,:][ \[{]*")  # of two strings of JSON: in quotes it is no text, as ":" in {"a":"b"}
 _QUOTE = b'"'[0]  # as an integer: the search for an integer takes a quarter of the time of a search for bytes
-FEWEST_READS = 4  #: of a block before something is learned: a short one does not repay it
+FEWEST_READS = 4  #: so many reads of a block are only parsed, because a short block does not repay the learning
 _decode_text = msgspec.json.Decoder(str).decode
 
 

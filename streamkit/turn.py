@@ -137,9 +137,9 @@ class Turn(ChoiceView):
         if leaked_markup != "keep":
             self._markup = _markup_sink(self._accumulator, leaked_markup, self.provider.traits.markup_families, tools)
         self._parser: Parser = _NO_PARSER  # until there is input: a turn may wait for its response
-        self._template: FrameTemplate | None = None  # once there were many reads
+        self._template: FrameTemplate | None = None  # once a block had more than a few deltas
         self._read_plain: Callable[[bytes], bool] | None = None  # reads a frame of the template's form
-        self._unlearned: int | None = None  # the reads from which nothing is learned yet; None: nothing will be
+        self._unlearned: int | None = None  # reads until a template is learned; None: none will be learned
         self._framer: Framer | None = None  # once input is bytes, and some of it was recognized as this wire
         self._body: ResponseBody | None = None  # only if input is bytes
         self._chunks = 0  # dicts and objects fed
