@@ -215,10 +215,12 @@ class Turn(ChoiceView):
 
     def _learn_plain(self, data: bytes, events: list[TurnEvent]) -> None:
         """Learn the plain frame of the stream from a read that its parser has read, and the events that it caused."""
+        template = self._template
         if len(events) != 1 or self._framer is None:
             self._unlearned = FEWEST_READS  # a block has ended: the next one may be short
+            if template is not None:
+                template.forget_last()
             return
-        template = self._template
         if template is None:
             parser, framer = cast("RepeatableParser", self._parser), cast("SseFramer", self._framer)
             template = self._template = FrameTemplate(parser, framer)

@@ -16,6 +16,7 @@ from streamkit.providers.openai_chat.parser import ChatParser
 
 PARSERS: dict[str, Any] = {"openai_chat": ChatParser, "anthropic": AnthropicParser}
 WORDS = [f" word{number}" for number in range(60)]
+ESCAPED = [f'"{number}"\n' for number in range(60)]
 HAN = [f"\u6f22{number}\U0001f600" for number in range(60)]  # neither escaped by JSON nor ASCII
 
 
@@ -81,6 +82,26 @@ def feed(
     return events, turn, frames
 
 
+def together_text(text: str, token: int) -> bytes:
+    """Return a chunk as Together sends it."""
+    choice = {"index": 0, "text": text, "delta": {"token_id": token, "role": "assistant", "content": text}}
+    return sse(json.dumps({"id": "c", "model": "m", "choices": [choice]}))
+
+
+def azure_text(text: str, **filters: Any) -> bytes:
+    results = {"hate": {"filtered": False, "severity": "safe"}, **filters}
+    return sse(
+        json.dumps(
+            {"id": "c", "choices": [{"index": 0, "content_filter_results": results, "delta": {"content": text}}]}
+        )
+    )
+
+
+def thinking(word: str) -> dict[str, Any]:
+    """Return a part of a content as Magistral sends it."""
+    return {"type": "thinking", "thinking": [{"type": "text", "text": word}]}
+
+
 def compare(provider: str, reads: list[bytes], monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Turn, int]:
     """Check that every read causes the same events with and without a template; return the turn and parsed frames."""
     events, turn, frames = feed(provider, reads, monkeypatch, **options)
@@ -110,6 +131,18 @@ LEARNED = {
     "reasoning in two fields": ("openai_chat", [chat({"reasoning": w, "reasoning_content": w}) for w in WORDS]),
     "text that a field repeats": ("openai_chat", [chat_text(word, p=word) for word in WORDS]),
     "anthropic": ("anthropic", [*anthropic_start(), *map(anthropic_text, WORDS)]),
+    "a number": ("openai_chat", [chat_text(word, created=n**3) for n, word in enumerate(WORDS, 1)]),
+    "a number and padding": (
+        "openai_chat",
+        [chat_text(word, created=n, obfuscation="x7" * (1 + n % 9)) for n, word in enumerate(WORDS, 1)],
+    ),
+    "a number between the text and its repetition": (
+        "openai_chat",
+        [together_text(word, n**3) for n, word in enumerate(WORDS, 1)],
+    ),
+    "filters that found nothing": ("openai_chat", [azure_text(word) for word in WORDS]),
+    "a part of thinking": ("openai_chat", [chat({"content": [thinking(word)]}) for word in WORDS]),
+    "text that JSON escapes": ("openai_chat", [chat_text(text) for text in ESCAPED]),
     "a server tool": ("anthropic", [*anthropic_server_call(), *map(anthropic_arguments, ['{"a":"', *WORDS])]),
     "spaces": ("anthropic", [*anthropic_start(), *[anthropic_text(w, " " * (n % 7)) for n, w in enumerate(WORDS)]]),
 }
@@ -122,7 +155,8 @@ def test_a_run_of_plain_frames_is_read_without_the_parser(name: str, monkeypatch
     assert frames < len(reads) - 30
     arguments = [*[call.arguments_text for call in turn.calls], *[call.arguments for call in turn.server_calls]]
     text = turn.text or turn.reasoning or arguments[0]
-    assert "".join(HAN if name == "characters as they are" else WORDS) in text
+    words = {"characters as they are": HAN, "text that JSON escapes": ESCAPED}.get(name, WORDS)
+    assert "".join(words) in text
 
 
 IN_A_RUN = {
@@ -158,6 +192,29 @@ def test_what_differs_within_a_run_is_read_by_the_parser(name: str, monkeypatch:
 ARGUMENTS = ["{", '{"a":1}', '{"b":"', "\\", '\\"', "\\u00e9", "}", "é", " ", '{"text":"']
 
 
+@pytest.mark.parametrize("value", ["01", "1.5", "-1", "1e3", "1" * 30, "1" * 5000, "null", '"a"', "[1]", "", '{"a":1}'])
+def test_a_number_that_is_none_is_read_by_the_parser(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = [chat_text(word, created=n) for n, word in enumerate(WORDS, 1)]
+    other = chat_text(" other").replace(b'"created": 1', b'"created": ' + value.encode())
+    compare("openai_chat", [*run, other, *run], monkeypatch)
+
+
+@pytest.mark.parametrize("fields", [{"severity": "high", "filtered": True}, {"severity": "high", "detected": True}])
+def test_a_filter_that_found_something_is_not_learned(fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = [azure_text(word, violence=fields) for word in WORDS]
+    turn, frames = compare("openai_chat", reads, monkeypatch)
+    assert frames == len(reads)
+    assert [warning.code for warning in turn.warnings] == ["content_filtered"]
+
+
+def test_a_field_in_a_text_is_part_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f'{{"created": {number}}}' for number in range(1, 60)]
+    reads = [chat_text(text, extra_text=f'{{"p": {number}}}') for number, text in enumerate(texts)]
+    turn, frames = compare("openai_chat", reads, monkeypatch)
+    assert turn.text == "".join(texts)
+    assert frames == len(reads)  # a text that differs and may be read is not learned
+
+
 @pytest.mark.parametrize("text", ARGUMENTS)
 def test_arguments_that_may_be_another_object_are_assigned_as_ever(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run = [chat_arguments(word) for word in WORDS]
@@ -181,7 +238,9 @@ def test_calls_that_alternate_get_their_own_arguments(monkeypatch: pytest.Monkey
         lambda word: {"reasoning": word, "reasoning_details": [{"type": "reasoning.text", "text": word, "n": [1]}]},
         lambda word: {"reasoning": word, "reasoning_details": [{"type": "a", "text": word}, {"type": "b"}]},
         lambda word: {"reasoning_details": [{"type": "reasoning.text", "text": word}]},
-        lambda word: {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": word}]}]},
+        lambda word: {"content": [thinking(word), thinking(word)]},
+        lambda word: {"content": [{**thinking(word), "signature": "s"}]},
+        lambda word: {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": word}] * 2}]},
         lambda word: {"refusal": word},
     ],
 )

@@ -123,7 +123,8 @@ class ErrorRules(Struct, frozen=True):
             kind: count for found in objects for name, kind in self.counts.items() if (count := _count(found.get(name)))
         }
         if code in _GENERAL or (code == "context_overflow" and not counts):
-            by_message, message_counts = self._match([error.message, *_texts(error.raw, objects)])
+            texts = dict.fromkeys([error.message, *_texts(error.raw, objects)])  # most repeat the message
+            by_message, message_counts = self._match(list(texts))
             if by_message is not None and (code in _GENERAL or by_message == code):
                 code, counts = by_message, counts or message_counts
         if code is None:

@@ -62,7 +62,7 @@ def create_parser(sink: Sink, traits: Traits) -> AnthropicParser:
 class AnthropicParser:
     """A parser of one Anthropic Messages stream or of one message that was not streamed."""
 
-    unread_fields: ClassVar[frozenset[bytes]] = frozenset()
+    unread_field: ClassVar[None] = None
 
     __slots__ = ("_blocks", "_by_index", "_choice", "_sink", "_started", "_usage_fields")
 

@@ -26,7 +26,7 @@ from streamkit.providers.openai_chat.content_reader import read_content_parts, r
 from streamkit.providers.openai_chat.extras import ExtrasReader
 from streamkit.providers.openai_chat.irregular_frames import read_irregular_frame
 from streamkit.providers.openai_chat.other_fields import report_other_fields
-from streamkit.providers.openai_chat.repeater import UNREAD_FIELDS, find_repeater
+from streamkit.providers.openai_chat.repeater import UNREAD_FIELD, find_repeater
 from streamkit.providers.openai_chat.response_reader import ResponseReader, to_plain
 from streamkit.providers.openai_chat.schema import (
     Choice,
@@ -69,7 +69,7 @@ class ChatParser:
         "_tool",
     )
 
-    unread_fields = UNREAD_FIELDS
+    unread_field = UNREAD_FIELD
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink

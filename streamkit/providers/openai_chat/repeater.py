@@ -6,11 +6,13 @@ contain besides is either refused here or the same in the next one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
 from streamkit.events import NormalizedToolChunk, ReasoningKind
+from streamkit.providers.openai_chat.extras import flagged_filters
 from streamkit.providers.openai_chat.schema import (
     REASONING_DETAIL_FIELDS,
     RESPONSE_FIELDS,
@@ -20,10 +22,10 @@ from streamkit.providers.openai_chat.schema import (
 )
 from streamkit.providers.sink import ChoiceSink
 
-__all__ = ["UNREAD_FIELDS", "find_repeater"]
+__all__ = ["UNREAD_FIELD", "find_repeater"]
 
-#: Fields that differ from chunk to chunk and are never read.
-UNREAD_FIELDS = frozenset((b"created", b"obfuscation", b"p"))
+#: A field that may differ from chunk to chunk and is never read.
+UNREAD_FIELD = re.compile(rb'[{,] *"(?:created|obfuscation|p|token_id)" *: *(?:([0-9]+)|"([0-9A-Za-z]*)")')
 
 _facts = attrgetter("id", "model", *RESPONSE_FIELDS)
 
@@ -44,7 +46,11 @@ def find_repeater(chunk: PlainChunk, sink: ChoiceSink) -> Callable[[str], None] 
     delta = choices[0].delta
     if delta is None or delta.refusal:
         return None
-    content, calls, reasoning = delta.content, delta.tool_calls, delta.reasoning_content or delta.reasoning
+    content: Any = delta.content
+    calls, reasoning = delta.tool_calls, delta.reasoning_content or delta.reasoning
+    if isinstance(content, list) and not reasoning:
+        reasoning = _only_thinking(content)
+        content = None if reasoning else content
     if bool(content) + bool(calls) + bool(reasoning) != 1 or (delta.reasoning_details and not reasoning):
         return None
     if (content or reasoning) and (content or reasoning) in _facts(chunk):
@@ -63,12 +69,22 @@ def _has_only_delta(chunk: PlainChunk, choice: PlainChoice) -> bool:
         and choice.finish_reason is None
         and choice.usage is None
         and choice.logprobs is None
-        and not choice.content_filter_results
+        and not flagged_filters(choice.content_filter_results)
         and chunk.usage is None
         and chunk.citations is None
         and chunk.search_results is None
         and chunk.x_groq is None
     )
+
+
+def _only_thinking(content: list[Any]) -> Any:
+    """Return the text of a content that is one text of thinking (Magistral); None if it is anything else."""
+    part = content[0] if len(content) == 1 else None
+    if not isinstance(part, dict) or part.get("type") != "thinking" or "signature" in part:
+        return None
+    thinking = part.get("thinking")
+    item = thinking[0] if isinstance(thinking, list) and len(thinking) == 1 else None
+    return item.get("text") if isinstance(item, dict) else None
 
 
 def _repeat_details(sink: ChoiceSink, reasoning: Any, details: Any) -> Callable[[str], None] | None:
