@@ -61,12 +61,14 @@ class ReadyCalls:
             call = self._followable.popleft()
             if call.is_final:
                 continue
-            if (
-                call.ref is None
-                or call.possible_repeat is not None
-                or not call.is_object_closed()
-                or call.is_placeholder()
-            ):
+            if call.ref is None or call.possible_repeat is not None:
+                self._followable.append(call)
+            elif (parsed := self._parse_object(call)) is not None:
+                if parsed.arguments:
+                    self.decide(call, "complete")
+                else:
+                    self._followable.append(call)
+            elif not call.is_object_closed() or call.is_placeholder():
                 self._followable.append(call)
             elif self._parse(call).state == "complete":
                 self.decide(call, "complete")
@@ -94,7 +96,7 @@ class ReadyCalls:
             elif not call.parts:
                 if call.ended and not (is_cut_short and call is last_call):
                     self.decide(call, "complete")
-            elif call.is_object_closed() and self._parse(call).state == "complete":
+            elif self._parse_object(call) or (call.is_object_closed() and self._parse(call).state == "complete"):
                 self.decide(call, "complete")
         self._unfinished.clear()
 
@@ -152,6 +154,17 @@ class ReadyCalls:
         return call.snapshot(state="complete") if self._parse(call).state == "complete" else None
 
     # ---------------------------------------------------------------- the decision
+
+    def _parse_object(self, call: ToolCallBuilder) -> ParsedArguments | None:
+        """Return the parsed arguments if the text is one object, found out by parsing it; None if that is not known.
+
+        A scan for the end of the object costs ten times as much as parsing. So the text is parsed first, once, if it
+        looks complete.
+        """
+        if call.is_examined or not call.parts or call.parts[-1][-1] != "}" or structure_size(call.text) > OBJECT_SIZE:
+            return None
+        parsed = self._parse(call)
+        return parsed if parsed.state == "complete" and parsed.warning is None else None
 
     def _parse(self, call: ToolCallBuilder) -> ParsedArguments:
         parsed = call.parsed

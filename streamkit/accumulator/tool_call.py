@@ -193,6 +193,9 @@ class ToolCallBuilder:
     @property
     def text(self) -> str:
         """The argument text in force, as sent."""
+        parts = self.parts
+        if len(parts) == 1 and len(parts[0]) == self._checked_size:
+            return parts[0]
         size = self.size
         if self._checked_size != size:
             self._join_from(0)
@@ -238,13 +241,18 @@ class ToolCallBuilder:
             self._partial_parts = len(self.parts)
         return self._partial_parser.value
 
+    @property
+    def is_examined(self) -> bool:
+        """Whether the argument text in force was scanned or parsed."""
+        return self._scanner is not None or self._parsed_size >= 0
+
     def parse_arguments(self, *, recover_trailing_junk: bool) -> ParsedArguments:
-        """Return the parsed argument text as if it had ended. Parse again only if it has changed."""
-        if self.parsed is None:
-            self._parsed_size = self.size
-            restated = join_surrogates(self.text[self.restart_offset :]) if self.restart_offset else ""
-            self._parsed = finalize_arguments(self.valid_text, restated, recover_trailing_junk=recover_trailing_junk)
-        return self._parsed  # type: ignore[return-value]  # as it is parsed
+        """Return the parsed argument text as if it had ended; ``parsed`` is the same as long as it does not change."""
+        text = self.valid_text
+        restated = join_surrogates(self.text[self.restart_offset :]) if self.restart_offset else ""
+        self._parsed_size = self.size
+        self._parsed = parsed = finalize_arguments(text, restated, recover_trailing_junk=recover_trailing_junk)
+        return parsed
 
     @property
     def parsed(self) -> ParsedArguments | None:

@@ -197,8 +197,11 @@ def _find_duplicate_key(text: str, value: dict[str, Any]) -> str | None:
         text: the JSON of an object.
         value: its value, in which each key is once.
     """
-    if text.count(":") == _count_keys(value):
+    keys, texts = _count_strings(value)
+    if text.count(":") == keys:
         return None  # each key has one colon; others are in strings, or belong to keys that were replaced
+    if "\\\\" not in text and text.count('"') - text.count('\\"') == 2 * (keys + texts):
+        return None  # each string has two quotes that are not escaped; those of a key that was replaced are missing
     found: list[str] = []
 
     def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -212,15 +215,22 @@ def _find_duplicate_key(text: str, value: dict[str, Any]) -> str | None:
     return found[0] if found else None
 
 
-def _count_keys(value: Any) -> int:
-    count, containers = 0, [value]
+def _count_strings(value: Any) -> tuple[int, int]:
+    """Return how many keys a value has, in all its objects, and how many other texts."""
+    keys = texts = 0
+    containers = [value]
     while containers:
         container = containers.pop()
         if container.__class__ is dict:
-            count += len(container)
+            keys += len(container)
             container = container.values()
-        containers += [item for item in container if item.__class__ is dict or item.__class__ is list]
-    return count
+        for item in container:
+            kind = item.__class__
+            if kind is str:
+                texts += 1
+            elif kind is dict or kind is list:
+                containers.append(item)
+    return keys, texts
 
 
 # The characters and escapes of a string. There is no possessive repeat here: before 3.11.5, ``re`` consumed part of an
