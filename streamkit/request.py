@@ -86,8 +86,7 @@ class Settings(BaseModel):
     @property
     def values(self) -> dict[str, Any]:
         """The settings that are set, by name."""
-        found = {name: getattr(self, name) for name in type(self).model_fields}
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in self.__dict__.items() if value is not None}
 
 
 class Request(BaseModel):

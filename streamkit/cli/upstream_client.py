@@ -19,6 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx
+import msgspec
 from yarl import URL
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[
             async with asyncio.timeout(_SILENCE) as silence:
                 response = await client.post(
                     URL(address + request.path, encoded=True),  # the path is quoted: a model's name may contain "%3A"
-                    data=json.dumps(request.body, separators=(",", ":"), allow_nan=False).encode(),
+                    data=_encode_body(request.body),
                     headers={"content-type": "application/json", **request.headers, **headers},
                     allow_redirects=False,
                     proxy=proxy,
@@ -137,6 +138,14 @@ def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[
             yield UpstreamResponse(response)
 
     return ask
+
+
+def _encode_body(body: Mapping[str, Any]) -> bytes:
+    """Return a body as JSON, in a tenth of the time of ``json.dumps``: a coding client's has hundreds of kilobytes."""
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:  # half of a surrogate pair, which ``json.dumps`` escapes
+        return json.dumps(body, separators=(",", ":")).encode()
 
 
 def _silence_error() -> aiohttp.SocketTimeoutError:

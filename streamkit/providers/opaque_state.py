@@ -39,8 +39,10 @@ def restore_state(contents: Sequence[Content], changes: list[str] | None = None)
 
 
 def _restore_content(content: Content, changes: list[str]) -> Content:
+    if content.speaker != "ai":
+        return content
     wrapped = [_wrapped(block) for block in content.blocks]
-    if content.speaker != "ai" or not any(wrapped):
+    if not any(wrapped):
         return content
     states = [[_unwrap(text, changes) for text in texts] for texts in wrapped]
     found = [state for entry in states for state in entry if state is not None]

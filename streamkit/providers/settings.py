@@ -49,6 +49,8 @@ def read_plain_settings(fields: BodyFields, traits: Traits) -> Json:
         paths["model"] = ("model",)
     values: Json = {}
     for name, path in paths.items():
+        if path[0] not in fields.rest:
+            continue
         if name == "stop" and is_text(fields.get(*path)):
             values[name] = [fields.take(*path)]
         elif (value := fields.take(*path, check=_CHECKS[name])) is not None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 import pytest
@@ -76,16 +78,17 @@ async def served(frames: list[bytes] | None = FRAMES, *, ends: bool = True) -> A
             await asyncio.sleep(0)
 
 
-async def ask(client: aiohttp.ClientSession, upstream: Upstream, server: Upstream | None = None) -> Turn:
+async def ask(client: aiohttp.ClientSession, upstream: Upstream, server: Upstream | None = None, **fields: Any) -> Turn:
     """Return the turn of one request.
 
     Args:
         client: the HTTP client.
         upstream: whose address is asked.
         server: which responds, if it is another one.
+        fields: of the request's body.
     """
     turn = Turn("openai_chat", turn_key="t")
-    request = UpstreamRequest(path="/v1/chat/completions", headers={}, body={"model": "m"}, model="m")
+    request = UpstreamRequest(path="/v1/chat/completions", headers={}, body={"model": "m", **fields}, model="m")
     opening = ask_over_http(client, upstream.address, KEY)(request)
     async with opening as response, read(turn, response) as events:
         async for _ in events:
@@ -99,6 +102,19 @@ def test_requests_share_a_connection_though_the_end_of_a_body_comes_after_its_la
         async with served() as upstream, open_client() as client:
             assert [(await ask(client, upstream)).text for _ in range(3)] == ["Hi", "Hi", "Hi"]
             assert (len(upstream.heads), upstream.connections) == (3, 1)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("text", ["caf\u00e9 \u6f22 \U0001f600", "half of a pair: \ud83d"])
+def test_a_body_is_sent_as_it_is(text: str) -> None:
+    fields = {"text": text, "seed": 10**30, "nested": [{"a": None, "b": [1.5, True]}]}
+
+    async def main() -> None:
+        async with served() as upstream, open_client() as client:
+            await ask(client, upstream, **fields)
+            _, _, body = upstream.heads[0].partition(b"\r\n\r\n")
+            assert json.loads(body) == {"model": "m", **fields}
 
     asyncio.run(main())
 
