@@ -37,10 +37,9 @@ _SEPARATOR = re.compile(r"[ \]}]*[,:][ \[{]*")  # of two strings of JSON: in quo
 _decode_text = msgspec.json.Decoder(str).decode
 _encode_text = msgspec.json.Encoder().encode
 
-
-_Check = Callable[[bytes], object]  # returns a false value, or raises a msgspec error, for what it refuses
+_Check = Callable[[bytes], object]  # returns a false value for what it refuses
 _is_word: _Check = bytes.isalnum
-_is_number: _Check = msgspec.json.Decoder(int).decode
+_is_number: _Check = re.compile(rb"[1-9][0-9]{0,17}").fullmatch
 _is_spaces: _Check = (b" " * 64).__contains__  # Anthropic pads with a few
 
 
@@ -140,7 +139,8 @@ class FrameTemplate:
                 repetition = value
             elif not check(value):
                 return b""
-        return b"" if repetition is not None and repetition != text else text
+        is_quoted = text[:1] == b'"' == text[-1:]  # the decoder accepts line ends beside it, which would end the frame
+        return text if is_quoted and repetition in (None, text) else b""
 
     def forget_last(self) -> None:
         """Forget the last read: what follows it is of another block."""
@@ -177,15 +177,17 @@ class FrameTemplate:
         parts = [_find_common(*pair, self._parser.unread_field) for pair in zip(one, other, strict=True)]
         if not all(parts):
             return False
-        (self._head, _), *self._before = parts[0]
+        (head, _), *self._before = parts[0]
         after = [
             common for part in parts[1:] for common in part
         ]  # a part begins with no check: the text repeats itself
-        self._tail, _ = after[-1]
+        tail, _ = after[-1]
         self._after = [(common, check) for (common, _), (_, check) in pairwise(after)][::-1]
-        self._start, self._end = len(self._head), -len(self._tail)
+        self._head = head if self._before else head + b'"'
+        self._tail = tail if self._after else b'"' + tail
+        self._start, self._end = len(head), -len(tail)
         self._varies = bool(self._before or self._after)
-        return bool(self._tail)
+        return bool(tail)
 
 
 def _encoded_text(event: Event) -> bytes:

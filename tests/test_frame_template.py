@@ -168,6 +168,10 @@ IN_A_RUN = {
     "a control character": [chat_text("@").replace(b"@", b"\x01")],
     "not UTF-8": [chat_text("@").replace(b"@", b"\xff")],
     "the text twice": [chat_text(" word59", p=" word59")],
+    "a line end before the text": [chat_text("@").replace(b'"@"', b'\n"@"')],
+    "a line end after the text": [chat_text("@").replace(b'"@"', b'"@"\n')],
+    "a carriage return after the text": [chat_text("@").replace(b'"@"', b'"@"\r')],
+    "a space after the text": [chat_text("@").replace(b'"@"', b'"@" ')],
     "another field": [chat_text("a", citations=["https://a.example"])],
     "an unknown field": [chat_text("a", strange=1)],
     "usage": [chat_text("a", usage={"prompt_tokens": 1, "completion_tokens": 2})],
@@ -192,11 +196,40 @@ def test_what_differs_within_a_run_is_read_by_the_parser(name: str, monkeypatch:
 ARGUMENTS = ["{", '{"a":1}', '{"b":"', "\\", '\\"', "\\u00e9", "}", "é", " ", '{"text":"']
 
 
-@pytest.mark.parametrize("value", ["01", "1.5", "-1", "1e3", "1" * 30, "1" * 5000, "null", '"a"', "[1]", "", '{"a":1}'])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "01",
+        "1.5",
+        "-1",
+        "1e3",
+        "1" * 30,
+        "1" * 5000,
+        "null",
+        '"a"',
+        "[1]",
+        "",
+        '{"a":1}',
+        " 1",
+        "\n1",
+        "1\n",
+        "\r1",
+        "0",
+    ],
+)
 def test_a_number_that_is_none_is_read_by_the_parser(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run = [chat_text(word, created=n) for n, word in enumerate(WORDS, 1)]
     other = chat_text(" other").replace(b'"created": 1', b'"created": ' + value.encode())
     compare("openai_chat", [*run, other, *run], monkeypatch)
+
+
+@pytest.mark.parametrize("place", [b'\n"@"', b'"@"\n', b'\r"@"', b' "@" '])
+@pytest.mark.parametrize("name", ["padding", "a number", "a number between the text and its repetition", "spaces"])
+def test_a_line_end_next_to_the_text_ends_the_frame(place: bytes, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider, run = LEARNED[name]
+    other = run[-1].replace(b'" word59"', place.replace(b"@", b" word60"))
+    assert other != run[-1]
+    compare(provider, [*run, other, *run[2:]], monkeypatch)
 
 
 @pytest.mark.parametrize("fields", [{"severity": "high", "filtered": True}, {"severity": "high", "detected": True}])
