@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import signal
 import ssl
 
 import pytest
@@ -19,6 +20,9 @@ from hypothesis import settings
 settings.register_profile("suite", deadline=None, derandomize=True, database=None, max_examples=50)
 settings.register_profile("deep", deadline=None, database=None, max_examples=2000)
 settings.load_profile("suite")
+
+# A shell without job control starts a background job with Ctrl-C ignored, and so are all programs that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before any test module imports an SDK.
 pytest.MonkeyPatch().setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -127,12 +129,22 @@ def test_hostile_text_and_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "sk-proj-abc" not in out
 
 
+@contextmanager
+def following(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """Run a command that may never end, and stop it with the test."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize("begin", [0, 500])
 def test_a_growing_file_is_followed_to_the_end(begin: int, file: Path) -> None:
     data = file.read_bytes()
     file.write_bytes(data[:begin])
     command = [sys.executable, "-m", "streamkit.cli", "inspect", str(file), "--follow"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with following(command) as process:
         assert process.stdout is not None
         if begin:
             assert process.stdout.readline().startswith("0 ")
@@ -148,7 +160,7 @@ def test_following_ends_with_the_facts_of_a_recording(tmp_path: Path) -> None:
     file = tmp_path / "x.response.sse"
     file.write_bytes(stream("Looking.", provider="gemini"))
     command = [sys.executable, "-m", "streamkit.cli", "inspect", str(file), "--follow"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with following(command) as process:
         assert process.stdout is not None
         process.stdout.readline()
         (tmp_path / "x.exchange.json").write_text('{"provider": "gemini"}')
@@ -161,7 +173,7 @@ def test_following_ends_with_the_facts_of_a_recording(tmp_path: Path) -> None:
 def test_ctrl_c_ends_the_following_with_the_summary(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:600])
     command = [sys.executable, "-m", "streamkit.cli", "inspect", str(file), "--follow"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with following(command) as process:
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(0.3)  # until it waits
