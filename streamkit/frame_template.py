@@ -30,7 +30,7 @@ from streamkit.framing.sse import SseFramer
 
 __all__ = ["FEWEST_READS", "FrameTemplate", "RepeatableParser"]
 
-FEWEST_READS = 4  #: so many reads of a block are only parsed, because a short block does not repay the learning
+FEWEST_READS = 8  #: so many reads of a block are only parsed, because a short block does not repay the learning
 _MOST_FAILURES = 2  # then the frames of the stream vary, and nothing more is tried
 _LONGEST_FRAME = 4096  # bytes: the two frames that are compared are kept
 _SEPARATOR = re.compile(r"[ \]}]*[,:][ \[{]*")  # of two strings of JSON: in quotes it is no text, as ":" in {"a":"b"}
