@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from streamkit.accumulator.native_message import message_with_arguments
 from streamkit.calls import CallKind, CallRef, CallState, StreamWarning, ToolCall
@@ -38,46 +38,80 @@ def join_parts(parts: list[str], first: int) -> None:
         parts[first:] = [grown]
 
 
-class ToolCallBuilder(Struct, eq=False):
-    """A call as far as the stream has sent it.
+class ToolCallBuilder:
+    """A call as far as the stream has sent it."""
 
-    It is a struct because it has many fields, which msgspec initializes in a tenth of the time of ``__init__``.
-    """
+    __slots__ = (
+        "_checked_size",
+        "_final",
+        "_has_lone_surrogates",
+        "_joined_parts",
+        "_object_text",
+        "_parsed",
+        "_parsed_size",
+        "_partial_parser",
+        "_partial_parts",
+        "_scanned",
+        "_scanner",
+        "_size",
+        "_sized_parts",
+        "deltas_match_text",
+        "ended",
+        "fast_path",
+        "half",
+        "index",
+        "is_final",
+        "joins",
+        "kind",
+        "message",
+        "metadata",
+        "name",
+        "parts",
+        "possible_repeat",
+        "raw_id",
+        "ref",
+        "repeated_size",
+        "restart_offset",
+        "restated_text",
+        "state",
+        "unkeyed",
+        "warnings",
+    )
 
-    index: int
-    raw_id: str | None
-    name: str
-    kind: CallKind
-    unkeyed: bool  # opened with neither id nor key: only such a call is matched by its position
-    ref: CallRef | None = None  # set when the start event is emitted
-    fast_path: bool = False  # started, and no repeat is pending: a plain delta is appended without further checks
-    ended: bool = False  # the wire reported its end
-    is_final: bool = False  # it is ready: from then on only metadata is added
-    deltas_match_text: bool = True  # the emitted deltas add up to the text in force
-    restated_text: str | None = None  # the text that was emitted in place of the deltas
-    message: Any = None  # the provider's own, as the parser passed it last
-    metadata: dict[str, Any] = {}
-    warnings: list[StreamWarning] = []
-    state: CallState = "incomplete"
-    half: str = ""  # half of a surrogate pair that was not emitted: it waits for the other one
-    parts: list[str] = []  # of the argument text in force
-    restart_offset: int = 0  # the last offset in it at which the arguments may have begun again
-    possible_repeat: str | None = None  # the closed object, if later text may turn out to repeat it
-    repeated_size: int = 0  # its characters that were repeated so far
-    joins: int = 0  # how often parts were joined: positions in the list of parts are valid until then
-    _size: int = 0  # the characters of the first parts
-    _sized_parts: int = 0  # how many parts these are
-    _joined_parts: int = 0  # the first parts, each of which was joined from many
-    _has_lone_surrogates: bool = False
-    _checked_size: int = 0  # the characters that were searched for them
-    _final: ToolCall | None = None
-    _scanner: JsonObjectScanner | None = None
-    _object_text: str = ""  # of the closed object; it does not change while text is appended
-    _scanned: int = 0  # parts that the scanner has read
-    _parsed: ParsedArguments | None = None
-    _parsed_size: int = -1  # characters of the text that it was made from
-    _partial_parser: IncrementalJsonObject | None = None  # made when partial arguments are first read
-    _partial_parts: int = 0  # parts that it has read
+    def __init__(self, index: int, raw_id: str | None, name: str, kind: CallKind, *, unkeyed: bool) -> None:
+        self.index = index
+        self.raw_id = raw_id
+        self.name = name
+        self.kind: CallKind = kind
+        self.unkeyed = unkeyed  # opened with neither id nor key: only such a call is matched by its position
+        self.ref: CallRef | None = None  # set when the start event is emitted
+        self.fast_path = False  # started, and no repeat is pending: a plain delta is appended without further checks
+        self.ended = False  # the wire reported its end
+        self.is_final = False  # it is ready: from then on only metadata is added
+        self.deltas_match_text = True  # the emitted deltas add up to the text in force
+        self.restated_text: str | None = None  # the text that was emitted in place of the deltas
+        self.message: Any = None  # the provider's own, as the parser passed it last
+        self.metadata: dict[str, Any] = {}
+        self.warnings: list[StreamWarning] = []
+        self.state: CallState = "incomplete"
+        self.half = ""  # half of a surrogate pair that was not emitted: it waits for the other one
+        self.parts: list[str] = []  # of the argument text in force
+        self._size, self._sized_parts = 0, 0  # the characters of so many parts
+        self.restart_offset = 0  # the last offset in it at which the arguments may have begun again
+        self.possible_repeat: str | None = None  # the closed object, if later text may turn out to repeat it
+        self.repeated_size = 0  # its characters that were repeated so far
+        self._joined_parts = 0  # the first parts, each of which was joined from many
+        self.joins = 0  # how often parts were joined: positions in the list of parts are valid until then
+        self._has_lone_surrogates = False
+        self._checked_size = 0  # the characters that were searched for them
+        self._final: ToolCall | None = None
+        self._scanner: JsonObjectScanner | None = None
+        self._object_text = ""  # of the closed object; it does not change while text is appended
+        self._scanned = 0  # parts that the scanner has read
+        self._parsed: ParsedArguments | None = None
+        self._parsed_size = -1  # characters of the text that it was made from
+        self._partial_parser: IncrementalJsonObject | None = None  # made when partial arguments are first read
+        self._partial_parts = 0  # parts that it has read
 
     def append(self, text: str) -> None:
         """Append the next part of the argument text, which is not empty."""
