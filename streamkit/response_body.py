@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from streamkit.accumulator.turn_state import HttpStatus
+from streamkit.accumulator.http_status import HttpStatus
 from streamkit.calls import StreamError
 from streamkit.framing import Frame, Framer, framer_for
 from streamkit.providers.decoding import as_text, error_message, excerpt, read_json

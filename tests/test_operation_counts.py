@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from typing import Any
 
 import pytest
+from compiled import interpreted_only
 from execution.chat_chunks import answer, as_bytes
 from operation_counts import CountingList, count_operations
 from properties.test_linear_cost import NO_LIMITS, count_work, opened
@@ -19,6 +20,8 @@ from wire_streams import chat, chat_bytes, chat_call, gemini, gemini_bytes
 from streamkit import Content, RoundContext, Run, Turn, providers, read, run_loop
 from streamkit.accumulator.turn_state import TurnState
 from streamkit.events import Reasoning, Text, ToolCallDelta, UsageReport
+
+pytestmark = interpreted_only
 
 EVENT_END = re.compile(rb"(?<=\n\n)|(?<=\r\n\r\n)")
 PLAIN = (Text, Reasoning, ToolCallDelta)

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from streamkit.accumulator.choice import Choice
-from streamkit.accumulator.turn_state import DEFAULT_LIMITS, OBJECT_SIZE, Limits, TurnState
+from streamkit.accumulator.limits import DEFAULT_LIMITS, Limits
+from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.events import NormalizedToolChunk, TurnEvent, Unknown, UsageReport
 from streamkit.indexes import normalize_index

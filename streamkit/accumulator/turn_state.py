@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import msgspec
-from msgspec import Struct
 
+from streamkit.accumulator.http_status import NO_STATUS
+from streamkit.accumulator.limits import Limits
 from streamkit.calls import StreamError, StreamWarning, TurnWarningCode
 from streamkit.events import Failed, ResponseStarted, TurnEvent, Warned
 from streamkit.json_text import join_surrogates, json_size, measure_json, nests_deeper
 from streamkit.wire_traits import WireTraits
 
-__all__ = ["DEFAULT_LIMITS", "OBJECT_SIZE", "HttpStatus", "Limits", "TurnState"]
+__all__ = ["OBJECT_SIZE", "STORED_NESTING", "TurnState"]
 
 MAX_WARNINGS = 256  # a stream that is irregular in every chunk must not grow memory; people read the first few
 MAX_MESSAGE = 2000  # characters of a warning's message, which may contain what a server sent
@@ -35,31 +36,6 @@ class Arguments(Protocol):
     @property
     def size(self) -> int:
         """The characters of its arguments."""
-
-
-class Limits(Struct, frozen=True, kw_only=True):
-    """Upper bounds of a turn. Exceeding one ends the turn with ``limit_exceeded`` before memory grows."""
-
-    arguments: int = 8 * 1024 * 1024  #: characters of one call's arguments
-    text: int = 64 * 1024 * 1024  #: characters of all that is kept of the turn (docs/rules.md, "Limits")
-    calls: int = 1024  #: calls of a turn
-    name: int = 1024  #: characters of a tool's name
-    frame: int = 16 * 1024 * 1024  #: bytes of one frame
-    nesting: int = 256  #: nested brackets in a call's arguments (in a block of the provider's own at most 190)
-
-
-DEFAULT_LIMITS = Limits()
-
-
-class HttpStatus(Struct, frozen=True):
-    """The HTTP status of a response, and what its headers say of an error."""
-
-    code: int = 0  #: 0 if there is no HTTP response
-    retry_after: float | None = None  #: seconds
-    error_name: str | None = None  #: such as ``ThrottlingException``; only AWS has it in a header
-
-
-NO_STATUS = HttpStatus()
 
 
 class TurnState:

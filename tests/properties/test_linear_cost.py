@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from compiled import interpreted_only
 from pydantic import BaseModel
 from wire_streams import bytes_one_by_one, chat, chat_bytes, chat_call, gemini, message_end, message_start
 
@@ -21,6 +22,8 @@ import streamkit
 from streamkit import Growing, Limits, Turn
 from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.json_text import IncrementalJsonObject, JsonObjectScanner
+
+pytestmark = interpreted_only
 
 PACKAGE = str(Path(streamkit.__file__).parent)
 NO_LIMITS = Limits(arguments=2**40, text=2**40, calls=2**40, frame=2**40)

@@ -44,8 +44,8 @@ __all__ = ["ResponsesParser", "create_parser"]
 _decode = DECODER.decode
 _decode_plain = msgspec.json.Decoder().decode
 _CALL_DELTA_EVENTS = frozenset({"response.function_call_arguments.delta", "response.custom_tool_call_input.delta"})
-_TEXT_AND_CALL_DELTA_EVENTS = _CALL_DELTA_EVENTS | TEXT_DELTA_EVENTS.keys()
-_DELTA_EVENTS = _TEXT_AND_CALL_DELTA_EVENTS | SERVER_DELTA_EVENTS.keys()
+_TEXT_AND_CALL_DELTA_EVENTS = _CALL_DELTA_EVENTS | frozenset(TEXT_DELTA_EVENTS)
+_DELTA_EVENTS = _TEXT_AND_CALL_DELTA_EVENTS | frozenset(SERVER_DELTA_EVENTS)
 _DELTA_EVENT_NAMES = frozenset(name.encode() for name in _DELTA_EVENTS)  # all others are decoded as plain data at once
 _CALL_DONE_EVENTS = {
     "response.function_call_arguments.done": "function_call",
