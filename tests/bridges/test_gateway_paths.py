@@ -76,3 +76,20 @@ def test_a_doubled_version_is_served_over_http(client: str) -> None:
         with serve_gateway(target) as url:
             response = httpx.post(f"{url}/{version}{path}", json=body, timeout=20)
     assert (response.status_code, read_turn(client, response.content).text) == (200, "Hello.")
+
+
+def test_an_unknown_path_is_an_unknown_url_and_not_an_unknown_model() -> None:
+    """https://platform.openai.com/docs/guides/error-codes; the sentence is that of api.openai.com."""
+    with serve_gateway(Target("anthropic", "http://127.0.0.1:9", models={"*": "m"})) as url:
+        unknown = httpx.post(url + "/v1/x", json={})
+        response_path = httpx.get(url + "/v1/responses/resp_1")
+        no_model = httpx.get(url + "/v1/models/absent")
+        anthropic = httpx.post(url + "/v1/messages/batches", json={})
+    error = unknown.json()["error"]
+    assert (unknown.status_code, error["type"], error["code"]) == (404, "invalid_request_error", None)
+    assert error["message"].startswith("Invalid URL (POST /v1/x)")
+    assert "POST /v1/chat/completions" in error["message"]
+    assert response_path.json()["error"]["code"] is None
+    assert no_model.json()["error"]["code"] == "model_not_found"
+    assert anthropic.json()["error"]["type"] == "not_found_error"
+    assert "POST /v1/messages" in anthropic.json()["error"]["message"]

@@ -268,6 +268,13 @@ def test_an_unknown_path_gets_a_message(client):
     assert [request.provider for request in server.requests] == [None, "anthropic", "anthropic"]
 
 
+def test_an_unknown_path_of_openai_is_no_unknown_model(client):
+    with serve("hi") as server:
+        response = client.post(f"{server.base_url('openai_chat')}/completions", json={"stream": True})
+    assert response.status_code == 404
+    assert (response.json()["error"]["type"], response.json()["error"]["code"]) == ("invalid_request_error", None)
+
+
 @pytest.mark.parametrize("name", ["anthropic", "openai_chat"])
 def test_a_request_without_streaming_takes_no_turn(client, name):
     with serve(["hi"]) as server:
