@@ -88,6 +88,7 @@ class Traits(WireTraits):
             ``ErrorRules`` in ``errors.py`` of its package. By default the HTTP status alone decides.
         markup_families: the tool-call markup that its models may leave in the text, which ``leaked_markup`` of ``Turn``
             removes or recovers; by default every family, as for a server of any model.
+        stream_usage: usage is streamed only if the request's ``stream_options`` ask for it; False if it always is.
         end_marker: the payload that follows the chunks and ends a stream, such as ``[DONE]``; None if there is none.
         system_field: the field of a request's body that holds the system text; None if it is a message.
         normalize_body: returns a request's body with the names that the package reads.
@@ -131,6 +132,7 @@ class Traits(WireTraits):
     wrapper_event: str | None = None
     line_end: str = "\n"
     heartbeat: bytes = b": ping\n\n"
+    stream_usage: bool = False
     end_marker: str | None = None
     markup_families: frozenset[MarkupFamily] = ALL_MARKUP_FAMILIES
     endpoint: Endpoint = field(default_factory=Endpoint)

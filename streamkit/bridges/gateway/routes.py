@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from streamkit import providers
 from streamkit.providers.provider import Provider
 
-__all__ = ["CLIENTS", "Action", "Route", "asks_for_usage", "client_provider", "find_route"]
+__all__ = ["CLIENTS", "Action", "Route", "client_provider", "find_route"]
 
 Action: TypeAlias = Literal["respond", "count_tokens", "list_models", "health", "unknown"]
 
@@ -136,13 +136,3 @@ def client_provider(client: str, upstream: Provider | None = None) -> Provider:
     if upstream is not None and upstream.package == provider.package and upstream.name != provider.name:
         return upstream
     return provider
-
-
-def asks_for_usage(body: Any) -> bool:
-    """Return True if a client of Chat Completions expects a chunk without choices, with the token counts.
-
-    Others read ``choices[0]`` of every chunk (https://platform.openai.com/docs/api-reference/chat/create,
-    "stream_options"). Bodies of other wires have no such field.
-    """
-    options = body.get("stream_options") if isinstance(body, dict) else None
-    return isinstance(options, dict) and options.get("include_usage") is True

@@ -54,7 +54,6 @@ class ChatDialect(Traits):
         thinking_parts: reasoning is in ``content`` instead, as parts of type ``thinking``.
         reasoning_replay: which reasoning is sent back: ``always``; ``tool_turns``, that of turns with a call;
             ``never``.
-        stream_usage: usage is streamed only if ``stream_options`` requests it; False if that field is refused.
         required_choice: the value of ``tool_choice`` for "one of the tools must be called".
         result_names: a tool message has the tool's name.
         prefix: a last assistant message that the model shall continue has the field ``prefix``.
@@ -91,6 +90,7 @@ class ChatDialect(Traits):
     second_key: str | None = "function_call"
     id_rule: IdRule = SERVER_IDS
     model_id_rules: Mapping[str, IdRule] = field(default_factory=lambda: RULES_OF_MODELS, repr=False)
+    stream_usage: bool = True  # https://platform.openai.com/docs/api-reference/chat/create, "stream_options"
     end_marker: str | None = "[DONE]"
     classify_error: Callable[[StreamError], StreamError] = field(default=ERRORS.classify, repr=False, compare=False)
     output: OutputSupport = field(default=OutputSupport(has_field=True), repr=False)
@@ -106,7 +106,6 @@ class ChatDialect(Traits):
     reasoning_field: str | None = None
     thinking_parts: bool = False
     reasoning_replay: Literal["always", "tool_turns", "never"] = "always"
-    stream_usage: bool = True
     required_choice: str = "required"
     result_names: bool = False
     prefix: bool = False
