@@ -170,6 +170,9 @@ class _Service:
             tasks.start_soon(self._watch_client, tasks.cancel_scope)
             if self._route.action == "count_tokens":
                 await self._count_tokens(body)
+            elif (refused := replies.thread_refusal(self._client, body)) is not None:
+                self._exchange.error = replies.NO_THREADS
+                await self._reply(refused)
             else:
                 if (silence := self._gateway._limits.silence) is not None:
                     tasks.start_soon(self._stream.send_heartbeats, silence, self._describe_heartbeat)
@@ -300,8 +303,7 @@ class _Service:
 
     def _describe_heartbeat(self) -> tuple[Mapping[str, str], bytes]:
         """Return the headers of the response and the heartbeat of the client's wire, ``b""`` if it has none."""
-        attempt = self._attempt
-        if attempt is None or not attempt.request.stream or attempt.writer.traits.framing != "sse":
+        if (attempt := self._attempt) is None or not attempt.request.stream or attempt.writer.traits.framing != "sse":
             return {}, b""
         return self._response_headers(attempt), attempt.writer.traits.heartbeat
 

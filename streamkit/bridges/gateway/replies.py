@@ -11,7 +11,17 @@ from streamkit.bridges.gateway.attempt import Attempt
 from streamkit.calls import ErrorCode, StreamError
 from streamkit.providers.provider import Provider
 
-__all__ = ["error_sentence", "error_status", "failed_event", "failed_reply", "models_reply", "refusal", "unknown_path"]
+__all__ = [
+    "NO_THREADS",
+    "error_sentence",
+    "error_status",
+    "failed_event",
+    "failed_reply",
+    "models_reply",
+    "refusal",
+    "thread_refusal",
+    "unknown_path",
+]
 
 Json = dict[str, Any]
 
@@ -23,6 +33,7 @@ _STATUS_OF_KIND = {
     "limit_exceeded": 502,
     "timed_out": 504,
 }
+NO_THREADS = "this gateway holds no threads: send the whole conversation, without 'thread'"
 #: When these models were made is not known, and the SDKs need a date.
 _CREATED = "1970-01-01T00:00:00Z"
 
@@ -63,6 +74,21 @@ def error_status(error: StreamError, status: int) -> int:
     if error.code is None and error.status is not None and error.status >= 500:
         return error.status
     return _STATUS_OF_KIND.get(error.kind, status)
+
+
+def thread_refusal(client: Provider, body: Any) -> Response | None:
+    """Return the refusal of a request whose conversation the server shall hold; None for any other request.
+
+    A request with ``thread`` has only the new messages and no tools. The gateway holds no conversation of Anthropic's
+    clients, and left out, the field would lose the conversation. With this error the SDK's ``toolRunner`` sends all of
+    it from then on (``ThreadUnsupportedRequestError`` in
+    https://github.com/anthropics/anthropic-sdk-typescript/blob/main/src/resources/messages/messages.ts).
+    """
+    if client.name != "anthropic" or not isinstance(body, dict) or body.get("thread") is None:
+        return None
+    refused = client.error_body(400, NO_THREADS)
+    refused["error"]["details"] = {"error_code": "thread_unsupported_request"}
+    return JSONResponse(refused, 400)
 
 
 def error_sentence(error: StreamError) -> str:
