@@ -57,6 +57,8 @@ def _restore_content(content: Content, changes: list[str]) -> Content:
             counts[block.name] += 1
             blocks.append(_restore_call(_without_state(block), origin, state))
         elif reasoning:
+            if blocks and _repeats(blocks[-1], reasoning[0]):
+                blocks.pop()
             blocks += reasoning
         elif not entry:
             blocks.append(_with_origin(block, origin) if isinstance(block, TextBlock) else block)
@@ -65,6 +67,12 @@ def _restore_content(content: Content, changes: list[str]) -> Content:
         elif isinstance(block, TextBlock):
             blocks.append(_with_origin(_without_state(block), origin))
     return content.model_copy(update={"blocks": blocks})
+
+
+def _repeats(block: Block, restored: Block) -> bool:
+    """Return whether a block is the text of a reasoning whose state came in the next one, which repeats the text."""
+    is_reasoning = isinstance(block, ReasoningBlock) and isinstance(restored, ReasoningBlock)
+    return is_reasoning and block.text == restored.text and block.signature is None and block.opaque is None
 
 
 def _wrapped(block: Block) -> list[str]:
