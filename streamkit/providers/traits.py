@@ -66,6 +66,7 @@ class Traits(WireTraits):
         call_id_path: the fields that lead from a message to the ids of its calls; lists on the way are searched.
         messages_field: the field of a request's body that holds the messages.
         reasoning_kind: the kind of reasoning that its own models stream.
+        plain_reasoning: reasoning without a signature is sent back to the models.
         tool_plans: a message has a field for a plan before calls. Elsewhere a plan is text.
         batched_results: all results of a round are in one message.
         calls_need_reasoning: a message with calls is rejected without the reasoning before them.
@@ -120,6 +121,7 @@ class Traits(WireTraits):
     messages_field: str = "messages"
     batched_results: bool = False
     reasoning_kind: ReasoningKind = "text"
+    plain_reasoning: bool = False
     tool_plans: bool = False
     calls_need_reasoning: bool = False
     media_speakers: frozenset[str] = frozenset({"human", "tool"})

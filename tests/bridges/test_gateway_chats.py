@@ -39,7 +39,7 @@ def answer(contents: list[Json]) -> Json:
     return {"role": "user", "parts": [{"functionResponse": result} for result in results]}
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "openai_responses", "gemini"])
+@pytest.mark.parametrize("provider", ["anthropic", "openai_responses", "deepseek", "gemini"])
 def test_the_chunks_of_a_response_come_back_as_one_turn(provider: str) -> None:
     path, body = CLIENTS["gemini"]
     body = {**body, "generationConfig": {"thinkingConfig": {"includeThoughts": True, "thinkingBudget": 2000}}}

@@ -84,6 +84,7 @@ class ChatDialect(Traits):
         error_in_band: a response that breaks off has its error in the last chunk.
     """
 
+    plain_reasoning: bool = field(init=False)  # derived, because it follows from the fields about reasoning
     # defaults of Traits that differ for this wire
     reuses_slots: bool = True
     whole_names: bool = False
@@ -130,3 +131,8 @@ class ChatDialect(Traits):
     first_chunk: Literal["prompt_filter", "comment"] | None = None
     source_lists: bool = False
     error_in_band: bool = False
+
+    def __post_init__(self) -> None:
+        """Derive whether reasoning without a signature is sent back."""
+        has_place = self.thinking_parts or self.reasoning_field is not None
+        object.__setattr__(self, "plain_reasoning", has_place and self.reasoning_replay != "never")
