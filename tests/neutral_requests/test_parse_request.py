@@ -294,6 +294,14 @@ def test_what_has_no_neutral_name_stays_as_it_was(provider: str, fields: Json) -
     assert {name: written[name] for name in fields} == fields
 
 
+@pytest.mark.parametrize("options", [{"include_usage": True}, {"include_usage": False}, {}])
+def test_stream_options_about_usage_alone_are_read(options: Json) -> None:
+    """They concern the stream of this response only, so another provider lacks nothing."""
+    request = parse_request({"model": "m", "stream": True, "stream_options": options}, "openai_chat")
+    assert request.unread == {}
+    assert render_request(request, "openai_chat")["stream_options"] == {"include_usage": True}
+
+
 def test_only_the_callers_mistakes_raise() -> None:
     with pytest.raises(UsageError, match="must be a dict, not list"):
         parse_request([], "openai_chat")

@@ -256,6 +256,30 @@ def test_reasoning_without_a_signature_comes_back_to_who_needs_it(client: str, u
     assert "Monday" in result["content"]
 
 
+@pytest.mark.parametrize(
+    ("upstream", "reason"),
+    [
+        ("anthropic", "reasoning was left out: it has no signature of Anthropic's, which accepts no other reasoning"),
+        (
+            "openai_responses",
+            "reasoning was left out: it has no signature of OpenAI's, which accepts no other reasoning",
+        ),
+        ("deepseek", "left out a block of type 'reasoning' of ollama: deepseek accepts only its own"),
+    ],
+)
+def test_reasoning_whose_state_a_client_dropped_is_not_said_to_be_the_clients(upstream: str, reason: str) -> None:
+    """The client's name is all that its messages show; any upstream may have made the reasoning."""
+    messages = [
+        {"role": "user", "content": "Weather?"},
+        {"role": "assistant", "content": "Cold.", "thinking": "A shell, I think."},
+        {"role": "user", "content": "Sure?"},
+    ]
+    changes: list[str] = []
+    request = parse_request({"model": "m", "messages": messages}, "ollama")
+    render_request(request, upstream, settings={"model": "m"}, unsupported="text", changes=changes)
+    assert [change for change in changes if "reasoning" in change] == [reason]
+
+
 @pytest.mark.parametrize("upstream", ["openai_chat", "perplexity"])
 def test_reasoning_that_does_not_go_back_is_not_carried(upstream: str) -> None:
     carrier = StateCarrier("anthropic", {"provider": upstream})
