@@ -8,12 +8,14 @@ provider.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
-from streamkit.errors import UsageError
+from streamkit.errors import UnknownProvider, UsageError
 from streamkit.history import Content
 from streamkit.history.builder import ReadingChanges
 from streamkit.output import OutputType
+from streamkit.providers import registry
 from streamkit.providers.body_fields import BodyFields, is_flag, merge_fields
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.providers.settings import SettingsWriter
@@ -24,6 +26,8 @@ from streamkit.tools.definition import OfferedTool, ToolDefinition
 __all__ = ["NeutralRequest", "parse_body"]
 
 Json = dict[str, Any]
+
+_MOST_NAMES = 8  # of the fields of one object, in a sentence
 
 
 def parse_body(
@@ -127,9 +131,10 @@ class NeutralRequest:
             request.settings, self._provider.traits, body, self._changes, is_foreign=self._is_foreign
         )
         self._provider.write_settings(writer)
-        unread = {name: value for name, value in request.unread.items() if name != self._provider.traits.messages_field}
+        of_messages = (self._provider.traits.messages_field, _messages_field(request.provider))  # reported one by one
+        unread = {name: value for name, value in request.unread.items() if name not in of_messages}
         if unread and self._is_foreign:
-            listed = ", ".join(map(repr, unread))
+            listed = ", ".join(repr(path) for name, value in unread.items() for path in _paths(name, value))
             self._changes.append(f"left out the fields {listed}: only {request.provider} has them")
         elif unread:
             merge_fields(body, unread)
@@ -149,3 +154,16 @@ class NeutralRequest:
                 raise
             self._changes.append(f"tools are not strict in this request: {error}")
             return self._provider.build_request(rendered, tools=relaxed, **options)
+
+
+def _messages_field(provider: str | None) -> str | None:
+    """Return the field of the messages in the body that a request was read from."""
+    with suppress(UnknownProvider):  # a dialect that is not registered
+        return registry.get(provider).traits.messages_field if provider is not None else None
+    return None
+
+
+def _paths(name: str, value: Any) -> list[str]:
+    """Return the names of a field that was not read: those within an object, of which others may have been read."""
+    is_listed = isinstance(value, dict) and 0 < len(value) <= _MOST_NAMES
+    return [f"{name}.{inner}" for inner in value] if is_listed else [name]

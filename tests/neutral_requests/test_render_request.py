@@ -316,6 +316,23 @@ def test_what_the_target_lacks_is_reported() -> None:
     assert changes == ["only the first 4 of 5 texts that end the response were kept"]
 
 
+@pytest.mark.parametrize("target", ["gemini", "openai_responses", "openai_chat", "bedrock_converse"])
+def test_fields_that_are_left_out_are_named_within_their_object(target: str) -> None:
+    """The request of Claude Code: its effort, which is read, is next to fields of Anthropic's alone."""
+    user = {"role": "user", "content": "Hi", "output_config": {"effort": "low"}}
+    body = {"model": "m", "max_tokens": 9, "messages": [user], "metadata": {"user_id": "u"}, "stream": True,
+            "output_config": {"effort": "low", "task_budget": 3}, "inference_geo": "eu"}  # fmt: skip
+    changes: list[str] = []
+    request = parse_request(body, "anthropic", changes=changes)
+    assert "messages" in request.unread
+    render_request(request, target, settings={"model": "m"}, changes=changes)
+    fields = [change for change in changes if change.startswith("left out the field")]
+    assert fields == [
+        "left out the field 'output_config' of a message",
+        "left out the fields 'metadata.user_id', 'output_config.task_budget', 'inference_geo': only anthropic has them",
+    ]
+
+
 def test_parallel_calls_of_anthropic_are_a_part_of_the_choice() -> None:
     tools = [ToolDefinition(name="f")]
     body = render_request(HELLO, "anthropic", tools=tools, settings={"parallel_calls": False})
