@@ -148,11 +148,14 @@ def _read_result(builder: ContentBuilder, function_response: dict[str, Any]) -> 
     response = function_response.get("response")
     builder.report_unread(function_response, ("name", "response", "id", "parts"), "a result")
     value, error = response, None
+    extras: dict[str, Any] = {}
     if isinstance(response, dict) and len(response) == 1:
         if isinstance(response.get("error"), str):
             value, error = None, response["error"]
         elif "result" in response and not isinstance(response["result"], dict):
             value = response["result"]
+        elif isinstance(response.get("output"), str):  # https://ai.google.dev/api/caching#FunctionResponse names both
+            value, extras = response["output"], {"response_field": "output"}
     # Images and files of a result, which Gemini 3 accepts within it.
     media = [
         block
@@ -162,7 +165,8 @@ def _read_result(builder: ContentBuilder, function_response: dict[str, Any]) -> 
     if media and error is None:
         text = value if isinstance(value, str) else compact_json(value) if value else ""
         value = [to_stored_part(part) for part in join_text_and_media(text, media)]
-    builder.result(function_response.get("id"), value, name=function_response.get("name"), error=error)
+    name = function_response.get("name")
+    builder.result(function_response.get("id"), value, name=name, error=error, extras=extras)
 
 
 def _read_data(builder: ContentBuilder, speaker: str, part: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamkit import parse_messages
+from streamkit import parse_messages, render
 from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
 
 
@@ -69,6 +69,29 @@ def test_contents_of_the_user_and_contents_with_further_fields_stay_apart() -> N
     messages = [QUESTION, QUESTION, {**model({"text": "a"}), "x": 1}, model({"text": "b"})]
     contents = parse_messages(messages, "gemini")
     assert [content.speaker for content in contents] == ["human", "human", "ai", "ai"]
+
+
+@pytest.mark.parametrize(
+    ("response", "value"),
+    [
+        ({"output": "4 degrees\n"}, "4 degrees\n"),
+        ({"result": "4 degrees"}, "4 degrees"),
+        ({"output": {"degrees": 4}}, {"output": {"degrees": 4}}),
+        ({"output": "4", "unit": "C"}, {"output": "4", "unit": "C"}),
+    ],
+)
+def test_the_output_of_a_result_is_the_result(response: dict[str, Any], value: Any) -> None:
+    """gemini-cli and google-genai send ``output``; towards other wires its text is no JSON, and here it keeps its name.
+
+    https://ai.google.dev/api/caching#FunctionResponse
+    """
+    part = {"functionResponse": {"name": "weather", "response": response}}
+    messages = [QUESTION, model(call("Oslo")), {"role": "user", "parts": [part]}]
+    contents = parse_messages(messages, "gemini")
+    (block,) = contents[-1].blocks
+    assert isinstance(block, ToolResponseBlock)
+    assert block.result == value
+    assert render(contents, "gemini")[-1]["parts"] == [part]
 
 
 def test_parts_that_are_no_objects_do_not_raise() -> None:
