@@ -251,6 +251,11 @@ def test_tool_choices(provider: str, fields: Json, expected: tuple[str | None, J
             {"reasoning": "auto", "reasoning_summary": "none"},
         ),
         (
+            "anthropic",  # Claude Code 2.1.330, with the beta thinking-display-updates-2026-08-18
+            {"thinking": {"type": "adaptive", "display": "updates"}},
+            {"reasoning": "auto", "reasoning_summary": "updates"},
+        ),
+        (
             "anthropic",
             {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
             {"output_format": OutputFormat(type="json_schema", json_schema=SCHEMA)},

@@ -182,6 +182,12 @@ def test_a_refused_temperature_is_left_out_and_reported(provider: str, model: st
             {"type": "adaptive", "display": "summarized"},
             None,
         ),
+        (
+            "claude-opus-4-7",
+            {"reasoning": "auto", "reasoning_summary": "updates"},
+            {"type": "adaptive", "display": "updates"},
+            None,
+        ),
         ("claude-sonnet-4-5", {"reasoning_budget": 9000, "max_output_tokens": 2000},
          {"type": "enabled", "budget_tokens": 1999}, None),
         ("claude-sonnet-4-5", {"reasoning_budget": 9000, "max_output_tokens": 500}, None, None),
@@ -314,6 +320,14 @@ def test_what_the_target_lacks_is_reported() -> None:
     body, changes = rendered("openai_chat", stop=["a", "b", "c", "d", "e"])
     assert body["stop"] == ["a", "b", "c", "d"]
     assert changes == ["only the first 4 of 5 texts that end the response were kept"]
+
+
+def test_progress_notes_of_anthropic_are_a_summary_elsewhere() -> None:
+    settings = {"reasoning": "auto", "reasoning_effort": "low", "reasoning_summary": "updates"}
+    body, changes = rendered("openai_responses", "gpt-5", **settings)
+    assert (body["reasoning"], changes) == ({"effort": "low", "summary": "auto"}, [])
+    body, changes = rendered("gemini", "gemini-2.5-pro", **settings)
+    assert body["generationConfig"]["thinkingConfig"]["includeThoughts"] is True
 
 
 @pytest.mark.parametrize("target", ["gemini", "openai_responses", "openai_chat", "bedrock_converse"])
