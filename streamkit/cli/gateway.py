@@ -177,9 +177,9 @@ async def _serve(
 
 
 def print_exchange(notes: Notes, exchange: Exchange, reported: set[str]) -> None:
-    """Print a request's line, and below it what was changed or left out and is not in *reported*, which gets it.
+    """Print a request's line, and below it the changes that were not printed before.
 
-    Most changes are the same in every request of a conversation, so each is printed once.
+    Most changes are the same in every request of a conversation, so each is printed once: *reported* has those printed.
     """
     is_failed = exchange.error is not None or exchange.status >= 400
     notes.print(format_exchange(exchange), "red" if is_failed else "")

@@ -70,9 +70,10 @@ def _restore_content(content: Content, changes: list[str]) -> Content:
 
 
 def _repeats(block: Block, restored: Block) -> bool:
-    """Return whether a block is the text of a reasoning whose state came in the next one, which repeats the text."""
-    is_reasoning = isinstance(block, ReasoningBlock) and isinstance(restored, ReasoningBlock)
-    return is_reasoning and block.text == restored.text and block.signature is None and block.opaque is None
+    """Return True for reasoning without state that the next block, with its state, repeats."""
+    if not isinstance(block, ReasoningBlock) or not isinstance(restored, ReasoningBlock):
+        return False
+    return block.text == restored.text and block.signature is None and block.opaque is None
 
 
 def _wrapped(block: Block) -> list[str]:

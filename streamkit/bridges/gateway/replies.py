@@ -77,7 +77,7 @@ def error_status(error: StreamError, status: int) -> int:
 
 
 def thread_refusal(client: Provider, body: Any) -> Response | None:
-    """Return the refusal of a request whose conversation the server shall hold; None for any other request.
+    """Return the refusal of a request that continues a stored conversation; None for any other request.
 
     A request with ``thread`` has only the new messages and no tools. The gateway holds no conversation of Anthropic's
     clients, and left out, the field would lose the conversation. With this error the SDK's ``toolRunner`` sends all of

@@ -98,7 +98,7 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
 
 
 def _versions_of(path: str) -> Iterator[str]:
-    """Yield a path, then the paths that a client meant whose base URL has a version too many or too few."""
+    """Yield a path, then the paths with one version less, and with a version in front."""
     yield path
     while (base := _BASE.match(path)) is not None:
         path = path[base.end() :]
