@@ -131,12 +131,13 @@ class NeutralRequest:
             request.settings, self._provider.traits, body, self._changes, is_foreign=self._is_foreign
         )
         self._provider.write_settings(writer)
-        of_messages = (self._provider.traits.messages_field, _messages_field(request.provider))  # reported one by one
-        unread = {name: value for name, value in request.unread.items() if name not in of_messages}
-        if unread and self._is_foreign:
-            listed = ", ".join(repr(path) for name, value in unread.items() for path in _paths(name, value))
-            self._changes.append(f"left out the fields {listed}: only {request.provider} has them")
-        elif unread:
+        unread = {name: value for name, value in request.unread.items() if name != self._provider.traits.messages_field}
+        if self._is_foreign:
+            paths = [path for name, value in _lacking(unread, request.provider) for path in _paths(name, value)]
+            if paths:
+                listed = ", ".join(map(repr, paths))
+                self._changes.append(f"left out the fields {listed}: only {request.provider} has them")
+        else:
             merge_fields(body, unread)
         return body
 
@@ -156,11 +157,15 @@ class NeutralRequest:
             return self._provider.build_request(rendered, tools=relaxed, **options)
 
 
-def _messages_field(provider: str | None) -> str | None:
-    """Return the field of the messages in the body that a request was read from."""
+def _lacking(unread: Json, provider: str | None) -> list[tuple[str, Any]]:
+    """Return the fields that another provider lacks; those of single messages were reported one by one."""
+    lacking = dict(unread)
     with suppress(UnknownProvider):  # a dialect that is not registered
-        return registry.get(provider).traits.messages_field if provider is not None else None
-    return None
+        traits = registry.get(provider or "").traits
+        lacking.pop(traits.messages_field, None)
+        implied = traits.implied_fields
+        lacking = {name: value for name, value in lacking.items() if name not in implied or value != implied[name]}
+    return list(lacking.items())
 
 
 def _paths(name: str, value: Any) -> list[str]:

@@ -94,6 +94,7 @@ class Traits(WireTraits):
         system_field: the field of a request's body that holds the system text; None if it is a message.
         normalize_body: returns a request's body with the names that the package reads.
         setting_fields: the path in the body of each setting whose value is the same there, by its neutral name.
+        implied_fields: fields of a request that ask another provider for nothing if they have these values.
         has_settings: the package can read and write requests (``settings.py``, ``tool_definitions.py``).
         max_temperature: the highest temperature; None if there is no lower limit than on other wires.
         max_stop_texts: the most texts that may end a response; None if there is no limit.
@@ -148,6 +149,7 @@ class Traits(WireTraits):
         default=_body_unchanged, repr=False, compare=False
     )
     setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    implied_fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
     has_settings: bool = True
     max_temperature: float | None = None
     max_stop_texts: int | None = None

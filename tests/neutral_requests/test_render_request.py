@@ -322,6 +322,30 @@ def test_what_the_target_lacks_is_reported() -> None:
     assert changes == ["only the first 4 of 5 texts that end the response were kept"]
 
 
+@pytest.mark.parametrize(
+    ("provider", "fields", "reported"),
+    [
+        ("openai_responses", {"store": False, "include": ["reasoning.encrypted_content"]}, []),
+        (
+            "openai_responses",
+            {"store": True, "include": ["file_search_call.results"], "prompt_cache_key": "k"},
+            ["left out the fields 'store', 'include', 'prompt_cache_key': only openai_responses has them"],
+        ),
+        ("openai_chat", {"store": False}, []),
+        ("openai_chat", {"store": True}, ["left out the fields 'store': only openai_chat has them"]),
+    ],
+)
+def test_fields_that_ask_others_for_nothing_are_not_reported(provider: str, fields: Json, reported: list[str]) -> None:
+    """Codex and the Agents SDK send them in every request."""
+    changes: list[str] = []
+    request = parse_request({"model": "m", **fields}, provider)
+    assert request.unread == fields
+    body = render_request(request, "anthropic", settings={"model": "m"}, changes=changes)
+    assert not fields.keys() & body.keys()
+    assert [change for change in changes if "fields" in change] == reported
+    assert fields.items() <= render_request(request, provider).items()
+
+
 def test_progress_notes_of_anthropic_are_a_summary_elsewhere() -> None:
     settings = {"reasoning": "auto", "reasoning_effort": "low", "reasoning_summary": "updates"}
     body, changes = rendered("openai_responses", "gpt-5", **settings)

@@ -97,6 +97,7 @@ class ChatDialect(Traits):
     output: OutputSupport = field(default=OutputSupport(has_field=True), repr=False)
     signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")  # of Gemini's OpenAI-compatible endpoint
     setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: SETTINGS, repr=False)
+    implied_fields: Mapping[str, Any] = field(default_factory=lambda: {"store": False}, repr=False)
     # The rule of OpenAI, which most servers took over ("'tools[0].function.name': string does not match pattern").
     illegal_in_name: re.Pattern[str] | None = ILLEGAL_IN_NAME
     reasoning_state: Callable[[str, bool], tuple[str | None, dict[str, Any]]] | None = field(
