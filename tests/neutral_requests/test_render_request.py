@@ -331,7 +331,12 @@ def test_what_the_target_lacks_is_reported() -> None:
             {"store": True, "include": ["file_search_call.results"], "prompt_cache_key": "k"},
             ["left out the fields 'store', 'include', 'prompt_cache_key': only openai_responses has them"],
         ),
-        ("openai_chat", {"store": False}, []),
+        ("openai_responses", {"include": [], "stream_options": {"include_obfuscation": False}}, []),
+        (
+            "openai_chat",
+            {"store": False, "stream_options": {"include_usage": True, "include_obfuscation": False}},
+            [],
+        ),
         ("openai_chat", {"store": True}, ["left out the fields 'store': only openai_chat has them"]),
     ],
 )

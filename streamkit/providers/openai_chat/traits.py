@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from streamkit.calls import FinishReason, StreamError
 from streamkit.message_format import RateMessage
@@ -43,6 +43,10 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "insufficient_system_resource": "error",  # DeepSeek
     "network_error": "error",  # Z.AI
 }
+
+
+#: Others store nothing and pad no chunk; the usage is always read.
+IMPLIED: Final = {"store": False, "stream_options": {"include_usage": True, "include_obfuscation": False}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +101,7 @@ class ChatDialect(Traits):
     output: OutputSupport = field(default=OutputSupport(has_field=True), repr=False)
     signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")  # of Gemini's OpenAI-compatible endpoint
     setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: SETTINGS, repr=False)
-    implied_fields: Mapping[str, Any] = field(default_factory=lambda: {"store": False}, repr=False)
+    implied_fields: Mapping[str, Any] = field(default_factory=lambda: IMPLIED, repr=False)
     # The rule of OpenAI, which most servers took over ("'tools[0].function.name': string does not match pattern").
     illegal_in_name: re.Pattern[str] | None = ILLEGAL_IN_NAME
     reasoning_state: Callable[[str, bool], tuple[str | None, dict[str, Any]]] | None = field(
