@@ -59,7 +59,8 @@ class Settings(BaseModel):
         reasoning_effort: ``minimal``, ``low``, ``medium``, ``high``, ``xhigh`` or ``max``. On Anthropic it concerns
             the whole response, and models that reason only on request need ``reasoning="auto"`` besides.
         reasoning_budget: the most tokens of reasoning.
-        reasoning_summary: how reasoning is shown: ``none``, ``auto``, ``concise`` or ``detailed``.
+        reasoning_summary: how reasoning is shown: ``none``, ``auto``, ``concise``, ``detailed`` or
+            ``updates`` (Anthropic's: short notes on the progress; ``auto`` elsewhere).
         verbosity: ``low``, ``medium`` or ``high``.
         output_format: the form of the response's text.
     """

@@ -37,11 +37,12 @@ if TYPE_CHECKING:
     from streamkit.bridges.gateway import Exchange, Observer
     from streamkit.cli.terminal import Notes
 
-__all__ = ["configure", "format_exchange", "run"]
+__all__ = ["configure", "format_exchange", "print_exchange", "run"]
 
 _KEY_VARIABLE = "STREAMKIT_GATEWAY_KEY"
 _PORT = 8700
 _FILES = 8192  # enough for the most responses that the gateway serves at the same time
+_MOST_CHANGES = 1000  # that are printed; some name an id
 _PATIENCE = 30  # seconds in which open responses may end after Ctrl-C
 
 
@@ -149,6 +150,7 @@ async def _serve(
     from streamkit.bridges.gateway import Gateway, Upstream
     from streamkit.cli.upstream_client import ask_over_http, open_client
 
+    reported: set[str] = set()
     async with open_client() as client:
         gateway = Gateway(
             *(
@@ -163,7 +165,7 @@ async def _serve(
                 for upstream in upstreams
             ),
             key=key,
-            report=lambda exchange: _print_exchange(notes, exchange),
+            report=lambda exchange: print_exchange(notes, exchange, reported),
             observer=observer,
         )
         config = uvicorn.Config(gateway, **server_settings(), timeout_graceful_shutdown=_PATIENCE)
@@ -174,9 +176,17 @@ async def _serve(
         await uvicorn.Server(config).serve(sockets=[listening])
 
 
-def _print_exchange(notes: Notes, exchange: Exchange) -> None:
+def print_exchange(notes: Notes, exchange: Exchange, reported: set[str]) -> None:
+    """Print a request's line, and below it the changes that were not printed before.
+
+    Most changes are the same in every request of a conversation, so each is printed once: *reported* has those printed.
+    """
     is_failed = exchange.error is not None or exchange.status >= 400
     notes.print(format_exchange(exchange), "red" if is_failed else "")
+    for change in exchange.changes:
+        if change not in reported and len(reported) < _MOST_CHANGES:
+            reported.add(change)
+            notes.print(f"     {change[:300]}")
 
 
 def format_exchange(exchange: Exchange) -> str:

@@ -64,6 +64,8 @@ class UpstreamResponse:
                 if not part:
                     break
                 yield part
+        except aiohttp.ClientPayloadError as error:  # its text is about HTTP ("TransferEncodingError: 400")
+            raise ConnectionError("the connection broke before the end of the response") from error
         finally:
             silence.close()
 

@@ -120,7 +120,7 @@ class BlockRenderer(AlternatingRenderer[Traits]):
 
     def _reasoning_parts(self, block: ReasoningBlock) -> list[Json]:
         if not self.is_own(block):
-            self.report(f"reasoning was left out: {self.reason_not_own(block)}")
+            self.report(f"reasoning was left out: {self.reason_not_replayed(block, self.target)}")
             return []
         part = self.reasoning_block(block)
         if part is None:

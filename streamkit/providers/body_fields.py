@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 __all__ = [
     "BodyFields",
+    "asks_for_usage",
     "is_flag",
     "is_integer",
     "is_list",
@@ -21,6 +22,17 @@ __all__ = [
 ]
 
 Check: TypeAlias = Callable[[Any], bool]
+
+
+def asks_for_usage(body: Any) -> bool:
+    """Return True if a request of Chat Completions asks for a chunk without choices, with the token counts.
+
+    Clients that do not ask read ``choices[0]`` of every chunk
+    (https://platform.openai.com/docs/api-reference/chat/create, "stream_options"). Bodies of other wires have no such
+    field.
+    """
+    options = body.get("stream_options") if isinstance(body, dict) else None
+    return isinstance(options, dict) and options.get("include_usage") is True
 
 
 def is_text(value: Any) -> bool:

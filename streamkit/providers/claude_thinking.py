@@ -15,7 +15,8 @@ __all__ = ["Thinking", "read_thinking", "take_thinking"]
 
 #: https://platform.claude.com/docs/en/api/messages: "Must be >=1024 and less than `max_tokens`."
 _LEAST_BUDGET = 1024
-_SUMMARY_OF_DISPLAY = {"summarized": "auto", "omitted": "none"}
+_SUMMARY_OF_DISPLAY = {"summarized": "auto", "omitted": "none", "updates": "updates"}
+_DISPLAY_OF_SUMMARY = {summary: display for display, summary in _SUMMARY_OF_DISPLAY.items()}
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def take_thinking(writer: SettingsWriter, limit: int | None) -> Thinking:
             effort = effort or effort_for(budget)
             writer.report(f"the reasoning budget of {budget} tokens became the effort {effort!r}")
     if field is not None and summary is not None:
-        field["display"] = "omitted" if summary == "none" else "summarized"
+        field["display"] = _DISPLAY_OF_SUMMARY.get(summary, "summarized")
     return Thinking(field, _effort(writer, effort))
 
 

@@ -17,6 +17,7 @@ from streamkit.history import (
     Content,
     FileBlock,
     ImageBlock,
+    ReasoningBlock,
     TextBlock,
     ToolCallBlock,
     ToolResponseBlock,
@@ -107,6 +108,12 @@ class MessageRenderer(Generic[AnyTraits]):
         made_at = normalize_endpoint(str(metadata.get("endpoint", origin)))
         requested = self.traits.name if options.endpoint is None else normalize_endpoint(options.endpoint)
         return f"only the endpoint {made_at}, which made it, accepts it, not {requested}"
+
+    def reason_not_replayed(self, block: ReasoningBlock, target: str) -> str:
+        """Return why reasoning is not sent back. Without opaque state its origin may not be that of its messages."""
+        if block.signature is None and block.opaque is None:
+            return f"it has no signature of {target}'s, which accepts no other reasoning"
+        return self.reason_not_own(block)
 
     def own_raw_id(self, block: ToolCallBlock | ToolResponseBlock) -> str | None:
         """Return the raw id of a call or result of the target's provider; None if it has none."""

@@ -59,6 +59,8 @@ def _restore_content(content: Content, changes: list[str]) -> Content:
             counts[block.name] += 1
             blocks.append(_restore_call(_without_state(block), origin, state))
         elif reasoning:
+            if blocks and _repeats(blocks[-1], reasoning[0]):
+                blocks.pop()
             blocks += reasoning
         elif not entry:
             blocks.append(_with_origin(block, origin) if isinstance(block, TextBlock) else block)
@@ -67,6 +69,13 @@ def _restore_content(content: Content, changes: list[str]) -> Content:
         elif isinstance(block, TextBlock):
             blocks.append(_with_origin(_without_state(block), origin))
     return content.model_copy(update={"blocks": blocks})
+
+
+def _repeats(block: Block, restored: Block) -> bool:
+    """Return True for reasoning without state that the next block, with its state, repeats."""
+    if not isinstance(block, ReasoningBlock) or not isinstance(restored, ReasoningBlock):
+        return False
+    return block.text == restored.text and block.signature is None and block.opaque is None
 
 
 def _wrapped(block: Block) -> list[str]:

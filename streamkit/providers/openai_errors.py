@@ -66,7 +66,6 @@ ERRORS: Final = ErrorRules(
 #: The type and code of the statuses that have their own: https://platform.openai.com/docs/guides/error-codes
 _TYPES_AND_CODES: Final[dict[int, tuple[str, str | None]]] = {
     401: ("invalid_request_error", "invalid_api_key"),
-    404: ("invalid_request_error", "model_not_found"),
     429: ("requests", "rate_limit_exceeded"),
 }
 

@@ -203,11 +203,9 @@ class Provider:
                 rendered.report(f"the grammar of the tool {tool.name} is only described: {self.name} enforces none")
             tool = tool.as_function()
         schema, changes = adapt_tool_schema(tool.parameters, self.traits.tool_schema)
-        if not changes:
-            return tool
         for change in changes:
             rendered.report(f"the schema of the tool {tool.name} was changed for {self.name}: {change}")
-        return tool.with_parameters(schema)
+        return tool if schema == tool.parameters else tool.with_parameters(schema)
 
     def carries(self, block: ImageBlock | FileBlock, speaker: str = "human") -> bool:
         """Return False if ``render`` would raise ``UnsupportedContent`` for this image or file of a speaker."""

@@ -8,12 +8,14 @@ provider.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
-from streamkit.errors import UsageError
+from streamkit.errors import UnknownProvider, UsageError
 from streamkit.history import Content
 from streamkit.history.builder import ReadingChanges
 from streamkit.output import OutputType
+from streamkit.providers import registry
 from streamkit.providers.body_fields import BodyFields, is_flag, merge_fields
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.providers.settings import SettingsWriter
@@ -24,6 +26,8 @@ from streamkit.tools.definition import OfferedTool, ToolDefinition
 __all__ = ["NeutralRequest", "parse_body"]
 
 Json = dict[str, Any]
+
+_MOST_NAMES = 8  # of the fields of one object, in a sentence
 
 
 def parse_body(
@@ -128,10 +132,12 @@ class NeutralRequest:
         )
         self._provider.write_settings(writer)
         unread = {name: value for name, value in request.unread.items() if name != self._provider.traits.messages_field}
-        if unread and self._is_foreign:
-            listed = ", ".join(map(repr, unread))
-            self._changes.append(f"left out the fields {listed}: only {request.provider} has them")
-        elif unread:
+        if self._is_foreign:
+            paths = [path for name, value in _lacking(unread, request.provider) for path in _paths(name, value)]
+            if paths:
+                listed = ", ".join(map(repr, paths))
+                self._changes.append(f"left out the fields {listed}: only {request.provider} has them")
+        else:
             merge_fields(body, unread)
         return body
 
@@ -149,3 +155,20 @@ class NeutralRequest:
                 raise
             self._changes.append(f"tools are not strict in this request: {error}")
             return self._provider.build_request(rendered, tools=relaxed, **options)
+
+
+def _lacking(unread: Json, provider: str | None) -> list[tuple[str, Any]]:
+    """Return the fields that another provider lacks; those of single messages were reported one by one."""
+    lacking = dict(unread)
+    with suppress(UnknownProvider):  # a dialect that is not registered
+        traits = registry.get(provider or "").traits
+        lacking.pop(traits.messages_field, None)
+        implied = traits.implied_fields
+        lacking = {name: value for name, value in lacking.items() if value not in ([], implied.get(name))}
+    return list(lacking.items())
+
+
+def _paths(name: str, value: Any) -> list[str]:
+    """Return the names of a field that was not read: those within an object, of which others may have been read."""
+    is_listed = isinstance(value, dict) and 0 < len(value) <= _MOST_NAMES
+    return [f"{name}.{inner}" for inner in value] if is_listed else [name]

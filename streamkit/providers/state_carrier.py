@@ -1,5 +1,8 @@
 """The events of an upstream with its opaque state in the fields of a client's wire.
 
+Reasoning without a signature has such state, too, if the upstream wants it back: where it is from. DeepSeek and Kimi
+refuse a call without the reasoning before it, and that of other models is no replacement.
+
 A writer of the client's wire writes the state like state of its own. `wrapped_state` describes the form, and
 `opaque_state` restores the state from the client's next request.
 """
@@ -36,8 +39,11 @@ class StateCarrier:
 
     def __init__(self, client: str | Provider, origin: Mapping[str, Any]) -> None:
         self._traits = get(client).traits
+        upstream = get(str(origin["provider"])).traits
+        # A client of the same dialect sends such reasoning back as that dialect has it.
+        self._carries_plain_reasoning = upstream.plain_reasoning and upstream.name != self._traits.name
         self._origin = {name: value for name, value in origin.items() if value is not None}
-        self._signatures = get(str(origin["provider"])).traits.signature_fields
+        self._signatures = upstream.signature_fields
         self._reasoning: dict[int, list[str]] = {}  # the text of the open block, by choice
         self._kinds: dict[int, str] = {}
         self._counts: Counter[tuple[int, str]] = Counter()
@@ -79,7 +85,8 @@ class StateCarrier:
             return event if not event.metadata else structs.replace(event, signature=None, metadata={})
         text = "".join(self._reasoning.pop(event.choice, ()))
         kind = self._kinds.pop(event.choice, "text")
-        if event.signature is None and not event.metadata:
+        has_state = event.signature is not None or bool(event.metadata)
+        if not has_state and not (text and self._carries_plain_reasoning):
             return event
         metadata = dict(event.metadata)
         fields = {

@@ -129,7 +129,9 @@ def _without_keywords(schema: Any, refused: frozenset[str], changes: list[str]) 
         return schema
     kept: Json = {}
     for keyword, value in schema.items():
-        if keyword in refused:
+        if keyword == "$schema" and keyword in refused:
+            pass  # it names the version of JSON Schema and forbids no value
+        elif keyword in refused:
             changes.append(f"{keyword} was left out")
         elif keyword in ("properties", "$defs", "definitions", "patternProperties") and isinstance(value, dict):
             kept[keyword] = {name: _without_keywords(item, refused, changes) for name, item in value.items()}

@@ -66,6 +66,7 @@ class Traits(WireTraits):
         call_id_path: the fields that lead from a message to the ids of its calls; lists on the way are searched.
         messages_field: the field of a request's body that holds the messages.
         reasoning_kind: the kind of reasoning that its own models stream.
+        plain_reasoning: reasoning without a signature is sent back to the models.
         tool_plans: a message has a field for a plan before calls. Elsewhere a plan is text.
         batched_results: all results of a round are in one message.
         calls_need_reasoning: a message with calls is rejected without the reasoning before them.
@@ -88,10 +89,12 @@ class Traits(WireTraits):
             ``ErrorRules`` in ``errors.py`` of its package. By default the HTTP status alone decides.
         markup_families: the tool-call markup that its models may leave in the text, which ``leaked_markup`` of ``Turn``
             removes or recovers; by default every family, as for a server of any model.
+        stream_usage: usage is streamed only if the request's ``stream_options`` ask for it; False if it always is.
         end_marker: the payload that follows the chunks and ends a stream, such as ``[DONE]``; None if there is none.
         system_field: the field of a request's body that holds the system text; None if it is a message.
         normalize_body: returns a request's body with the names that the package reads.
         setting_fields: the path in the body of each setting whose value is the same there, by its neutral name.
+        implied_fields: fields of a request that ask another provider for nothing if they have these values.
         has_settings: the package can read and write requests (``settings.py``, ``tool_definitions.py``).
         max_temperature: the highest temperature; None if there is no lower limit than on other wires.
         max_stop_texts: the most texts that may end a response; None if there is no limit.
@@ -119,6 +122,7 @@ class Traits(WireTraits):
     messages_field: str = "messages"
     batched_results: bool = False
     reasoning_kind: ReasoningKind = "text"
+    plain_reasoning: bool = False
     tool_plans: bool = False
     calls_need_reasoning: bool = False
     media_speakers: frozenset[str] = frozenset({"human", "tool"})
@@ -131,6 +135,7 @@ class Traits(WireTraits):
     wrapper_event: str | None = None
     line_end: str = "\n"
     heartbeat: bytes = b": ping\n\n"
+    stream_usage: bool = False
     end_marker: str | None = None
     markup_families: frozenset[MarkupFamily] = ALL_MARKUP_FAMILIES
     endpoint: Endpoint = field(default_factory=Endpoint)
@@ -144,6 +149,7 @@ class Traits(WireTraits):
         default=_body_unchanged, repr=False, compare=False
     )
     setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    implied_fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
     has_settings: bool = True
     max_temperature: float | None = None
     max_stop_texts: int | None = None

@@ -132,7 +132,8 @@ class Reply:
         items: text, ``Call``, ``Reasoning`` and blocks of ``streamkit.history``, in the order in which they are sent;
             between them ``Stall`` and ``RawBytes``; ``Disconnect`` and ``ErrorEvent`` end the response.
         finish: the finish reason; default ``tool_calls`` if there are calls, else ``stop``.
-        usage: the reported tokens; by default about one for four characters.
+        usage: the reported tokens; by default about one for four characters. Chat Completions reports them only to
+            requests that ask for them by ``stream_options``.
 
     Raises:
         UsageError: an item has another type.

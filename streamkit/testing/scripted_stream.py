@@ -48,13 +48,12 @@ class StreamRenderer:
 
         Args:
             reply: the reply.
-            usage: the reported tokens, if the reply has none.
+            usage: the reported tokens; None if the stream has none.
         """
         items = reply.items
         end = next((position for position, item in enumerate(items) if isinstance(item, Disconnect)), None)
         if end is not None and not _content_items(items[end:]):
             items = (*items, _MARKERS[0])  # a disconnect sends half of the next frame: without one, that of a call
-        usage = reply.usage or usage
         frames = self._frames(_content_items(items), reply.finish, usage)
         steps: list[Step] = []
         sent = 0

@@ -21,14 +21,13 @@ import anyio.to_thread
 import msgspec
 
 from streamkit import providers
-from streamkit.calls import Usage
 from streamkit.errors import UnknownProvider, UsageError
 from streamkit.providers.encoding import CONTENT_TYPES
 from streamkit.providers.names import ProviderName
 from streamkit.providers.provider import Provider
-from streamkit.testing.endpoints import make_call_id, make_response_id, parse_http_request
+from streamkit.testing.endpoints import make_call_id, make_response_id, parse_http_request, reported_usage
 from streamkit.testing.request_rules import validate_request
-from streamkit.testing.script import RawBytes, Reply, Request, Script, ScriptPlayer, Stall, Status
+from streamkit.testing.script import RawBytes, Request, Script, ScriptPlayer, Stall, Status
 from streamkit.testing.scripted_stream import Step, StreamRenderer, split_reads, to_json_array
 
 try:
@@ -272,7 +271,7 @@ class Server:
             signature=provider.traits.sign_call(parsed.model, seed),
         )
         try:
-            steps: Iterable[Step] = renderer.steps(turn, _estimate_usage(body, turn))
+            steps: Iterable[Step] = renderer.steps(turn, reported_usage(provider, request.json, turn))
         except Exception as error:
             # The client gets the message, and the server continues.
             message = f"{provider.name} cannot send this reply: {type(error).__name__}: {error}"
@@ -369,9 +368,3 @@ def _json(body: bytes) -> Any:
         return msgspec.json.decode(body)
     except (RecursionError, ValueError):
         return None
-
-
-def _estimate_usage(body: bytes, reply: Reply) -> Usage:
-    """Return about one token for four characters, so that tests of token counts see figures."""
-    size = sum(len(str(item)) for item in reply.items)
-    return Usage(input_tokens=len(body) // 4 + 1, output_tokens=size // 4 + 1)

@@ -1,4 +1,4 @@
-"""Later requests of a Responses client that refer to items and responses instead of sending them."""
+"""Later requests that refer to what the server would hold instead of sending it: items, responses and threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from bridges.gateway_clients import CITY, QUESTION, Json, read_turn
 from bridges.gateway_server import Target, serve_gateway
 
-from streamkit.bridges.gateway import GatewayLimits
+from streamkit.bridges.gateway import Exchange, GatewayLimits
 from streamkit.bridges.gateway.stored_responses import ReferenceNotFound, StoredResponses
 from streamkit.testing import Call, Disconnect, Reasoning, Reply, serve
 
@@ -121,3 +121,25 @@ def test_the_limit_is_an_option() -> None:
                 f"{url}/v1/responses", json={"model": "m", "input": "?", "previous_response_id": first["id"]}
             )
     assert response.status_code == 404
+
+
+@pytest.mark.parametrize("thread", [{"type": "create"}, {"type": "continue", "previous_message_id": "msg_1"}])
+@pytest.mark.parametrize("provider", ["anthropic", "gemini"])
+def test_a_thread_of_anthropic_is_refused_so_that_the_sdk_sends_the_conversation(provider: str, thread: Json) -> None:
+    """The second request of ``toolRunner`` in @anthropic-ai/sdk has the results alone: neither the calls nor the tools.
+
+    It sends the whole conversation after the error ``thread_unsupported_request``.
+    """
+    body = {"model": "m", "max_tokens": 100, "stream": True, "messages": [{"role": "user", "content": QUESTION}]}
+    reports: list[Exchange] = []
+    with serve(["Hello."]) as server:
+        target = Target(provider, server.base_url(provider), models={"*": "scripted"})
+        with serve_gateway(target, reports=reports) as url:
+            refused = httpx.post(f"{url}/v1/messages", json={**body, "thread": thread})
+            accepted = httpx.post(f"{url}/v1/messages", json={**body, "thread": None})
+    error = refused.json()["error"]
+    assert (refused.status_code, error["type"]) == (400, "invalid_request_error")
+    assert error["details"] == {"error_code": "thread_unsupported_request"}
+    assert (reports[0].status, reports[0].error) == (400, error["message"])
+    assert read_turn("anthropic", accepted.content).text == "Hello."
+    assert len(server.requests) == 1

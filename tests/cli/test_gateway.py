@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
@@ -17,8 +18,9 @@ import pytest
 from streamkit.bridges.gateway import Exchange
 from streamkit.calls import Usage
 from streamkit.cli import main
-from streamkit.cli.gateway import format_exchange
+from streamkit.cli.gateway import format_exchange, print_exchange
 from streamkit.cli.gateway_upstreams import ConfiguredUpstream, parse_upstream, read_config
+from streamkit.cli.terminal import Notes
 from streamkit.testing import Reply, Stall, Status, serve
 
 VARIABLES = ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "STREAMKIT_GATEWAY_KEY")
@@ -174,6 +176,20 @@ def test_a_line_describes_a_request():
         "200  POST  /v1/messages  anthropic > gemini gemini-2.5-pro (claude)  1.23 s  10 in, 20 out  2 calls"
         "  2 changed or left out"
     )
+
+
+def test_each_change_is_printed_once_below_the_first_request_that_had_it():
+    output, reported = io.StringIO(), set()
+    for changes in (["no seed", "no\x1b[1m top_k"], ["no seed"], ["no seed", "no logprobs"]):
+        exchange = Exchange(method="POST", path="/x", client="anthropic", request_id="r", status=200, changes=changes)
+        print_exchange(Notes(output), exchange, reported)
+    lines = output.getvalue().splitlines()
+    assert [line.strip() for line in lines if not line.startswith("200")] == [
+        "no seed",
+        "no\\x1b[1m top_k",
+        "no logprobs",
+    ]
+    assert [line.startswith("200") for line in lines] == [True, False, False, True, True, False]
 
 
 def test_a_line_names_the_upstreams_that_failed_before():

@@ -119,6 +119,20 @@ def test_a_body_is_sent_as_it_is(text: str) -> None:
     asyncio.run(main())
 
 
+def test_a_connection_that_breaks_is_reported_in_words_for_people() -> None:
+    """Clients show the sentence. aiohttp's has the status 400 of no response: "TransferEncodingError: 400"."""
+
+    async def main() -> None:
+        async with served(FRAMES[:1], ends=False) as upstream, open_client() as client:
+            asyncio.get_running_loop().call_later(0.05, upstream.close)
+            turn = await ask(client, upstream)
+        assert turn.error is not None
+        assert (turn.text, turn.error.kind) == ("Hi", "transport_error")
+        assert turn.error.message == "ConnectionError: the connection broke before the end of the response"
+
+    asyncio.run(main())
+
+
 def test_a_request_needs_no_thread() -> None:
     async def main() -> None:
         async with served() as upstream, open_client() as client:

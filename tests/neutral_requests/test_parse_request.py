@@ -251,6 +251,11 @@ def test_tool_choices(provider: str, fields: Json, expected: tuple[str | None, J
             {"reasoning": "auto", "reasoning_summary": "none"},
         ),
         (
+            "anthropic",  # Claude Code 2.1.330, with the beta thinking-display-updates-2026-08-18
+            {"thinking": {"type": "adaptive", "display": "updates"}},
+            {"reasoning": "auto", "reasoning_summary": "updates"},
+        ),
+        (
             "anthropic",
             {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
             {"output_format": OutputFormat(type="json_schema", json_schema=SCHEMA)},
@@ -292,6 +297,14 @@ def test_what_has_no_neutral_name_stays_as_it_was(provider: str, fields: Json) -
     assert request.unread == fields
     written = render_request(request, provider)
     assert {name: written[name] for name in fields} == fields
+
+
+@pytest.mark.parametrize("options", [{"include_usage": True}, {"include_usage": False}, {}])
+def test_stream_options_about_usage_alone_are_read(options: Json) -> None:
+    """They concern the stream of this response only, so another provider lacks nothing."""
+    request = parse_request({"model": "m", "stream": True, "stream_options": options}, "openai_chat")
+    assert request.unread == {}
+    assert render_request(request, "openai_chat")["stream_options"] == {"include_usage": True}
 
 
 def test_only_the_callers_mistakes_raise() -> None:

@@ -182,6 +182,12 @@ def test_a_refused_temperature_is_left_out_and_reported(provider: str, model: st
             {"type": "adaptive", "display": "summarized"},
             None,
         ),
+        (
+            "claude-opus-4-7",
+            {"reasoning": "auto", "reasoning_summary": "updates"},
+            {"type": "adaptive", "display": "updates"},
+            None,
+        ),
         ("claude-sonnet-4-5", {"reasoning_budget": 9000, "max_output_tokens": 2000},
          {"type": "enabled", "budget_tokens": 1999}, None),
         ("claude-sonnet-4-5", {"reasoning_budget": 9000, "max_output_tokens": 500}, None, None),
@@ -314,6 +320,60 @@ def test_what_the_target_lacks_is_reported() -> None:
     body, changes = rendered("openai_chat", stop=["a", "b", "c", "d", "e"])
     assert body["stop"] == ["a", "b", "c", "d"]
     assert changes == ["only the first 4 of 5 texts that end the response were kept"]
+
+
+@pytest.mark.parametrize(
+    ("provider", "fields", "reported"),
+    [
+        ("openai_responses", {"store": False, "include": ["reasoning.encrypted_content"]}, []),
+        (
+            "openai_responses",
+            {"store": True, "include": ["file_search_call.results"], "prompt_cache_key": "k"},
+            ["left out the fields 'store', 'include', 'prompt_cache_key': only openai_responses has them"],
+        ),
+        ("openai_responses", {"include": [], "stream_options": {"include_obfuscation": False}}, []),
+        (
+            "openai_chat",
+            {"store": False, "stream_options": {"include_usage": True, "include_obfuscation": False}},
+            [],
+        ),
+        ("openai_chat", {"store": True}, ["left out the fields 'store': only openai_chat has them"]),
+    ],
+)
+def test_fields_that_ask_others_for_nothing_are_not_reported(provider: str, fields: Json, reported: list[str]) -> None:
+    """Codex and the Agents SDK send them in every request."""
+    changes: list[str] = []
+    request = parse_request({"model": "m", **fields}, provider)
+    assert request.unread == fields
+    body = render_request(request, "anthropic", settings={"model": "m"}, changes=changes)
+    assert not fields.keys() & body.keys()
+    assert [change for change in changes if "fields" in change] == reported
+    assert fields.items() <= render_request(request, provider).items()
+
+
+def test_progress_notes_of_anthropic_are_a_summary_elsewhere() -> None:
+    settings = {"reasoning": "auto", "reasoning_effort": "low", "reasoning_summary": "updates"}
+    body, changes = rendered("openai_responses", "gpt-5", **settings)
+    assert (body["reasoning"], changes) == ({"effort": "low", "summary": "auto"}, [])
+    body, changes = rendered("gemini", "gemini-2.5-pro", **settings)
+    assert body["generationConfig"]["thinkingConfig"]["includeThoughts"] is True
+
+
+@pytest.mark.parametrize("target", ["gemini", "openai_responses", "openai_chat", "bedrock_converse"])
+def test_fields_that_are_left_out_are_named_within_their_object(target: str) -> None:
+    """The request of Claude Code: its effort, which is read, is next to fields of Anthropic's alone."""
+    user = {"role": "user", "content": "Hi", "output_config": {"effort": "low"}}
+    body = {"model": "m", "max_tokens": 9, "messages": [user], "metadata": {"user_id": "u"}, "stream": True,
+            "output_config": {"effort": "low", "task_budget": 3}, "inference_geo": "eu"}  # fmt: skip
+    changes: list[str] = []
+    request = parse_request(body, "anthropic", changes=changes)
+    assert "messages" in request.unread
+    render_request(request, target, settings={"model": "m"}, changes=changes)
+    fields = [change for change in changes if change.startswith("left out the field")]
+    assert fields == [
+        "left out the field 'output_config' of a message",
+        "left out the fields 'metadata.user_id', 'output_config.task_budget', 'inference_geo': only anthropic has them",
+    ]
 
 
 def test_parallel_calls_of_anthropic_are_a_part_of_the_choice() -> None:

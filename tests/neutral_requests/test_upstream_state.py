@@ -225,6 +225,69 @@ def test_thought_signatures_come_back_to_the_call_that_had_them(client: str) -> 
     assert [part.get("thoughtSignature") for part in calls] == ["c2ln", None]
 
 
+def chat_turn(name: str, field: str) -> list[list[Event]]:
+    """Return the events of a turn with reasoning that has no signature, and a call."""
+    call = {"id": "call_1", "type": "function", "function": {"name": "shell", "arguments": '{"command":"date"}'}}
+    message = {"role": "assistant", "content": None, field: "A shell, I think.", "tool_calls": [call]}
+    turn = Turn(name, turn_key="t", endpoint=ENDPOINT)
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    return [turn.feed({"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]}), turn.close()]
+
+
+def plain_messages(client: str, upstream: str, field: str) -> list[Json]:
+    """Return the messages that the upstream gets after its turn went through a client."""
+    carrier = StateCarrier(client, {"provider": upstream, "endpoint": ENDPOINT, "model": "m"})
+    body = CLIENTS[client]([event for events in chat_turn(upstream, field) for event in carrier.carry(events)])
+    request = parse_request(body, client)
+    request = request.model_copy(update={"contents": restore_state(request.contents)})
+    messages: list[Json] = render_request(request, upstream, settings={"model": "m"}, endpoint=ENDPOINT)["messages"]
+    return messages
+
+
+@pytest.mark.parametrize(
+    ("upstream", "field"), [("deepseek", "reasoning_content"), ("kimi", "reasoning_content"), ("vllm", "reasoning")]
+)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_reasoning_without_a_signature_comes_back_to_who_needs_it(client: str, upstream: str, field: str) -> None:
+    """400 "reasoning_content is missing in assistant tool call message" (bytedance/deer-flow#3043)."""
+    _, assistant, result = plain_messages(client, upstream, field)
+    assert assistant[field] == "A shell, I think."
+    assert len(assistant["tool_calls"]) == 1
+    assert "Monday" in result["content"]
+
+
+@pytest.mark.parametrize(
+    ("upstream", "reason"),
+    [
+        ("anthropic", "reasoning was left out: it has no signature of Anthropic's, which accepts no other reasoning"),
+        (
+            "openai_responses",
+            "reasoning was left out: it has no signature of OpenAI's, which accepts no other reasoning",
+        ),
+        ("deepseek", "left out a block of type 'reasoning' of ollama: deepseek accepts only its own"),
+    ],
+)
+def test_reasoning_whose_state_a_client_dropped_is_not_said_to_be_the_clients(upstream: str, reason: str) -> None:
+    """The client's name is all that its messages show; any upstream may have made the reasoning."""
+    messages = [
+        {"role": "user", "content": "Weather?"},
+        {"role": "assistant", "content": "Cold.", "thinking": "A shell, I think."},
+        {"role": "user", "content": "Sure?"},
+    ]
+    changes: list[str] = []
+    request = parse_request({"model": "m", "messages": messages}, "ollama")
+    render_request(request, upstream, settings={"model": "m"}, unsupported="text", changes=changes)
+    assert [change for change in changes if "reasoning" in change] == [reason]
+
+
+@pytest.mark.parametrize("upstream", ["openai_chat", "perplexity"])
+def test_reasoning_that_does_not_go_back_is_not_carried(upstream: str) -> None:
+    carrier = StateCarrier("anthropic", {"provider": upstream})
+    events = [event for events in chat_turn(upstream, "reasoning_content") for event in carrier.carry(events)]
+    ends = [event for event in events if isinstance(event, BlockEnded) and event.kind == "reasoning"]
+    assert [(event.signature, event.metadata) for event in ends] == [(None, {})]
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("upstream", UPSTREAMS)
 def test_state_goes_only_to_who_made_it(client: str, upstream: str) -> None:

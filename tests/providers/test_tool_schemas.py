@@ -103,8 +103,8 @@ def test_kimi_gets_the_subset_that_it_accepts(name: str) -> None:
     schema = rendered(ALL[name], "kimi", changes)
     assert moonshot_problems(schema) == []
     was_legal = moonshot_problems(sent(ALL[name])) == []
-    assert bool(changes) is not was_legal
     if was_legal:
+        assert changes == []
         assert schema == sent(ALL[name])
 
 
@@ -113,7 +113,7 @@ def test_gemini_gets_json_schema_without_its_dialect(name: str) -> None:
     expected = {keyword: value for keyword, value in sent(ALL[name]).items() if keyword != "$schema"}
     changes: list[str] = []
     assert rendered(ALL[name], "gemini", changes) == expected
-    assert len(changes) == ("$schema" in ALL[name])
+    assert changes == []  # Claude Code has it in each of its tools, and it forbids no value
 
 
 #: The tools of the GitHub server that Kimi refuses: one has alternatives, one a value without a type.

@@ -55,6 +55,10 @@ def post(server, name, conversation="", **more):
             return "POST", f"{base}/chat/completions", {"json": {"model": "m", "stream": True, **more}}
 
 
+#: Chat Completions streams usage only if it is asked for.
+ASKS_FOR_USAGE = {"stream_options": {"include_usage": True}}
+
+
 def ask(client, server, name, conversation="", **more):
     method, url, body = post(server, name, conversation, **more)
     return client.request(method, url, **body)
@@ -87,7 +91,7 @@ def client():
 @pytest.mark.parametrize("name", NAMES)
 def test_one_script_is_the_same_turn_on_every_wire(client, name):
     with serve([WEATHER]) as server:
-        turn = read(name, ask(client, server, name))
+        turn = read(name, ask(client, server, name, **ASKS_FOR_USAGE))
     assert turn.error is None
     assert turn.text == "Let me look."
     assert [(call.name, call.arguments) for call in turn.executable] == [
@@ -127,10 +131,41 @@ def test_an_explicit_id_is_sent_unchanged(client):
 def test_the_finish_and_the_usage_of_a_reply_are_sent(client, name):
     usage = streamkit_usage(input_tokens=120, output_tokens=30)
     with serve([Reply("Once upon", finish="length", usage=usage)]) as server:
-        turn = read(name, ask(client, server, name))
+        turn = read(name, ask(client, server, name, **ASKS_FOR_USAGE))
     assert turn.finish is not None
     assert turn.finish.reason == "length"
     assert (turn.usage.input_tokens, turn.usage.output_tokens) == (120, 30)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "is_sent"),
+    [
+        ("openai_chat", None, False),
+        ("openai_chat", {}, False),
+        ("openai_chat", {"include_usage": False}, False),
+        ("openai_chat", {"include_usage": True}, True),
+        ("azure_openai", None, False),
+        ("openai_compatible", None, False),
+        ("mistral", None, True),  # it refuses stream_options
+        ("anthropic", None, True),
+        ("openai_responses", None, True),
+        ("gemini", None, True),
+        ("cohere", None, True),
+        ("ollama", None, True),
+    ],
+)
+def test_usage_is_sent_only_where_it_need_not_be_asked_for(client, name, options, is_sent):
+    """https://platform.openai.com/docs/api-reference/chat/create, "stream_options"."""
+    usage = streamkit_usage(input_tokens=120, output_tokens=30)
+    with serve([Reply("Hi.", usage=usage)], strict=False) as server:
+        more = {} if options is None else {"stream_options": options}
+        response = ask(client, server, name, **more)
+    turn = read(name, response)
+    assert (turn.text, turn.error) == ("Hi.", None)
+    assert (turn.usage is not None and turn.usage.input_tokens == 120) == is_sent
+    if not is_sent:
+        assert b'"usage":{' not in response.content
+        assert b'"choices":[]' not in response.content or name == "azure_openai"  # its filter results of the prompt
 
 
 def streamkit_usage(**figures):
@@ -266,6 +301,13 @@ def test_an_unknown_path_gets_a_message(client):
     assert "openai_chat" in nobody.json()["error"]["message"]
     assert "POST /v1/messages, not by POST /v1/complete" in wrong.json()["error"]["message"]
     assert [request.provider for request in server.requests] == [None, "anthropic", "anthropic"]
+
+
+def test_an_unknown_path_of_openai_is_no_unknown_model(client):
+    with serve("hi") as server:
+        response = client.post(f"{server.base_url('openai_chat')}/completions", json={"stream": True})
+    assert response.status_code == 404
+    assert (response.json()["error"]["type"], response.json()["error"]["code"]) == ("invalid_request_error", None)
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai_chat"])

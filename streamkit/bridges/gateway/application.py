@@ -20,18 +20,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from streamkit.bridges.gateway import replies
 from streamkit.bridges.gateway.attempt import Attempt
 from streamkit.bridges.gateway.bodies import BodyRefused, read_json
 from streamkit.bridges.gateway.client_stream import ClientStream
 from streamkit.bridges.gateway.exchange import Exchange
 from streamkit.bridges.gateway.limits import GatewayLimits
 from streamkit.bridges.gateway.observer import Observer
-from streamkit.bridges.gateway.replies import failed_event, failed_reply, models_reply, refusal
 from streamkit.bridges.gateway.routes import Route, client_provider, find_route
 from streamkit.bridges.gateway.stored_responses import ReferenceNotFound, StoredResponses
 from streamkit.bridges.gateway.token_counts import can_count, count_tokens
 from streamkit.bridges.gateway.upstream import ANY_MODEL, Upstream
-from streamkit.calls import StreamError
+from streamkit.calls import ErrorCode, StreamError
 from streamkit.errors import UsageError
 from streamkit.providers.encoding import CONTENT_TYPES
 from streamkit.redaction import redact
@@ -170,6 +170,9 @@ class _Service:
             tasks.start_soon(self._watch_client, tasks.cancel_scope)
             if self._route.action == "count_tokens":
                 await self._count_tokens(body)
+            elif (refused := replies.thread_refusal(self._client, body)) is not None:
+                self._exchange.error = replies.NO_THREADS
+                await self._reply(refused)
             else:
                 if (silence := self._gateway._limits.silence) is not None:
                     tasks.start_soon(self._stream.send_heartbeats, silence, self._describe_heartbeat)
@@ -181,7 +184,7 @@ class _Service:
         if not gateway.accepts_key(self._request):
             return self._refuse(401, "the key is missing or is not the key of this gateway")
         if route.action == "unknown":
-            return self._refuse(404, f"this gateway has no path {self._exchange.path!r}")
+            return self._refuse(404, replies.unknown_path(self._client, method, self._exchange.path))
         allowed = ", ".join(route.methods)
         if method == "OPTIONS":  # without the headers of CORS: a page of another site must not use this gateway
             return Response(status_code=204, headers={"allow": allowed})
@@ -190,17 +193,19 @@ class _Service:
         if route.action == "health":
             return Response(status_code=200)
         if route.action == "list_models":
-            found = models_reply(route.client, gateway.models, route.model)
-            return found or self._refuse(404, f"this gateway lists no model {route.model!r}")
+            found = replies.models_reply(route.client, gateway.models, route.model)
+            return found or self._refuse(404, f"this gateway lists no model {route.model!r}", code="not_found")
         if route.action == "count_tokens" and not any(can_count(each, route.client) for each in gateway._upstreams):
             return self._refuse(404, "no upstream of this gateway counts tokens of this wire: ask the provider")
         if gateway._open_requests >= gateway._limits.requests:
             return self._refuse(503, "this gateway serves as many requests as it may", {"retry-after": "1"})
         return None
 
-    def _refuse(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    def _refuse(
+        self, status: int, message: str, headers: Mapping[str, str] | None = None, code: ErrorCode | None = None
+    ) -> Response:
         self._exchange.error = self._gateway.clean(message)
-        return refusal(self._client, status, message, headers)
+        return replies.refusal(self._client, status, message, headers, code)
 
     async def _count_tokens(self, body: Any) -> None:
         """Send the count of the first upstream that gives one."""
@@ -216,7 +221,7 @@ class _Service:
             if count.error is not None:
                 exchange.error = self._gateway.clean(count.error)
             if count.body is None:
-                await self._reply(refusal(self._client, count.status, exchange.error or ""))
+                await self._reply(replies.refusal(self._client, count.status, exchange.error or ""))
             else:
                 await self._reply(Response(count.body, count.status, media_type="application/json"))
 
@@ -245,7 +250,7 @@ class _Service:
                 if is_last or error.code in _NO_FALLBACK:
                     await self._send_failure(attempt, error)
                     break
-                failures.append(self._gateway.clean(f"{attempt.turn.provider.name}: {_sentence(error)}"))
+                failures.append(self._gateway.clean(f"{attempt.turn.provider.name}: {replies.error_sentence(error)}"))
         except ReferenceNotFound as problem:
             await self._fail(404, str(problem), problem)
         except UsageError as problem:
@@ -292,14 +297,13 @@ class _Service:
     async def _send_failure(self, attempt: Attempt, error: StreamError) -> None:
         """Send the error of an upstream: as a status, or as an event if heartbeats were sent."""
         if await self._stream.cancel():
-            await self._reply(failed_reply(attempt, error, self._id_header(attempt)))
+            await self._reply(replies.failed_reply(attempt, error, self._id_header(attempt)))
         else:
-            await self._stream.end(failed_event(attempt, error))
+            await self._stream.end(replies.failed_event(attempt, error))
 
     def _describe_heartbeat(self) -> tuple[Mapping[str, str], bytes]:
         """Return the headers of the response and the heartbeat of the client's wire, ``b""`` if it has none."""
-        attempt = self._attempt
-        if attempt is None or not attempt.request.stream or attempt.writer.traits.framing != "sse":
+        if (attempt := self._attempt) is None or not attempt.request.stream or attempt.writer.traits.framing != "sse":
             return {}, b""
         return self._response_headers(attempt), attempt.writer.traits.heartbeat
 
@@ -325,7 +329,7 @@ class _Service:
         self._exchange.error = self._gateway.clean(f"{type(problem).__name__}: {problem}")
         message = self._gateway.clean(message)
         if await self._stream.cancel():
-            await self._reply(refusal(self._client, status, message))
+            await self._reply(replies.refusal(self._client, status, message))
         else:
             await self._stream.end(self._client.error_event(status, message))
 
@@ -343,8 +347,4 @@ class _Service:
         exchange.changes = [*attempt.changes, *attempt.writer.omitted.values()]
         error = attempt.error or turn.error
         if error is not None and exchange.error is None and not exchange.disconnected:
-            exchange.error = self._gateway.clean(_sentence(error))
-
-
-def _sentence(error: StreamError) -> str:
-    return f"{error.code or error.kind}: {error.message}"
+            exchange.error = self._gateway.clean(replies.error_sentence(error))

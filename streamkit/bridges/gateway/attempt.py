@@ -20,12 +20,13 @@ import anyio
 from msgspec import structs
 
 from streamkit import providers
-from streamkit.bridges.gateway.routes import Route, asks_for_usage, client_provider
+from streamkit.bridges.gateway.routes import Route, client_provider
 from streamkit.bridges.gateway.stored_responses import StoredResponses
 from streamkit.bridges.gateway.upstream import Upstream, UpstreamRequest, Watch, feature_headers
 from streamkit.calls import StreamError
 from streamkit.events import Event, Failed
 from streamkit.history import ToolCallBlock
+from streamkit.providers.body_fields import asks_for_usage
 from streamkit.providers.origin import normalize_endpoint
 from streamkit.source import Source
 from streamkit.source_failure import is_io_failure

@@ -8,10 +8,20 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from streamkit.bridges.gateway.attempt import Attempt
-from streamkit.calls import StreamError
+from streamkit.calls import ErrorCode, StreamError
 from streamkit.providers.provider import Provider
 
-__all__ = ["error_status", "failed_event", "failed_reply", "models_reply", "refusal"]
+__all__ = [
+    "NO_THREADS",
+    "error_sentence",
+    "error_status",
+    "failed_event",
+    "failed_reply",
+    "models_reply",
+    "refusal",
+    "thread_refusal",
+    "unknown_path",
+]
 
 Json = dict[str, Any]
 
@@ -23,13 +33,27 @@ _STATUS_OF_KIND = {
     "limit_exceeded": 502,
     "timed_out": 504,
 }
+NO_THREADS = "this gateway holds no threads: send the whole conversation, without 'thread'"
 #: When these models were made is not known, and the SDKs need a date.
 _CREATED = "1970-01-01T00:00:00Z"
 
 
-def refusal(client: Provider, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an error of the gateway itself, in the client's wire."""
-    return _error_reply(client, status, message, None, headers or {})
+def refusal(
+    client: Provider,
+    status: int,
+    message: str,
+    headers: Mapping[str, str] | None = None,
+    code: ErrorCode | None = None,
+) -> Response:
+    """Return an error of the gateway itself, in the client's wire; *code* if the status alone does not name it."""
+    name = None if code is None else client.writer().error_names().get(code)
+    return _error_reply(client, status, message, name, headers or {})
+
+
+def unknown_path(client: Provider, method: str, path: str) -> str:
+    """Return the message about a path that the gateway does not serve: that of OpenAI, and the path of the wire."""
+    example = client.traits.endpoint.route_example
+    return f"Invalid URL ({method} {path}): this gateway has no such path; this wire is asked by POST {example}"
 
 
 def _error_reply(client: Provider, status: int, message: str, code: str | None, headers: Mapping[str, str]) -> Response:
@@ -50,6 +74,26 @@ def error_status(error: StreamError, status: int) -> int:
     if error.code is None and error.status is not None and error.status >= 500:
         return error.status
     return _STATUS_OF_KIND.get(error.kind, status)
+
+
+def thread_refusal(client: Provider, body: Any) -> Response | None:
+    """Return the refusal of a request that continues a stored conversation; None for any other request.
+
+    A request with ``thread`` has only the new messages and no tools. The gateway holds no conversation of Anthropic's
+    clients, and left out, the field would lose the conversation. With this error the SDK's ``toolRunner`` sends all of
+    it from then on (``ThreadUnsupportedRequestError`` in
+    https://github.com/anthropics/anthropic-sdk-typescript/blob/main/src/resources/messages/messages.ts).
+    """
+    if client.name != "anthropic" or not isinstance(body, dict) or body.get("thread") is None:
+        return None
+    refused = client.error_body(400, NO_THREADS)
+    refused["error"]["details"] = {"error_code": "thread_unsupported_request"}
+    return JSONResponse(refused, 400)
+
+
+def error_sentence(error: StreamError) -> str:
+    """Return an error as the report of a request has it: its code and its message."""
+    return f"{error.code or error.kind}: {error.message}"
 
 
 def failed_reply(attempt: Attempt, error: StreamError, headers: Mapping[str, str]) -> Response:

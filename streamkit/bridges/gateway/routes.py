@@ -1,20 +1,21 @@
 """The paths of the gateway, by the wire of the client and the action.
 
-The paths of responses are those of each provider's ``Endpoint.route``; the others are listed here. Pure: it must not
-depend on ASGI.
+The paths of responses are those of each provider's ``Endpoint.route``; the others are listed here. Some clients append
+the version to the base URL that a user gives, others expect it there, so a version too many or too few is accepted.
+Pure: it must not depend on ASGI.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from streamkit import providers
 from streamkit.providers.provider import Provider
 
-__all__ = ["CLIENTS", "Action", "Route", "asks_for_usage", "client_provider", "find_route"]
+__all__ = ["CLIENTS", "Action", "Route", "client_provider", "find_route"]
 
 Action: TypeAlias = Literal["respond", "count_tokens", "list_models", "health", "unknown"]
 
@@ -34,9 +35,9 @@ _COUNTS = {
     if (route := providers.get(name).traits.endpoint.count_route) is not None
 }
 _LISTS = {
-    "openai_chat": re.compile(r"(?:/v1)?/models(?:/(?P<model>.+))?"),
-    "gemini": re.compile(r"/v1(?:alpha|beta)\w*/models(?:/(?P<model>[^:]+))?"),
-    "ollama": re.compile(r"/api/tags"),
+    "openai_chat": re.compile(r"(?:/v1)*/models(?:/(?P<model>.+))?"),
+    "gemini": re.compile(r"(?:/v1\w*)*/v1(?:alpha|beta)\w*/models(?:/(?P<model>[^:]+))?"),
+    "ollama": re.compile(r"(?:/(?:v1|api))*/api/tags"),
 }
 #: The wire of an error for a path that is none of the above.
 _PREFIXES = (
@@ -46,6 +47,10 @@ _PREFIXES = (
     ("ollama", re.compile(r"/api/")),
     ("cohere", re.compile(r"/v2/")),
 )
+#: The first segment of a base URL as users give it: a version, or Ollama's ``/api``.
+_BASE = re.compile(r"/(?:v\d\w*|api)(?=/.)")
+#: The version that a base URL may lack. ``/chat`` without one may be Ollama's or Cohere's.
+_VERSION = "/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,31 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
         query: the query's parameters.
         headers: the request's headers, with names in lower case.
     """
+    client = "anthropic" if "anthropic-version" in headers else "openai_chat"
+    if path in ("", "/"):
+        return Route(client, "health", ("GET", "HEAD"))
+    for each in _versions_of(path):  # before the lists, of which `/models/m:generateContent` is no model
+        if (route := _find_response(each, query)) is not None:
+            return route
+    for name, pattern in _LISTS.items():
+        if (match := pattern.fullmatch(path)) is not None:
+            wire = client if name == "openai_chat" else name
+            return Route(wire, "list_models", ("GET", "HEAD"), model=match.groupdict().get("model"))
+    wires = (name for each in _versions_of(path) for name, pattern in _PREFIXES if pattern.match(each))
+    return Route(next(wires, client), "unknown")
+
+
+def _versions_of(path: str) -> Iterator[str]:
+    """Yield a path, then the paths with one version less, and with a version in front."""
+    yield path
+    while (base := _BASE.match(path)) is not None:
+        path = path[base.end() :]
+        yield path
+    yield _VERSION + path
+
+
+def _find_response(path: str, query: Mapping[str, str]) -> Route | None:
+    """Return the route of a response or of a count of tokens, None if the path is of neither."""
     for name, pattern in _ROUTES.items():
         if (match := pattern.fullmatch(path)) is not None:
             groups = match.groupdict()
@@ -93,14 +123,7 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
     for name, pattern in _COUNTS.items():
         if (match := pattern.fullmatch(path)) is not None:
             return Route(name, "count_tokens", model=match.groupdict().get("model"))
-    client = "anthropic" if "anthropic-version" in headers else "openai_chat"
-    for name, pattern in _LISTS.items():
-        if (match := pattern.fullmatch(path)) is not None:
-            wire = client if name == "openai_chat" else name
-            return Route(wire, "list_models", ("GET", "HEAD"), model=match.groupdict().get("model"))
-    if path in ("", "/"):
-        return Route(client, "health", ("GET", "HEAD"))
-    return Route(next((name for name, pattern in _PREFIXES if pattern.match(path)), client), "unknown")
+    return None
 
 
 def client_provider(client: str, upstream: Provider | None = None) -> Provider:
@@ -113,13 +136,3 @@ def client_provider(client: str, upstream: Provider | None = None) -> Provider:
     if upstream is not None and upstream.package == provider.package and upstream.name != provider.name:
         return upstream
     return provider
-
-
-def asks_for_usage(body: Any) -> bool:
-    """Return True if a client of Chat Completions expects a chunk without choices, with the token counts.
-
-    Others read ``choices[0]`` of every chunk (https://platform.openai.com/docs/api-reference/chat/create,
-    "stream_options"). Bodies of other wires have no such field.
-    """
-    options = body.get("stream_options") if isinstance(body, dict) else None
-    return isinstance(options, dict) and options.get("include_usage") is True

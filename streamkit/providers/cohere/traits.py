@@ -62,6 +62,7 @@ TRAITS = Traits(
     markup_families=frozenset(),
     event_name_field="type",
     tool_plans=True,
+    plain_reasoning=True,
     # "The parameter is not supported when used in combinations with the documents or tools parameters" (its reference)
     output=OutputSupport(has_field=True, with_tools=False),
     end_marker="[DONE]",

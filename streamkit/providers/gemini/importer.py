@@ -8,12 +8,17 @@ result. Rendered again, the messages are the same except for this: fields are in
 of one role are joined, results are first in their content and have no role but ``user``, and empty parts without a
 signature are left out.
 
+The chats of Google's SDKs keep each chunk of a stream as a content of its own (``recordHistory`` in
+https://github.com/googleapis/js-genai/blob/main/src/chats.ts). Consecutive contents of the model are therefore one
+turn, and a text that was split between them is one block.
+
 This module does not depend on streams or on rendering.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
@@ -52,7 +57,7 @@ def parse_messages(
     """
     builder = ContentBuilder(traits.name, changes)
     _read_system(builder, system)
-    for original in messages:
+    for original in _join_chunks(messages):
         message = to_camel_case(original)
         role = message.get("role")
         speaker = _SPEAKERS.get(role) if role is None or isinstance(role, str) else None
@@ -67,6 +72,40 @@ def parse_messages(
             elif not builder.text(speaker, part):
                 builder.opaque(speaker, part)
     return builder.build()
+
+
+def _join_chunks(messages: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the contents; consecutive ones of the model as one."""
+    for is_model, run in groupby(messages, key=_is_of_model):
+        contents = list(run)
+        if is_model and len(contents) > 1:
+            yield {"role": "model", "parts": _join_parts([as_list(content["parts"]) for content in contents])}
+        else:
+            yield from contents
+
+
+def _is_of_model(message: dict[str, Any]) -> bool:
+    return message.get("role") == "model" and message.keys() == {"role", "parts"}
+
+
+def _join_parts(contents: Sequence[list[Any]]) -> list[Any]:
+    """Return the parts of all contents. A text at the end of one and its continuation in the next are one part."""
+    parts: list[tuple[Any, list[str]]] = []
+    for content in contents:
+        for number, part in enumerate(content):
+            kind = _text_kind(part)
+            if number == 0 and parts and kind is not None and kind == _text_kind(parts[-1][0]):
+                parts[-1][1].append(part["text"])
+            else:
+                parts.append((part, [] if kind is None else [part["text"]]))
+    return [{**part, "text": "".join(texts)} if len(texts) > 1 else part for part, texts in parts]
+
+
+def _text_kind(part: Any) -> str | None:
+    """Return whether a part is a text or a thought; None for any other part, and for one with a signature."""
+    if not isinstance(part, dict) or not isinstance(part.get("text"), str) or not part.keys() <= {"text", "thought"}:
+        return None
+    return "thought" if part.get("thought") is True else "text"
 
 
 def _read_system(builder: ContentBuilder, system: Any) -> None:
@@ -109,11 +148,14 @@ def _read_result(builder: ContentBuilder, function_response: dict[str, Any]) -> 
     response = function_response.get("response")
     builder.report_unread(function_response, ("name", "response", "id", "parts"), "a result")
     value, error = response, None
+    extras: dict[str, Any] = {}
     if isinstance(response, dict) and len(response) == 1:
         if isinstance(response.get("error"), str):
             value, error = None, response["error"]
         elif "result" in response and not isinstance(response["result"], dict):
             value = response["result"]
+        elif isinstance(response.get("output"), str):  # https://ai.google.dev/api/caching#FunctionResponse names both
+            value, extras = response["output"], {"response_field": "output"}
     # Images and files of a result, which Gemini 3 accepts within it.
     media = [
         block
@@ -123,7 +165,8 @@ def _read_result(builder: ContentBuilder, function_response: dict[str, Any]) -> 
     if media and error is None:
         text = value if isinstance(value, str) else compact_json(value) if value else ""
         value = [to_stored_part(part) for part in join_text_and_media(text, media)]
-    builder.result(function_response.get("id"), value, name=function_response.get("name"), error=error)
+    name = function_response.get("name")
+    builder.result(function_response.get("id"), value, name=name, error=error, extras=extras)
 
 
 def _read_data(builder: ContentBuilder, speaker: str, part: dict[str, Any]) -> None:

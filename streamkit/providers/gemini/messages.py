@@ -221,7 +221,7 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         parts_after: list[_Part] = []
         if (parts := result_parts(block)) is not None:
             text, media = split_text_and_media(convert_parts(parts, media_part, self.changes, "Gemini"))
-            response = {"result": text}
+            response = {_response_field(block): text}
             media_inside = [media_part(part) for part in media]
             if not (call.accepts_media and all(is_allowed_in_result(part) for part in media_inside)):
                 media_inside = []
@@ -229,7 +229,7 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         elif block.error is not None or block.status not in (None, "completed"):
             response = {"error": result_text(block)}
         else:
-            response = block.result if isinstance(block.result, dict) else {"result": block.result}
+            response = block.result if isinstance(block.result, dict) else {_response_field(block): block.result}
         data: Json = {"name": call.name, "response": response}
         if call.raw_id:
             data["id"] = call.raw_id
@@ -328,6 +328,12 @@ def _is_part(raw: object) -> TypeGuard[Json]:
         if not isinstance(value, dict) or not all(isinstance(value.get(field), str) for field in required):
             return False
     return all(isinstance(raw.get(name), (str, NoneType)) for name in ("text", SIGNATURE))
+
+
+def _response_field(block: ToolResponseBlock) -> str:
+    """Return the field of a response that holds a result: as the client had it, else ``result``."""
+    field = block.metadata.get("response_field")
+    return field if isinstance(field, str) and field else "result"
 
 
 def _signed(data: Json, signature: str | None) -> _Part:

@@ -35,6 +35,7 @@ TRAITS = Traits(
     framing="ndjson",
     matches_head=HeadMatcher(_is_own),
     whole_calls=True,
+    plain_reasoning=True,
     # The schema constrains every token of the response, so that the model could not call a tool.
     output=OutputSupport(has_field=True, with_tools=False, any_root=True),
     classify_error=ERRORS.classify,

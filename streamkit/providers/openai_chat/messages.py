@@ -317,7 +317,9 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             elif isinstance(block, FileBlock) and is_theirs and self._image_of(block):
                 parts.fields["images"] = [*parts.fields.get("images", []), self._image_of(block)]
             elif not (isinstance(block, FileBlock) and is_theirs and "audio" in parts.fields):  # sent as the audio's id
-                self.omit(block, f"an assistant message to {self.traits.name} has no field for it")
+                takes_own = isinstance(block, ReasoningBlock) and self.traits.plain_reasoning
+                no_field = f"an assistant message to {self.traits.name} has no field for it"
+                self.omit(block, f"{self.traits.name} accepts only its own" if takes_own else no_field)
         return parts
 
     def _sort_text(self, block: TextBlock, parts: _AssistantParts, *, is_theirs: bool) -> None:

@@ -18,6 +18,7 @@ __all__ = ["output_fields", "read_settings", "write_settings"]
 
 Json = dict[str, Any]
 
+_USAGE = {"include_usage"}
 #: The names of the limit, the newer one first; a dialect writes the one that its endpoint declares.
 _LIMITS = ("max_completion_tokens", "max_tokens")
 
@@ -28,7 +29,7 @@ def read_settings(fields: BodyFields, traits: ChatDialect) -> Json:
     for name in _LIMITS:
         if "max_output_tokens" not in values and (limit := fields.take(name, check=is_integer)) is not None:
             values["max_output_tokens"] = limit
-    if fields.get("stream_options") == {"include_usage": True}:
+    if (options := fields.get("stream_options")) is not None and is_object(options) and options.keys() <= _USAGE:
         fields.take("stream_options")  # every request for a stream asks for usage
     values |= take_effort(fields, "reasoning_effort")
     values |= _read_reasoning_object(fields) | _read_thinking(fields)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from streamkit.calls import FinishReason, StreamError
 from streamkit.message_format import RateMessage
@@ -45,6 +45,10 @@ FINISH_REASONS: dict[str, FinishReason] = {
 }
 
 
+#: Others store nothing and pad no chunk; the usage is always read.
+IMPLIED: Final = {"store": False, "stream_options": {"include_usage": True, "include_obfuscation": False}}
+
+
 @dataclass(frozen=True, kw_only=True)
 class ChatDialect(Traits):
     """Declared facts of one dialect, in addition to those of every provider.
@@ -54,7 +58,6 @@ class ChatDialect(Traits):
         thinking_parts: reasoning is in ``content`` instead, as parts of type ``thinking``.
         reasoning_replay: which reasoning is sent back: ``always``; ``tool_turns``, that of turns with a call;
             ``never``.
-        stream_usage: usage is streamed only if ``stream_options`` requests it; False if that field is refused.
         required_choice: the value of ``tool_choice`` for "one of the tools must be called".
         result_names: a tool message has the tool's name.
         prefix: a last assistant message that the model shall continue has the field ``prefix``.
@@ -85,17 +88,20 @@ class ChatDialect(Traits):
         error_in_band: a response that breaks off has its error in the last chunk.
     """
 
+    plain_reasoning: bool = field(init=False)  # derived, because it follows from the fields about reasoning
     # defaults of Traits that differ for this wire
     reuses_slots: bool = True
     whole_names: bool = False
     second_key: str | None = "function_call"
     id_rule: IdRule = SERVER_IDS
     model_id_rules: Mapping[str, IdRule] = field(default_factory=lambda: RULES_OF_MODELS, repr=False)
+    stream_usage: bool = True  # https://platform.openai.com/docs/api-reference/chat/create, "stream_options"
     end_marker: str | None = "[DONE]"
     classify_error: Callable[[StreamError], StreamError] = field(default=ERRORS.classify, repr=False, compare=False)
     output: OutputSupport = field(default=OutputSupport(has_field=True), repr=False)
     signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")  # of Gemini's OpenAI-compatible endpoint
     setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: SETTINGS, repr=False)
+    implied_fields: Mapping[str, Any] = field(default_factory=lambda: IMPLIED, repr=False)
     # The rule of OpenAI, which most servers took over ("'tools[0].function.name': string does not match pattern").
     illegal_in_name: re.Pattern[str] | None = ILLEGAL_IN_NAME
     reasoning_state: Callable[[str, bool], tuple[str | None, dict[str, Any]]] | None = field(
@@ -106,7 +112,6 @@ class ChatDialect(Traits):
     reasoning_field: str | None = None
     thinking_parts: bool = False
     reasoning_replay: Literal["always", "tool_turns", "never"] = "always"
-    stream_usage: bool = True
     required_choice: str = "required"
     result_names: bool = False
     prefix: bool = False
@@ -131,3 +136,8 @@ class ChatDialect(Traits):
     first_chunk: Literal["prompt_filter", "comment"] | None = None
     source_lists: bool = False
     error_in_band: bool = False
+
+    def __post_init__(self) -> None:
+        """Derive whether reasoning without a signature is sent back."""
+        has_place = self.thinking_parts or self.reasoning_field is not None
+        object.__setattr__(self, "plain_reasoning", has_place and self.reasoning_replay != "never")

@@ -40,12 +40,13 @@ __all__ = ["ResponsesWriter", "create_writer", "error_body", "error_event"]
 
 _FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, default="completed")
 _ERROR_NAMES: Final = ERRORS.names()
-#: Of each kind of text: the prefix of its events, and the field of its part.
-_TEXT_EVENTS: Final = {
-    "output_text": ("response.output_text", "text"),
-    "refusal": ("response.refusal", "refusal"),
-    "reasoning_text": ("response.reasoning_text", "text"),
-    "summary_text": ("response.reasoning_summary_text", "text"),
+#: Of each kind of text: the prefix of the events of its text, the prefix of those of its part, the field of the text,
+#: and the other fields of the part.
+_TEXT_EVENTS: Final[dict[str, tuple[str, str, str, Json]]] = {
+    "output_text": ("response.output_text", "response.content_part", "text", {"annotations": [], "logprobs": []}),
+    "refusal": ("response.refusal", "response.content_part", "refusal", {}),
+    "reasoning_text": ("response.reasoning_text", "response.content_part", "text", {}),
+    "summary_text": ("response.reasoning_summary_text", "response.reasoning_summary_part", "text", {}),
 }
 
 
@@ -210,21 +211,15 @@ class ResponsesWriter(Writer):
             return
         self._close_part(item)
         item.start_part(kind)
-        if kind == "output_text":
-            part = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
-            self._event("response.content_part.added", {**item.position, "part": part})
-        elif kind == "refusal":
-            self._event("response.content_part.added", {**item.position, "part": {"type": kind, "refusal": ""}})
-        elif kind == "summary_text":
-            part = {"type": "summary_text", "text": ""}
-            self._event("response.reasoning_summary_part.added", {**item.position, "part": part})
+        _, prefix, field, fields = _TEXT_EVENTS[kind]
+        self._event(f"{prefix}.added", {**item.position, "part": {"type": kind, **fields, field: ""}})
 
     def _delta(self, item: OpenItem, text: str) -> None:
         item.texts.append(text)
         self._send_text((item.index, item.part_count), self._text_delta, text, item)
 
     def _text_delta(self, text: str, item: OpenItem) -> Json:
-        name, _ = _TEXT_EVENTS[item.kind or ""]
+        name, *_ = _TEXT_EVENTS[item.kind or ""]
         logprobs: Json = {"logprobs": []} if item.kind == "output_text" else {}
         return {"type": f"{name}.delta", **item.position, "delta": text, **logprobs}
 
@@ -238,14 +233,11 @@ class ResponsesWriter(Writer):
     def _close_part(self, item: OpenItem) -> None:
         if item.kind is None:
             return
-        name, field = _TEXT_EVENTS[item.kind]
+        name, prefix, field, _ = _TEXT_EVENTS[item.kind]
         logprobs: Json = {"logprobs": []} if item.kind == "output_text" else {}
         part = item.end_part()
         self._event(f"{name}.done", {**item.position, field: part[field], **logprobs})
-        if part["type"] == "summary_text":
-            self._event("response.reasoning_summary_part.done", {**item.position, "part": part})
-        elif part["type"] != "reasoning_text":
-            self._event("response.content_part.done", {**item.position, "part": part})
+        self._event(f"{prefix}.done", {**item.position, "part": part})
 
     def end_block(self, event: BlockEnded) -> None:
         """Write the end of a part, and keep the opaque state of a reasoning for the end of its item."""

@@ -261,7 +261,7 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         elif isinstance(block, FileBlock) and is_own and "item_id" in block.metadata:
             pass  # a part of the item of the tool that made it
         elif isinstance(block, ReasoningBlock):
-            reason = "it has no item to send back" if is_own else self.reason_not_own(block)
+            reason = "it has no item to send back" if is_own else self.reason_not_replayed(block, "OpenAI")
             self.report(f"reasoning was left out: {reason}")
         else:
             self._omit(f"a block of type {block.type!r} in an assistant message was left out")

@@ -66,6 +66,8 @@ def _write_reasoning(writer: SettingsWriter) -> None:
             writer.report("reasoning was not turned off: the model always reasons")
     elif effort:
         writer.put(writer.accepted_effort(effort), "reasoning", "effort")
+    if summary == "updates":
+        summary = "auto"
     if summary in ("auto", "concise", "detailed"):
         writer.put(summary, "reasoning", "summary")
     if writer.is_foreign and writer.facts.reasoning == "effort":

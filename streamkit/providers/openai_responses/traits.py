@@ -62,6 +62,12 @@ TRAITS = Traits(
         "parallel_calls": ("parallel_tool_calls",),
         "verbosity": ("text", "verbosity"),
     },
+    # Others store nothing and pad no event, and their state is in the client's field for encrypted content.
+    implied_fields={
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+        "stream_options": {"include_obfuscation": False},
+    },
     models=OPENAI_MODELS,
     illegal_in_name=re.compile(r"[^a-zA-Z0-9_-]"),
     custom_calls=True,  # https://platform.openai.com/docs/guides/function-calling#custom-tools

@@ -319,3 +319,36 @@ def test_the_namespace_of_a_call_is_in_its_first_item() -> None:
     live = PROVIDER.writer(response_id="resp_2", model="m")
     added = [event for event in parse_events(live.frames(started[-1])) if event["type"] == "response.output_item.added"]
     assert [event["item"]["namespace"] for event in added] == ["crm"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "part_type", "prefix"),
+    [
+        ("text", "reasoning_text", "response.content_part"),
+        ("summary", "summary_text", "response.reasoning_summary_part"),
+    ],
+)
+def test_a_text_of_reasoning_is_within_its_part(kind: Any, part_type: str, prefix: str) -> None:
+    """The order of a recorded stream of LM Studio. openai's npm ``responses.stream()`` raises without the part.
+
+    https://platform.openai.com/docs/api-reference/responses-streaming/response/content_part/added has the part.
+    """
+    content = Content(speaker="ai", blocks=[ReasoningBlock(text="Look.", kind=kind), TextBlock(text="Hi.")])
+    events = parse_events(encode(content))
+    for event in events:
+        EVENT.validate_python(event)
+    names = [event["type"] for event in events]
+    text = f"response.reasoning_{'text' if kind == 'text' else 'summary_text'}"
+    of_item = [
+        "response.output_item.added",
+        f"{prefix}.added",
+        f"{text}.delta",
+        f"{text}.done",
+        f"{prefix}.done",
+        "response.output_item.done",
+    ]
+    start = names.index(of_item[0])
+    assert names[start : start + len(of_item)] == of_item
+    parts = [event["part"] for event in events[start : start + len(of_item)] if "part" in event]
+    assert parts == [{"type": part_type, "text": ""}, {"type": part_type, "text": "Look."}]
+    assert parse(encode(content)).reasoning == "Look."

@@ -1,0 +1,101 @@
+"""Contents of the chats of Google's SDKs, which keep each chunk of a stream as a content of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamkit import parse_messages, render
+from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
+
+
+def model(*parts: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "model", "parts": list(parts)}
+
+
+def call(city: str) -> dict[str, Any]:
+    return {"functionCall": {"name": "weather", "args": {"city": city}}}
+
+
+def result(value: str) -> dict[str, Any]:
+    return {"functionResponse": {"name": "weather", "response": {"result": value}}}
+
+
+QUESTION = {"role": "user", "parts": [{"text": "Weather?"}]}
+CHUNKS = [
+    model({"text": "I lo", "thought": True}),
+    model({"text": "ok.", "thought": True}),
+    model({"text": "", "thought": True, "thoughtSignature": "c2ln"}),
+    model({"text": "Let "}),
+    model({"text": "me "}),
+    model({"text": "look."}),
+    model(call("Oslo")),
+    model(call("Bergen")),
+    model({"text": ""}),
+]
+
+
+@pytest.mark.parametrize("model_first", [True, False])
+def test_the_chunks_of_a_stream_are_one_turn(model_first: bool) -> None:
+    chunks = CHUNKS if model_first else [{"parts": chunk["parts"], "role": "model"} for chunk in CHUNKS]
+    answer = {"role": "user", "parts": [result("4 degrees"), result("5 degrees")]}
+    _, turn, results, last = parse_messages([QUESTION, *chunks, answer, model({"text": "Cold."})], "gemini")
+    texts = [(type(block), getattr(block, "text", None)) for block in turn.blocks]
+    assert texts == [
+        (ReasoningBlock, "I look."),
+        (ReasoningBlock, ""),
+        (TextBlock, "Let me look."),
+        (ToolCallBlock, None),
+        (ToolCallBlock, None),
+    ]
+    assert turn.blocks[1].metadata["thoughtSignature"] == "c2ln"
+    calls = [block for block in turn.blocks if isinstance(block, ToolCallBlock)]
+    found = [block for block in results.blocks if isinstance(block, ToolResponseBlock)]
+    assert [(block.call_id, block.result) for block in found] == [
+        (calls[0].id, "4 degrees"),
+        (calls[1].id, "5 degrees"),
+    ]
+    assert [getattr(block, "text", None) for block in last.blocks] == ["Cold."]
+
+
+def test_texts_within_a_content_and_signed_texts_stay_apart() -> None:
+    signed = {"text": "b", "thoughtSignature": "c2ln"}
+    (turn,) = parse_messages([model({"text": "a"}), model(signed), model({"text": "c"}, {"text": "d"})], "gemini")
+    assert [getattr(block, "text", None) for block in turn.blocks] == ["a", "b", "c", "d"]
+
+
+def test_contents_of_the_user_and_contents_with_further_fields_stay_apart() -> None:
+    messages = [QUESTION, QUESTION, {**model({"text": "a"}), "x": 1}, model({"text": "b"})]
+    contents = parse_messages(messages, "gemini")
+    assert [content.speaker for content in contents] == ["human", "human", "ai", "ai"]
+
+
+@pytest.mark.parametrize(
+    ("response", "value"),
+    [
+        ({"output": "4 degrees\n"}, "4 degrees\n"),
+        ({"result": "4 degrees"}, "4 degrees"),
+        ({"output": {"degrees": 4}}, {"output": {"degrees": 4}}),
+        ({"output": "4", "unit": "C"}, {"output": "4", "unit": "C"}),
+    ],
+)
+def test_the_output_of_a_result_is_the_result(response: dict[str, Any], value: Any) -> None:
+    """gemini-cli and google-genai send ``output``; towards other wires its text is no JSON, and here it keeps its name.
+
+    https://ai.google.dev/api/caching#FunctionResponse
+    """
+    part = {"functionResponse": {"name": "weather", "response": response}}
+    messages = [QUESTION, model(call("Oslo")), {"role": "user", "parts": [part]}]
+    contents = parse_messages(messages, "gemini")
+    (block,) = contents[-1].blocks
+    assert isinstance(block, ToolResponseBlock)
+    assert block.result == value
+    assert render(contents, "gemini")[-1]["parts"] == [part]
+
+
+def test_parts_that_are_no_objects_do_not_raise() -> None:
+    contents = parse_messages(
+        [model(), {"role": "model", "parts": "x"}, {"role": "model", "parts": [3, None]}], "gemini"
+    )
+    assert [content.speaker for content in contents] == ["ai"]
