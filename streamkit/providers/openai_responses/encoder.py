@@ -9,13 +9,14 @@ Wire: https://platform.openai.com/docs/api-reference/responses-streaming
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, Final
 
-from streamkit.calls import ErrorCode, ToolCall
+from streamkit.calls import ToolCall
 from streamkit.events import BlockEnded, File, ReasoningKind
 from streamkit.providers.call_text import CallText
 from streamkit.providers.encoding import citation_links, encode_chunk, encode_sse_event
+from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.openai_errors import ERRORS, error_body
 from streamkit.providers.openai_responses.client_items import client_call_id, is_client_item
@@ -39,7 +40,6 @@ from streamkit.providers.wire_writer import ServerToolCall, WriterOptions
 __all__ = ["ResponsesWriter", "create_writer", "error_body", "error_event"]
 
 _FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, default="completed")
-_ERROR_NAMES: Final = ERRORS.names()
 #: Of each kind of text: the prefix of its events, and the field of its part.
 _TEXT_EVENTS: Final = {
     "output_text": ("response.output_text", "text"),
@@ -66,6 +66,8 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
 
 class ResponsesWriter(Writer):
     """A writer of one response: it numbers the events and collects the output."""
+
+    error_rules: ClassVar[ErrorRules] = ERRORS
 
     has_custom_calls: bool = True
     call_state: ClassVar[frozenset[str]] = frozenset({"item_id", "namespace", "status"})
@@ -114,10 +116,6 @@ class ResponsesWriter(Writer):
     def error_body(self, status: int, message: str, code: str | None) -> Json:
         """Return the body of a response that failed."""
         return error_body(status, message, code)
-
-    def error_names(self) -> Mapping[ErrorCode, str]:
-        """Return the codes of errors by the neutral code."""
-        return _ERROR_NAMES
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the whole response, which the last event has."""
