@@ -31,7 +31,10 @@ from streamkit.providers.wire_writer import Json, WriterOptions
 
 __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
 
-_FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS)
+#: The table has the names of gateways, too, which SDKs of OpenAI do not know.
+_FINISH_REASON_NAMES: Final = invert_finish_reasons(
+    FINISH_REASONS, preferred={"refusal": "content_filter", "pause": "stop", "other": "stop"}
+)
 #: The state of reasoning that repeats its text.
 _REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks")
 
@@ -103,7 +106,7 @@ class ChatWriter(Writer):
         position = self._dialect.usage_position
         if position == "own" and not self._has_usage_chunk:
             position = "finish"
-        reason = _FINISH_REASON_NAMES[self.finish_reason]  # the table has the names of other wires, too
+        reason = _FINISH_REASON_NAMES[self.finish_reason]
         choice: Json = {}
         top: Json = {}
         if self.finish_reason == "error" and self._dialect.error_in_band and self.error is None:

@@ -39,7 +39,8 @@ from streamkit.providers.wire_writer import ServerToolCall, WriterOptions
 
 __all__ = ["ResponsesWriter", "create_writer", "error_body", "error_event"]
 
-_FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, default="completed")
+_REFUSED: Final = {"refusal": "incomplete:content_filter"}
+_FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, preferred=_REFUSED, default="completed")
 #: Of each kind of text: the prefix of its events, and the field of its part.
 _TEXT_EVENTS: Final = {
     "output_text": ("response.output_text", "text"),
