@@ -160,11 +160,12 @@ class Attempt:
         events = batch
         if self.turn.has_error:
             events = [self._clean(event) for event in events]
-        if self._shown_kind is not None:
-            events = [self._as_shown(event) for event in events]
         if self._restorer.is_needed:
             events = [restored for event in events for restored in self._restorer.restore(event)]
-        return b"".join([self.writer.write(event) for event in self._carrier.carry(events)])
+        events = self._carrier.carry(events)
+        if self._shown_kind is not None:
+            events = [self._as_shown(event) for event in events]
+        return b"".join([self.writer.write(event) for event in events])
 
     def _as_shown(self, event: Event) -> Event:
         if self._shown_kind is None or not isinstance(event, Reasoning) or event.kind != "text":

@@ -120,8 +120,7 @@ class ResponsesWriter(Writer):
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the whole response, which the last event has."""
-        response: Json = chunks[-1]["response"]
-        return response
+        return dict(chunks[-1]["response"])
 
     # ------------------------------------------------------------ items
 
@@ -260,7 +259,9 @@ class ResponsesWriter(Writer):
                 self._close_item()
         elif self._own_state is None and event.metadata.keys() - {"item_id", "phase"}:
             super().end_block(event)
-        if self._open is not None:
+        # Claude splits a text at citations, and the Agents SDK takes the last part of a message for the whole output.
+        is_foreign_text = event.kind == "text" and self._own_state is None and "item_id" not in event.metadata
+        if self._open is not None and not is_foreign_text:
             self._close_part(self._open)
             if self._open.type == "message" and (self._own_state or {}).get("item_id") is None:
                 self._close_item()
