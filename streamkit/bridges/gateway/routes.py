@@ -38,6 +38,9 @@ _LISTS = {
     "gemini": re.compile(r"/v1(?:alpha|beta)\w*/models(?:/(?P<model>[^:]+))?"),
     "ollama": re.compile(r"/api/tags"),
 }
+#: Anthropic's paths under another base URL: its SDK adds the version to it, while DSPy and the AI SDK expect it there.
+#: The paths of OpenAI may have any base URL.
+_ANTHROPIC = re.compile(r"(?:/.+)?(?P<path>/messages(?:/count_tokens)?)")
 #: The wire of an error for a path that is none of the above.
 _PREFIXES = (
     ("anthropic", re.compile(r"/v1/messages")),
@@ -78,6 +81,8 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
         query: the query's parameters.
         headers: the request's headers, with names in lower case.
     """
+    if (match := _ANTHROPIC.fullmatch(path)) is not None:
+        path = f"/v1{match['path']}"
     for name, pattern in _ROUTES.items():
         if (match := pattern.fullmatch(path)) is not None:
             groups = match.groupdict()
