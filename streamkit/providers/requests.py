@@ -129,8 +129,9 @@ class NeutralRequest:
         self._provider.write_settings(writer)
         unread = {name: value for name, value in request.unread.items() if name != self._provider.traits.messages_field}
         if unread and self._is_foreign:
-            listed = ", ".join(map(repr, unread))
-            self._changes.append(f"left out the fields {listed}: only {request.provider} has them")
+            listed = ", ".join(repr(name) for name, value in unread.items() if value not in (None, [], {}))
+            if listed:
+                self._changes.append(f"left out the fields {listed}: only {request.provider} has them")
         elif unread:
             merge_fields(body, unread)
         return body
