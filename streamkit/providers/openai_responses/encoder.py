@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, Final
 
-from streamkit.calls import ToolCall
+from streamkit.calls import FinishReason, ToolCall
 from streamkit.events import BlockEnded, File, ReasoningKind
 from streamkit.providers.call_text import CallText
 from streamkit.providers.encoding import citation_links, encode_chunk, encode_sse_event
@@ -39,7 +39,7 @@ from streamkit.providers.wire_writer import ServerToolCall, WriterOptions
 
 __all__ = ["ResponsesWriter", "create_writer", "error_body", "error_event"]
 
-_REFUSED: Final = {"refusal": "incomplete:content_filter"}
+_REFUSED: Final[dict[FinishReason, str]] = {"refusal": "incomplete:content_filter"}
 _FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, preferred=_REFUSED, default="completed")
 #: Of each kind of text: the prefix of its events, and the field of its part.
 _TEXT_EVENTS: Final = {
