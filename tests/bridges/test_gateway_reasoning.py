@@ -1,4 +1,4 @@
-"""Reasoning of one provider as clients of Responses show it, and what they send back of it."""
+"""Reasoning of one provider in the form that clients of Responses read, and its way back to the provider."""
 
 from __future__ import annotations
 
