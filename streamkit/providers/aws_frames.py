@@ -54,6 +54,19 @@ ERROR_NAMES: Final = {status: name[:1].upper() + name[1:] for name, status in ST
     429: "ThrottlingException",
 }
 
+#: The exceptions that both streams can have; boto3 reads no code and no message of another one
+#: (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStreamOutput.html and
+#: .../API_runtime_ResponseStream.html).
+_STREAM_EXCEPTIONS: Final = frozenset(
+    {
+        "internalServerException",
+        "modelStreamErrorException",
+        "serviceUnavailableException",
+        "throttlingException",
+        "validationException",
+    }
+)
+
 #: The exceptions, and the names of https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html. The
 #: messages are those of the models behind the service (danny-avila/agents, contextOverflowSignatures.ts).
 ERRORS: Final = ErrorRules(
@@ -61,10 +74,10 @@ ERRORS: Final = ErrorRules(
         "accessDeniedException": "unauthorized",
         "expiredTokenException": "unauthorized",
         "unrecognizedClientException": "unauthorized",
-        "modelNotReadyException": "overloaded",
         "resourceNotFoundException": "not_found",
         "serviceQuotaExceededException": "quota_exceeded",
         "serviceUnavailableException": "overloaded",
+        "modelNotReadyException": "overloaded",
         "throttlingException": "rate_limited",
         "validationException": "invalid_request",
     },
@@ -82,6 +95,7 @@ ERRORS: Final = ErrorRules(
         MessageRule("quota_exceeded", r"too many tokens per day"),
         MessageRule("content_policy", r"blocked by content filtering policy"),
     ),
+    overflow=("prompt is too long: {requested} tokens > {limit} maximum", "Input is too long for requested model."),
 )
 _ERROR_FIELDS = frozenset(
     {"message", "Message", "__type", "code", "originalMessage", "originalStatusCode", "resourceName"}
@@ -143,9 +157,15 @@ def error_body(status: int, message: str, code: str | None = None) -> dict[str, 
 
 
 def error_event(status: int, message: str, code: str | None = None) -> bytes:
-    """Return the exception that ends a stream; *code* is its name, the default depends on the status."""
-    name = code or ERROR_NAMES.get(status, "InternalServerException")
-    return encode_exception(name[:1].lower() + name[1:], message)
+    """Return the exception that ends a stream; *code* is its name, the default depends on the status.
+
+    An exception that only the response of a request can have becomes the one of streams with the nearest status.
+    """
+    name = code or ERROR_NAMES.get(status, "")
+    name = name[:1].lower() + name[1:]
+    if name not in _STREAM_EXCEPTIONS:
+        name = "validationException" if status < 500 else "internalServerException"
+    return encode_exception(name, message)
 
 
 def encode_event(name: str, body: dict[str, Any]) -> bytes:

@@ -9,6 +9,9 @@ report. This module applies it, and must not depend on any provider.
 2. A message that the rules list, if the names are general ones (an invalid request, a rate limit) or there is none:
    most providers report an overflow of the context as an invalid request, OpenAI and Groq also as a rate limit.
 3. The HTTP status.
+
+The same rules write an error of any provider for the clients of this one: in their names and statuses, and an overflow
+of the context in the words by which they recognize it.
 """
 
 from __future__ import annotations
@@ -39,6 +42,20 @@ STATUS_CODES: Final[dict[int, ErrorCode]] = {
     503: "overloaded",
     529: "overloaded",
 }
+#: The statuses with which an error of each meaning is written, the usual one first. Others mean something else to
+#: clients that decide by the status: Google's 400 for a key that is not valid, a 500 of llama.cpp for an overflow,
+#: which SDKs repeat, or Anthropic's 529, which SDKs of other providers do not repeat (google-genai:
+#: ``_RETRY_HTTP_STATUS_CODES``, botocore: ``_TRANSIENT_STATUS_CODES``).
+_WRITTEN_STATUSES: Final[dict[ErrorCode, tuple[int, ...]]] = {
+    "invalid_request": (400, 422),
+    "unauthorized": (401, 403),
+    "quota_exceeded": (402, 400, 403, 429),
+    "not_found": (404,),
+    "context_overflow": (400, 413, 429),
+    "rate_limited": (429,),
+    "overloaded": (503, 429, 500, 502, 504),
+    "content_policy": (400, 403),
+}
 _DEFINITE_STATUSES = (402, 413)  # these count also next to a general name, such as Groq's rate_limit_exceeded with 413
 
 #: The order in which one of several codes is used.
@@ -67,11 +84,13 @@ class MessageRule(Struct, frozen=True):
         pattern: a regular expression, searched in the message without regard to case. Its groups ``limit`` and
             ``requested`` are token counts; ``output`` is added to ``requested``.
         must_exceed: the rule applies only if ``requested`` is more than ``limit``.
+        is_own: whether the provider itself sends the message; False: gateways that have its wire.
     """
 
     code: ErrorCode
     pattern: str
     must_exceed: bool = False
+    is_own: bool = True
 
 
 class ErrorRules(Struct, frozen=True):
@@ -82,12 +101,17 @@ class ErrorRules(Struct, frozen=True):
         messages: the meaning of messages, the first one that matches counts.
         statuses: the meaning of HTTP statuses that differ from ``STATUS_CODES``.
         counts: the fields of an error object with token counts: ``limit`` or ``requested`` by the field's name.
+        unnamed: the meanings for which no name in ``codes`` is written: it is a narrower one, or not the field's.
+        overflow: the provider's sentences for a prompt that exceeds the context, with ``{limit}`` and ``{requested}``
+            for the token counts; the first one whose counts are known is written.
     """
 
     codes: Mapping[str, ErrorCode] = field(default_factory=dict)
     messages: tuple[MessageRule, ...] = ()
     statuses: Mapping[int, ErrorCode] = field(default_factory=dict)
     counts: Mapping[str, str] = field(default_factory=dict)
+    unnamed: frozenset[ErrorCode] = frozenset()
+    overflow: tuple[str, ...] = ()
 
     def __add__(self, other: ErrorRules) -> ErrorRules:
         """Return the rules of both; those of ``other`` count first."""
@@ -97,14 +121,50 @@ class ErrorRules(Struct, frozen=True):
             messages=(*other.messages, *self.messages),
             statuses={**self.statuses, **other.statuses},
             counts={**self.counts, **other.counts},
+            unnamed=self.unnamed | other.unnamed,
+            overflow=other.overflow or self.overflow,
         )
 
     def names(self) -> dict[ErrorCode, str]:
-        """Return the provider's name of each code that it has one for: the first in the table."""
+        """Return the name that the provider writes for each code that it has one for: the first in the table."""
         names: dict[ErrorCode, str] = {}
         for name, code in self.codes.items():
-            names.setdefault(code, name)
+            if code not in self.unnamed:
+                names.setdefault(code, name)
         return names
+
+    def written_status(self, error: StreamError) -> int:
+        """Return the HTTP status with which an error of any provider is written for clients of this one.
+
+        An error without a code is one of the server: its status would name another meaning on another wire.
+        """
+        if error.code is None:
+            return 500
+        statuses = _WRITTEN_STATUSES[error.code]
+        if error.status is not None and (error.status in statuses or self.statuses.get(error.status) == error.code):
+            return error.status
+        return statuses[0]
+
+    def written_message(self, error: StreamError) -> str:
+        """Return the message with which an error of any provider is written for clients of this one.
+
+        Clients shorten the conversation if they find the provider's own words for an overflow of the context: Claude
+        Code "prompt is too long" (anthropics/claude-code#11281), LiteLLM "maximum context length is" (its
+        ``exception_mapping_utils``). These precede the words of another provider. A limit of bytes (413) is none of
+        tokens.
+        """
+        message = error.message or "the provider reported an error"  # on Ollama an empty one is no error
+        counts = {"limit": error.limit, "requested": error.requested}
+        known = {name: count for name, count in counts.items() if count is not None}
+        if error.code != "context_overflow" or (error.status == 413 and not known) or self._has_own_overflow(message):
+            return message
+        unknown = [f"{{{name}}}" for name in counts.keys() - known.keys()]
+        sentences = [text for text in self.overflow if not any(name in text for name in unknown)]
+        return f"{sentences[0].format(**known)} ({message})" if sentences else message
+
+    def _has_own_overflow(self, message: str) -> bool:
+        rules = [rule for rule in self.messages if rule.code == "context_overflow" and rule.is_own]
+        return any(_compile(rule.pattern).search(message[:_MOST_TEXT]) for rule in rules)
 
     def classify(self, error: StreamError) -> StreamError:
         """Return a provider's error with its code, and with the token counts of an overflow if they are given."""

@@ -38,12 +38,13 @@ class StateCarrier:
     """
 
     def __init__(self, client: str | Provider, origin: Mapping[str, Any]) -> None:
-        self._traits = get(client).traits
-        upstream = get(str(origin["provider"])).traits
+        provider, upstream = get(client), get(str(origin["provider"]))
+        self._traits = provider.traits
         # A client of the same dialect sends such reasoning back as that dialect has it.
-        self._carries_plain_reasoning = upstream.plain_reasoning and upstream.name != self._traits.name
+        self._carries_plain_reasoning = upstream.traits.plain_reasoning and upstream.name != provider.name
         self._origin = {name: value for name, value in origin.items() if value is not None}
-        self._signatures = upstream.signature_fields
+        self._signatures = upstream.traits.signature_fields
+        self._is_same_wire = provider.package == upstream.package
         self._reasoning: dict[int, list[str]] = {}  # the text of the open block, by choice
         self._kinds: dict[int, str] = {}
         self._counts: Counter[tuple[int, str]] = Counter()
@@ -82,7 +83,11 @@ class StateCarrier:
 
     def _carry_block(self, event: BlockEnded) -> BlockEnded:
         if event.kind != "reasoning":
-            return event if not event.metadata else structs.replace(event, signature=None, metadata={})
+            if not event.metadata:
+                return event
+            # Texts of different items are no parts of one message.
+            kept = {"item_id": event.metadata["item_id"]} if self._is_same_wire and "item_id" in event.metadata else {}
+            return structs.replace(event, signature=None, metadata=kept)
         text = "".join(self._reasoning.pop(event.choice, ()))
         kind = self._kinds.pop(event.choice, "text")
         has_state = event.signature is not None or bool(event.metadata)

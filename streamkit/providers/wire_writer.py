@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from streamkit.calls import ErrorCode, FinishReason, StreamError, ToolCall, Usage
+from streamkit.calls import FinishReason, StreamError, ToolCall, Usage
 from streamkit.events import BlockEnded, File, Finished, ReasoningKind
 from streamkit.providers.call_text import CallText
 from streamkit.providers.encoding import encode_text
-from streamkit.providers.error_rules import STATUS_CODES
+from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.traits import Traits
 
 __all__ = ["Json", "OmittedKind", "ServerToolCall", "WireWriter", "WriterOptions"]
@@ -36,11 +36,6 @@ OmittedKind = Literal[
     "unknown",
 ]
 
-#: The HTTP status of each code, the inverse of what a status means.
-_STATUS_OF_CODE: Final[dict[ErrorCode, int]] = {
-    "content_policy": 400,
-    **{code: status for status, code in reversed(STATUS_CODES.items())},
-}
 _MARK: Final = "\ue000streamkit\ue001"  # of the private use area
 _ENCODED_MARK: Final = encode_text(_MARK)
 _MOST_TEMPLATES: Final = 64  # more than the calls that are open at once
@@ -86,7 +81,10 @@ class WireWriter:
         finish: the finish of the choice.
         error: the error that ends the stream.
         items: the items of the response so far, where the wire has items to which later requests may refer.
+        error_rules: the rules of the wire's errors.
     """
+
+    error_rules: ClassVar[ErrorRules] = ErrorRules()
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         self.traits = traits
@@ -181,14 +179,10 @@ class WireWriter:
         return raw if isinstance(raw, str) and table.get(raw) == reason else names[reason]
 
     def error_fields(self, error: StreamError) -> tuple[int, str, str | None]:
-        """Return an error as the arguments of ``error_body``: status, message, and the wire's name of the code.
-
-        An error without a code is one of the server: its status would name another meaning on another wire.
-        """
-        message = error.message or "the provider reported an error"  # on Ollama an empty one is no error
-        if error.code is None:
-            return 500, message, None
-        return error.status or _STATUS_OF_CODE[error.code], message, self.error_names().get(error.code)
+        """Return an error as the arguments of ``error_body``: status, message, and the wire's name of the code."""
+        rules = self.error_rules
+        name = None if error.code is None else rules.names().get(error.code)
+        return rules.written_status(error), rules.written_message(error), name
 
     # ------------------------------------------------------------ what a wire's writer implements
 
@@ -210,10 +204,6 @@ class WireWriter:
     def error_body(self, status: int, message: str, code: str | None) -> Json:
         """Return the body of a response that failed."""
         raise NotImplementedError
-
-    def error_names(self) -> Mapping[ErrorCode, str]:
-        """Return the wire's names of errors, by the neutral code."""
-        return {}
 
     def text(self, text: str) -> None:
         """Write a text delta."""

@@ -260,6 +260,11 @@ def test_tool_choices(provider: str, fields: Json, expected: tuple[str | None, J
             {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
             {"output_format": OutputFormat(type="json_schema", json_schema=SCHEMA)},
         ),
+        (  # LiteLLM sends the form of the beta structured-outputs-2025-11-13
+            "anthropic",
+            {"output_format": {"type": "json_schema", "schema": SCHEMA}},
+            {"output_format": OutputFormat(type="json_schema", json_schema=SCHEMA)},
+        ),
         ("gemini", {"generationConfig": {"thinkingConfig": {"thinkingBudget": 0}}}, {"reasoning": "off"}),
         ("gemini", {"generationConfig": {"thinkingConfig": {"thinkingBudget": -1}}}, {"reasoning": "auto"}),
         ("gemini", {"generationConfig": {"thinkingConfig": {"thinkingLevel": "LOW"}}}, {"reasoning_effort": "low"}),

@@ -137,3 +137,20 @@ def test_an_invalid_output_of_a_request_is_an_error() -> None:
     request = Request(contents=[Content.human("Where?")], settings=Settings(model="m"))
     with pytest.raises(UsageError, match="must be an object"):
         render_request(request, "anthropic", output=list[str])
+
+
+@pytest.mark.parametrize(
+    ("client", "fields"),
+    [
+        (
+            "openai_responses",
+            {"model": "m", "input": [], "include": [], "metadata": {}, "user": None},
+        ),  # the Agents SDK
+        ("gemini", {"contents": [], "generationConfig": {}, "safetySettings": []}),  # instructor
+    ],
+)
+def test_fields_without_a_value_are_not_reported_as_left_out(client: str, fields: Json) -> None:
+    changes: list[str] = []
+    request = parse_request(fields, client)
+    render_request(request, "anthropic", settings={"model": "claude-sonnet-4-5"}, changes=changes)
+    assert changes == []

@@ -24,7 +24,7 @@ from streamkit.bridges.gateway.routes import Route, client_provider
 from streamkit.bridges.gateway.stored_responses import StoredResponses
 from streamkit.bridges.gateway.upstream import Upstream, UpstreamRequest, Watch, feature_headers
 from streamkit.calls import StreamError
-from streamkit.events import Event, Failed
+from streamkit.events import Event, Failed, Reasoning
 from streamkit.history import ToolCallBlock
 from streamkit.providers.body_fields import asks_for_usage
 from streamkit.providers.origin import normalize_endpoint
@@ -104,6 +104,10 @@ class Attempt:
         endpoint = normalize_endpoint(upstream.endpoint) if upstream.endpoint else None
         origin = {"provider": target.name, "endpoint": endpoint, "requested_model": self.model}
         self._carrier = providers.StateCarrier(self.client, origin)
+        # Models of OpenAI stream summaries only, so clients of Responses show no other reasoning: LiteLLM, LangChain
+        # and agno read ``response.reasoning_summary_text.delta`` and not ``response.reasoning_text.delta``.
+        kind = self.client.traits.reasoning_kind
+        self._shown_kind = None if kind == "text" or self.client.package == target.package else kind
         self.writer = self.client.writer(
             # Upstreams may repeat ids, and a client refers to stored responses by them.
             response_id=None if stored is None else f"resp_{secrets.token_hex(24)}",
@@ -159,7 +163,15 @@ class Attempt:
             events = [self._clean(event) for event in events]
         if self._restorer.is_needed:
             events = [restored for event in events for restored in self._restorer.restore(event)]
-        return b"".join([self.writer.write(event) for event in self._carrier.carry(events)])
+        events = self._carrier.carry(events)
+        if self._shown_kind is not None:
+            events = [self._as_shown(event) for event in events]
+        return b"".join([self.writer.write(event) for event in events])
+
+    def _as_shown(self, event: Event) -> Event:
+        if self._shown_kind is None or not isinstance(event, Reasoning) or event.kind != "text":
+            return event
+        return structs.replace(event, kind=self._shown_kind)
 
     def _clean(self, event: Event) -> Event:
         if not isinstance(event, Failed):

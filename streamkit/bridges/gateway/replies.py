@@ -46,7 +46,7 @@ def refusal(
     code: ErrorCode | None = None,
 ) -> Response:
     """Return an error of the gateway itself, in the client's wire; *code* if the status alone does not name it."""
-    name = None if code is None else client.writer().error_names().get(code)
+    name = None if code is None else client.writer().error_rules.names().get(code)
     return _error_reply(client, status, message, name, headers or {})
 
 

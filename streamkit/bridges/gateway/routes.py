@@ -39,6 +39,9 @@ _LISTS = {
     "gemini": re.compile(r"(?:/v1\w*)*/v1(?:alpha|beta)\w*/models(?:/(?P<model>[^:]+))?"),
     "ollama": re.compile(r"(?:/(?:v1|api))*/api/tags"),
 }
+#: Anthropic's paths under another base URL: its SDK adds the version to it, while DSPy and the AI SDK expect it there.
+#: The paths of OpenAI may have any base URL.
+_ANTHROPIC = re.compile(r"(?!.*/threads/)(?:/.+)?(?P<path>/messages(?:/count_tokens)?)")  # OpenAI has other messages
 #: The wire of an error for a path that is none of the above.
 _PREFIXES = (
     ("anthropic", re.compile(r"/v1/messages")),
@@ -108,6 +111,8 @@ def _versions_of(path: str) -> Iterator[str]:
 
 def _find_response(path: str, query: Mapping[str, str]) -> Route | None:
     """Return the route of a response or of a count of tokens, None if the path is of neither."""
+    if (match := _ANTHROPIC.fullmatch(path)) is not None:
+        path = f"/v1{match['path']}"
     for name, pattern in _ROUTES.items():
         if (match := pattern.fullmatch(path)) is not None:
             groups = match.groupdict()

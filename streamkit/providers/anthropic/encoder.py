@@ -8,10 +8,9 @@ Wire: https://docs.anthropic.com/en/api/messages-streaming
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from streamkit.calls import ErrorCode, Usage
+from streamkit.calls import Usage
 from streamkit.events import BlockEnded, ReasoningKind
 from streamkit.json_text import finalize_arguments
 from streamkit.providers.anthropic.errors import ERRORS
@@ -20,6 +19,7 @@ from streamkit.providers.anthropic.traits import FINISH_REASONS
 from streamkit.providers.call_text import CallText
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.encoding import citation_links, encode_chunk, encode_sse_event, uncached_input_tokens
+from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.sequential_writer import SequentialWriter
 from streamkit.providers.traits import Traits
@@ -29,7 +29,6 @@ __all__ = ["AnthropicWriter", "create_writer", "error_body", "error_event"]
 
 #: This wire has no name for a filtered turn; a refusal is the nearest.
 _STOP_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"content_filter": "refusal"})
-_ERROR_NAMES: Final = ERRORS.names()
 
 #: https://docs.anthropic.com/en/api/errors
 _ERROR_TYPES: Final = {
@@ -65,6 +64,8 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
 
 class AnthropicWriter(SequentialWriter):
     """A writer of one message."""
+
+    error_rules: ClassVar[ErrorRules] = ERRORS
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
@@ -124,10 +125,6 @@ class AnthropicWriter(SequentialWriter):
     def error_body(self, status: int, message: str, code: str | None) -> Json:
         """Return the body of a response that failed."""
         return error_body(status, message, code)
-
-    def error_names(self) -> Mapping[ErrorCode, str]:
-        """Return the types of errors by the neutral code."""
-        return _ERROR_NAMES
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the message that the events build."""

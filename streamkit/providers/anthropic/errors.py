@@ -36,9 +36,13 @@ ERRORS: Final = ErrorRules(
             "context_overflow",
             r"exceed context limit: (?P<requested>[\d,]+) \+ (?P<output>[\d,]+) > (?P<limit>[\d,]+)",
         ),
-        MessageRule("context_overflow", r"maximum context length is (?P<limit>[\d,]+)"),  # of gateways
+        MessageRule("context_overflow", r"maximum context length is (?P<limit>[\d,]+)", is_own=False),
         # An organization's own spend limit is an invalid_request_error with status 400.
         MessageRule("quota_exceeded", r"credit balance is too low|API usage limits"),
         MessageRule("content_policy", r"blocked by content filtering policy"),
     ),
+    statuses={529: "overloaded"},
+    # A prompt beyond the context is an invalid_request_error (anthropics/claude-code#11281).
+    unnamed=frozenset({"context_overflow"}),
+    overflow=("prompt is too long: {requested} tokens > {limit} maximum", "prompt is too long"),
 )

@@ -21,6 +21,9 @@ Json = dict[str, Any]
 #: "top_p between 1 and 0.95" (https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking, on compatibility)
 _LEAST_TOP_P_WITH_THINKING = 0.95
 _THINKING = ("thinking", "redacted_thinking")
+#: The form of the beta, which LiteLLM sends, and the present one, which counts if both are there
+#: (https://platform.claude.com/docs/en/build-with-claude/structured-outputs).
+_OUTPUT_FORMATS = (("output_format",), ("output_config", "format"))
 
 
 def read_settings(fields: BodyFields, traits: Traits) -> Json:
@@ -31,10 +34,11 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
         values |= thinking
     if (effort := fields.take("output_config", "effort", check=is_text)) is not None:
         values["reasoning_effort"] = effort
-    output = fields.get("output_config", "format")
-    if isinstance(output, dict) and output.keys() == {"type", "schema"} and isinstance(output["schema"], dict):
-        fields.take("output_config", "format")
-        values["output_format"] = OutputFormat(type="json_schema", json_schema=output["schema"])
+    for path in _OUTPUT_FORMATS:
+        output = fields.get(*path)
+        if isinstance(output, dict) and output.keys() == {"type", "schema"} and isinstance(output["schema"], dict):
+            fields.take(*path)
+            values["output_format"] = OutputFormat(type="json_schema", json_schema=output["schema"])
     if (parallel := take_parallel_calls(fields)) is not None:
         values["parallel_calls"] = parallel
     return values

@@ -8,10 +8,9 @@ Wire: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Conver
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from streamkit.calls import ErrorCode, Usage
+from streamkit.calls import Usage
 from streamkit.events import BlockEnded, File, ReasoningKind
 from streamkit.providers import aws_frames
 from streamkit.providers.aws_frames import error_body, error_event
@@ -21,6 +20,7 @@ from streamkit.providers.bedrock_converse.traits import FINISH_REASONS
 from streamkit.providers.call_text import CallText
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.encoding import citation_links, uncached_input_tokens
+from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.sequential_writer import SequentialWriter
 from streamkit.providers.traits import Traits
@@ -29,7 +29,6 @@ from streamkit.providers.wire_writer import ServerToolCall, WriterOptions
 __all__ = ["ConverseWriter", "create_writer", "error_body", "error_event"]
 
 _STOP_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"content_filter": "content_filtered"})
-_ERROR_NAMES: Final = aws_frames.ERRORS.names()
 _PADDING = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
@@ -40,6 +39,8 @@ def create_writer(traits: Traits, options: WriterOptions) -> ConverseWriter:
 
 class ConverseWriter(SequentialWriter):
     """A writer of one message. A chunk is ``{name: body}``, as boto3 yields it."""
+
+    error_rules: ClassVar[ErrorRules] = aws_frames.ERRORS
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
@@ -75,10 +76,6 @@ class ConverseWriter(SequentialWriter):
     def error_body(self, status: int, message: str, code: str | None) -> Json:
         """Return the body of a response that failed."""
         return error_body(status, message, code)
-
-    def error_names(self) -> Mapping[ErrorCode, str]:
-        """Return the exceptions by the neutral code."""
-        return _ERROR_NAMES
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the response that the events build."""

@@ -6,17 +6,17 @@ It must not depend on the contents of the events.
 from __future__ import annotations
 
 from base64 import b64encode
+from typing import ClassVar
 
 from streamkit.providers import aws_frames
 from streamkit.providers.anthropic.encoder import AnthropicWriter
 from streamkit.providers.aws_frames import error_body, error_event
 from streamkit.providers.encoding import encode_chunk
+from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.traits import Traits
 from streamkit.providers.wire_writer import Json, WriterOptions
 
 __all__ = ["InvokeWriter", "create_writer", "error_body", "error_event"]
-
-_ERROR_NAMES = aws_frames.ERRORS.names()
 
 
 def create_writer(traits: Traits, options: WriterOptions) -> InvokeWriter:
@@ -27,6 +27,8 @@ def create_writer(traits: Traits, options: WriterOptions) -> InvokeWriter:
 class InvokeWriter(AnthropicWriter):
     """A writer of one message. Bedrock sends no pings, and an error as an exception."""
 
+    error_rules: ClassVar[ErrorRules] = aws_frames.ERRORS
+
     def encode(self, chunk: Json) -> bytes:
         """Return an event as a frame; an error as an exception."""
         if chunk["type"] == "ping":
@@ -34,9 +36,7 @@ class InvokeWriter(AnthropicWriter):
         if chunk["type"] == "error":
             if self.error is None:
                 return aws_frames.encode_exception("modelStreamErrorException", chunk["error"]["message"])
-            status, message, _ = self.error_fields(self.error)
-            name = _ERROR_NAMES.get(self.error.code) if self.error.code is not None else None
-            return error_event(status, message, name)
+            return error_event(*self.error_fields(self.error))
         return aws_frames.encode_event("chunk", {"bytes": b64encode(encode_chunk(chunk)).decode(), "p": "abcdefgh"})
 
     def error_body(self, status: int, message: str, code: str | None) -> Json:

@@ -7,15 +7,17 @@ Wire: https://docs.cohere.com/v2/reference/chat-stream
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from streamkit.calls import Usage
 from streamkit.events import BlockEnded, ReasoningKind
 from streamkit.providers.call_text import CallText
 from streamkit.providers.cohere.body import fold_events
+from streamkit.providers.cohere.errors import ERRORS
 from streamkit.providers.cohere.schema import Json
 from streamkit.providers.cohere.traits import FINISH_REASONS
 from streamkit.providers.encoding import citation_links, encode_chunk, encode_sse_event
+from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.sequential_writer import SequentialWriter
 from streamkit.providers.traits import Traits
@@ -49,6 +51,8 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
 class CohereWriter(SequentialWriter):
     """A writer of one message, which counts its contents, calls and citations from 0 each."""
 
+    error_rules: ClassVar[ErrorRules] = ERRORS
+
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
         self._open: str | None = None  # the kind of the open content
@@ -67,7 +71,8 @@ class CohereWriter(SequentialWriter):
         self._stop()
         ending: Json = {"finish_reason": self.finish_name(FINISH_REASONS, _FINISH_REASONS)}
         if self.error is not None:
-            ending = {"error": self.error.message, "finish_reason": _FINISH_REASONS["error"]}
+            _, message, _ = self.error_fields(self.error)
+            ending = {"error": message, "finish_reason": _FINISH_REASONS["error"]}
         elif self.finish_reason == "error":
             ending["error"] = _INTERNAL_ERROR
         if self.usage is not None:

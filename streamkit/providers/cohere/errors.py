@@ -19,4 +19,8 @@ ERRORS: Final = ErrorRules(
         MessageRule("context_overflow", r"too many tokens: size limit exceeded"),
         MessageRule("quota_exceeded", r"API calls / month"),  # of trial keys
     ),
+    overflow=(
+        "too many tokens: total number of tokens in the prompt cannot exceed {limit} - received {requested}.",
+        "too many tokens: size limit exceeded.",
+    ),
 )

@@ -15,8 +15,10 @@ from streamkit.calls import ToolCall, Usage
 from streamkit.errors import UnsupportedContent
 from streamkit.events import BlockEnded, File, ReasoningKind
 from streamkit.providers.encoding import citation_links, encode_chunk, encode_json
+from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.gemini.body import fold_chunks
+from streamkit.providers.gemini.errors import ERRORS
 from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.traits import FINISH_REASONS
 from streamkit.providers.traits import Traits
@@ -73,6 +75,8 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
 
 class GeminiWriter(WholeCallWriter):
     """A writer of one candidate: an SSE event (``alt=sse``) or an element of a JSON array at a time."""
+
+    error_rules: ClassVar[ErrorRules] = ERRORS
 
     call_state: ClassVar[frozenset[str]] = frozenset({SIGNATURE})
     has_calls_without_id: ClassVar[bool] = True

@@ -14,8 +14,10 @@ from typing import ClassVar, Final
 from streamkit.calls import ToolCall
 from streamkit.events import BlockEnded, File, ReasoningKind
 from streamkit.providers.encoding import encode_chunk, encode_json
+from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.ollama.body import fold_lines
+from streamkit.providers.ollama.errors import ERRORS
 from streamkit.providers.ollama.schema import Json
 from streamkit.providers.ollama.traits import FINISH_REASONS
 from streamkit.providers.traits import Traits
@@ -45,6 +47,8 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
 
 class OllamaWriter(WholeCallWriter):
     """A writer of one response, a line at a time. This wire has no response id."""
+
+    error_rules: ClassVar[ErrorRules] = ERRORS
 
     has_calls_without_id: ClassVar[bool] = True
 

@@ -19,4 +19,5 @@ ERRORS: Final = ErrorRules(
         MessageRule("quota_exceeded", r"reached your \w+ usage limit"),
         MessageRule("overloaded", r"server busy|server overloaded"),  # ollama/ollama#15934
     ),
+    overflow=("prompt too long; exceeded max context length",),
 )

@@ -12,14 +12,14 @@ differ. The module must not read a clock: ``created`` is 0.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from streamkit.calls import ErrorCode, ToolCall, Usage
+from streamkit.calls import ToolCall, Usage
 from streamkit.events import BlockEnded, File, ReasoningKind
 from streamkit.media import is_url, normalize_data_url, to_data_url
 from streamkit.providers.call_text import CallText
 from streamkit.providers.encoding import citation_links, encode_chunk, encode_json
+from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.openai_chat.body import fold_chunks
 from streamkit.providers.openai_chat.content_reader import reasoning_detail_text, thinking_text
@@ -31,8 +31,10 @@ from streamkit.providers.wire_writer import Json, WriterOptions
 
 __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
 
-_FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS)
-_ERROR_NAMES: Final = ERRORS.names()
+#: The table has the names of gateways, too, which SDKs of OpenAI do not know.
+_FINISH_REASON_NAMES: Final = invert_finish_reasons(
+    FINISH_REASONS, preferred={"refusal": "content_filter", "pause": "stop", "other": "stop"}
+)
 #: The state of reasoning that repeats its text.
 _REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks")
 
@@ -49,6 +51,8 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
 
 class ChatWriter(Writer):
     """A writer of one choice."""
+
+    error_rules: ClassVar[ErrorRules] = ERRORS
 
     call_state: ClassVar[frozenset[str]] = frozenset({"extra_content"})
 
@@ -102,7 +106,7 @@ class ChatWriter(Writer):
         position = self._dialect.usage_position
         if position == "own" and not self._has_usage_chunk:
             position = "finish"
-        reason = _FINISH_REASON_NAMES[self.finish_reason]  # the table has the names of other wires, too
+        reason = _FINISH_REASON_NAMES[self.finish_reason]
         choice: Json = {}
         top: Json = {}
         if self.finish_reason == "error" and self._dialect.error_in_band and self.error is None:
@@ -162,10 +166,6 @@ class ChatWriter(Writer):
     def error_body(self, status: int, message: str, code: str | None) -> Json:
         """Return the body of a response that failed."""
         return error_body(status, message, code)
-
-    def error_names(self) -> Mapping[ErrorCode, str]:
-        """Return the codes of errors by the neutral code."""
-        return _ERROR_NAMES
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the completion that the chunks build."""

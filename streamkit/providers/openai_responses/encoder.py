@@ -9,13 +9,14 @@ Wire: https://platform.openai.com/docs/api-reference/responses-streaming
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, Final
 
-from streamkit.calls import ErrorCode, ToolCall
+from streamkit.calls import FinishReason, ToolCall
 from streamkit.events import BlockEnded, File, ReasoningKind
 from streamkit.providers.call_text import CallText
 from streamkit.providers.encoding import citation_links, encode_chunk, encode_sse_event
+from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.openai_errors import ERRORS, error_body
 from streamkit.providers.openai_responses.client_items import client_call_id, is_client_item
@@ -38,8 +39,8 @@ from streamkit.providers.wire_writer import ServerToolCall, WriterOptions
 
 __all__ = ["ResponsesWriter", "create_writer", "error_body", "error_event"]
 
-_FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, default="completed")
-_ERROR_NAMES: Final = ERRORS.names()
+_REFUSED: Final[dict[FinishReason, str]] = {"refusal": "incomplete:content_filter"}
+_FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, preferred=_REFUSED, default="completed")
 #: Of each kind of text: the prefix of the events of its text, the prefix of those of its part, the field of the text,
 #: and the other fields of the part.
 _TEXT_EVENTS: Final[dict[str, tuple[str, str, str, Json]]] = {
@@ -67,6 +68,8 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
 
 class ResponsesWriter(Writer):
     """A writer of one response: it numbers the events and collects the output."""
+
+    error_rules: ClassVar[ErrorRules] = ERRORS
 
     has_custom_calls: bool = True
     call_state: ClassVar[frozenset[str]] = frozenset({"item_id", "namespace", "status"})
@@ -116,14 +119,9 @@ class ResponsesWriter(Writer):
         """Return the body of a response that failed."""
         return error_body(status, message, code)
 
-    def error_names(self) -> Mapping[ErrorCode, str]:
-        """Return the codes of errors by the neutral code."""
-        return _ERROR_NAMES
-
     def body(self, chunks: list[Json]) -> Json:
         """Return the whole response, which the last event has."""
-        response: Json = chunks[-1]["response"]
-        return response
+        return dict(chunks[-1]["response"])
 
     # ------------------------------------------------------------ items
 
@@ -253,7 +251,9 @@ class ResponsesWriter(Writer):
                 self._close_item()
         elif self._own_state is None and event.metadata.keys() - {"item_id", "phase"}:
             super().end_block(event)
-        if self._open is not None:
+        # Claude splits a text at citations, and the Agents SDK takes the last part of a message for the whole output.
+        is_foreign_text = event.kind == "text" and self._own_state is None and "item_id" not in event.metadata
+        if self._open is not None and not is_foreign_text:
             self._close_part(self._open)
             if self._open.type == "message" and (self._own_state or {}).get("item_id") is None:
                 self._close_item()

@@ -145,7 +145,7 @@ def test_every_event_of_a_plain_response_is_valid_for_the_sdk() -> None:
         (None, "response.completed", "stop"),
         ("stop", "response.completed", "stop"),
         ("tool_calls", "response.completed", "stop"),
-        ("refusal", "response.completed", "stop"),
+        ("refusal", "response.incomplete", "content_filter"),
         ("pause", "response.completed", "stop"),
         ("other", "response.completed", "stop"),
         ("length", "response.incomplete", "length"),

@@ -1,0 +1,28 @@
+"""The paths of the gateway: base URLs with and without the version, which clients add differently."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkit.bridges.gateway.routes import find_route
+
+
+@pytest.mark.parametrize("prefix", ["", "/v1", "/v1/v1", "/anthropic/v1"])
+@pytest.mark.parametrize(
+    ("path", "client", "action"),
+    [
+        ("/messages", "anthropic", "respond"),  # DSPy and the AI SDK add no version, Anthropic's SDK adds /v1
+        ("/messages/count_tokens", "anthropic", "count_tokens"),
+        ("/chat/completions", "openai_chat", "respond"),
+        ("/responses", "openai_responses", "respond"),
+        ("/responses/input_tokens", "openai_responses", "count_tokens"),
+    ],
+)
+def test_a_base_url_may_have_the_version_or_not(prefix: str, path: str, client: str, action: str) -> None:
+    route = find_route(prefix + path, {}, {})
+    assert (route.client, route.action) == (client, action)
+
+
+@pytest.mark.parametrize("path", ["/v1/messages/batches", "/v1/messagesx", "/v1/chat", "/v1/responses/resp_1"])
+def test_other_paths_of_a_wire_are_unknown(path: str) -> None:
+    assert find_route(path, {}, {}).action == "unknown"
