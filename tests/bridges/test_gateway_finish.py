@@ -14,7 +14,7 @@ from streamkit.testing import Reply, serve
 
 QUESTION = [{"role": "user", "content": "hi"}]
 #: https://platform.openai.com/docs/api-reference/chat/object: stop, length, tool_calls, content_filter, function_call.
-CHAT = {"stop": "stop", "length": "length", "refusal": "content_filter", "pause": "stop"}
+CHAT = {"stop": "stop", "length": "length", "refusal": "content_filter", "pause": "pause_turn"}
 #: https://platform.openai.com/docs/api-reference/responses/object: ``status`` and ``incomplete_details.reason``.
 RESPONSES = {
     "stop": ("completed", None),

@@ -57,9 +57,9 @@ def test_the_model_is_that_of_the_path_without_its_prefix() -> None:
     [
         ("/v1/v1/messages/batches", "anthropic"),
         ("/v1/embeddings", "openai_chat"),
+        ("/v1/threads/t/messages", "openai_chat"),
         ("/chat", "openai_chat"),  # of Ollama or of Cohere
         ("/v1", "openai_chat"),
-        ("/x/v1/messages", "openai_chat"),
     ],
 )
 def test_other_paths_are_unknown(path: str, client: str) -> None:

@@ -31,10 +31,8 @@ from streamkit.providers.wire_writer import Json, WriterOptions
 
 __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
 
-#: The table has the names of gateways, too, which SDKs of OpenAI do not know.
-_FINISH_REASON_NAMES: Final = invert_finish_reasons(
-    FINISH_REASONS, preferred={"refusal": "content_filter", "pause": "stop", "other": "stop"}
-)
+#: OpenAI has no name for a refusal of the model that ends a response; the nearest one is not executed either.
+_FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, preferred={"refusal": "content_filter"})
 #: The state of reasoning that repeats its text.
 _REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks")
 
