@@ -164,7 +164,7 @@ def _lacking(unread: Json, provider: str | None) -> list[tuple[str, Any]]:
         traits = registry.get(provider or "").traits
         lacking.pop(traits.messages_field, None)
         implied = traits.implied_fields
-        lacking = {name: value for name, value in lacking.items() if value not in ([], implied.get(name))}
+        lacking = {name: value for name, value in lacking.items() if value not in (None, [], {}, implied.get(name))}
     return list(lacking.items())
 
 
