@@ -61,7 +61,6 @@ ERRORS: Final = ErrorRules(
         MessageRule("quota_exceeded", r"exceeded your current quota"),
         MessageRule("content_policy", r"violating our usage policy"),  # with the code invalid_prompt
     ),
-    unnamed=frozenset({"invalid_request"}),  # invalid_request_error is a type; its codes name the fault of a field
     overflow=(
         "This model's maximum context length is {limit} tokens. However, your messages resulted in {requested} tokens.",
         "Your input exceeds the context window of this model.",

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, ClassVar, Final
 
+from msgspec.structs import replace
+
 from streamkit.calls import ToolCall, Usage
 from streamkit.events import BlockEnded, File, ReasoningKind
 from streamkit.media import is_url, normalize_data_url, to_data_url
@@ -50,7 +52,8 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
 class ChatWriter(Writer):
     """A writer of one choice."""
 
-    error_rules: ClassVar[ErrorRules] = ERRORS
+    # invalid_request_error is the type of an error; the code of one names the fault of a field.
+    error_rules: ClassVar[ErrorRules] = replace(ERRORS, unnamed=frozenset({"invalid_request"}))
 
     call_state: ClassVar[frozenset[str]] = frozenset({"extra_content"})
 
