@@ -16,7 +16,7 @@ Rules of this module:
 from __future__ import annotations
 
 import re
-from base64 import urlsafe_b64encode
+from binascii import b2a_base64
 from collections.abc import Callable, Container, Iterator
 from hashlib import sha256
 from itertools import count
@@ -46,6 +46,7 @@ HISTORY_PREFIX: Final = "hist_tool_"
 _OPENAI: Final = "call_"
 _ANTHROPIC: Final = "toolu_"
 
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _DIGEST = re.compile(r"[A-Za-z0-9_-]{24}")
@@ -109,11 +110,11 @@ def derived_tool_id(
     inside a field are escaped by ``\``, so two different inputs never have the same seed.
     """
     values = (provider_name, raw_id, tool_name, turn_key, call_index)
-    texts = [value if value.__class__ is str else _as_text(value) for value in values]
-    seed = "|".join(texts)
-    if "\\" in seed or seed.count("|") >= len(texts):
-        seed = "|".join([text.replace("\\", "\\\\").replace("|", "\\|") for text in texts])
-    return HISTORY_PREFIX + urlsafe_b64encode(sha256(_utf8(seed)).digest()[:18]).decode()
+    seed = "|".join(map(_as_text, values))
+    if "\\" in seed or seed.count("|") >= len(values):
+        seed = "|".join([_as_text(value).replace("\\", "\\\\").replace("|", "\\|") for value in values])
+    digest = b2a_base64(sha256(_utf8(seed)).digest()[:18], newline=False)
+    return HISTORY_PREFIX + digest.translate(_URL_SAFE).decode()
 
 
 def is_canonical(id: object) -> bool:

@@ -37,7 +37,10 @@ def rate_parts(content: Any, rate: Callable[[Mapping[str, Any]], Rating]) -> Rat
 
 
 def check_format(
-    messages: Sequence[Mapping[str, Any]], name: str, rate: RateMessage, others: Iterable[tuple[str, RateMessage]]
+    messages: Sequence[Mapping[str, Any]],
+    name: str,
+    rate: RateMessage,
+    list_formats: Callable[[], Iterable[tuple[str, RateMessage]]],
 ) -> None:
     """Check that messages can be of the format that the caller named.
 
@@ -47,15 +50,20 @@ def check_format(
         messages: the messages.
         name: the name of the format.
         rate: its function.
-        others: the names and functions of the other formats.
+        list_formats: returns the names and functions of all formats.
 
     Raises:
         UsageError: they are of another format; the message names it.
     """
-    foreign, own = _count(messages, rate)
-    if not foreign or own:
+    foreign = 0
+    for message in messages:
+        rating = rate(message)
+        if rating == OWN:
+            return
+        foreign += rating == FOREIGN
+    if not foreign:
         return
-    counts = {other: _count(messages, rate_other) for other, rate_other in others}
+    counts = {other: _count(messages, rate_other) for other, rate_other in list_formats()}
     best = min(counts.values(), key=lambda count: (count[0], -count[1]), default=(foreign, 0))
     if best[0] >= foreign:
         return  # of no known format: unknown messages are kept as opaque blocks

@@ -103,9 +103,8 @@ class TargetIds:
         if isinstance(origin, str) and origin not in self._used and self._rule.accepts(origin):
             target_id = origin
         else:
-            target_id = next(
-                form for form in self._rule.make(id, name, len(self._target_ids)) if form not in self._used
-            )
+            forms = self._rule.make(id, name, len(self._target_ids))
+            target_id = next(form for form in forms if form not in self._used)
         self._target_ids[id] = target_id
         self._used.add(target_id)
         return target_id

@@ -20,8 +20,11 @@ from streamkit.errors import UsageError
 from streamkit.execution.format_callbacks import FormatCallbacks
 from streamkit.execution.signed_steps import reason_to_batch, signature_fields
 from streamkit.history import Block, Content, ToolCallBlock, ToolResponseBlock
+from streamkit.history.content import create_stored
+from streamkit.history.json_data import to_json_data
 from streamkit.history.tool_results import RESULT_LIMIT, to_stored_result
 from streamkit.ids import derived_tool_id
+from streamkit.model_copy import copy_with
 from streamkit.providers.origin import RenderOptions, origin_metadata
 from streamkit.providers.provider import Provider, RenderedMessages
 
@@ -119,7 +122,8 @@ def with_distinct_ids(calls: Iterable[ToolCall]) -> tuple[list[ToolCall], list[S
 def build_assistant_content(calls: Sequence[ToolCall], provider: Provider | None) -> Content:
     """Return the assistant's content for calls that come without their turn."""
     origin = {} if provider is None else {"provider": provider.name}
-    return Content(speaker="ai", blocks=[to_tool_call_block(call, origin) for call in calls])
+    blocks = [dict(to_tool_call_block(call, origin)) for call in calls]
+    return Content.model_validate({"speaker": "ai", "blocks": blocks})  # such calls may be the caller's own
 
 
 def build_thread_update(
@@ -203,7 +207,7 @@ def _group(
             )
             for result in group
         ]
-        pair = [part, Content(speaker="tool", blocks=blocks)]
+        pair = [part, create_stored(Content, speaker="tool", blocks=blocks, metadata={})]
         pairs.append([content for content in pair if content.blocks])
     return pairs
 
@@ -222,9 +226,7 @@ def mark_interrupted(update: ThreadUpdate) -> ThreadUpdate:
     A provider keeps no item of a response that it has not completed, so a renderer must not refer to one by its id.
     """
     contents = [
-        content.model_copy(update={"metadata": {**content.metadata, "interrupted": True}})
-        if content.speaker == "ai"
-        else content
+        copy_with(content, metadata={**content.metadata, "interrupted": True}) if content.speaker == "ai" else content
         for content in update.contents
     ]
     return replace(update, contents=contents)
@@ -284,11 +286,11 @@ def _apply_approved_arguments(assistant: Content, results: list[ToolResult]) -> 
             if block.kind == "custom" and len(arguments) == 1:
                 [arguments] = arguments.values()
             metadata = {**block.metadata, "original_arguments": block.parameters}
-            blocks.append(block.model_copy(update={"parameters": arguments, "metadata": metadata}))
+            blocks.append(copy_with(block, parameters=arguments, metadata=metadata))
             changed.add(block.id)
         else:
             blocks.append(block)
-    return assistant.model_copy(update={"blocks": blocks}), changed
+    return copy_with(assistant, blocks=blocks), changed
 
 
 def _to_response_block(result: ToolResult, origin: dict[str, Any], *, has_other_arguments: bool) -> ToolResponseBlock:
@@ -302,18 +304,19 @@ def _to_response_block(result: ToolResult, origin: dict[str, Any], *, has_other_
     value, error = to_stored_result(result.value, limit=RESULT_LIMIT), result.error
     if has_other_arguments and "approved_arguments" in result.metadata:
         arguments = json.dumps(result.metadata["approved_arguments"], ensure_ascii=False, default=str)
-        note = f"A person approved this call with other arguments, and it ran with: {arguments}"
+        note = to_json_data(f"A person approved this call with other arguments, and it ran with: {arguments}")
         if error is not None:
             error = f"{error} {note}"
         else:
             value = f"{note}\n{value}" if isinstance(value, str) else {"note": note, "result": value}
-    return ToolResponseBlock(
-        call_id=result.call.id,
-        name=result.call.name,
+    return create_stored(
+        ToolResponseBlock,
+        call_id=to_json_data(result.call.id),
+        name=to_json_data(result.call.name),
         result=value,
         status=result.status,
-        error=error,
-        metadata={**result.metadata, **origin},
+        error=None if error is None else to_json_data(error),
+        metadata={**to_json_data(result.metadata), **origin},
     )
 
 
@@ -321,7 +324,4 @@ def _split_by_call(assistant: Content, count: int) -> list[Content]:
     """Return *count* contents with one call each; all blocks that are not calls are in the first."""
     calls = [block for block in assistant.blocks if isinstance(block, ToolCallBlock)]
     first = [block for block in assistant.blocks if not isinstance(block, ToolCallBlock) or block is calls[0]]
-    return [
-        assistant.model_copy(update={"blocks": calls[number : number + 1] if number else first})
-        for number in range(count)
-    ]
+    return [copy_with(assistant, blocks=calls[number : number + 1] if number else first) for number in range(count)]

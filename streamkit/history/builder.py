@@ -28,6 +28,9 @@ from streamkit.history.content import (
     TextBlock,
     ToolCallBlock,
     ToolResponseBlock,
+    create_block,
+    create_stored,
+    parse_arguments,
 )
 from streamkit.history.json_data import to_json_data
 from streamkit.ids import canonicalize_tool_call_id, is_canonical, normalize_to_history_tool_id
@@ -68,6 +71,7 @@ class ReadingChanges(list[str]):
         self.left_out: dict[str, list[Any]] = {}
 
 
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -108,16 +112,15 @@ class ContentBuilder:
         """The speaker of the current content; ``""`` between two contents."""
         return self._speaker
 
-    def add_block(self, speaker: str, block: Block, **metadata: Any) -> None:
+    def add_block(self, speaker: str, block: Block) -> None:
         """Add a block; a speaker other than that of the previous block starts a new content."""
         if speaker != self._speaker:
             self.end()
             self._speaker = speaker
         self._blocks.append(block)
-        self._metadata |= metadata
 
-    def describe(self, **metadata: Any) -> None:
-        """Add metadata to the current content, if it has a block."""
+    def describe(self, **metadata: str | bool) -> None:
+        """Add metadata to the current content, if it has a block. The values are not from the message."""
         if self._blocks:
             self._metadata |= metadata
 
@@ -128,7 +131,7 @@ class ContentBuilder:
         if text:
             marks = {} if cache is None else {"cache": cache}
             metadata = self.provider_metadata(marks) if speaker == "ai" else marks
-            self.add_block(speaker, TextBlock(text=text, metadata=metadata))
+            self.add_block(speaker, create_block(TextBlock, text=text, metadata=metadata))
         return True
 
     def opaque(self, speaker: str, raw: Any) -> None:
@@ -144,8 +147,9 @@ class ContentBuilder:
 
     def report_unread(self, value: Mapping[Any, Any], known: Collection[str], label: str) -> None:
         """Report the fields of a message or part that history has no place for; empty ones are none."""
-        for name, item in value.items():
-            if name not in known and item is not None and item != [] and item != {} and item != "":
+        unread = value.keys() - known
+        for name, item in value.items() if unread else ():
+            if name in unread and item is not None and item != [] and item != {} and item != "":
                 self.report(f"left out the field {str(name)[:64]!r} of {label}")
                 if isinstance(self._changes, ReadingChanges):
                     self._changes.left_out.setdefault(str(name), []).append(to_json_data(item))
@@ -154,19 +158,21 @@ class ContentBuilder:
         """Add a message of a role that the provider does not have, unchanged, under the role's name."""
         role = message.get("role")
         self.end()
-        self.opaque(role if isinstance(role, str) and role else "unknown", message)
+        self.opaque(to_json_data(role) if isinstance(role, str) and role else "unknown", message)
         self.end()
 
     def end(self) -> None:
         """End the current content."""
-        calls = [block for block in self._blocks if isinstance(block, ToolCallBlock)]
-        if calls:
-            self._assign_ids(calls)
-        if self._blocks:
-            metadata = {"provider": self.provider} if self._speaker == "ai" else {}
-            self._contents.append(
-                Content(speaker=self._speaker, blocks=self._blocks, metadata={**metadata, **self._metadata})
-            )
+        if not self._blocks:
+            return
+        metadata = self._metadata
+        if self._speaker == "ai":
+            metadata = {"provider": self.provider, **metadata}
+            calls = [block for block in self._blocks if isinstance(block, ToolCallBlock)]
+            if calls:
+                metadata["turn_key"] = self._assign_ids(calls)
+        content = create_stored(Content, speaker=self._speaker, blocks=self._blocks, metadata=metadata)
+        self._contents.append(content)
         self._speaker, self._blocks, self._metadata = "", [], {}
 
     def build(self) -> list[Content]:
@@ -191,13 +197,17 @@ class ContentBuilder:
         metadata = self.provider_metadata({**extras, "raw_id": raw or None})
         if kind == "custom":
             parameters: Any = arguments if isinstance(arguments, str) else _to_json(arguments)
-        elif arguments is None or isinstance(arguments, str):
-            parameters = arguments or {}
+        elif arguments is None:
+            parameters = {}
+        elif isinstance(arguments, str):
+            parameters = parse_arguments(arguments)
+            if parameters is None:
+                parameters, metadata = {}, {"raw_arguments": arguments, **metadata}
         elif isinstance(arguments, dict) and all(isinstance(key, str) for key in arguments):
-            parameters = arguments
+            parameters = dict(arguments)
         else:
             parameters, metadata["raw_arguments"] = {}, _to_json(arguments)
-        block = ToolCallBlock(id="", name=name, parameters=parameters, kind=kind, metadata=metadata)
+        block = create_block(ToolCallBlock, id="", name=name, parameters=parameters, kind=kind, metadata=metadata)
         if raw:
             block.id = self._canonical_id(raw, name)
             self._by_raw_id[raw] = block
@@ -221,7 +231,8 @@ class ContentBuilder:
         call = self._by_raw_id.get(raw) if raw else self._next_open_call(tool_name)
         if call is not None:
             self._has_result.add(id(call))
-        block = ToolResponseBlock(
+        block = create_block(
+            ToolResponseBlock,
             call_id=call.id if call is not None else self._canonical_id(raw, tool_name) if raw else "",
             name=tool_name or (call.name or None if call is not None else None),
             result=value,
@@ -246,20 +257,20 @@ class ContentBuilder:
                 return call
         return None
 
-    def _assign_ids(self, calls: list[ToolCallBlock]) -> None:
-        """Set the ``turn_key`` of a content from its calls, and with it the ids of calls without a raw id."""
+    def _assign_ids(self, calls: list[ToolCallBlock]) -> str:
+        """Return the ``turn_key`` of a content from its calls, and set with it the ids of calls without a raw id."""
         identity = [
             [call.metadata.get("raw_id"), call.name, call.metadata.get("raw_arguments", call.parameters)]
             for call in calls
         ]
-        key = "thread-" + sha256(_to_json(identity).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        self._metadata.setdefault("turn_key", key)
+        key = "thread-" + sha256(_JSON.encode(identity).encode("utf-8", "surrogatepass")).hexdigest()[:16]
         self._open_calls = {}
         for number, call in enumerate(calls):
             if not call.id:
                 call.id = self._canonical_id("", call.name, key, number)
             self._open_calls.setdefault(None, deque()).append(call)
             self._open_calls.setdefault(call.name, deque()).append(call)
+        return key
 
 
 def read_cache_mark(value: Any) -> CacheMark | None:
@@ -289,4 +300,4 @@ def _to_id(value: Any) -> str:
 
 def _to_json(value: Any) -> str:
     """Return a value as JSON text, the same for equal values."""
-    return json.dumps(to_json_data(value), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return _JSON.encode(to_json_data(value))

@@ -10,7 +10,7 @@ It must not depend on any provider, nor on how messages are repaired or rendered
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypedDict
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypedDict, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
-from streamkit.history.json_data import is_plain_data, to_json_data
+from streamkit.history.json_data import are_plain_data, is_plain_data, to_json_data
 
 __all__ = [
     "Block",
@@ -41,6 +41,9 @@ __all__ = [
     "ToolCallBlock",
     "ToolResponseBlock",
     "UnknownBlock",
+    "create_block",
+    "create_stored",
+    "parse_arguments",
 ]
 
 # The document has ``metadata?``; null means absent.
@@ -85,10 +88,45 @@ class _StoredModel(BaseModel):
     _nested_models: ClassVar[frozenset[str]] = frozenset()
     #: the names of fields in camelCase, where they differ
     _camel_names: ClassVar[dict[str, str]] = {}
+    #: all fields in order, with the defaults of those that have one
+    _defaults: ClassVar[dict[str, Any]] = {}
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         cls._camel_names = {camel: name for name in cls.model_fields if (camel := to_camel(name)) != name}
+        cls._defaults = {name: field.default for name, field in cls.model_fields.items()}
+
+
+AnyStored = TypeVar("AnyStored", bound=_StoredModel)
+
+
+def create_stored(model: type[AnyStored], /, **fields: Any) -> AnyStored:
+    """Return a content or block of fields that are JSON data of the declared types: nothing is checked or converted.
+
+    Args:
+        model: `Content`, or the type of the block.
+        fields: all fields that have no default, and ``metadata``. The object keeps the lists and dicts.
+    """
+    stored = model.__new__(model)
+    object.__setattr__(stored, "__dict__", {**model._defaults, **fields})
+    object.__setattr__(stored, "__pydantic_fields_set__", set(fields))
+    object.__setattr__(stored, "__pydantic_extra__", {})
+    object.__setattr__(stored, "__pydantic_private__", None)
+    return stored
+
+
+def create_block(model: type[AnyStored], /, **fields: Any) -> AnyStored:
+    """Return a block of fields of known types: their values become JSON data, as in the constructor.
+
+    The constructor checks the types too, which takes longer than reading a message.
+
+    Args:
+        model: the type of the block.
+        fields: values of the declared types: all fields without a default, and ``metadata``.
+    """
+    if not are_plain_data(fields.values()):
+        fields = {name: to_json_data(value) for name, value in fields.items()}
+    return create_stored(model, **fields)
 
 
 class TextBlock(_StoredModel):
@@ -143,14 +181,20 @@ class ToolCallBlock(_StoredModel):
             return {name: item for name, item in value.items() if name != "parameters"}
         if not isinstance(arguments, str):
             return value
-        try:
-            parameters = from_json(arguments, allow_inf_nan=False) if arguments.strip() else {}
-        except ValueError:
-            parameters = None
-        if isinstance(parameters, dict):
+        parameters = parse_arguments(arguments)
+        if parameters is not None:
             return value | {"parameters": parameters}
         metadata = value.get("metadata") or {}
         return value | {"parameters": {}, "metadata": {"raw_arguments": arguments} | metadata}
+
+
+def parse_arguments(text: str) -> dict[str, Any] | None:
+    """Return the object of an argument text, ``{}`` for a blank text, None if it is not an object."""
+    try:
+        value = from_json(text, allow_inf_nan=False) if text.strip() else {}
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 class ToolResponseBlock(_StoredModel):
@@ -248,7 +292,7 @@ class Content(_StoredModel):
         metadata: free; streamkit writes ``provider``, ``model``, ``response_id`` and ``turn_key`` for a model's turn.
     """
 
-    _nested_models = frozenset({"blocks"})
+    _nested_models: ClassVar[frozenset[str]] = frozenset({"blocks"})
 
     speaker: str
     blocks: list[Block]

@@ -15,13 +15,15 @@ from streamkit import json_data
 from streamkit.json_data import Convert, bytes_as_text, safe_text
 from streamkit.json_text import join_surrogates
 
-__all__ = ["is_plain_data", "to_json_data"]
+__all__ = ["are_plain_data", "is_plain_data", "to_json_data"]
 
 #: The deepest nesting of stored data. Pydantic reads JSON of 200 levels, of which a content, a list of them and a run's
 #: state take some.
 _DEEPEST = 180
 #: How deep plain data is recognized, by one pass without copies. An object that contains itself is deeper.
-_DEEPEST_PLAIN = 8
+_DEEPEST_PLAIN = 10
+_TEXT = frozenset({str})
+_PLAIN_IF_EMPTY = frozenset({dict, list, str, bool, type(None)})
 _BITS_OF_PLAIN_INTEGER = 64
 
 
@@ -43,36 +45,54 @@ def to_json_data(value: Any, convert: Convert | None = None) -> Any:
     return json_data.to_json_data(value, convert or _convert, deepest=_DEEPEST, read_text=join_surrogates)
 
 
-def is_plain_data(value: Any, levels: int = _DEEPEST_PLAIN) -> bool:
-    """Return True for JSON data of at most so many levels that needs no conversion; False if that is not known."""
-    kind = value.__class__
-    items: Iterable[Any]
-    if kind is dict:
-        for name in value:
-            if name.__class__ is not str or not name.isascii():
+def is_plain_data(value: Any) -> bool:
+    """Return True for JSON data of few levels that needs no conversion; False if that is not known."""
+    return (value.__class__ in _PLAIN_IF_EMPTY and not value) or are_plain_data((value,))
+
+
+def are_plain_data(values: Iterable[Any]) -> bool:
+    """Return True if all values are JSON data of few levels that needs no conversion; False if that is not known.
+
+    It is not known of objects that occur in several places, because one may contain itself.
+    """
+    level = values
+    seen: set[int] = set()
+    for _ in range(_DEEPEST_PLAIN):
+        names: list[str] = []
+        below: list[Any] = []
+        nested: list[Any] = []
+        for item in level:
+            kind = item.__class__
+            if kind is str:
+                if not item.isascii() and join_surrogates(item) is not item:
+                    return False
+            elif item is None:
+                continue
+            elif kind is dict:
+                nested.append(item)
+                names += item
+                below += item.values()
+            elif kind is list:
+                nested.append(item)
+                below += item
+            elif kind is int:
+                if item.bit_length() >= _BITS_OF_PLAIN_INTEGER:
+                    return False
+            elif kind is float:
+                if not math.isfinite(item):
+                    return False
+            elif kind is not bool:
                 return False
-        items = value.values()
-    elif kind is list:
-        items = value
-    else:
-        items = (value,)
-    for item in items:
-        kind = item.__class__
-        if kind is str:
-            if not item.isascii() and join_surrogates(item) is not item:
-                return False
-        elif kind is dict or kind is list:
-            if levels < 2 or not is_plain_data(item, levels - 1):
-                return False
-        elif kind is int:
-            if item.bit_length() >= _BITS_OF_PLAIN_INTEGER:
-                return False
-        elif kind is float:
-            if not math.isfinite(item):
-                return False
-        elif item is not None and kind is not bool:
+        if names and not (_TEXT.issuperset(map(type, names)) and all(map(str.isascii, names))):
             return False
-    return True
+        if not below:
+            return True
+        known = len(seen)
+        seen.update(map(id, nested))
+        if len(seen) != known + len(nested):
+            return False
+        level = below
+    return False
 
 
 def _convert(value: Any) -> Any:

@@ -20,11 +20,10 @@ from functools import partial
 from operator import is_
 from typing import Any
 
-from pydantic_core import from_json
-
-from streamkit.history.content import Block, Content, ToolCallBlock, ToolResponseBlock
+from streamkit.history.content import Block, Content, ToolCallBlock, ToolResponseBlock, parse_arguments
 from streamkit.history.pairing import NO_RESULT, PairedCall, PairedResult, Pairing
 from streamkit.ids import derived_tool_id, is_canonical, normalize_to_history_tool_id
+from streamkit.model_copy import copy_with
 
 __all__ = ["RepairResult", "repair"]
 
@@ -73,10 +72,38 @@ def repair(contents: Sequence[Content], *, canonicalize: bool = False) -> Repair
     Returns:
         The conversation and a sentence for each change.
     """
+    if not canonicalize and _is_valid(contents):
+        return RepairResult(list(contents), [])
     repairer = _Repairer(canonicalize=canonicalize)
     for content in contents:
         repairer.read(content)
     return repairer.result()
+
+
+def _is_valid(contents: Sequence[Content]) -> bool:
+    """Return True if every call has an id and an object, and its results follow it directly, in call order.
+
+    Most conversations are like that, and only others need the search for the call of each result.
+    """
+    stems: set[str] = set()
+    count = 0
+    waiting: list[str] = []  # the ids of the calls of the content before
+    for content in contents:
+        calls: list[str] = []
+        results: list[str] = []
+        for block in content.blocks:
+            if isinstance(block, ToolCallBlock):
+                if not block.id or (block.kind == "function" and not isinstance(block.parameters, dict)):
+                    return False
+                calls.append(block.id)
+                stems.add(normalize_to_history_tool_id(block.id))
+            elif isinstance(block, ToolResponseBlock):
+                results.append(block.call_id)
+        if results != waiting or (calls and content.speaker != "ai") or (results and content.speaker != "tool"):
+            return False
+        waiting = calls
+        count += len(calls)
+    return not waiting and len(stems) == count
 
 
 class _Segment:
@@ -105,7 +132,7 @@ class _Segment:
         """Return a content like the source, with other blocks."""
         if self.speaker != self.source.speaker:
             return Content(speaker=self.speaker, blocks=blocks)
-        return self.source.model_copy(update={"blocks": blocks})
+        return copy_with(self.source, blocks=blocks)
 
 
 class _Repairer:
@@ -198,14 +225,14 @@ class _Repairer:
             if block.id and "raw_id" not in block.metadata and not is_canonical(block.id):
                 update["metadata"] = {**block.metadata, "raw_id": block.id}
         if block.kind == "function" and not isinstance(block.parameters, dict):
-            parameters = _parse_object(block.parameters)
+            parameters = parse_arguments(block.parameters) if isinstance(block.parameters, str) else None
             update["parameters"] = parameters or {}
             if parameters is None:
                 update["metadata"] = {"raw_arguments": block.parameters, **update.get("metadata", block.metadata)}
             self._report(
                 f"the arguments of the call {block.id!r} of {block.name!r} were not an object and were replaced by one"
             )
-        repaired = block.model_copy(update=update) if update else block
+        repaired = copy_with(block, **update) if update else block
         self._stems.add(normalize_to_history_tool_id(repaired.id))
         return self._pairing.call(PairedCall(block, repaired, segment))
 
@@ -278,7 +305,7 @@ class _Repairer:
                 )
                 continue
             block = call.result.block
-            blocks.append(block if block.call_id == call.id else block.model_copy(update={"call_id": call.id}))
+            blocks.append(block if block.call_id == call.id else copy_with(block, call_id=call.id))
             results.append(call.result)
         present = (
             [result for result in container.results if result.matches_turn(segment)] if container is not None else []
@@ -297,12 +324,3 @@ class _Repairer:
 
 def _are_identical(first: Sequence[object], second: Sequence[object]) -> bool:
     return len(first) == len(second) and all(map(is_, first, second))
-
-
-def _parse_object(text: Any) -> dict[str, Any] | None:
-    """Return the object of an argument text, ``{}`` for an empty text, None if it is not an object."""
-    try:
-        value = from_json(text, allow_inf_nan=False) if text.strip() else {}
-    except (AttributeError, TypeError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None

@@ -37,6 +37,7 @@ from streamkit.history.tool_results import to_stored_part
 from streamkit.ids import normalize_to_openai_tool_id
 from streamkit.media import is_url, normalize_data, normalize_data_url, parse_data_url, to_data_url
 from streamkit.message_format import FOREIGN, OWN, POSSIBLE, Rating, rate_parts
+from streamkit.model_copy import copy_with
 
 __all__ = ["convert_to_vercel_messages", "parse_vercel_messages", "rate_vercel_message"]
 
@@ -254,7 +255,7 @@ def _parse_part(builder: ContentBuilder, speaker: str, part: Any) -> None:
         name = part.get("filename")
         field = "url" if is_url(part["data"]) else "data"
         block = FileBlock(media_type=_media_type(part), name=name if isinstance(name, str) else None)
-        builder.add_block(speaker, block.model_copy(update={field: part["data"]}))
+        builder.add_block(speaker, copy_with(block, **{field: part["data"]}))
     elif kind == "reasoning" and isinstance(part.get("text"), str):
         signature = part.get("signature")
         metadata = builder.provider_metadata({"providerOptions": part.get("providerOptions")})

@@ -148,7 +148,7 @@ class BlockRenderer(AlternatingRenderer[Traits]):
             if message["role"] == "assistant":
                 # A block that the provider made may have any value as its id.
                 call_ids = [call_id for block in blocks if isinstance(call_id := self.read_call_id(block), str)]
-            else:
+            elif len(blocks) > 1:
                 message["content"] = self._sorted(blocks, call_ids)
 
     def _sorted(self, blocks: list[Json], call_ids: list[str]) -> list[Json]:

@@ -5,7 +5,7 @@ What remains is the ``unread`` of a `Request`. This module must not depend on a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 __all__ = [
@@ -106,16 +106,13 @@ class BodyFields:
 
         Null is taken away and means absent; an object that becomes empty is taken away too.
         """
-        parents = [self.rest]
-        for name in path[:-1]:
-            child = parents[-1].get(name)
-            if not isinstance(child, dict):
-                return None
-            parents.append(child)
-        name = path[-1]
-        if name not in parents[-1]:
+        if path[0] not in self.rest:
             return None
-        value = parents[-1][name]
+        name = path[-1]
+        parent = self.rest if len(path) == 1 else self.get(*path[:-1])
+        if not isinstance(parent, dict) or name not in parent:
+            return None
+        value = parent[name]
         if value is not None and check is not None and not check(value):
             return None
         owned = self._own(path[:-1])
@@ -130,7 +127,7 @@ class BodyFields:
         """Add a field of the body again: the part of it that was not read."""
         self.rest[name] = value
 
-    def _own(self, path: tuple[str, ...]) -> list[dict[str, Any]]:
+    def _own(self, path: Sequence[str]) -> list[dict[str, Any]]:
         """Return the objects on a path, each replaced by a copy before its first change."""
         owned = [self.rest]
         for name in path:

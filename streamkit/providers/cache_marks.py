@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from streamkit.errors import UsageError
+from streamkit.model_copy import copy_with
 
 if TYPE_CHECKING:
     from streamkit.history import CacheMark, Content
@@ -54,8 +55,8 @@ def mark_contents(contents: Sequence[Content], mark: CacheMark) -> list[Content]
             block = blocks[position]
             if block.type in _MARKED_BLOCKS and (block.type != "text" or getattr(block, "text", "").strip()):
                 if "cache" not in block.metadata:
-                    blocks[position] = block.model_copy(update={"metadata": {**block.metadata, "cache": mark}})
-                    marked[number] = marked[number].model_copy(update={"blocks": blocks})
+                    blocks[position] = copy_with(block, metadata={**block.metadata, "cache": mark})
+                    marked[number] = copy_with(marked[number], blocks=blocks)
                 break
     return marked
 
@@ -68,7 +69,7 @@ def mark_tools(tools: Sequence[OfferedTool], mark: CacheMark) -> list[OfferedToo
     for position in range(len(marked) - 1, -1, -1):
         tool = marked[position]
         if isinstance(tool, ToolDefinition):
-            marked[position] = tool.model_copy(update={"metadata": {"cache": mark, **tool.metadata}})
+            marked[position] = copy_with(tool, metadata={"cache": mark, **tool.metadata})
             break
     return marked
 

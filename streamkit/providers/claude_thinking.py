@@ -61,7 +61,7 @@ def take_thinking(writer: SettingsWriter, limit: int | None) -> Thinking:
         writer: the settings.
         limit: the most tokens of the response, of which a budget is a part; None if it is unknown.
     """
-    mode, effort, budget = (writer.take(f"reasoning{suffix}") for suffix in ("", "_effort", "_budget"))
+    mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
     summary, form = writer.take("reasoning_summary"), writer.facts.reasoning
     is_wanted = mode == "auto" or budget is not None
     if form == "none":

@@ -56,11 +56,9 @@ _WRITTEN_STATUSES: Final[dict[ErrorCode, tuple[int, ...]]] = {
     "overloaded": (503, 429, 500, 502, 504),
     "content_policy": (400, 403),
 }
-_DEFINITE_STATUSES = (
-    402,
-    404,
-    413,
-)  # these count also next to a general name, such as Groq's rate_limit_exceeded with 413
+#: These count also next to a general name, such as Groq's rate_limit_exceeded with 413, or OpenAI's
+#: invalid_request_error with 404.
+_DEFINITE_STATUSES = (402, 404, 413)
 
 #: The order in which one of several codes is used.
 _PRECEDENCE: Final[tuple[ErrorCode, ...]] = (

@@ -9,9 +9,12 @@ file in a tool's result never raises, for the reason in `tool_result_media`: the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from operator import is_
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from streamkit.errors import UsageError
+from streamkit.model_copy import copy_with
 from streamkit.providers.provider import Provider
 from streamkit.providers.tool_result_media import Media, describe, label, result_parts
 
@@ -32,33 +35,41 @@ def apply_media_policy(
     Raises:
         UsageError: ``policy`` is none of the three.
     """
-    from streamkit.history import Content, FileBlock, ImageBlock, TextBlock, ToolResponseBlock
-
     if policy not in ("raise", "text", "drop"):
         raise UsageError(f"unsupported must be 'raise', 'text' or 'drop', not {policy!r}")
-    converted = []
+    from streamkit.history.content import FileBlock, ImageBlock, ToolResponseBlock
+
+    # Only a person's image is refused with `raise`: what a model made must not end the conversation that it is a part
+    # of, and what a tool returned becomes text in its result.
+    convert = _without_unsupported_files if policy == "raise" else partial(_apply_to_content, policy=policy)
+    converted: list[Content] = []
     for content in contents:
-        if policy == "raise":
-            # Only a person's image is refused: what a model made must not end the conversation that it is a part of,
-            # and what a tool returned becomes text in its result.
-            converted.append(_without_unsupported_files(content, provider, changes))
-            continue
-        blocks: list[Block] = []
-        for block in content.blocks:
-            if isinstance(block, ToolResponseBlock):
-                blocks.append(_apply_to_result(block, provider, policy, changes))
-            elif isinstance(block, (ImageBlock, FileBlock)) and not provider.carries(block, content.speaker):
-                text = _replacement_text(block, f"[{label(block)}]", provider, policy, changes)
-                blocks += [TextBlock(text=text)] if text is not None else []
-            else:
-                blocks.append(block)
-        is_unchanged = len(blocks) == len(content.blocks) and all(
-            a is b for a, b in zip(blocks, content.blocks, strict=True)
-        )
-        converted.append(
-            content if is_unchanged else Content(speaker=content.speaker, blocks=blocks, metadata=content.metadata)
-        )
+        shown = [
+            block
+            for block in content.blocks
+            if isinstance(block, (ImageBlock, FileBlock))
+            or (isinstance(block, ToolResponseBlock) and isinstance(block.result, list))
+        ]
+        converted.append(convert(content, provider, changes) if shown else content)
     return converted
+
+
+def _apply_to_content(content: Content, provider: Provider, changes: list[str], policy: MediaPolicy) -> Content:
+    """Return a content with its media as the policy demands."""
+    from streamkit.history import Content, FileBlock, ImageBlock, TextBlock, ToolResponseBlock
+
+    blocks: list[Block] = []
+    for block in content.blocks:
+        if isinstance(block, ToolResponseBlock):
+            blocks.append(_apply_to_result(block, provider, policy, changes))
+        elif isinstance(block, (ImageBlock, FileBlock)) and not provider.carries(block, content.speaker):
+            text = _replacement_text(block, f"[{label(block)}]", provider, policy, changes)
+            blocks += [TextBlock(text=text)] if text is not None else []
+        else:
+            blocks.append(block)
+    if len(blocks) == len(content.blocks) and all(map(is_, blocks, content.blocks)):
+        return content
+    return Content(speaker=content.speaker, blocks=blocks, metadata=content.metadata)
 
 
 def _without_unsupported_files(content: Content, provider: Provider, changes: list[str]) -> Content:
@@ -73,7 +84,7 @@ def _without_unsupported_files(content: Content, provider: Provider, changes: li
             _replacement_text(block, "", provider, "drop", changes)
         else:
             blocks.append(block)
-    return content if len(blocks) == len(content.blocks) else content.model_copy(update={"blocks": blocks})
+    return content if len(blocks) == len(content.blocks) else copy_with(content, blocks=blocks)
 
 
 def _apply_to_result(
@@ -91,12 +102,12 @@ def _apply_to_result(
             kept.append(part)
         elif (text := _replacement_text(part, describe(part), provider, policy, changes)) is not None:
             kept.append(TextBlock(text=text))
-    if len(kept) == len(parts) and all(a is b for a, b in zip(kept, parts, strict=True)):
+    if len(kept) == len(parts) and all(map(is_, kept, parts)):
         return block
     result = [to_stored_part(part) for part in kept]
     if all(isinstance(part, TextBlock) for part in kept):
-        return block.model_copy(update={"result": "\n".join(part["text"] for part in result)})
-    return block.model_copy(update={"result": result})
+        return copy_with(block, result="\n".join(part["text"] for part in result))
+    return copy_with(block, result=result)
 
 
 def _replacement_text(

@@ -54,7 +54,7 @@ class MessageRenderer(Generic[AnyTraits]):
         self.request_fields: Json = {}
         self.ids = MessageIds(traits, options)
         self._content = 0  # the number of the content that is being rendered
-        self._contents_of: dict[int, tuple[Json, set[int]]] = {}  # by id() of a message, which contents are in it
+        self._contents_of: dict[int, tuple[Json, list[int]]] = {}  # by id() of a message, which contents are in it
 
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
         """Return the conversation as messages."""
@@ -141,12 +141,12 @@ class MessageRenderer(Generic[AnyTraits]):
 
     def mark(self, message: Json, contents: Sequence[int] | None = None) -> None:
         """Record the contents of a message, in addition to those recorded before."""
-        _, members = self._contents_of.setdefault(id(message), (message, set()))
-        members.update((self._content,) if contents is None else contents)
+        _, members = self._contents_of.setdefault(id(message), (message, []))
+        members += (self._content,) if contents is None else contents
 
     def contents_of(self, message: Json) -> list[int]:
         """Return the numbers of the contents that a message contains."""
-        return sorted(self._contents_of[id(message)][1]) if id(message) in self._contents_of else []
+        return sorted(set(self._contents_of[id(message)][1])) if id(message) in self._contents_of else []
 
     @property
     def content_number(self) -> int:
@@ -154,16 +154,16 @@ class MessageRenderer(Generic[AnyTraits]):
         return self._content
 
     def _spans(self, count: int) -> list[tuple[int, int]]:
-        spans: list[tuple[int, int] | None] = [None] * count
+        spans: dict[int, tuple[int, int]] = {}
         for number, message in enumerate(self.messages):
-            for content in self.contents_of(message):
-                before = spans[content]
-                spans[content] = (number if before is None else before[0], number + 1)
+            for content in self._contents_of.get(id(message), (message, ()))[1]:
+                spans[content] = (spans[content][0] if content in spans else number, number + 1)
         stop = 0
         filled: list[tuple[int, int]] = []
-        for span in spans:
-            filled.append((stop, stop) if span is None else span)
-            stop = filled[-1][1]
+        for content in range(count):
+            span = spans.get(content, (stop, stop))
+            filled.append(span)
+            stop = span[1]
         return filled
 
 

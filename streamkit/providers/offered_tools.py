@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from streamkit.history.builder import read_cache_mark
+from streamkit.model_copy import copy_with
 from streamkit.providers.body_fields import BodyFields, is_list
 from streamkit.tools import StrictProfile, strict_parameters
 from streamkit.tools.custom import Grammar
@@ -96,7 +97,7 @@ def read_function_tool(raw: Json, provider: str) -> ToolDefinition | None:
     if definition is None or not outside:
         return definition
     metadata = {**definition.metadata, "outer_fields": outside}
-    return definition.model_copy(update={"metadata": metadata})
+    return copy_with(definition, metadata=metadata)
 
 
 def render_function_tool(tool: ToolDefinition, schema: Json | None, *, is_strict: bool = False) -> Json:

@@ -106,8 +106,11 @@ def is_same_endpoint(
             is not "unchanged": the known one must share its state.
     """
     made_at = metadata.get("endpoint")
+    is_known = isinstance(made_at, str) and made_at
+    if is_same_provider and not (is_known and endpoint):
+        return True
     known = [normalize_endpoint(value) for value in (made_at, endpoint) if isinstance(value, str) and value]
-    if is_same_provider and (len(known) < 2 or known[0] == known[1]):
+    if is_same_provider and known[0] == known[1]:
         return True
     return all(shared is not None and shared.fullmatch(_host(value)) is not None for value in known)
 

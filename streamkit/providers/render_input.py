@@ -8,11 +8,13 @@ corrects it, for all targets at once. It must not depend on a provider.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from operator import is_
 from typing import TYPE_CHECKING, TypeVar
 
 from streamkit.errors import UnsupportedContent
 from streamkit.media import is_base64, normalize_data, parse_data_url
+from streamkit.model_copy import copy_with
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -36,21 +38,22 @@ def prepare_contents(contents: Sequence[Content], changes: list[str], *, has_pla
     Raises:
         UnsupportedContent: a person's image or file has data that is no base64.
     """
-    from streamkit.history.json_data import is_plain_data
+    from streamkit.history.json_data import are_plain_data
 
-    prepared: list[Content] = []
-    for content in contents:
-        blocks = [block if is_plain_data(block.__dict__) else _with_json_data(block) for block in content.blocks]
-        for block in blocks if content.speaker == "human" else ():
-            if block.type in ("image", "file"):
-                check_media_data(block)  # type: ignore[arg-type]  # an unknown block has neither type
-        if all(map(is_, blocks, content.blocks)):
-            prepared.append(content)
-        else:
-            prepared.append(content.model_copy(update={"blocks": blocks}))
+    prepared = list(contents)
+    blocks = [block for content in contents for block in content.blocks]
+    if not are_plain_data(chain.from_iterable([block.__dict__.values() for block in blocks])):
+        prepared = [_with_json_data(content) for content in contents]
     if not all(map(is_, prepared, contents)):
         changes.append("replaced values that JSON cannot represent, such as NaN or half of a surrogate pair")
-    return prepared if has_plans else [_with_plans_as_text(content, changes) for content in prepared]
+    kinds = [block.type for block in blocks]
+    for content in prepared if "image" in kinds or "file" in kinds else ():
+        for block in content.blocks if content.speaker == "human" else ():
+            if block.type in ("image", "file"):
+                check_media_data(block)  # type: ignore[arg-type]  # an unknown block has neither type
+    if "reasoning" not in kinds or has_plans:
+        return prepared
+    return [_with_plans_as_text(content, changes) for content in prepared]
 
 
 def _with_plans_as_text(content: Content, changes: list[str]) -> Content:
@@ -67,10 +70,15 @@ def _with_plans_as_text(content: Content, changes: list[str]) -> Content:
     sentence = "a plan was written as text: the target has no field for it"
     if sentence not in changes:
         changes.append(sentence)
-    return content.model_copy(update={"blocks": blocks})
+    return copy_with(content, blocks=blocks)
 
 
-def _with_json_data(block: AnyModel) -> AnyModel:
+def _with_json_data(content: Content) -> Content:
+    blocks = [_block_with_json_data(block) for block in content.blocks]
+    return content if all(map(is_, blocks, content.blocks)) else copy_with(content, blocks=blocks)
+
+
+def _block_with_json_data(block: AnyModel) -> AnyModel:
     from streamkit.history.json_data import to_json_data
 
     updates = {}
@@ -78,7 +86,7 @@ def _with_json_data(block: AnyModel) -> AnyModel:
         data = to_json_data(value)
         if data is not value:
             updates[name] = data
-    return block.model_copy(update=updates) if updates else block
+    return copy_with(block, **updates) if updates else block
 
 
 def check_media_data(block: ImageBlock | FileBlock) -> None:

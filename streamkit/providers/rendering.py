@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from streamkit.errors import UsageError
 from streamkit.message_format import RateMessage, check_format
+from streamkit.model_copy import copy_with
 from streamkit.providers.cache_marks import CachePolicy, auto_mark, mark_contents, mark_tools
 from streamkit.providers.media_policy import MediaPolicy, apply_media_policy
 from streamkit.providers.names import ProviderName
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from streamkit.request import Request, Settings
 
 __all__ = ["parse_messages", "parse_request", "render", "render_messages", "render_request"]
+
+_ID_POLICIES = get_args(IdPolicy)
 
 
 def render(
@@ -77,8 +80,8 @@ def render_messages(
     The arguments and errors are those of `render`. `Provider.build_request` builds a request from the result.
     """
     target = get(provider)
-    if ids not in get_args(IdPolicy):
-        raise UsageError(f"ids must be {' or '.join(map(repr, get_args(IdPolicy)))}, not {ids!r}")
+    if ids not in _ID_POLICIES:
+        raise UsageError(f"ids must be {' or '.join(map(repr, _ID_POLICIES))}, not {ids!r}")
     changes: list[str] = []
     legal = _repair(contents, changes) if repair else contents
     supported = apply_media_policy(legal, target, unsupported, changes)
@@ -148,14 +151,16 @@ def render_request(
         "tools": to_definitions(tools, target.name) or request.tools,
         "tool_choice": tool_choice or request.tool_choice,
         "stream": request.stream if stream is None else stream,
-        "settings": request.settings.model_copy(update=to_settings(settings).values),
+        "settings": request.settings,
     }
+    if settings is not None:
+        overrides["settings"] = copy_with(request.settings, **to_settings(settings).values)
     if mark is not None:
         overrides["contents"] = mark_contents(request.contents, mark)
         overrides["tools"] = mark_tools(overrides["tools"], mark)
     if output_type is not None:
-        overrides["settings"] = overrides["settings"].model_copy(update={"output_format": None})
-    request = request.model_copy(update=overrides)
+        overrides["settings"] = copy_with(overrides["settings"], output_format=None)
+    request = copy_with(request, **overrides)
     if not isinstance(contents, Request) and settings is None:
         rendered = render_messages(request.contents, target, model=model, **options)
         body = target.build_request(
@@ -231,21 +236,27 @@ def parse_messages(
             of this provider cannot be converted. Nothing else that a message contains raises.
     """
     from streamkit.history.builder import check_messages
-    from streamkit.history.vercel import parse_vercel_messages, rate_vercel_message
-    from streamkit.history.vercel_ui import parse_vercel_ui_messages, rate_vercel_ui_message
 
     listed = check_messages(messages)
-    formats: list[tuple[str, RateMessage]] = [
-        ("vercel", rate_vercel_message),
-        ("vercel_ui", rate_vercel_ui_message),
-        *message_formats(),
-    ]
-    own = dict(formats).get(provider) if isinstance(provider, str) else None
-    if provider in ("vercel", "vercel_ui") and own is not None:
-        check_format(listed, str(provider), own, formats)
+    if provider == "vercel" or provider == "vercel_ui":
+        from streamkit.history.vercel import parse_vercel_messages
+        from streamkit.history.vercel_ui import parse_vercel_ui_messages
+
+        check_format(listed, provider, dict(_vercel_formats())[provider], _all_formats)
         parse = parse_vercel_messages if provider == "vercel" else parse_vercel_ui_messages
         return parse(listed, system=system, changes=changes)
     target = get(provider)
     if target.traits.has_importer:
-        check_format(listed, target.name, target.traits.rate_message, formats)
+        check_format(listed, target.name, target.traits.rate_message, _all_formats)
     return target.parse_messages(listed, system=system, changes=changes)
+
+
+def _vercel_formats() -> list[tuple[str, RateMessage]]:
+    from streamkit.history.vercel import rate_vercel_message
+    from streamkit.history.vercel_ui import rate_vercel_ui_message
+
+    return [("vercel", rate_vercel_message), ("vercel_ui", rate_vercel_ui_message)]
+
+
+def _all_formats() -> list[tuple[str, RateMessage]]:
+    return [*_vercel_formats(), *message_formats()]

@@ -14,6 +14,7 @@ from typing import Any
 from streamkit.errors import UnknownProvider, UsageError
 from streamkit.history import Content
 from streamkit.history.builder import ReadingChanges
+from streamkit.model_copy import copy_with
 from streamkit.output import OutputType
 from streamkit.providers import registry
 from streamkit.providers.body_fields import BodyFields, is_flag, merge_fields
@@ -132,7 +133,7 @@ class NeutralRequest:
         )
         self._provider.write_settings(writer)
         unread = {name: value for name, value in request.unread.items() if name != self._provider.traits.messages_field}
-        if self._is_foreign:
+        if self._is_foreign and unread:
             paths = [path for name, value in _lacking(unread, request.provider) for path in _paths(name, value)]
             if paths:
                 listed = ", ".join(map(repr, paths))
@@ -148,8 +149,7 @@ class NeutralRequest:
             return self._provider.build_request(rendered, tools=self._tools, **options)
         except UsageError as error:
             relaxed: Sequence[OfferedTool] = [
-                tool.model_copy(update={"strict": False}) if isinstance(tool, ToolDefinition) else tool
-                for tool in self._tools
+                copy_with(tool, strict=False) if isinstance(tool, ToolDefinition) else tool for tool in self._tools
             ]
             if relaxed == self._tools:
                 raise

@@ -44,17 +44,13 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
 
 def read_plain_settings(fields: BodyFields, traits: Traits) -> Json:
     """Take the settings of `Traits.setting_fields` and return them by their neutral names."""
-    paths = {**traits.setting_fields, "max_output_tokens": traits.endpoint.limit_field}
-    if traits.endpoint.model_in_body:
-        paths["model"] = ("model",)
     values: Json = {}
-    for name, path in paths.items():
-        if path[0] not in fields.rest:
-            continue
-        if name == "stop" and is_text(fields.get(*path)):
-            values[name] = [fields.take(*path)]
-        elif (value := fields.take(*path, check=_CHECKS[name])) is not None:
-            values[name] = value
+    for field in list(fields.rest):
+        for name, path in traits.settings_of_fields.get(field, ()):
+            if name == "stop" and is_text(fields.get(*path)):
+                values[name] = [fields.take(*path)]
+            elif (value := fields.take(*path, check=_CHECKS[name])) is not None:
+                values[name] = value
     return values
 
 
@@ -180,6 +176,8 @@ class SettingsWriter:
 
     def write_rest(self) -> None:
         """Write the settings of `Traits.setting_fields`, and report the remaining ones, for which there is no field."""
+        if not self._values:
+            return
         self._fit("temperature", self._traits.max_temperature)
         stop, most = self.get("stop"), self._traits.max_stop_texts
         if stop is not None and most is not None and len(stop) > most:

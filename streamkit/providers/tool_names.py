@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
+from operator import is_
 
 from streamkit.history import Block, Content, OpaqueBlock, ToolCallBlock, ToolResponseBlock
+from streamkit.model_copy import copy_with
 from streamkit.providers.traits import Traits
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 
 __all__ = ["ToolNames", "prepare_tools"]
 
 _SEPARATOR = "__"
+_NAMED = (ToolCallBlock, ToolResponseBlock)  # the blocks that name a tool
 
 
 class ToolNames:
@@ -37,7 +40,7 @@ class ToolNames:
         self._originals: dict[str, ToolDefinition] = {}
         self.changes: list[str] = []
         definitions = [tool for tool in tools if isinstance(tool, ToolDefinition)]
-        counts = Counter(tool.name for tool in definitions)
+        counts = Counter([tool.name for tool in definitions])
         for tool in definitions:
             self._add(tool, is_shared=counts[tool.name] > 1)
 
@@ -83,12 +86,15 @@ class ToolNames:
         names: dict[str, str] = {}  # of calls, by their ids
         renamed: list[Content] = []
         for content in contents:
-            blocks = [self._rename(block, names) for block in content.blocks if not self._is_foreign_definition(block)]
-            is_same = len(blocks) == len(content.blocks) and all(map(lambda a, b: a is b, blocks, content.blocks))
-            if is_same:
+            blocks = [
+                self._rename(block, names) if isinstance(block, _NAMED) else block
+                for block in content.blocks
+                if not (isinstance(block, OpaqueBlock) and self._is_foreign_definition(block))
+            ]
+            if len(blocks) == len(content.blocks) and all(map(is_, blocks, content.blocks)):
                 renamed.append(content)
             elif blocks:
-                renamed.append(content.model_copy(update={"blocks": blocks}))
+                renamed.append(copy_with(content, blocks=blocks))
         return renamed
 
     def _rename(self, block: Block, names: dict[str, str]) -> Block:
@@ -97,15 +103,15 @@ class ToolNames:
             target = self.target_name(block.name, namespace if isinstance(namespace, str) else None)
             if target != block.name:
                 names[block.id] = target
-                return block.model_copy(update={"name": target})
+                return copy_with(block, name=target)
         elif isinstance(block, ToolResponseBlock) and block.name is not None:
             target = names.get(block.call_id) or self.target_name(block.name)
             if target != block.name:
-                return block.model_copy(update={"name": target})
+                return copy_with(block, name=target)
         return block
 
-    def _is_foreign_definition(self, block: Block) -> bool:
-        if not isinstance(block, OpaqueBlock) or block.metadata.get("defines_tools") is not True:
+    def _is_foreign_definition(self, block: OpaqueBlock) -> bool:
+        if block.metadata.get("defines_tools") is not True:
             return False
         return block.metadata.get("provider") != self._traits.name
 
@@ -150,11 +156,10 @@ def _converted(tool: ToolDefinition, traits: Traits, names: ToolNames, changes: 
     if parameters.get("type") != "object" or "properties" not in parameters:
         # OpenAI: "object schema missing properties"; Anthropic: "input_schema.type: Field required"
         parameters = {**parameters, "type": "object", "properties": parameters.get("properties", {})}
-    return tool.model_copy(
-        update={
-            "name": names.target_name(tool.name, tool.namespace),
-            "namespace": tool.namespace if traits.tool_namespaces else None,
-            "parameters": parameters,
-            "metadata": {key: tool.metadata[key] for key in ("cache", "added_fields") if key in tool.metadata},
-        }
+    return copy_with(
+        tool,
+        name=names.target_name(tool.name, tool.namespace),
+        namespace=tool.namespace if traits.tool_namespaces else None,
+        parameters=parameters,
+        metadata={key: tool.metadata[key] for key in ("cache", "added_fields") if key in tool.metadata},
     )

@@ -7,8 +7,9 @@ not depend on any provider, nor on history.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from streamkit.calls import ALL_MARKUP_FAMILIES, MarkupFamily, StreamError
@@ -108,6 +109,7 @@ class Traits(WireTraits):
         reasoning_state: returns the signature and the metadata with which a block of reasoning carries the state of
             another provider, for (state, whether the block has text); None if the wire has no field for it.
         call_state: the same for a call: its metadata; None if a block of reasoning must carry it.
+        calls_carry_reasoning: clients of the wire send the state of calls back and not that of reasoning.
     """
 
     name: str
@@ -162,11 +164,31 @@ class Traits(WireTraits):
         default=None, repr=False, compare=False
     )
     call_state: Callable[[str], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
+    calls_carry_reasoning: bool = False
 
     def facts_for(self, model: str | None) -> ModelFacts:
         """Return the declared facts of a model; those of an unknown one if no pattern matches."""
         name = self.normalize_model(model).casefold() if model else ""
-        return next((facts for pattern, facts in self.models.items() if re.match(pattern, name)), UNKNOWN_MODEL)
+        for match, facts in self._model_facts:
+            if match(name):
+                return facts
+        return UNKNOWN_MODEL
+
+    @cached_property
+    def _model_facts(self) -> list[tuple[Callable[[str], re.Match[str] | None], ModelFacts]]:
+        """The function that matches each pattern of `models`, and its facts, in their order."""
+        return [(re.compile(pattern).match, facts) for pattern, facts in self.models.items()]
+
+    @cached_property
+    def settings_of_fields(self) -> Mapping[str, Sequence[tuple[str, tuple[str, ...]]]]:
+        """The settings of `setting_fields` and their paths, by the first field of the path."""
+        paths = {**self.setting_fields, "max_output_tokens": self.endpoint.limit_field}
+        if self.endpoint.model_in_body:
+            paths["model"] = ("model",)
+        found: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+        for name, path in paths.items():
+            found.setdefault(path[0], []).append((name, path))
+        return found
 
     def legal_name(self, name: str) -> str:
         """Return a tool's name as the provider accepts it, with its illegal characters replaced."""

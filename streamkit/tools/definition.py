@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from streamkit.model_copy import copy_with
 from streamkit.tools.custom import TEXT_FIELD, Grammar, text_schema
 from streamkit.tools.declaration import declared_name
 from streamkit.tools.tool import Tool
@@ -56,7 +57,7 @@ class ToolDefinition(BaseModel):
 
     def with_parameters(self, parameters: dict[str, Any]) -> ToolDefinition:
         """Return a copy with another schema."""
-        return self.model_copy(update={"parameters": parameters})
+        return copy_with(self, parameters=parameters)
 
     def as_function(self) -> ToolDefinition:
         """Return a custom tool as a function of one text, with its grammar in the description."""
@@ -67,7 +68,7 @@ class ToolDefinition(BaseModel):
             rule = f"The text `{TEXT_FIELD}` follows this {self.grammar.syntax} grammar:\n{self.grammar.definition}"
             description = f"{description}\n\n{rule}" if description else rule
         changed = {"kind": "function", "grammar": None, "description": description}
-        return self.model_copy(update=changed)
+        return copy_with(self, **changed)
 
 
 class HostedTool(BaseModel):

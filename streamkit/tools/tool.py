@@ -238,9 +238,8 @@ class Tool(Generic[P, R]):
         if isinstance(arguments, str):
             names = list(self.parameters.get("properties", ()))
             if len(names) != 1:
-                raise InvalidArguments(
-                    f"{self.name} was called with a text, but takes an object with: {', '.join(names)}"
-                )
+                expected = f"an object with: {', '.join(names)}" if names else "an empty object"
+                raise InvalidArguments(f"{self.name} was called with a text, but takes {expected}")
             arguments = {names[0]: arguments}
         if not isinstance(arguments, dict):
             raise InvalidArguments(f"{self.name} takes its arguments as an object, not {short_json(arguments)}")

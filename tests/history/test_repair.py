@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable
+from operator import is_
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from streamkit.history import (
     repair,
 )
 from streamkit.history.pairing import NO_RESULT
+from streamkit.history.repair import _is_valid, _Repairer
 from streamkit.ids import is_canonical
 
 
@@ -500,3 +502,29 @@ SHAPES: dict[str, Callable[[int], list[Content]]] = {
 def test_the_cost_is_linear(shape: Callable[[int], list[Content]]) -> None:
     small, large = shape(200), shape(400)
     assert operations(lambda: repair(large)) < 2.3 * operations(lambda: repair(small))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["human", "ai", "tool"]),
+            st.lists(
+                st.builds(call, st.sampled_from(["a", "call_a", "b", ""]))
+                | st.builds(response, st.sampled_from(["a", "b", ""]))
+                | st.just(TextBlock(text="t")),
+                max_size=3,
+            ),
+        ),
+        max_size=4,
+    )
+)
+def test_a_history_that_needs_no_search_is_one_that_the_search_leaves_unchanged(given: list[Any]) -> None:
+    contents = [Content(speaker=speaker, blocks=blocks) for speaker, blocks in given]
+    repairer = _Repairer(canonicalize=False)
+    for content in contents:
+        repairer.read(content)
+    searched = repairer.result()
+    if _is_valid(contents):
+        assert searched.changes == []
+        assert all(map(is_, searched.contents, contents))
+        assert len(searched.contents) == len(contents)

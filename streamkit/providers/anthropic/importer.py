@@ -17,6 +17,7 @@ from typing import Any
 
 from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_cache_mark
+from streamkit.history.content import create_block
 from streamkit.history.tool_results import result_parts, to_stored_part
 from streamkit.media import to_data_url
 from streamkit.providers.anthropic.schema import Json
@@ -186,7 +187,7 @@ class _AssistantReader:
             elif block_type == "thinking" and isinstance(block.get("thinking"), str):
                 self._read_thinking(block)
             elif block_type == "redacted_thinking":
-                self._add(ReasoningBlock(opaque=block, metadata=self._builder.provider_metadata()))
+                self._add(create_block(ReasoningBlock, opaque=block, metadata=self._builder.provider_metadata()))
             elif isinstance(block_type, str) and block_type.endswith("_tool_use"):
                 self._read_server_call(block)
             elif isinstance(block_type, str) and block_type.endswith("_tool_result"):
@@ -200,12 +201,13 @@ class _AssistantReader:
     def _read_text(self, block: Json) -> None:
         if block["text"]:
             metadata = self._builder.provider_metadata(_extra_fields(block, ("type", "text")))
-            self._add(TextBlock(text=block["text"], metadata=metadata))
+            self._add(create_block(TextBlock, text=block["text"], metadata=metadata))
 
     def _read_thinking(self, block: Json) -> None:
         signature = block.get("signature")
         self._add(
-            ReasoningBlock(
+            create_block(
+                ReasoningBlock,
                 text=block["thinking"],
                 signature=signature if isinstance(signature, str) and signature else None,
                 metadata=self._builder.provider_metadata(_extra_fields(block, ("type", "thinking", "signature"))),

@@ -9,7 +9,9 @@ from streamkit.message_format import FOREIGN, OWN, POSSIBLE, Rating, rate_parts
 
 __all__ = ["rate_message"]
 
-_FOREIGN_FIELDS = ("tool_calls", "tool_call_id", "tool_plan", "function_call", "parts", "images", "toolInvocations")
+_FOREIGN_FIELDS = frozenset(
+    {"tool_calls", "tool_call_id", "tool_plan", "function_call", "parts", "images", "toolInvocations"}
+)
 _OWN_BLOCKS = ("tool_use", "tool_result", "redacted_thinking", "search_result", "container_upload")
 
 
@@ -17,7 +19,7 @@ def rate_message(message: Mapping[str, Any]) -> Rating:
     """Return whether a message is Anthropic's. A response of the API is a message, too, with the type ``message``."""
     if message.get("role") not in ("user", "assistant", "system") or message.get("type", "message") != "message":
         return FOREIGN
-    if any(message.get(name) is not None for name in _FOREIGN_FIELDS):
+    if any(message[name] is not None for name in _FOREIGN_FIELDS & message.keys()):
         return FOREIGN
     return rate_parts(message.get("content"), _rate_block)
 

@@ -85,7 +85,7 @@ def build_request(
     if output is not None:
         merge_fields(body, output_fields(strict_output(output, STRICT)))
     if tools:
-        body["tools"] = render_tools(tools, traits, most_marks=MOST_CACHE_MARKS - _count_marks(body))
+        body["tools"] = render_tools(tools, traits, most_marks=lambda: MOST_CACHE_MARKS - _count_marks(body))
         choice = render_tool_choice(tool_choice, tools, traits)
         if choice is not None:
             body["tool_choice"] = choice

@@ -6,7 +6,7 @@ kept as they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from streamkit.providers.anthropic.strict import STRICT
@@ -59,13 +59,13 @@ def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
     return None
 
 
-def render_tools(tools: Sequence[OfferedTool], traits: Traits, *, most_marks: int) -> list[Json]:
+def render_tools(tools: Sequence[OfferedTool], traits: Traits, *, most_marks: Callable[[], int]) -> list[Json]:
     """Return the definitions of tools.
 
     Args:
         tools: the tools.
         traits: the target's traits.
-        most_marks: how many cache marks the tools may have; of more, the last are kept.
+        most_marks: returns how many cache marks the tools may have; of more, the last are kept.
 
     Raises:
         UsageError: the schema of a strict tool cannot be converted, or all of them together exceed a limit.
@@ -75,7 +75,7 @@ def render_tools(tools: Sequence[OfferedTool], traits: Traits, *, most_marks: in
         tool.raw if isinstance(tool, HostedTool) else _definition(tool, strict.get(tool.name)) for tool in tools
     ]
     marked = [number for number, tool in enumerate(rendered) if isinstance(tool, dict) and "cache_control" in tool]
-    for number in marked[: max(len(marked) - most_marks, 0)]:
+    for number in marked[: max(len(marked) - most_marks(), 0)] if marked else ():
         rendered[number] = {name: value for name, value in rendered[number].items() if name != "cache_control"}
     return rendered
 

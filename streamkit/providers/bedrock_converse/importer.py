@@ -15,6 +15,7 @@ from typing import Any
 
 from streamkit.history import Content, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list
+from streamkit.history.content import create_block
 from streamkit.history.tool_results import to_stored_part
 from streamkit.providers.bedrock_converse.cache_points import read_cache_point
 from streamkit.providers.bedrock_converse.media import parse_media_part
@@ -159,15 +160,17 @@ class _AssistantReader:
 
     def _add_text(self, text: str, extras: Json) -> None:
         if text:
-            block = TextBlock(text=text, metadata=self._builder.provider_metadata(extras))
+            block = create_block(TextBlock, text=text, metadata=self._builder.provider_metadata(extras))
             self._builder.add_block("ai", block)
 
     def _reasoning(self, part: Json) -> ReasoningBlock:
         reasoning, metadata = part["reasoningContent"], self._builder.provider_metadata()
         text = reasoning.get("reasoningText")
         if reasoning.keys() == {"reasoningText"} and isinstance(text, dict) and isinstance(text.get("text"), str):
-            return ReasoningBlock(text=text["text"], signature=as_text(text.get("signature")), metadata=metadata)
-        return ReasoningBlock(opaque=part, metadata=metadata)
+            return create_block(
+                ReasoningBlock, text=text["text"], signature=as_text(text.get("signature")), metadata=metadata
+            )
+        return create_block(ReasoningBlock, opaque=part, metadata=metadata)
 
     def _read_citations(self, part: Json, extras: Json) -> None:
         cited = part["citationsContent"]

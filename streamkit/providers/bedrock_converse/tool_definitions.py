@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from streamkit.model_copy import copy_with
 from streamkit.providers.bedrock_converse.cache_points import cache_point, read_cache_point
 from streamkit.providers.bedrock_converse.strict import STRICT
 from streamkit.providers.body_fields import BodyFields, is_list
@@ -28,7 +29,7 @@ def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
     for raw in fields.take("toolConfig", "tools", check=is_list) or []:
         mark, last = read_cache_point(raw), tools[-1] if tools else None
         if mark is not None and isinstance(last, ToolDefinition):
-            tools[-1] = last.model_copy(update={"metadata": {**last.metadata, "cache": mark}})
+            tools[-1] = copy_with(last, metadata={**last.metadata, "cache": mark})
         else:
             tools.append(_read_spec(raw, traits.name) or HostedTool(provider=traits.name, raw=raw))
     return tools
@@ -42,7 +43,7 @@ def _read_spec(raw: Any, provider: str) -> ToolDefinition | None:
     schema = spec.get("inputSchema")
     if definition is None or not isinstance(schema, dict) or not isinstance(schema.get("json"), dict):
         return definition
-    return definition.model_copy(update={"parameters": schema["json"]})
+    return copy_with(definition, parameters=schema["json"])
 
 
 def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:

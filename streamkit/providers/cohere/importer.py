@@ -14,6 +14,7 @@ from typing import Any
 
 from streamkit.history import Content, ImageBlock, ReasoningBlock
 from streamkit.history.builder import ContentBuilder, as_list
+from streamkit.history.content import create_block
 from streamkit.history.tool_results import parse_result
 from streamkit.providers.provider import Traits
 
@@ -77,7 +78,7 @@ def _read_parts(builder: ContentBuilder, speaker: str, content: Any) -> None:
             builder.report_unread(part["image_url"], ("url",), "an image")
             builder.add_block(speaker, ImageBlock(data=address))
         elif kind == "thinking" and speaker == "ai" and isinstance(part.get("thinking"), str):
-            block = ReasoningBlock(text=part["thinking"], metadata=builder.provider_metadata())
+            block = create_block(ReasoningBlock, text=part["thinking"], metadata=builder.provider_metadata())
             builder.add_block(speaker, block)
         else:
             builder.opaque(speaker, part)
@@ -92,7 +93,7 @@ def _address(part: Json) -> str | None:
 def _read_assistant(builder: ContentBuilder, message: Json) -> None:
     plan = message.get("tool_plan")
     if isinstance(plan, str) and plan:
-        block = ReasoningBlock(text=plan, kind="plan", metadata=builder.provider_metadata())
+        block = create_block(ReasoningBlock, text=plan, kind="plan", metadata=builder.provider_metadata())
         builder.add_block("ai", block)
     _read_parts(builder, "ai", message.get("content"))
     for call in as_list(message.get("tool_calls")):

@@ -40,7 +40,7 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
 def write_settings(writer: SettingsWriter, traits: Traits) -> None:
     """Write the settings into the body."""
     writer.write_limit()
-    mode, effort, budget = (writer.take(f"reasoning{suffix}") for suffix in ("", "_effort", "_budget"))
+    mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
     writer.omit("reasoning_summary", "Cohere always shows its reasoning")
     if mode == "off":
         writer.put({"type": "disabled"}, "thinking")

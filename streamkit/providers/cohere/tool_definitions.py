@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from streamkit.model_copy import copy_with
 from streamkit.providers.body_fields import BodyFields
 from streamkit.providers.cohere.strict import STRICT
 from streamkit.providers.offered_tools import (
@@ -34,7 +35,7 @@ def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
     if fields.get("strict_tools") is True:
         fields.take("strict_tools")
         strict = {"strict": True}
-        tools = [tool.model_copy(update=strict) if isinstance(tool, ToolDefinition) else tool for tool in tools]
+        tools = [copy_with(tool, **strict) if isinstance(tool, ToolDefinition) else tool for tool in tools]
     return tools
 
 

@@ -23,8 +23,10 @@ from typing import Any
 
 from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list
+from streamkit.history.content import create_block
 from streamkit.history.tool_results import to_stored_part
 from streamkit.media import to_data_url
+from streamkit.model_copy import copy_with
 from streamkit.providers.decoding import as_text, compact_json
 from streamkit.providers.gemini.schema import SIGNATURE, signature_of, to_camel_case
 from streamkit.providers.provider import Traits
@@ -134,10 +136,10 @@ def _read_part(builder: ContentBuilder, speaker: str, part: dict[str, Any]) -> N
             return
         if part.get("thought") is True:
             metadata = builder.provider_metadata({SIGNATURE: signature})
-            builder.add_block(speaker, ReasoningBlock(text=text, metadata=metadata))
+            builder.add_block(speaker, create_block(ReasoningBlock, text=text, metadata=metadata))
         elif speaker == "ai":
             metadata = builder.provider_metadata({SIGNATURE: signature})
-            builder.add_block(speaker, TextBlock(text=text, metadata=metadata))
+            builder.add_block(speaker, create_block(TextBlock, text=text, metadata=metadata))
         else:
             builder.text(speaker, text)
     else:
@@ -176,7 +178,7 @@ def _read_data(builder: ContentBuilder, speaker: str, part: dict[str, Any]) -> N
     if media is not None:
         # The model's own part goes back unchanged, with its signature.
         metadata = builder.provider_metadata({"raw": part}) if speaker == "ai" else {}
-        builder.add_block(speaker, media.model_copy(update={"metadata": metadata}))
+        builder.add_block(speaker, copy_with(media, metadata=metadata))
     elif name is not None:
         data = part[name]
         result = data.get("response", data) if name in ("codeExecutionResult", "toolResponse") else None

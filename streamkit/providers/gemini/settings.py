@@ -77,7 +77,7 @@ def output_fields(output: OutputFormat) -> Json:
 
 
 def _write_reasoning(writer: SettingsWriter) -> None:
-    mode, effort, budget = (writer.take(f"reasoning{suffix}") for suffix in ("", "_effort", "_budget"))
+    mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
     summary, form = writer.take("reasoning_summary"), writer.facts.reasoning
     is_wanted = mode == "auto" or effort is not None or budget is not None
     if form == "none":

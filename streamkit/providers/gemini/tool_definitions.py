@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.errors import UsageError
+from streamkit.model_copy import copy_with
 from streamkit.providers.body_fields import BodyFields, is_list, is_texts
 from streamkit.providers.gemini.openapi_schema import to_json_schema
 from streamkit.providers.gemini.strict import STRICT
@@ -48,7 +49,7 @@ def _read_declaration(raw: Json, provider: str) -> ToolDefinition | None:
     schema = raw.get("parameters")
     if definition is None or not isinstance(schema, dict) or "parametersJsonSchema" in raw:
         return definition
-    return definition.model_copy(update={"parameters": to_json_schema(schema)})
+    return copy_with(definition, parameters=to_json_schema(schema))
 
 
 def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:

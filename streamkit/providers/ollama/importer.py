@@ -13,6 +13,7 @@ from typing import Any
 
 from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock
 from streamkit.history.builder import ContentBuilder, as_list
+from streamkit.history.content import create_block
 from streamkit.media import sniff_base64_type, to_data_url
 from streamkit.providers.provider import Traits
 
@@ -61,7 +62,7 @@ def parse_messages(
 def _read_message(builder: ContentBuilder, speaker: str, message: Json) -> None:
     thinking, content = message.get("thinking"), message.get("content")
     if isinstance(thinking, str) and thinking and speaker == "ai":
-        builder.add_block("ai", ReasoningBlock(text=thinking, metadata=builder.provider_metadata()))
+        builder.add_block("ai", create_block(ReasoningBlock, text=thinking, metadata=builder.provider_metadata()))
     if content is not None and not builder.text(speaker, content):
         builder.opaque(speaker, content)
     for image in as_list(message.get("images")):

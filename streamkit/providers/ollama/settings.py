@@ -36,7 +36,7 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
 def write_settings(writer: SettingsWriter, traits: Traits) -> None:
     """Write the settings into the body. A model without reasoning refuses ``think``, so it is sent only on request."""
     writer.write_limit()
-    mode, effort, budget = (writer.take(f"reasoning{suffix}") for suffix in ("", "_effort", "_budget"))
+    mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
     writer.omit("reasoning_summary", "Ollama has no field for it")
     if budget is not None and not effort:
         effort = effort_for(budget)

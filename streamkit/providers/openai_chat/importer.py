@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from streamkit.history import Content, FileBlock, ReasoningBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_cache_mark
-from streamkit.history.content import CacheMark
+from streamkit.history.content import CacheMark, create_block
 from streamkit.history.tool_results import parse_result
 from streamkit.providers.openai_chat.content_reader import reasoning_detail_text, thinking_text
 from streamkit.providers.openai_chat.media import image_address, parse_media_part
@@ -27,6 +27,8 @@ __all__ = ["parse_messages"]
 
 _MEDIA_FIELDS = ("url", "detail", "data", "format", "file_data", "filename")
 _SYSTEM_FIELDS = frozenset({"role", "content"})
+_REASONING_FIELDS = frozenset({"reasoning_details", "thinking_blocks", *REASONING_TEXT_FIELDS})
+_EXTRA_FIELDS = frozenset({"audio", "annotations", "images"})
 #: the fields that are read, by the role of the message
 _MESSAGE_FIELDS: dict[str, frozenset[str]] = {
     "system": _SYSTEM_FIELDS,
@@ -35,8 +37,7 @@ _MESSAGE_FIELDS: dict[str, frozenset[str]] = {
     "tool": frozenset({"role", "content", "tool_call_id", "name"}),
     "function": frozenset({"role", "content", "name"}),
     "assistant": frozenset(
-        {"role", "content", "refusal", "tool_calls", "function_call", "audio", "annotations", "images", "prefix"}
-        | {"reasoning_details", "thinking_blocks", *REASONING_TEXT_FIELDS}
+        {"role", "content", "refusal", "tool_calls", "function_call", "prefix", *_EXTRA_FIELDS, *_REASONING_FIELDS}
     ),
 }
 _KNOWN_CALL_FIELDS = frozenset({"id", "index", "type", "function", "custom"})
@@ -137,12 +138,14 @@ class _AssistantMessage:
         """Add all blocks, in the order in which a model produces them."""
         message, builder = self._message, self._builder
         builder.end()
-        self._read_reasoning()
+        if not _REASONING_FIELDS.isdisjoint(message):
+            self._read_reasoning()
         for part in as_list(message.get("content")):
             self._read_part(part)
         if isinstance(refusal := message.get("refusal"), str) and refusal:
             self._add_refusal(refusal)
-        self._read_extras()
+        if not _EXTRA_FIELDS.isdisjoint(message):
+            self._read_extras()
         for call in as_list(message.get("tool_calls")):
             self._read_call(call)
         function_call = message.get("function_call")
@@ -159,7 +162,7 @@ class _AssistantMessage:
         if text or details or thinking:
             state = {"reasoning_details": details or None, "thinking_blocks": thinking or None}
             metadata = self._builder.provider_metadata(state)
-            self._builder.add_block("ai", ReasoningBlock(text=text, metadata=metadata))
+            self._builder.add_block("ai", create_block(ReasoningBlock, text=text, metadata=metadata))
 
     def _read_part(self, part: Any) -> None:
         kind = part.get("type") if isinstance(part, dict) else None
@@ -178,7 +181,8 @@ class _AssistantMessage:
     def _read_thinking(self, part: dict[str, Any]) -> None:
         texts = [item.get("text") if isinstance(item, dict) else item for item in as_list(part.get("thinking"))]
         signature = part.get("signature")
-        block = ReasoningBlock(
+        block = create_block(
+            ReasoningBlock,
             text="".join(text for text in texts if isinstance(text, str)),
             signature=signature if isinstance(signature, str) else None,
             metadata=self._builder.provider_metadata(),
@@ -189,7 +193,9 @@ class _AssistantMessage:
         self._add_text(text, {"refusal": True})
 
     def _add_text(self, text: str, metadata: dict[str, Any]) -> None:
-        self._builder.add_block("ai", TextBlock(text=text, metadata=self._builder.provider_metadata(metadata)))
+        self._builder.add_block(
+            "ai", create_block(TextBlock, text=text, metadata=self._builder.provider_metadata(metadata))
+        )
 
     def _read_extras(self) -> None:
         """Add audio, annotations of the text, and images."""

@@ -10,14 +10,16 @@ from streamkit.message_format import FOREIGN, OWN, POSSIBLE, Rating, rate_parts
 __all__ = ["rate_message"]
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_OWN_FIELDS = (
-    "tool_call_id",
-    "function_call",
-    "refusal",
-    "audio",
-    "reasoning_content",
-    "reasoning_details",
-    "thinking_blocks",
+_OWN_FIELDS = frozenset(
+    {
+        "tool_call_id",
+        "function_call",
+        "refusal",
+        "audio",
+        "reasoning_content",
+        "reasoning_details",
+        "thinking_blocks",
+    }
 )
 _OWN_PARTS = ("image_url", "input_audio", "video_url", "document_url", "refusal")
 
@@ -30,7 +32,7 @@ def rate_message(message: Mapping[str, Any]) -> Rating:
     rating = rate_parts(message.get("content"), _rate_part)
     if rating == FOREIGN:
         return FOREIGN
-    has_own = role == "function" or any(message.get(name) is not None for name in _OWN_FIELDS)
+    has_own = role == "function" or any(message[name] is not None for name in _OWN_FIELDS & message.keys())
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None

@@ -31,6 +31,7 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import ResultPart
+from streamkit.model_copy import copy_with
 from streamkit.output import OutputType
 from streamkit.providers.body_fields import merge_fields
 from streamkit.providers.cache_marks import MOST_CACHE_MARKS, drop_first_marks
@@ -347,7 +348,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         if block.signature is None or self.is_own(block):
             return block
         self.report(f"the signature of reasoning was left out: {self.reason_not_own(block)}")
-        return block.model_copy(update={"signature": None})
+        return copy_with(block, signature=None)
 
     def _image_of(self, block: FileBlock) -> Json | None:
         return generated_image(block) if self.traits.image_replay else None

@@ -21,6 +21,7 @@ Json = dict[str, Any]
 _USAGE = {"include_usage"}
 #: The names of the limit, the newer one first; a dialect writes the one that its endpoint declares.
 _LIMITS = ("max_completion_tokens", "max_tokens")
+_REASONING_FIELDS = frozenset({"reasoning_effort", "reasoning", "thinking", "enable_thinking", "thinking_budget"})
 
 
 def read_settings(fields: BodyFields, traits: ChatDialect) -> Json:
@@ -31,8 +32,9 @@ def read_settings(fields: BodyFields, traits: ChatDialect) -> Json:
             values["max_output_tokens"] = limit
     if (options := fields.get("stream_options")) is not None and is_object(options) and options.keys() <= _USAGE:
         fields.take("stream_options")  # every request for a stream asks for usage
-    values |= take_effort(fields, "reasoning_effort")
-    values |= _read_reasoning_object(fields) | _read_thinking(fields)
+    if not _REASONING_FIELDS.isdisjoint(fields.rest):
+        values |= take_effort(fields, "reasoning_effort")
+        values |= _read_reasoning_object(fields) | _read_thinking(fields)
     if (output := _read_output_format(fields.get("response_format"))) is not None:
         fields.take("response_format")
         values["output_format"] = output
@@ -89,7 +91,7 @@ def write_settings(writer: SettingsWriter, traits: ChatDialect) -> None:
 
 
 def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
-    mode, effort, budget = (writer.take(f"reasoning{suffix}") for suffix in ("", "_effort", "_budget"))
+    mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
     summary, form = writer.take("reasoning_summary"), traits.reasoning_setting
     if mode is None and effort is None and budget is None and summary is None:
         return

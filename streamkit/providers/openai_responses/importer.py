@@ -17,6 +17,7 @@ from typing import Any
 from streamkit.calls import CLIENT_ITEM
 from streamkit.history import Content, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list
+from streamkit.history.content import create_block
 from streamkit.history.tool_results import parse_result
 from streamkit.providers.decoding import as_text
 from streamkit.providers.openai_responses.client_items import (
@@ -112,7 +113,7 @@ def _read_message(builder: ContentBuilder, item: Json) -> None:
         for part in as_list(item.get("content")):
             _read_input_part(builder, speaker, part)
         if role == "developer":
-            builder.describe(role=role)
+            builder.describe(role="developer")
         builder.end()
 
 
@@ -122,10 +123,10 @@ def _read_output_part(builder: ContentBuilder, part: Any, metadata: Json) -> Non
         citations = part.get("annotations") if isinstance(part, dict) else None
         if text:
             metadata = builder.provider_metadata({**metadata, "citations": citations or None})
-            builder.add_block("ai", TextBlock(text=text, metadata=metadata))
+            builder.add_block("ai", create_block(TextBlock, text=text, metadata=metadata))
     elif isinstance(part, dict) and part.get("type") == "refusal" and isinstance(part.get("refusal"), str):
         metadata = builder.provider_metadata({**metadata, "refusal": True})
-        builder.add_block("ai", TextBlock(text=part["refusal"], metadata=metadata))
+        builder.add_block("ai", create_block(TextBlock, text=part["refusal"], metadata=metadata))
     else:
         _add_unknown_part(builder, "ai", part)
 
@@ -173,7 +174,8 @@ def _reasoning_block(builder: ContentBuilder, item: Json) -> ReasoningBlock:
     summary = [part.get("text") for part in as_list(item.get("summary")) if isinstance(part, dict)]
     content = [part.get("text") for part in as_list(item.get("content")) if isinstance(part, dict)]
     texts = [text for text in summary or content if isinstance(text, str)]
-    return ReasoningBlock(
+    return create_block(
+        ReasoningBlock,
         text="\n\n".join(texts),
         kind="summary" if summary else "text",
         opaque=item,

@@ -16,6 +16,7 @@ from streamkit.history.content import (
     FileBlock,
     ImageBlock,
     OpaqueBlock,
+    ReasoningBlock,
     ServerToolBlock,
     TextBlock,
     ToolResponseBlock,
@@ -128,8 +129,10 @@ def _tool_media_part(part: ImageBlock | FileBlock) -> Json:
 
 def reasoning_item(block: Block) -> Json | None:
     """Return the provider's reasoning item that a block carries."""
-    raw = getattr(block, "opaque", None) or block.metadata.get("item")
-    if isinstance(block, OpaqueBlock):
+    raw = block.metadata.get("item")
+    if isinstance(block, ReasoningBlock):
+        raw = block.opaque or raw
+    elif isinstance(block, OpaqueBlock):
         raw = block.raw
     return raw if isinstance(raw, dict) and raw.get("type") == "reasoning" else None
 

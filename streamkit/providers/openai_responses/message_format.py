@@ -10,7 +10,9 @@ from streamkit.message_format import FOREIGN, OWN, POSSIBLE, Rating, rate_parts
 __all__ = ["rate_message"]
 
 _ROLES = ("user", "assistant", "system", "developer")
-_FOREIGN_FIELDS = ("tool_calls", "tool_call_id", "tool_plan", "function_call", "parts", "images", "toolInvocations")
+_FOREIGN_FIELDS = frozenset(
+    {"tool_calls", "tool_call_id", "tool_plan", "function_call", "parts", "images", "toolInvocations"}
+)
 _ITEMS = ("reasoning", "item_reference", "compaction", "mcp_list_tools", "mcp_approval_request")
 _OWN_PARTS = ("input_text", "output_text", "input_image", "input_file", "input_audio", "refusal", "summary_text")
 
@@ -25,7 +27,7 @@ def rate_message(item: Mapping[str, Any]) -> Rating:
     if kind != "message":
         is_item = kind in _ITEMS or kind.endswith(("_call", "_call_output", "_output", "_approval_response"))
         return OWN if is_item and "role" not in item else FOREIGN
-    if item.get("role") not in _ROLES or any(item.get(name) is not None for name in _FOREIGN_FIELDS):
+    if item.get("role") not in _ROLES or any(item[name] is not None for name in _FOREIGN_FIELDS & item.keys()):
         return FOREIGN
     return rate_parts(item.get("content"), _rate_part)
 

@@ -55,7 +55,7 @@ from streamkit.providers.openai_responses.media import (
     strip_output_only_fields,
 )
 from streamkit.providers.openai_responses.output_items import item_type
-from streamkit.providers.openai_responses.schema import Json
+from streamkit.providers.openai_responses.schema import MESSAGE_PHASES, Json
 from streamkit.providers.openai_responses.settings import output_fields
 from streamkit.providers.openai_responses.tool_definitions import render_tool_choice, render_tools
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
@@ -322,10 +322,9 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         item_id = block.metadata.get("item_id")
         if self.is_from_target(block):
             item_id = self.own_state(block, "item_id")
-        is_allowed = (
-            self.is_own(block) and not self._is_interrupted and (self._has_reasoning or bool(self._pending_reasoning))
-        )
-        return item_id if is_allowed and isinstance(item_id, str) and item_id.startswith(prefix) else None
+        if not isinstance(item_id, str) or not item_id.startswith(prefix) or self._is_interrupted:
+            return None
+        return item_id if (self._has_reasoning or self._pending_reasoning) and self.is_own(block) else None
 
     def _add_text(self, block: TextBlock) -> None:
         if not block.text:
@@ -344,16 +343,17 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         else:
             message |= {"id": item_id, "status": "completed", "content": [output_part(block)]}
         phase = block.metadata.get("phase")
-        if self.is_from_target(block) and phase in ("commentary", "final_answer"):
+        if self.is_from_target(block) and phase in MESSAGE_PHASES:
             message["phase"] = phase
         self._push(message, is_own=is_own)
         self._last_text = (origin, message)
 
     def _add_client_item(self, block: ToolCallBlock) -> bool:
         """Append the provider's item that a call carries; return False if it has to be an ordinary call."""
-        item = client_item(block) if self.is_own(block) else None
-        response = self._responses.get(block.id)
-        if item is None or (response is not None and output_item(item, response) is None):
+        item, response = client_item(block), self._responses.get(block.id)
+        if item is None or not self.is_own(block):
+            return False
+        if response is not None and output_item(item, response) is None:
             return False
         has_legal_id = not self._is_interrupted and "id" in without_foreign_id(item)
         if has_required_id(item):

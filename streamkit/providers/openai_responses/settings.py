@@ -50,7 +50,7 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
 
 
 def _write_reasoning(writer: SettingsWriter) -> None:
-    mode, effort, budget = (writer.take(f"reasoning{suffix}") for suffix in ("", "_effort", "_budget"))
+    mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
     summary = writer.take("reasoning_summary")
     if writer.facts.reasoning == "none":
         if effort or budget or mode == "auto":

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from streamkit.model_copy import copy_with
 from streamkit.providers.body_fields import BodyFields, is_list
 from streamkit.providers.offered_tools import (
     further_fields,
@@ -45,8 +46,8 @@ def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
 
 def _in_messages(tool: OfferedTool) -> OfferedTool:
     if isinstance(tool, HostedTool):
-        return tool.model_copy(update={"in_messages": True})
-    return tool.model_copy(update={"metadata": {**tool.metadata, "in_messages": True}})
+        return copy_with(tool, in_messages=True)
+    return copy_with(tool, metadata={**tool.metadata, "in_messages": True})
 
 
 def _read(raw: Any, provider: str) -> list[OfferedTool]:
@@ -72,7 +73,7 @@ def _read_namespace(raw: Json, provider: str) -> list[OfferedTool]:
             found.append(HostedTool(provider=provider, raw=entry, **group))
         else:
             metadata = {**tool.metadata, "namespace_fields": further} if further else tool.metadata
-            found.append(tool.model_copy(update={"metadata": metadata}))
+            found.append(copy_with(tool, metadata=metadata))
     return found
 
 
