@@ -376,6 +376,22 @@ def test_arguments_count_against_the_limit_of_text_too() -> None:
     assert turn.error.message == "what is kept of the response exceeds 3000 characters"
 
 
+def test_arguments_of_many_small_values_are_not_parsed_beyond_the_limit() -> None:
+    arguments = json.dumps({"a": [[]] * 4000})
+    turn = Turn("openai_chat", limits=Limits(text=len(arguments) + 8192))
+    function = {"name": "f", "arguments": arguments}
+    calls = [{"index": 0, "id": "call_1", "type": "function", "function": function}]
+    turn.feed({"id": "r", "model": "m", "choices": [{"index": 0, "delta": {"tool_calls": calls}}]})
+    turn.feed({"id": "r", "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    turn.close()
+    assert turn.error is not None
+    assert turn.error.kind == "limit_exceeded"
+    (call,) = turn.calls
+    assert (call.state, call.arguments, call.arguments_text) == ("invalid", None, arguments)
+    assert [warning.code for warning in call.warnings] == ["invalid_arguments"]
+    assert turn.executable == []
+
+
 def test_each_block_and_each_call_counts() -> None:
     turn = Turn("anthropic", "turn-1", limits=Limits(text=10_000))
     turn.feed(START)

@@ -128,16 +128,15 @@ class CallIndex:
                 is_whole = is_start or name or call.is_placeholder() or text == call.object_text
                 return Existing(call, is_restated=bool(is_whole))
             return self.resolve_within(call, chunk, text)
-        call = None if is_start else self.by_key.get(key) if key is not None else None
-        if call is not None and raw_id and name:
-            call = None  # a new call on a key in use (ollama/ollama#15457, vercel/ai#14277)
-        elif call is None and not is_start and raw_id is None and key is None and chunk.position is not None:
+        if is_start or (raw_id and name):
+            return _NEW  # also on a key in use (ollama/ollama#15457, vercel/ai#14277)
+        if key is not None:
+            call = self.by_key.get(key)
+        elif raw_id is None and chunk.position is not None:
             call = self.by_position.get(chunk.position)
         if call is not None:
             return self.resolve_within(call, chunk, text)
-        if is_start or name:
-            return _NEW
-        if raw_id and key is not None:
+        if name or (raw_id and key is not None):
             return _NEW
         call = self._only_open_call()
         if call is not None:

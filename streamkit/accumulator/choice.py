@@ -121,7 +121,7 @@ class Choice:
         """Implement ``ChoiceSink.tool``."""
         tracker = self._tracker
         if tracker is None:
-            tracker = self._tracker = ToolCallTracker(self._state, self.index, add_block=self._add_call_block)
+            tracker = self._tracker = ToolCallTracker(self._state, self.index, open_block=self._open)
         text = chunk.arguments_delta
         if text and not chunk.id and not chunk.name and chunk.metadata is None:
             call = tracker.by_key.get(chunk.key)
@@ -175,21 +175,22 @@ class Choice:
         target = block.call.metadata if block.call is not None else block.metadata
         if target is None:
             target = block.metadata = {}
-        if len(metadata) == 1:  # a list that grows with the deltas of its block
+        if len(metadata) == 1 and target:  # a list that grows with the deltas of its block
             for name, value in metadata.items():
                 before = target.get(name)
                 if before.__class__ is list and value.__class__ is list:
                     if not self._state.refuses(metadata):
                         before += value
                     return
-        new = {
-            name: value
-            for name, value in metadata.items()
-            if name == "signature" or isinstance(value, list) or name not in target or target[name] != value
-        }
-        if not new or self._state.refuses(new):
+        if target:
+            metadata = {
+                name: value
+                for name, value in metadata.items()
+                if name == "signature" or isinstance(value, list) or name not in target or target[name] != value
+            }
+        if not metadata or self._state.refuses(metadata):
             return
-        for name, value in new.items():
+        for name, value in metadata.items():
             before = target.get(name)
             if name == "signature" and isinstance(before, str) and isinstance(value, str):
                 target[name] = before + value
@@ -367,9 +368,6 @@ class Choice:
             _ = block.text  # joins its parts, as no more will come
             signature, metadata = block.signature_and_metadata()
             self._state.events.append(BlockEnded(block.kind, signature, metadata, self.index))
-
-    def _add_call_block(self, call: ToolCallBuilder, key: Hashable) -> None:
-        self._open("call", key).call = call
 
     # ---------------------------------------------------------------- the end
 

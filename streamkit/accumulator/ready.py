@@ -12,7 +12,6 @@ The module must not depend on how deltas are assigned to calls, nor on the choic
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import cast
 
@@ -23,6 +22,8 @@ from streamkit.events import ArgumentsRestated, ToolCallDelta, ToolCallReady
 from streamkit.json_text import ParsedArguments, deepest_nesting, structure_size
 
 __all__ = ["ReadyCalls"]
+
+_MOST_FOLLOWABLE = 8  # so few calls are looked at when another one begins, which keeps the cost linear
 
 
 class ReadyCalls:
@@ -38,8 +39,7 @@ class ReadyCalls:
     def __init__(self, state: TurnState, choice: int) -> None:
         self._state = state
         self._choice = choice
-        # To be decided if another call begins. Only the last few are looked at each time, which keeps the cost linear.
-        self._followable: deque[ToolCallBuilder] = deque(maxlen=8)
+        self._followable: list[ToolCallBuilder] = []  # to be decided if another call begins
         self._unfinished: list[ToolCallBuilder] = []  # opened since the last finish reason
         self._first_calls: dict[tuple[str, str], ToolCallBuilder] = {}  # without ids, by name and arguments
 
@@ -48,6 +48,7 @@ class ReadyCalls:
         self._unfinished.append(call)
         if self._state.traits.reuses_slots and call.kind == "function":
             self._followable.append(call)
+            del self._followable[:-_MOST_FOLLOWABLE]
 
     # ---------------------------------------------------------------- the moments of a decision
 
@@ -57,8 +58,8 @@ class ReadyCalls:
         An empty object is not decided: it may be a placeholder, which the arguments replace (vercel/ai#13137). A call
         whose text is not one object is not decided either, and is not looked at again before the finish.
         """
-        for _ in range(len(self._followable)):
-            call = self._followable.popleft()
+        followable, self._followable = self._followable, []
+        for call in followable:
             if call.is_final:
                 continue
             if call.ref is None or call.possible_repeat is not None:
@@ -73,12 +74,17 @@ class ReadyCalls:
             elif self._parse(call).state == "complete":
                 self.decide(call, "complete")
 
-    def end(self, call: ToolCallBuilder) -> None:
-        """Decide a call whose end the wire reported, unless it is empty: then the turn's finish decides."""
-        if call.kind == "custom":
-            self.decide(call, "complete")
+    def end(self, call: ToolCallBuilder, parsed: ParsedArguments | None) -> None:
+        """Decide a call whose end the wire reported, unless it is empty: then the turn's finish decides.
+
+        Args:
+            call: the call.
+            parsed: what ``emit_final_arguments`` returned.
+        """
+        if parsed is None:
+            self._set_final(call, "complete", None)
         elif call.parts or self._state.traits.whole_calls:
-            self.decide(call, self._parse(call).state)
+            self._set_final(call, self._within_nesting(call, parsed.state), parsed)
 
     def finish(self, *, is_cut_short: bool, last_call: ToolCallBuilder | None) -> None:
         """Decide the calls that are complete at the finish reason. Others may continue after it, so they wait.
@@ -163,46 +169,50 @@ class ReadyCalls:
         """
         if call.is_examined or not call.parts or call.parts[-1][-1] != "}" or structure_size(call.text) > OBJECT_SIZE:
             return None
-        parsed = self._parse(call)
+        parsed = call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
         return parsed if parsed.state == "complete" and parsed.warning is None else None
 
     def _parse(self, call: ToolCallBuilder) -> ParsedArguments:
-        parsed = call.parsed
-        if parsed is None:
-            size = structure_size(call.text)  # many small values cost more as objects than as text
-            if size > OBJECT_SIZE and not self._state.keep(size):
-                call.refuse_arguments("the arguments were not parsed, because the turn has exceeded a limit")
-            parsed = call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
-        return parsed
+        if (parsed := call.parsed) is not None:
+            return parsed
+        size = structure_size(call.text)  # many small values cost more as objects than as text
+        if size > OBJECT_SIZE and not self._state.keep(size):
+            return call.refuse_arguments("the arguments were not parsed, because the turn has exceeded a limit")
+        return call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
 
     def decide(self, call: ToolCallBuilder, state: CallState) -> ToolCall:
-        """Set a call's final state and emit it; return its value."""
+        """Set a call's final state and emit it, after its argument text; return its value."""
+        state = self._within_nesting(call, state)
+        return self._set_final(call, state, self.emit_final_arguments(call))
+
+    def _within_nesting(self, call: ToolCallBuilder, state: CallState) -> CallState:
+        """Return the state of a call: ``invalid`` if its arguments are nested too deeply, which ends the turn."""
         limit = self._state.limits.nesting
-        if call.size > limit and call.kind == "function" and deepest_nesting(call.text) > limit:
-            state = "invalid"
-            self._state.report_limit(f"the arguments of {call.name!r} are nested more than {limit} levels deep")
-        parsed = self._parse(call) if call.kind == "function" else None
-        self._emit_final(call, parsed)
+        if call.size <= limit or call.kind != "function" or deepest_nesting(call.text) <= limit:
+            return state
+        self._state.report_limit(f"the arguments of {call.name!r} are nested more than {limit} levels deep")
+        return "invalid"
+
+    def _set_final(self, call: ToolCallBuilder, state: CallState, parsed: ParsedArguments | None) -> ToolCall:
         if not call.name:
             self.warn_call(call, "nameless_call", "the wire sent no name for the call")
         if parsed is not None:
-            self._warn_of_arguments(call, parsed, state)
+            if parsed.problem is not None:
+                self.warn_call(call, "invalid_arguments", parsed.problem)
+            if call.raw_id is None and state == "complete":
+                if self._first_calls.setdefault((call.name, call.text), call) is not call:
+                    self.warn_call(call, "repeated_call", f"{call.name!r} was called twice with the same arguments")
         final = call.set_final(state)
         self._state.events.append(ToolCallReady(final, self._choice))
         return final
 
-    def _warn_of_arguments(self, call: ToolCallBuilder, parsed: ParsedArguments, state: CallState) -> None:
-        if parsed.problem is not None:
-            self.warn_call(call, "invalid_arguments", parsed.problem)
-        if call.raw_id is None and state == "complete":
-            if self._first_calls.setdefault((call.name, call.text), call) is not call:
-                self.warn_call(call, "repeated_call", f"{call.name!r} was called twice with the same arguments")
+    def emit_final_arguments(self, call: ToolCallBuilder) -> ParsedArguments | None:
+        """Decide a call's argument text, warn if it is irregular, and restate it if the deltas do not add up to it.
 
-    def emit_final_arguments(self, call: ToolCallBuilder) -> None:
-        """Decide a call's argument text, warn if it is irregular, and restate it if the deltas do not add up to it."""
-        self._emit_final(call, self._parse(call) if call.kind == "function" else None)
-
-    def _emit_final(self, call: ToolCallBuilder, parsed: ParsedArguments | None) -> None:
+        Returns:
+            The parsed arguments; None for a call of kind ``custom``, whose text is free.
+        """
+        parsed = self._parse(call) if call.kind == "function" else None
         if call.half and call.ref is not None:
             call.half = ""
             self._state.events.append(ToolCallDelta(call.ref, "\ufffd", self._choice))
@@ -210,16 +220,17 @@ class ReadyCalls:
             if parsed.warning is not None:
                 code, message = parsed.warning
                 self.warn_call(call, cast("TurnWarningCode", code), message)
+                if parsed.text not in (call.valid_text, call.restated_text):
+                    call.deltas_match_text = False
             if parsed.duplicate_key is not None:
                 message = f"the arguments have the key {parsed.duplicate_key[:80]!r} twice; the last value counts"
                 self.warn_call(call, "duplicate_keys", message)
-            if parsed.text not in (call.valid_text, call.restated_text):
-                call.deltas_match_text = False
         if not call.deltas_match_text and call.ref is not None:
             call.deltas_match_text = True
             text = call.valid_text if parsed is None else parsed.text
             call.restated_text = text
             self._state.events.append(ArgumentsRestated(call.ref, text, self._choice))
+        return parsed
 
     def warn_call(self, call: ToolCallBuilder, code: TurnWarningCode, message: str) -> None:
         """Record a warning about a call, once a code."""
@@ -227,5 +238,5 @@ class ReadyCalls:
             return
         warning = StreamWarning(code, message, call.ref.id if call.ref is not None else None)
         warning = self._state.record_warning(warning, self._choice)
-        call.warnings.append(warning)
+        call.warnings += (warning,)
         self._state.keep(len(warning.message))

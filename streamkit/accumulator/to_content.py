@@ -25,6 +25,8 @@ from streamkit.history import (
     TextBlock,
     ToolCallBlock,
 )
+from streamkit.history.content import create_block, create_stored
+from streamkit.history.json_data import is_plain_data, to_json_data
 from streamkit.json_text import nests_deeper, to_plain
 
 __all__ = ["choice_to_content", "to_tool_call_block"]
@@ -54,7 +56,7 @@ def choice_to_content(
         **{name: value for name, value in identity.items() if value is not None},
     }
     blocks = [converted for block in choice.blocks if (converted := _to_block(block, origin)) is not None]
-    return Content(speaker="ai", blocks=blocks, metadata=metadata)
+    return create_stored(Content, speaker="ai", blocks=blocks, metadata=to_json_data(metadata))
 
 
 def _to_block(block: Block, origin: dict[str, Any]) -> Any:
@@ -65,28 +67,30 @@ def _to_block(block: Block, origin: dict[str, Any]) -> Any:
         if block.citations:
             metadata["citations"] = to_plain(block.citations)
         is_kept = block.text or block.metadata or block.citations
-        return TextBlock(text=block.text, metadata=metadata) if is_kept else None
+        return create_block(TextBlock, text=block.text, metadata=metadata) if is_kept else None
     if block.kind == "refusal":
-        return TextBlock(text=block.text, metadata={**metadata, "refusal": True})
+        return create_block(TextBlock, text=block.text, metadata={**metadata, "refusal": True})
     if block.kind == "reasoning":
         opaque, signature = metadata.pop("opaque", None), metadata.pop("signature", None)
         if not block.text and opaque is None and not block.metadata:
             return None
-        return ReasoningBlock(text=block.text, kind=block.detail, signature=signature, opaque=opaque, metadata=metadata)
+        return create_block(
+            ReasoningBlock, text=block.text, kind=block.detail, signature=signature, opaque=opaque, metadata=metadata
+        )
     if block.kind == "server_tool":
         call = block.server_call
         if call is None:
-            return ServerToolBlock(raw=raw, metadata=metadata)
+            return create_block(ServerToolBlock, raw=raw, metadata=metadata)
         fields = to_plain({"id": call.id, "name": call.name, "arguments": call.arguments, "result": call.result})
-        return ServerToolBlock(**fields, raw=raw, metadata=metadata)
+        return create_block(ServerToolBlock, **fields, raw=raw, metadata=metadata)
     if block.kind == "file":
         media_type, data, url = to_plain(block.detail)
         if raw:
             metadata["raw"] = raw[0]
         if block.parts:
             data = to_plain(_join_base64(block.parts))
-        return FileBlock(media_type=media_type, data=data, url=url, metadata=metadata)
-    return OpaqueBlock(raw=raw[0] if raw else None, metadata=metadata)
+        return create_block(FileBlock, media_type=media_type, data=data, url=url, metadata=metadata)
+    return create_block(OpaqueBlock, raw=raw[0] if raw else None, metadata=metadata)
 
 
 def _join_base64(parts: list[str]) -> str:
@@ -106,15 +110,26 @@ def to_tool_call_block(call: ToolCall, origin: dict[str, Any]) -> ToolCallBlock:
         call: the call.
         origin: the metadata that names what made it: its provider, endpoint and model.
     """
-    metadata = {**origin, **to_plain(call.metadata)}
+    metadata = {**origin, **to_json_data(to_plain(call.metadata))}
     if call.raw_id is not None:
         metadata["raw_id"] = to_plain(call.raw_id)
-    if call.state == "complete" and not nests_deeper(call.arguments, STORED_NESTING):
-        parameters = call.arguments
-    elif call.state == "complete":  # it may run, but such JSON cannot be read again
-        parameters, metadata["raw_arguments"] = {}, call.arguments_text
-    else:
-        parameters = call.arguments_text if call.kind == "custom" else {}
-        metadata["raw_arguments"] = call.arguments_text
-        metadata["state"] = call.state
-    return ToolCallBlock(id=call.id, name=call.name, parameters=parameters, kind=call.kind, metadata=metadata)
+    parameters: Any = {}
+    if isinstance(call.arguments, (dict, str)):
+        parameters = dict(call.arguments) if isinstance(call.arguments, dict) else call.arguments
+    if call.state != "complete":
+        raw_arguments = to_json_data(call.arguments_text)
+        parameters = raw_arguments if call.kind == "custom" else {}
+        metadata |= {"raw_arguments": raw_arguments, "state": call.state}
+    elif not is_plain_data(parameters):  # plain data is neither deep nor to be converted
+        if nests_deeper(parameters, STORED_NESTING):  # it may run, but such JSON cannot be read again
+            parameters, metadata["raw_arguments"] = {}, to_json_data(call.arguments_text)
+        else:
+            parameters = to_json_data(parameters)
+    return create_stored(
+        ToolCallBlock,
+        id=call.id,
+        name=to_json_data(call.name),
+        parameters=parameters,
+        kind=call.kind,
+        metadata=metadata,
+    )

@@ -92,7 +92,7 @@ class ToolCallBuilder:
         self.restated_text: str | None = None  # the text that was emitted in place of the deltas
         self.message: Any = None  # the provider's own, as the parser passed it last
         self.metadata: dict[str, Any] = {}
-        self.warnings: list[StreamWarning] = []
+        self.warnings: tuple[StreamWarning, ...] = ()
         self.state: CallState = "incomplete"
         self.half = ""  # half of a surrogate pair that was not emitted: it waits for the other one
         self.parts: list[str] = []  # of the argument text in force
@@ -157,14 +157,13 @@ class ToolCallBuilder:
         """Join the parts from this one on, after the scanner and the parser have read what they had begun to read."""
         if self._scanned > first:
             self.is_object_closed()
+            self._scanned = first + 1
         if self._partial_parts > first:
             self._partial()
-        parts = self.parts
-        self._size = self.size
-        join_parts(parts, first)
+            self._partial_parts = first + 1
+        self._size, self._sized_parts = self.size, first + 1
+        join_parts(self.parts, first)
         self.joins += 1
-        self._sized_parts = len(parts)
-        self._scanned, self._partial_parts = min(self._scanned, len(parts)), min(self._partial_parts, len(parts))
 
     def replace(self, text: str = "") -> None:
         """Replace the argument text received so far."""
@@ -194,16 +193,18 @@ class ToolCallBuilder:
     def text(self) -> str:
         """The argument text in force, as sent."""
         parts = self.parts
-        if len(parts) == 1 and len(parts[0]) == self._checked_size:
-            return parts[0]
-        size = self.size
-        if self._checked_size != size:
+        if not parts:
+            return ""
+        if len(parts) > 1:
             self._join_from(0)
+        text = parts[0]
+        if len(text) != self._checked_size:
             self._joined_parts = 1
-            more = self.parts[0][self._checked_size :]
-            self._has_lone_surrogates = self._has_lone_surrogates or join_surrogates(more) is not more
-            self._checked_size = size
-        return self.parts[0] if self.parts else ""
+            if not text.isascii() and not self._has_lone_surrogates:
+                more = text[self._checked_size :]
+                self._has_lone_surrogates = join_surrogates(more) is not more
+            self._checked_size = len(text)
+        return text
 
     @property
     def valid_text(self) -> str:
@@ -248,20 +249,25 @@ class ToolCallBuilder:
 
     def parse_arguments(self, *, recover_trailing_junk: bool) -> ParsedArguments:
         """Return the parsed argument text as if it had ended; ``parsed`` is the same as long as it does not change."""
-        text = self.valid_text
-        restated = join_surrogates(self.text[self.restart_offset :]) if self.restart_offset else ""
-        self._parsed_size = self.size
+        text, restated = self.text, ""
+        self._parsed_size = len(text)
+        if self.restart_offset:
+            restated = join_surrogates(text[self.restart_offset :])
+        if self._has_lone_surrogates:
+            text = join_surrogates(text)
         self._parsed = parsed = finalize_arguments(text, restated, recover_trailing_junk=recover_trailing_junk)
         return parsed
 
     @property
     def parsed(self) -> ParsedArguments | None:
         """The argument text in force as it was parsed; None if it was not."""
-        return self._parsed if self._parsed_size == self.size else None
+        return self._parsed if self._parsed is not None and self._parsed_size == self.size else None
 
-    def refuse_arguments(self, problem: str) -> None:
-        """Leave the argument text unparsed, as if it was invalid."""
-        self._parsed, self._parsed_size = ParsedArguments("invalid", None, self.valid_text, problem=problem), self.size
+    def refuse_arguments(self, problem: str) -> ParsedArguments:
+        """Leave the argument text unparsed, as if it was invalid; return that."""
+        self._parsed = parsed = ParsedArguments("invalid", None, self.valid_text, problem=problem)
+        self._parsed_size = self.size
+        return parsed
 
     def set_final(self, state: CallState) -> ToolCall:
         """Keep the call's value as it is now, because its state is decided; return it."""
@@ -314,5 +320,5 @@ class ToolCallBuilder:
             ended=self.ended,
             message=None if self.message is None else message_with_arguments(self.message, text, arguments),
             metadata=metadata,
-            warnings=tuple(self.warnings),
+            warnings=self.warnings,
         )

@@ -4,7 +4,7 @@
 appends a plain one (a key in use, text that does not begin an object, nothing else) to its call.
 
 Rules: docs/rules.md, "Start", "Slot reuse" and "Restated arguments". The module must not depend on the choice that
-contains it: a call that opens is reported to a callable.
+contains it: a callable opens the block of a call.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from streamkit import ids
+from streamkit.accumulator.block import Block, BlockKind
 from streamkit.accumulator.call_copies import CallCopies
 from streamkit.accumulator.call_index import CallIndex, Existing, New, Repeat, Resolution
 from streamkit.accumulator.ready import ReadyCalls
@@ -23,7 +24,7 @@ from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import CallRef
 from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallEnd, ToolCallStart
 from streamkit.indexes import normalize_index
-from streamkit.json_text import is_one_object, join_half, join_surrogates
+from streamkit.json_text import ParsedArguments, is_one_object, join_half, join_surrogates
 
 __all__ = ["ToolCallTracker"]
 
@@ -34,7 +35,7 @@ class ToolCallTracker:
     Args:
         state: what all choices of the turn share.
         choice: the choice's number.
-        add_block: called with each call that opens and the key of its block.
+        open_block: opens the block of a call, by its kind and key.
 
     Attributes:
         by_key: the calls by what the wire distinguishes them by.
@@ -44,10 +45,10 @@ class ToolCallTracker:
     """
 
     __slots__ = (
-        "_add_block",
         "_choice",
         "_copies",
         "_index",
+        "_open_block",
         "_second_key",
         "_state",
         "_unstarted",
@@ -63,11 +64,11 @@ class ToolCallTracker:
         state: TurnState,
         choice: int,
         *,
-        add_block: Callable[[ToolCallBuilder, Hashable], None],
+        open_block: Callable[[BlockKind, Hashable], Block],
     ) -> None:
         self._state = state
         self._choice = choice
-        self._add_block = add_block
+        self._open_block = open_block
         self.ready = ReadyCalls(state, choice)
         self.warn_call = self.ready.warn_call
         self._index = CallIndex(reuses_slots=state.traits.reuses_slots)
@@ -128,15 +129,11 @@ class ToolCallTracker:
             self._state.keep(OBJECT_SIZE // 2 + len(chunk.id))
 
     def _add_metadata(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> None:
-        if chunk.metadata is None and chunk.message is None:
-            return
-        known = call.metadata
-        new = {
-            name: value for name, value in (chunk.metadata or {}).items() if name not in known or known[name] != value
-        }
-        message = chunk.message
+        message, new, known = chunk.message, chunk.metadata, call.metadata
         if message is not None and not call.is_final and not self._state.refuses(message):
             call.message = message
+        if new and known:
+            new = {name: value for name, value in new.items() if name not in known or known[name] != value}
         if new and not self._state.refuses(new):
             known.update(new)
 
@@ -262,7 +259,7 @@ class ToolCallTracker:
     def _open(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None = None) -> None:
         """Open a call. Without a name of its own it has that of ``reused_from``, the previous call on its key."""
         state = self._state
-        if not state.add_call() or not state.keep(OBJECT_SIZE):
+        if not state.add_call():
             return
         self.prepare_decisions()
         self.ready.follow()
@@ -276,7 +273,7 @@ class ToolCallTracker:
         self.growing.append(call)
         self._unstarted.append(call)
         self.ready.add(call)
-        self._add_block(call, chunk.key)
+        self._open_block("call", chunk.key).call = call
         if self._copies is not None:
             self._copies.add_call(call, chunk.key)
         self._index.add(call, chunk)
@@ -337,9 +334,9 @@ class ToolCallTracker:
         call = self._index.find(key)
         if call is not None and not call.ended:
             call.ended = True
-            self._end(call)
+            parsed = self._end(call)
             if not call.is_final and call.ref is not None:
-                self.ready.end(call)
+                self.ready.end(call, parsed)
 
     def close(self) -> None:
         """Start and end all calls, because the turn is over. One without a name needs a start too, to have a result."""
@@ -353,20 +350,25 @@ class ToolCallTracker:
             if is_nameless or not call.ended:
                 self._end(call)
 
-    def _end(self, call: ToolCallBuilder) -> None:
-        """Emit the end of a call, after the text in force if the deltas do not add up to it."""
+    def _end(self, call: ToolCallBuilder) -> ParsedArguments | None:
+        """Emit the end of a call, after the text in force if the deltas do not add up to it.
+
+        Returns:
+            The parsed arguments; None for a call that is final, has not started, or is of kind ``custom``.
+        """
         if call.possible_repeat is not None:  # not a complete repeat, so it was the beginning of another call
             self._open(NormalizedToolChunk("delta"), call.end_repeat(), call)
         call.fast_path = False
         if call.ref is None:
-            return
-        final = call.final
+            return None
+        parsed, final = None, call.final
         if final is None:
-            self.ready.emit_final_arguments(call)
+            parsed = self.ready.emit_final_arguments(call)
         elif not call.deltas_match_text:  # text that came later was emitted, and is no part of the call
             call.deltas_match_text = True
             self._state.events.append(ArgumentsRestated(call.ref, final.arguments_text, self._choice))
         self._state.events.append(ToolCallEnd(call.ref, self._choice))
+        return parsed
 
     def replace_arguments(self, key: Hashable, text: str) -> None:
         """Replace a call's arguments by the wire's own final snapshot (docs/rules.md, "Restated arguments").
@@ -401,10 +403,11 @@ class ToolCallTracker:
         if call.ref is None and call.name:
             self._start(call)
             call.deltas_match_text = True
-        else:
-            self.ready.emit_final_arguments(call)
+            if not call.ended:
+                return
+        parsed = self.ready.emit_final_arguments(call)
         if call.ended and call.ref is not None:
-            self.ready.end(call)
+            self.ready.end(call, parsed)
 
 
 def _with_key_of_metadata(chunk: NormalizedToolChunk, metadata: dict[str, Any]) -> NormalizedToolChunk:

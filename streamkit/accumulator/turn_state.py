@@ -253,12 +253,12 @@ class TurnState:
             self.check_at = self.size + left
 
     def add_call(self) -> bool:
-        """Count a call, against ``Limits.calls``; return False if it is one too many."""
+        """Count a call, against ``Limits.calls`` and ``Limits.text``; return False if it is one too many."""
         self._call_count += 1
         if self._call_count > self.limits.calls:
             self.report_limit(f"more than {self.limits.calls} calls")
             return False
-        return True
+        return self.keep(OBJECT_SIZE)
 
     def resolve_turn_key(self) -> str:
         """Return the stable name of the turn: the caller's, else the response id, else ``turn`` with a warning.
