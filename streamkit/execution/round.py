@@ -351,7 +351,7 @@ def _check_calls(calls: object) -> list[ToolCall]:
     """Return calls that come without a turn as a list.
 
     Raises:
-        UsageError: they are not a list of calls with an id each.
+        UsageError: they are not a list of calls, or a field of one has another type than declared.
     """
     expected = "pass a Turn or a list of its calls, as in turn.calls"
     if not isinstance(calls, Iterable) or isinstance(calls, (str, bytes, Mapping)):
@@ -360,4 +360,8 @@ def _check_calls(calls: object) -> list[ToolCall]:
     for call in checked:
         if not isinstance(call, ToolCall):
             raise UsageError(f"{expected}, not a list with {type(call).__name__}")
+        try:
+            msgspec.convert({name: getattr(call, name) for name in call.__struct_fields__}, ToolCall)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"a call of {call.name!r} is not valid: {error}") from None
     return checked

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import threading
 import weakref
 from collections import Counter
@@ -769,6 +770,32 @@ async def test_execute_one_tool_reports_its_result_event_when_canceled() -> None
         await execute_one_tool(calls("hang")[0], tools=[hang], report=report)
     assert scope.cancelled_caught
     assert [event.type for event in events] == ["tool_running", "tool_canceled"]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"id": 1}, {"name": 3}, {"kind": "tool"}, {"state": "done"}, {"metadata": None}], ids=str
+)
+async def test_a_callers_own_call_that_is_not_valid_is_refused_before_it_runs(fields: dict[str, Any]) -> None:
+    ran: list[bool] = []
+
+    async def f() -> None:
+        ran.append(True)
+
+    call = ToolCall(**{"id": "x", "name": "f", "index": 0, "state": "complete", "arguments": {}, **fields})
+    with pytest.raises(UsageError, match=f"is not valid: .*{next(iter(fields))}"):
+        await execute_tool_calls_batched([call], tools=[f], provider="openai_chat")
+    assert ran == []
+
+
+@pytest.mark.parametrize("arguments", [None, "{}x", 7, [("a", 1)], {1: 2}], ids=repr)
+async def test_a_callers_own_call_without_an_object_has_an_error_as_result(arguments: Any) -> None:
+    async def f() -> None: ...
+
+    call = ToolCall(id="x", name="f", index=0, state="complete", arguments=arguments)
+    update = await execute_tool_calls_batched([call], tools=[f], provider="openai_chat")
+    assert [result.status for result in update.results] == ["error"]
+    [written] = update.messages[0]["tool_calls"]
+    assert isinstance(json.loads(written["function"]["arguments"]), dict)
 
 
 async def test_a_round_with_calls_to_run_cannot_be_closed_without_running() -> None:
