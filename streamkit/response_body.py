@@ -108,7 +108,7 @@ class ResponseBody:
             if is_partial_document or (pending and not self._has_lines):
                 return StreamError("stream_truncated", "the stream ended inside a frame", raw=excerpt(pending))
             return None
-        head = self.head.removeprefix(_BOM).strip()[:_HEAD]
+        head = self.head[:_HEAD].removeprefix(_BOM).strip()  # cut first: more of it is kept if it came at once
         if not head:
             return StreamError("stream_truncated", "the body is empty")
         if self.frames and not pending:

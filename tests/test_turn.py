@@ -205,6 +205,15 @@ def test_the_beginning_of_a_foreign_body_is_in_the_error(wire: str) -> None:
 
 
 @each_wire
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf", b"\n  "])
+def test_the_beginning_of_a_foreign_body_is_the_same_however_the_body_is_cut(wire: str, start: bytes) -> None:
+    body = start + b"y " * 600  # a cut of the excerpt is next to a space
+    whole = kinds([body], wire)
+    for cut in (1, 500, 1022, 1023, 1024, 1025, 1026, 1027, 1028):
+        assert kinds([body[:cut], body[cut:]], wire) == whole
+
+
+@each_wire
 @pytest.mark.parametrize("inputs", [[], [b""], [b"\n\n"], [b"\xef\xbb\xbf"], [b": one\n\n: two\n\n"], [b"  "]])
 def test_an_empty_body_is_truncated(wire: str, inputs: list[bytes]) -> None:
     turn, seen = run(wire, inputs)
