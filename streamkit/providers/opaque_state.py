@@ -10,10 +10,11 @@ A client that drops the field loses nothing but the state.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from streamkit.history import Block, Content, OpaqueBlock, ReasoningBlock, TextBlock, ToolCallBlock
+from streamkit.model_copy import copy_with
 from streamkit.providers.wrapped_state import UpstreamState, is_wrapped_state, unwrap_state
 
 __all__ = ["restore_state"]
@@ -45,14 +46,19 @@ def _restore_content(content: Content, changes: list[str]) -> Content:
     if not any(wrapped):
         return content
     states = [[_unwrap(text, changes) for text in texts] for texts in wrapped]
-    found = [state for entry in states for state in entry if state is not None]
-    calls = {(state.fields.get("name"), state.fields.get("number")): state for state in found if state.block == "call"}
+    unwrapped = [state for entry in states for state in entry if state is not None]
+    found = [each for state in unwrapped for each in (*state.before, state)]
+    calls = {_position(state): state for state in found if state.block == "call"}
+    texts = {_position(state): state for state in found if state.block == "text"}
     origin = found[0].origin if found else None
     counts: Counter[str] = Counter()
+    text_count = 0
     blocks: list[Block] = []
     for block, entry in zip(content.blocks, states, strict=True):
         own = [state for state in entry if state is not None]
         origin = own[0].origin if own else origin
+        for before in [each for state in own for each in state.before if each.block == "reasoning"]:
+            _insert_reasoning(blocks, before)
         reasoning = [_restore_reasoning(state) for state in own if state.block == "reasoning"]
         if isinstance(block, ToolCallBlock):
             state = own[0] if own else calls.get((block.name, counts[block.name]))
@@ -62,13 +68,35 @@ def _restore_content(content: Content, changes: list[str]) -> Content:
             if blocks and _repeats(blocks[-1], reasoning[0]):
                 blocks.pop()
             blocks += reasoning
+        elif isinstance(block, TextBlock):
+            text = _with_origin(_without_state(block) if entry else block, origin)
+            text_state = own[0] if own else texts.get((None, text_count))
+            text_count += 1
+            if text_state is not None and text_state.block == "text":
+                text = copy_with(text, metadata={**text_state.metadata, **text.metadata})
+            blocks.append(text)
         elif not entry:
-            blocks.append(_with_origin(block, origin) if isinstance(block, TextBlock) else block)
+            blocks.append(block)
         elif isinstance(block, ReasoningBlock) and block.text:
             blocks.append(_without_state(block))
-        elif isinstance(block, TextBlock):
-            blocks.append(_with_origin(_without_state(block), origin))
-    return content.model_copy(update={"blocks": blocks})
+    return copy_with(content, blocks=blocks)
+
+
+def _position(state: UpstreamState) -> tuple[str | None, int | None]:
+    """Return the name and the number of a state's block; a client may have sent anything in their place."""
+    name, number = state.fields.get("name"), state.fields.get("number")
+    return (name if isinstance(name, str) else None, number if isinstance(number, int) else None)
+
+
+def _insert_reasoning(blocks: list[Block], state: UpstreamState) -> None:
+    """Put reasoning whose state a call has carried where it was, in place of its text without state."""
+    reasoning, texts = _restore_reasoning(state), state.fields.get("texts")
+    if reasoning in blocks:  # a client that keeps the state of reasoning, too
+        return
+    blocks[:] = [block for block in blocks if not _repeats(block, reasoning)]
+    places = [place for place, block in enumerate(blocks) if isinstance(block, TextBlock)]
+    place = places[texts] if isinstance(texts, int) and 0 <= texts < len(places) else len(blocks)
+    blocks.insert(place, reasoning)
 
 
 def _repeats(block: Block, restored: Block) -> bool:
@@ -80,20 +108,21 @@ def _repeats(block: Block, restored: Block) -> bool:
 
 def _wrapped(block: Block) -> list[str]:
     """Return the wrapped states in a block's opaque fields. A message may have those of several blocks in one field."""
-    values: list[Any] = [block.metadata]
     if isinstance(block, ReasoningBlock):
-        values += (block.signature, block.opaque)
-    elif isinstance(block, OpaqueBlock):
-        values.append(block.raw)
-    return [text for value in values for text in _texts(value) if is_wrapped_state(text)]
+        return _wrapped_in((block.metadata, block.signature, block.opaque))
+    if isinstance(block, OpaqueBlock):
+        return _wrapped_in((block.metadata, block.raw))
+    return _wrapped_in(block.metadata.values(), 1)
 
 
-def _texts(value: Any, depth: int = 0) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif depth < _DEEPEST and isinstance(value, (dict, list)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _texts(item, depth + 1)
+def _wrapped_in(values: Iterable[Any], depth: int = 0) -> list[str]:
+    found: list[str] = []
+    for value in values:
+        if is_wrapped_state(value):
+            found.append(value)
+        elif depth < _DEEPEST and isinstance(value, (dict, list)):
+            found += _wrapped_in(value.values() if isinstance(value, dict) else value, depth + 1)
+    return found
 
 
 def _unwrap(text: str, changes: list[str]) -> UpstreamState | None:
@@ -116,7 +145,7 @@ def _restore_call(block: ToolCallBlock, origin: Mapping[str, Any] | None, own: U
     if own is None:
         return _with_origin(block, origin)
     kept = {name: value for name, value in block.metadata.items() if name in _NEUTRAL_METADATA}
-    return block.model_copy(update={"metadata": {**kept, **own.metadata, **own.origin}})
+    return copy_with(block, metadata={**kept, **own.metadata, **own.origin})
 
 
 def _with_origin(block: TextBlock | ToolCallBlock, origin: Mapping[str, Any] | None) -> Block:
@@ -125,13 +154,13 @@ def _with_origin(block: TextBlock | ToolCallBlock, origin: Mapping[str, Any] | N
         return block
     is_same = block.metadata.get("provider") == origin.get("provider")
     kept = {name: value for name, value in block.metadata.items() if is_same or name in _NEUTRAL_METADATA}
-    return block.model_copy(update={"metadata": {**kept, **origin}})
+    return copy_with(block, metadata={**kept, **origin})
 
 
 def _without_state(block: _StatefulBlock) -> _StatefulBlock:
     """Return a block without wrapped state, which its own wire would take for its own."""
-    metadata = {name: value for name, value in block.metadata.items() if not any(map(is_wrapped_state, _texts(value)))}
+    metadata = {name: value for name, value in block.metadata.items() if not _wrapped_in([value])}
     update: dict[str, Any] = {"metadata": metadata}
     if isinstance(block, ReasoningBlock):
         update |= {"signature": None, "opaque": None}
-    return block.model_copy(update=update)
+    return copy_with(block, **update)

@@ -16,12 +16,18 @@ from typing import Any
 from msgspec import structs
 
 from streamkit.calls import ToolCall
-from streamkit.events import BlockEnded, Event, Reasoning, ToolCallReady, ToolCallStart
+from streamkit.events import BlockEnded, Event, Finished, Reasoning, Text, ToolCallReady, ToolCallStart
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import get
 from streamkit.providers.wrapped_state import UpstreamState, wrap_state
 
 __all__ = ["StateCarrier"]
+
+#: The metadata of a text that is state: OpenAI's models stop early if a message between calls comes back without its
+#: phase (https://github.com/vercel/ai/pull/12860).
+_PHASE = "phase"
+#: The metadata that a client of the same wire gets in the same fields; texts of different items are different messages.
+_ITEM_FIELDS = ("item_id", _PHASE)
 
 
 class StateCarrier:
@@ -49,17 +55,30 @@ class StateCarrier:
         self._kinds: dict[int, str] = {}
         self._counts: Counter[tuple[int, str]] = Counter()
         self._numbers: dict[str, int] = {}  # by the call's id, its position among the calls of its name
+        self._text_counts: Counter[int] = Counter()  # by choice
+        self._text_states: dict[int, UpstreamState] = {}  # of the last text, by choice, until something follows it
+        self._held: dict[int, list[UpstreamState]] = {}  # states for the next call, by choice
+        self._unwritten: dict[int, list[UpstreamState]] = {}  # those of reasoning that no block has carried yet
 
     def carry(self, events: Sequence[Event]) -> list[Event]:
         """Return the events of one ``feed`` with wrapped state.
 
         State of a call for which the client's wire has no field is a block of reasoning without text before the call,
-        or after it if the call had begun before.
+        or after it if the call had begun before. That of a text is such a block before what follows the text; at the
+        end of a response there is none, because clients take the last block for the answer. Where clients keep only
+        the state of calls (`Traits.calls_carry_reasoning`), the next call has the state of the blocks before it, and
+        reasoning has its own only if text or the end follows.
         """
         ready = {event.call.id: event for event in events if isinstance(event, ToolCallReady)}
         carried: set[str] = set()
         result: list[Event] = []
         for event in events:
+            if self._text_states and isinstance(event, (Text, Reasoning, ToolCallStart)):
+                state = self._text_states.pop(event.choice, None)
+                result += [] if state is None else [self._reasoning_event(state, event.choice, has_text=False)]
+            elif self._unwritten and isinstance(event, (Text, Finished)):
+                states = self._unwritten.pop(event.choice, [])
+                result += [self._reasoning_event(state, event.choice, has_text=False) for state in states]
             if isinstance(event, Reasoning):
                 self._reasoning.setdefault(event.choice, []).append(event.text)
                 self._kinds[event.choice] = event.kind
@@ -83,11 +102,11 @@ class StateCarrier:
 
     def _carry_block(self, event: BlockEnded) -> BlockEnded:
         if event.kind != "reasoning":
+            self._text_counts[event.choice] += event.kind == "text"
             if not event.metadata:
                 return event
-            # Texts of different items are no parts of one message.
-            kept = {"item_id": event.metadata["item_id"]} if self._is_same_wire and "item_id" in event.metadata else {}
-            return structs.replace(event, signature=None, metadata=kept)
+            metadata = self._carry_text(event) if event.kind == "text" else {}
+            return structs.replace(event, signature=None, metadata=metadata)
         text = "".join(self._reasoning.pop(event.choice, ()))
         kind = self._kinds.pop(event.choice, "text")
         has_state = event.signature is not None or bool(event.metadata)
@@ -99,6 +118,7 @@ class StateCarrier:
             "kind": kind,
             "signature": event.signature or metadata.pop("signature", None),
             "opaque": metadata.pop("opaque", None),
+            "texts": self._text_counts[event.choice] if self._traits.calls_carry_reasoning else None,
         }
         state = UpstreamState(
             self._origin,
@@ -106,7 +126,29 @@ class StateCarrier:
             {name: value for name, value in fields.items() if value is not None},
             metadata,
         )
-        return self._reasoning_event(state, event.choice, has_text=bool(text))
+        if not self._traits.calls_carry_reasoning:
+            return self._reasoning_event(state, event.choice, has_text=bool(text))
+        for states in (self._held, self._unwritten):
+            states.setdefault(event.choice, []).append(state)
+        return BlockEnded("reasoning", choice=event.choice)
+
+    def _carry_text(self, event: BlockEnded) -> dict[str, Any]:
+        """Return the metadata of a text for a client of the same wire; else keep the text's state for its own block."""
+        signatures = {name: event.metadata[name] for name in self._signatures if name in event.metadata}
+        if self._is_same_wire:
+            carried = {name: event.metadata[name] for name in _ITEM_FIELDS if name in event.metadata}
+            if signatures and self._traits.call_state is not None:
+                carried |= self._traits.call_state(wrap_state(UpstreamState(self._origin, "text", {}, signatures)))
+            return carried
+        number, phase = self._text_counts[event.choice] - 1, event.metadata.get(_PHASE)
+        state = signatures if phase is None else {**signatures, _PHASE: phase}
+        if state:
+            kept = UpstreamState(self._origin, "text", {"number": number}, state)
+            if self._traits.calls_carry_reasoning:
+                self._held.setdefault(event.choice, []).append(kept)
+            else:
+                self._text_states[event.choice] = kept
+        return {}
 
     def _reasoning_event(self, state: UpstreamState, choice: int, *, has_text: bool) -> BlockEnded:
         signature: str | None = None
@@ -120,10 +162,10 @@ class StateCarrier:
         self._numbers[event.call.id] = self._counts[key]
         self._counts[key] += 1
 
-    def _call_state(self, call: ToolCall) -> UpstreamState:
+    def _call_state(self, call: ToolCall, before: Sequence[UpstreamState] = ()) -> UpstreamState:
         fields = {"name": call.name, "number": self._numbers.get(call.id, 0)}
         raw_id = {} if call.raw_id is None else {"raw_id": call.raw_id}
-        return UpstreamState(self._origin, "call", fields, {**self._state_of(call), **raw_id})
+        return UpstreamState(self._origin, "call", fields, {**self._state_of(call), **raw_id}, before)
 
     def _state_of(self, call: ToolCall) -> dict[str, Any]:
         """Return the signatures of a call. The upstream accepts the call again without its other metadata."""
@@ -138,9 +180,14 @@ class StateCarrier:
         return self._reasoning_event(self._call_state(event.call), event.choice, has_text=False)
 
     def _carry_call(self, event: ToolCallReady) -> ToolCallReady:
-        if not event.call.metadata:
+        call = event.call
+        before: list[UpstreamState] = []
+        if call.state == "complete" and self._held:
+            before = self._held.pop(event.choice, [])
+            self._unwritten.pop(event.choice, None)
+        if not call.metadata and not before:
             return event
-        metadata = {name: event.call.metadata[name] for name in ("namespace",) if name in event.call.metadata}
-        if self._traits.call_state is not None and self._state_of(event.call):
-            metadata |= self._traits.call_state(wrap_state(self._call_state(event.call)))
-        return structs.replace(event, call=structs.replace(event.call, metadata=metadata))
+        metadata = {name: call.metadata[name] for name in ("namespace",) if name in call.metadata}
+        if self._traits.call_state is not None and (before or self._state_of(call)):
+            metadata |= self._traits.call_state(wrap_state(self._call_state(call, before)))
+        return structs.replace(event, call=structs.replace(call, metadata=metadata))

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -33,21 +33,27 @@ class UpstreamState:
 
     Attributes:
         origin: what made it: the fields ``provider``, ``endpoint``, ``model`` and ``requested_model``, as far as known.
-        block: ``reasoning`` or ``call``.
+        block: ``reasoning``, ``call`` or ``text``.
         fields: the fields of the block that its origin needs: of reasoning ``text``, ``kind``, ``signature`` and
-            ``opaque``, of a call ``name`` and ``number``, its position among the calls of that name in the response.
+            ``opaque``, of a call ``name`` and ``number``, its position among the calls of that name in the response, of
+            a text ``number``, its position among the texts, unless it has the state itself.
         metadata: the block's further metadata.
+        before: the states of the blocks before it, for clients that keep only those of calls. Of reasoning the field
+            ``texts`` is the number of texts before it.
     """
 
     origin: Mapping[str, Any]
     block: str
     fields: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    before: Sequence[UpstreamState] = ()
 
 
 def wrap_state(state: UpstreamState) -> str:
     """Return a state as one text for an opaque field."""
-    data = {"origin": state.origin, "block": state.block, "fields": state.fields, "metadata": state.metadata}
+    data = _to_data(state)
+    if state.before:
+        data["before"] = [_to_data(other) for other in state.before]
     return b64encode(_MARK + zlib.compress(msgspec.json.encode(data))).decode("ascii")
 
 
@@ -67,7 +73,22 @@ def unwrap_state(text: str) -> UpstreamState | None:
         data = msgspec.json.decode(decompressor.decompress(packed, _MOST_BYTES))
     except (ValueError, zlib.error, RecursionError):
         return None
-    if not decompressor.eof or not isinstance(data, dict):
+    if not decompressor.eof:
+        return None
+    state = _from_data(data)
+    before = data.get("before", []) if isinstance(data, dict) else []
+    if state is None or not isinstance(before, list):
+        return None
+    return replace(state, before=tuple([other for each in before if (other := _from_data(each)) is not None]))
+
+
+def _to_data(state: UpstreamState) -> dict[str, Any]:
+    return {"origin": state.origin, "block": state.block, "fields": state.fields, "metadata": state.metadata}
+
+
+def _from_data(data: Any) -> UpstreamState | None:
+    """Return a state without those before it; None for other data."""
+    if not isinstance(data, dict):
         return None
     origin, fields, metadata = data.get("origin"), data.get("fields"), data.get("metadata")
     if not (isinstance(origin, dict) and isinstance(fields, dict) and isinstance(metadata, dict)):

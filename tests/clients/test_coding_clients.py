@@ -17,7 +17,7 @@ from clients.coding_clients import CODING_CLIENTS, KEY, run_client, version
 
 from streamkit import parse_request
 from streamkit.bridges.gateway import Exchange
-from streamkit.history import TextBlock, ToolCallBlock, ToolResponseBlock
+from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.request import Request as NeutralRequest
 from streamkit.testing import Call, Reasoning, Reply, Request, serve
 from streamkit.tools import ToolDefinition
@@ -42,6 +42,9 @@ SHELLS: dict[str, dict[str, Any]] = {
     "shell": {"command": ["bash", "-lc", COMMAND]},
     "run_shell_command": {"command": COMMAND, "description": "Ask for the weather"},
 }
+SIGNATURE = "c2lnbmVkIGJ5IHRoZSB1cHN0cmVhbQ=="
+#: The upstreams that sign reasoning, and want it back.
+SIGNING = ("anthropic", "openai_responses")
 UPSTREAMS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 
 
@@ -63,7 +66,7 @@ class Model:
         shell = next((name for name in SHELLS if name in names), None)
         if shell is None:
             return Reply(f"There is no shell among {sorted(names)}.")
-        return Reply(Reasoning("A shell it is."), OPENING, Call(shell, SHELLS[shell]))
+        return Reply(Reasoning("A shell it is.", signature=SIGNATURE), OPENING, Call(shell, SHELLS[shell]))
 
 
 @pytest.mark.parametrize("provider", UPSTREAMS)
@@ -98,6 +101,8 @@ def test_a_coding_client_runs_a_tool_loop(client: str, provider: str, tmp_path: 
     assert result.call_id == call.id, where
     assert OUTPUT in str(result.result), f"{where}: {result.result!r}"
     assert OPENING in " ".join(block.text for block in blocks if is_text(block)), where
+    if provider in SIGNING:
+        assert [SIGNATURE in str(block) for block in blocks if isinstance(block, ReasoningBlock)] == [True], where
 
 
 def is_text(block: Any) -> bool:

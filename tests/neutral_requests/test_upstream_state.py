@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import zlib
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 
 from streamkit import Content, Turn, parse_request, render_request
 from streamkit.events import BlockEnded, Event, ToolCallReady, ToolCallStart
-from streamkit.history import ReasoningBlock
-from streamkit.providers import StateCarrier, restore_state
+from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
+from streamkit.providers import StateCarrier, get, restore_state
 from streamkit.providers.wrapped_state import UpstreamState, is_wrapped_state, unwrap_state, wrap_state
 
 Json = dict[str, Any]
@@ -335,3 +336,186 @@ def test_state_of_a_call_precedes_it_where_the_call_has_no_field_for_it() -> Non
 def test_contents_without_state_are_returned_as_they_are() -> None:
     contents = [Content.human("?"), Content.ai("!", ReasoningBlock(text="hm", signature=SIGNATURE))]
     assert all(after is before for after, before in zip(restore_state(contents), contents, strict=True))
+
+
+@pytest.mark.parametrize("encrypted", [True, False], ids=["with reasoning", "without"])
+def test_the_phase_of_a_message_passes_through_a_client_of_the_same_wire(encrypted: bool) -> None:
+    """OpenAI's models stop early if a message between calls comes back without its phase (vercel/ai#12860)."""
+    output: list[Json] = [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA=="},
+        {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "phase": "commentary",
+         "content": [{"type": "output_text", "text": "I look.", "annotations": []}]},
+        {"type": "message", "id": "msg_2", "role": "assistant", "status": "completed", "phase": "final_answer",
+         "content": [{"type": "output_text", "text": "Monday.", "annotations": []}]},
+        {"type": "message", "id": "msg_3", "role": "assistant", "status": "completed", "phase": "another",
+         "content": [{"type": "output_text", "text": "Bye.", "annotations": []}]},
+    ]  # fmt: skip
+    turn = Turn("openai_responses", turn_key="t", endpoint=ENDPOINT)
+    carrier = StateCarrier("openai_responses", {"provider": "openai_responses", "endpoint": ENDPOINT, "model": "gpt-5"})
+    live = get("openai_responses").writer(response_id="resp_2", model="gpt-5", stream=False)
+    body = {"id": "resp_1", "object": "response", "status": "completed", "model": "gpt-5"}
+    for events in (turn.feed({**body, "output": output if encrypted else output[1:]}), turn.close()):
+        for event in carrier.carry(events):
+            live.write(event)
+    written = json.loads(live.close())["output"]
+    assert [item.get("phase") for item in written if item["type"] == "message"] == ["commentary", "final_answer", None]
+    items, _ = upstream_messages(
+        "openai_responses", "openai_responses", {"input": [{"role": "user", "content": "Day?"}, *written]}
+    )
+    assert [item.get("phase") for item in items[1:] if item.get("role") == "assistant"] == [
+        "commentary", "final_answer", None,
+    ]  # fmt: skip
+
+
+def commentary_turn(*kinds: str) -> list[list[Event]]:
+    """Return the events of a streamed response with a message of each phase, a call or reasoning, in this order."""
+    turn = Turn("openai_responses", turn_key="t", endpoint=ENDPOINT)
+    body = {"id": "resp_1", "object": "response", "model": "gpt-5", "status": "in_progress", "output": []}
+    events = [turn.feed({"type": "response.created", "response": body})]
+    for index, kind in enumerate(kinds):
+        item: Json = {"id": f"{ {'call': 'fc', 'reasoning': 'rs'}.get(kind, 'msg') }_{index}", "status": "completed"}
+        if kind == "call":
+            item |= {
+                "type": "function_call",
+                "call_id": f"c{index}",
+                "name": "shell",
+                "arguments": '{"command":"date"}',
+            }
+        elif kind == "reasoning":
+            item |= {"type": "reasoning", "summary": [], "encrypted_content": "gAAAA=="}
+        else:
+            content = [{"type": "output_text", "text": f"Text {index}.", "annotations": []}]
+            item |= {"type": "message", "role": "assistant", "phase": kind, "content": content}
+        shared = {"output_index": index, "item": item}
+        events += [turn.feed({"type": f"response.output_item.{name}", **shared}) for name in ("added", "done")]
+    events.append(turn.feed({"type": "response.completed", "response": {**body, "status": "completed"}}))
+    return [*events, turn.close()]
+
+
+def sent_back(client: str, turns: list[list[Event]]) -> Json:
+    """Return the next request of a client of that wire, after a turn that the gateway has written for it."""
+    origin = {"provider": "openai_responses", "endpoint": ENDPOINT, "model": "gpt-5"}
+    carrier, live = StateCarrier(client, origin), get(client).writer(response_id="resp_2", model="m")
+    written = b"".join([live.write(event) for events in turns for event in carrier.carry(events)]) + live.close()
+    received = Turn(client, turn_key="c")
+    received.feed(written)
+    received.close()
+    blocks = [ToolResponseBlock(call_id=call.id, name=call.name, result="Monday") for call in received.calls]
+    results = [Content(speaker="tool", blocks=blocks)] if blocks else []
+    messages = get(client).render([Content.human("Day?"), received.content, *results, Content.human("On.")]).messages
+    return {{"openai_responses": "input", "gemini": "contents"}.get(client, "messages"): messages}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("kinds", [("commentary", "call"), ("reasoning", "commentary", "call", "call")], ids=len)
+def test_the_phase_of_a_message_before_a_call_comes_back_through_every_client(client: str, kinds: list[str]) -> None:
+    items, changes = upstream_messages(client, "openai_responses", sent_back(client, commentary_turn(*kinds)))
+    messages = [item for item in items if item.get("role") == "assistant"]
+    assert [item.get("phase") for item in messages] == ["commentary"]
+    assert sum(item["type"] == "function_call" for item in items if "type" in item) == kinds.count("call")
+    assert not any("damaged" in change for change in changes)
+
+
+def without_thoughts(body: Json) -> Json:
+    """Return a request of gemini-cli, which leaves thoughts out of its history and keeps the signatures of calls."""
+    contents = [
+        {**content, "parts": [part for part in content["parts"] if not part.get("thought")]}
+        for content in body["contents"]
+    ]
+    return {**body, "contents": contents}
+
+
+@pytest.mark.parametrize("upstream", ["anthropic", "openai_responses"])
+def test_reasoning_comes_back_through_a_client_that_keeps_only_the_state_of_calls(upstream: str) -> None:
+    body = through("gemini", upstream)
+    whole, _ = upstream_messages("gemini", upstream, body)
+    kept, changes = upstream_messages("gemini", upstream, without_thoughts(body))
+    assert kept == whole
+    assert not any("reasoning" in change for change in changes)
+
+
+@pytest.mark.parametrize("drop", [True, False], ids=["thoughts dropped", "kept"])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ("reasoning", "call"),
+        ("reasoning", "commentary", "call", "call"),
+        ("reasoning", "call", "reasoning", "call"),
+        ("commentary", "reasoning", "call", "reasoning", "commentary", "call"),
+        ("reasoning", "commentary", "reasoning", "commentary", "call"),
+    ],
+    ids=" ".join,
+)
+def test_blocks_restored_from_the_state_of_calls_are_in_their_order(kinds: list[str], drop: bool) -> None:
+    body = sent_back("gemini", commentary_turn(*kinds))
+    items, changes = upstream_messages("gemini", "openai_responses", without_thoughts(body) if drop else body)
+    names = {"reasoning": "reasoning", "function_call": "call", "message": "commentary"}
+    assert [names[item["type"]] for item in items if item.get("type") in names] == list(kinds)
+    assert [item["phase"] for item in items if item.get("role") == "assistant"] == ["commentary"] * kinds.count(
+        "commentary"
+    )
+    assert changes == []
+
+
+def test_plain_reasoning_comes_back_through_a_client_that_keeps_only_the_state_of_calls() -> None:
+    carrier = StateCarrier("gemini", {"provider": "deepseek", "endpoint": ENDPOINT, "model": "m"})
+    turn = chat_turn("deepseek", "reasoning_content")
+    body = without_thoughts(gemini_client([event for events in turn for event in carrier.carry(events)]))
+    request = parse_request(body, "gemini")
+    request = request.model_copy(update={"contents": restore_state(request.contents)})
+    written = render_request(request, "deepseek", settings={"model": "m"}, endpoint=ENDPOINT)
+    assert written["messages"][1]["reasoning_content"] == "A shell, I think."
+
+
+@pytest.mark.parametrize("client", ["anthropic", "openai_chat", "gemini"])
+def test_an_answer_is_the_last_that_a_client_gets(client: str) -> None:
+    """Clients take the last block for the answer, so that no block with the phase follows it."""
+    carrier = StateCarrier(client, {"provider": "openai_responses", "endpoint": ENDPOINT, "model": "gpt-5"})
+    turns = [carrier.carry(events) for events in commentary_turn("reasoning", "final_answer")]
+    ended = [event.kind for events in turns for event in events if isinstance(event, BlockEnded)]
+    assert ended[-1] == "text"
+
+
+@pytest.mark.parametrize("number", [None, [0], {}, 0.5, "0", 10**30, True])
+def test_a_position_that_a_client_made_up_does_no_harm(number: Any) -> None:
+    origin = {"provider": "openai_responses", "model": "gpt-5"}
+    states = [
+        UpstreamState(origin, block, {"name": number, "number": number}, {"phase": "commentary", "provider": "other"})
+        for block in ("call", "text", "reasoning", "other")
+    ]
+    blocks = [ReasoningBlock(signature=wrap_state(state)) for state in states]
+    text = TextBlock(text="Hi")
+    call = ToolCallBlock(id="x", name="shell")
+    [content] = restore_state([Content(speaker="ai", blocks=[*blocks, text, call])])
+    kept = [block for block in content.blocks if isinstance(block, (TextBlock, ToolCallBlock))]
+    assert [block.metadata["provider"] for block in kept] == ["openai_responses"] * 2
+
+
+@pytest.mark.parametrize(
+    ("parts", "stream"),
+    [
+        ([{"text": "Monday."}, {"text": "", "thoughtSignature": "c2ln"}], False),
+        ([{"text": "Monday."}, {"text": "", "thoughtSignature": "c2ln"}], True),
+        ([{"text": "Monday.", "thoughtSignature": "c2ln"}], False),
+    ],
+    ids=["of an empty part", "streamed", "of the text's own part"],
+)
+def test_the_signature_of_a_text_passes_through_a_client_of_the_same_wire(parts: list[Json], stream: bool) -> None:
+    """Gemini 3 asks for it back (https://ai.google.dev/gemini-api/docs/thought-signatures)."""
+    turn = Turn("gemini", turn_key="t", endpoint=ENDPOINT)
+    carrier = StateCarrier("gemini", {"provider": "gemini", "endpoint": ENDPOINT, "model": "gemini-3-pro-preview"})
+    live = get("gemini").writer(response_id=None, model="m", stream=stream)
+    body = {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}],
+            "modelVersion": "gemini-3-pro-preview"}  # fmt: skip
+    events = [event for events in (turn.feed(body), turn.close()) for event in carrier.carry(events)]
+    written = b"".join([live.write(event) for event in events]) + live.close()
+    chunks = [json.loads(line.removeprefix(b"data: ")) for line in written.split(b"\n") if line.strip()]
+    received = [part for chunk in chunks for part in chunk["candidates"][0]["content"].get("parts", ())]
+    model = {"role": "model", "parts": [part for part in received if part["text"] or "thoughtSignature" in part]}
+    assert [part["text"] for part in model["parts"]] == ["Monday.", ""]
+    asked = {"contents": [{"role": "user", "parts": [{"text": "Day?"}]}, model]}
+    contents, changes = upstream_messages("gemini", "gemini", asked)
+    assert contents[1]["parts"] == [{"text": "Monday."}, {"text": "", "thoughtSignature": "c2ln"}]
+    assert changes == []
+    elsewhere, _ = upstream_messages("gemini", "gemini", asked, endpoint="https://other.example.com")
+    assert "thoughtSignature" not in json.dumps(elsewhere)

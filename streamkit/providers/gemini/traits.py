@@ -131,6 +131,7 @@ TRAITS = Traits(
     longest_name=128,
     reasoning_state=_reasoning_state,
     call_state=_call_state,
+    calls_carry_reasoning=True,  # gemini-cli leaves thoughts out of its history
     matches_head=HeadMatcher(_is_own),
     rate_message=rate_message,
     markup_families=frozenset(),

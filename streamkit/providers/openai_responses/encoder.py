@@ -20,7 +20,7 @@ from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.openai_errors import ERRORS, error_body
 from streamkit.providers.openai_responses.client_items import client_call_id, is_client_item
-from streamkit.providers.openai_responses.schema import Json
+from streamkit.providers.openai_responses.schema import MESSAGE_PHASES, Json
 from streamkit.providers.openai_responses.traits import FINISH_REASONS
 from streamkit.providers.openai_responses.written_items import (
     OpenItem,
@@ -180,7 +180,7 @@ class ResponsesWriter(Writer):
             self._close_item()
             message: Json = {"id": own_id if isinstance(own_id, str) else self._new_id("msg"), "type": "message"}
             message |= {"status": "completed", "content": [], "role": "assistant"}
-            if own.get("phase") is not None:
+            if own.get("phase") in MESSAGE_PHASES:
                 message["phase"] = own["phase"]
             item = self._open = OpenItem("message", message)
             item.index = self._add_item(message, {"status": "in_progress", "content": []})
@@ -255,6 +255,8 @@ class ResponsesWriter(Writer):
         is_foreign_text = event.kind == "text" and self._own_state is None and "item_id" not in event.metadata
         if self._open is not None and not is_foreign_text:
             self._close_part(self._open)
+            if self._open.type == "message" and event.metadata.get("phase") in MESSAGE_PHASES:
+                self._open.item["phase"] = event.metadata["phase"]
             if self._open.type == "message" and (self._own_state or {}).get("item_id") is None:
                 self._close_item()
 

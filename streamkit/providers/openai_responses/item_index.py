@@ -87,7 +87,7 @@ class OutputItemIndex:
         items: the items.
         current_event: the type of the deltas that come now, for the parser's fast path; None if it is not known.
         current_id: the ``item_id`` of these deltas.
-        current_part: the part that receives them; None if it is a call.
+        current_part: the part that receives them, or received the last ones; None if it is a call.
         current_key: the sink's key of the call.
     """
 
@@ -135,16 +135,18 @@ class OutputItemIndex:
 
     def add(self, type: str, raw_id: Any, raw_call_id: Any, index: Any) -> OutputItem:
         """Add an item that starts, and return it."""
-        item_id, call_id = as_text(raw_id), as_text(raw_call_id)
-        size = BLOCK_SIZE + len(raw_id if isinstance(raw_id, str) else "")
-        self._sink.keep(size if call_id is None else size + PART_SIZE + len(call_id))
+        item_id, call_id, size = as_text(raw_id), as_text(raw_call_id), BLOCK_SIZE
         key = self._key_count
         self._key_count = key + 1
         item = OutputItem(key, type, item_id, call_id, as_position(index))
         if item_id is not None:
+            size += len(item_id)
             if item_id in self._by_id:
                 self._find_lookups()  # for ids that are shared
             self._by_id[item_id] = item
+        if call_id is not None:
+            size += PART_SIZE + len(call_id)
+        self._sink.keep(size)
         if self._lookups is not None:
             self._lookups.add(item)
         self.items.append(item)
@@ -179,9 +181,10 @@ class OutputItemIndex:
     def find_same(self, raw: Json) -> OutputItem | None:
         """Return the last item with the ids and the type of another one; None if there is none."""
         item = self._by_id.get(as_text(raw.get("id")) or "")
-        if item is not None and _is_compatible(item, item_type(raw), as_text(raw.get("call_id"))):
-            return item
-        return None
+        if item is None or item.type != item_type(raw):
+            return None
+        call_id = item.call_id
+        return item if call_id is None or as_text(raw.get("call_id")) in (None, call_id) else None
 
     # ------------------------------------------------------------ the item of an event
 

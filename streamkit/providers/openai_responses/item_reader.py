@@ -32,7 +32,7 @@ from streamkit.providers.openai_responses.schema import (
 )
 from streamkit.providers.openai_responses.server_tools import ServerToolReader, runs_on_server
 from streamkit.providers.openai_responses.text_reader import TextReader
-from streamkit.providers.sink import Sink
+from streamkit.providers.sink import ChoiceSink, Sink
 
 __all__ = ["ItemReader"]
 
@@ -52,11 +52,11 @@ class ItemReader:
 
     __slots__ = ("_choice", "_client_reader", "_server_reader", "_sink", "index", "texts")
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, choice: ChoiceSink) -> None:
         self._sink = sink
-        self._choice = sink.choice(0)
+        self._choice = choice
         self.index = OutputItemIndex(sink)
-        self.texts = TextReader(sink, self.index)
+        self.texts = TextReader(sink, choice, self.index)
         self._server_reader: ServerToolReader | None = None  # made for the first of its items, as is the next
         self._client_reader: ClientItemReader | None = None
 
@@ -129,7 +129,8 @@ class ItemReader:
         item = self.index.add(kind, raw.get("id"), raw.get("call_id"), index)
         if kind in CALL_ARGUMENT_FIELDS:
             item.initial_arguments = self._arguments_text(raw.get(CALL_ARGUMENT_FIELDS[kind]))
-            self._sink.keep(len(item.initial_arguments))
+            if item.initial_arguments:
+                self._sink.keep(len(item.initial_arguments))
             item.name = as_text(raw.get("name"))
             self._choice.tool(
                 NormalizedToolChunk(
@@ -179,8 +180,8 @@ class ItemReader:
         if item.type in CALL_ARGUMENT_FIELDS:
             if is_first:
                 self._add_missing_call_fields(item, raw)
-            text = self._arguments_text(raw.get(CALL_ARGUMENT_FIELDS[item.type]))
-            self._replace_arguments(item, text or item.initial_arguments)
+            text = self._arguments_text(raw.get(CALL_ARGUMENT_FIELDS[item.type])) or item.initial_arguments
+            self._replace_arguments(item, text)
             if is_ended:
                 self._choice.end_block(item.key)
         elif item.type in _TEXT_ITEMS:
@@ -268,7 +269,7 @@ class ItemReader:
     def _replace_arguments(self, item: OutputItem, text: str) -> None:
         """Emit a snapshot of a call's arguments. An empty one is ignored: it never removes streamed text."""
         if text:
-            if not self._sink.keep(len(text) - len(item.arguments)):
+            if text != item.arguments and not self._sink.keep(len(text) - len(item.arguments)):
                 return
             item.has_arguments, item.initial_arguments, item.arguments = True, "", text
             self._choice.replace_arguments(item.key, text)

@@ -167,4 +167,7 @@ def as_position(value: Any) -> int | None:
 
 def item_type(raw: Json) -> str:
     """Return the type of an item. A message may leave it out."""
-    return as_text(raw.get("type")) or ("message" if isinstance(raw.get("role"), str) else "")
+    kind = raw.get("type")
+    if kind.__class__ is str and kind:
+        return kind
+    return as_text(kind) or ("message" if isinstance(raw.get("role"), str) else "")

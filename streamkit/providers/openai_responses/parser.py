@@ -70,7 +70,7 @@ class ResponsesParser:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
-        self._items = ItemReader(sink)
+        self._items = ItemReader(sink, self._choice)
         self._index = self._items.index
         self._error_message: str | None = None  # of the error that was reported
         self._facts: Json | None = None  # the facts about the response that were reported last
@@ -122,9 +122,7 @@ class ResponsesParser:
         kind = data.get("type")
         if kind.__class__ is not str:
             self._read_untyped(data)
-            return
-        read = _READERS.get(kind)
-        if read is not None:
+        elif (read := _READERS.get(kind)) is not None:
             read(self, data)
         elif kind in _DELTA_EVENTS:
             report_unknown_fields(self._sink, data, KNOWN_DELTA_FIELDS)
@@ -234,7 +232,7 @@ class ResponsesParser:
 
     def _identify(self, response: Json) -> None:
         self._sink.identify(as_text(response.get("id")), as_text(response.get("model")))
-        names = [name for name in response if name not in KNOWN_RESPONSE_FIELDS]
+        names = response.keys() - KNOWN_RESPONSE_FIELDS
         if names:
             facts = {name: response[name] for name in sorted(names) if response[name] is not None}
             if facts and facts != self._facts:

@@ -36,6 +36,7 @@ __all__ = [
     "KNOWN_DELTA_FIELDS",
     "KNOWN_RESPONSE_FIELDS",
     "LENIENT_DECODER",
+    "MESSAGE_PHASES",
     "PROGRESS_EVENTS",
     "SERVER_DELTA_EVENTS",
     "SERVER_RESULT_ITEMS",
@@ -53,6 +54,9 @@ Json: TypeAlias = dict[str, Any]
 
 #: The kind of text that a part of an item contains.
 PartKind: TypeAlias = Literal["text", "refusal", "summary", "reasoning"]
+
+#: What a message says of itself: it comments on the work, or it is the answer.
+MESSAGE_PHASES = ("commentary", "final_answer")
 
 #: The events with a text delta of a part. The shorter names of reasoning are those of an earlier reference
 #: (https://community.openai.com/t/two-different-responses-events-for-reasoning-summary/1285333).

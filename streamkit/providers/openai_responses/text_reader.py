@@ -16,7 +16,7 @@ from streamkit.providers.decoding import as_text
 from streamkit.providers.openai_responses.item_index import OutputItemIndex
 from streamkit.providers.openai_responses.output_items import ContentPart, OutputItem, as_position
 from streamkit.providers.openai_responses.schema import Json, PartKind, ResponseStreamEvent
-from streamkit.providers.sink import Sink
+from streamkit.providers.sink import ChoiceSink, Sink
 
 __all__ = ["TextReader"]
 
@@ -33,6 +33,12 @@ _PART_KINDS: dict[str, PartKind] = {
     "summary_text": "summary",
     "reasoning_text": "reasoning",
 }
+_INDEX_FIELDS: dict[PartKind, str] = {
+    "text": "content_index",
+    "refusal": "content_index",
+    "summary": "summary_index",
+    "reasoning": "content_index",
+}
 _TEXT_FIELDS: dict[PartKind, str] = {"text": "text", "refusal": "refusal", "summary": "text", "reasoning": "text"}
 #: The lists of texts that an item has: the kind of their parts, and the field.
 _LISTS: dict[str, tuple[tuple[PartKind, str], ...]] = {
@@ -46,9 +52,9 @@ class TextReader:
 
     __slots__ = ("_choice", "_items", "_sink")
 
-    def __init__(self, sink: Sink, items: OutputItemIndex) -> None:
+    def __init__(self, sink: Sink, choice: ChoiceSink, items: OutputItemIndex) -> None:
         self._sink = sink
-        self._choice = sink.choice(0)
+        self._choice = choice
         self._items = items
         sink.join_with(self.join_parts)
 
@@ -126,10 +132,9 @@ class TextReader:
 
     def read_done(self, kind: PartKind, raw: Json, text: Any) -> None:
         """Read an event with the complete text of a part."""
-        item = self._find_or_start_item(kind, raw.get("item_id"), raw.get("output_index"))
-        part = self._get_part(item, kind, _part_index(kind, raw))
-        if item.repeated_start is not None and isinstance(text, str) and text != part.text:
-            part = self._get_part(self._start_again(item), kind, _part_index(kind, raw))
+        part = self._find_part(kind, raw)
+        if part.item.repeated_start is not None and isinstance(text, str) and text != part.text:
+            part = self._get_part(self._start_again(part.item), kind, raw.get(_INDEX_FIELDS[kind]))
         self._complete_text(part, text)
 
     def start_part(self, raw: Json) -> None:
@@ -162,12 +167,20 @@ class TextReader:
         kind = _part_kind(raw.get("part"), "text")
         if kind is None:
             return None
-        item = self._items.find_by_id(raw.get("item_id"))
-        if kind == "text" and item is not None and item.type == "reasoning":
+        item = self._items.find_by_id(raw.get("item_id")) if kind == "text" else None
+        if item is not None and item.type == "reasoning":
             kind = "reasoning"
         if item is None or item.type != _ITEM_TYPES[kind]:
-            item = self._find_or_start_item(kind, raw.get("item_id"), raw.get("output_index"))
-        return self._get_part(item, kind, _part_index(kind, raw))
+            return self._find_part(kind, raw)
+        return self._get_part(item, kind, raw.get(_INDEX_FIELDS[kind]))
+
+    def _find_part(self, kind: PartKind, raw: Json) -> ContentPart:
+        """Return the part that an event belongs to, mostly the one that received the last delta."""
+        index, item_id, part = raw.get(_INDEX_FIELDS[kind]), raw.get("item_id"), self._items.current_part
+        if part is not None and part.kind == kind and index.__class__ is int and index == part.last_index:
+            if item_id == self._items.current_id:
+                return part
+        return self._get_part(self._find_or_start_item(kind, item_id, raw.get("output_index")), kind, index)
 
     def _find_or_start_item(self, kind: PartKind, item_id: Any, index: Any) -> OutputItem:
         item = self._items.find((_ITEM_TYPES[kind],), item_id, index)
@@ -229,7 +242,7 @@ class TextReader:
         """Emit the rest of a part's complete text that its deltas did not contain."""
         streamed = part.text
         part.initial_text = ""
-        self._items.clear_current()
+        self._items.current_event = None  # a delta that follows finds its part again
         if not isinstance(text, str) or text == streamed:
             return
         if text.startswith(streamed):
@@ -275,15 +288,8 @@ class TextReader:
             part = item.parts.get((kind, index))
             if part is None:
                 if misplaced is None:
-                    kinds = [_part_kind(entry, default) for entry in entries]
-                    misplaced = [
-                        p for p in item.parts.values() if not (0 <= p.index < len(kinds) and kinds[p.index] == p.kind)
-                    ]
-                part = next((p for p in misplaced if p.kind == kind), None)
-                if part is not None:
-                    misplaced.remove(part)
-                else:
-                    part = self._get_part(item, kind, index)
+                    misplaced = _find_misplaced(item, entries, default)
+                part = _take(misplaced, kind) or self._get_part(item, kind, index)
             self._read_part_snapshot(part, entry)
 
     def _update_text_metadata(self, item: OutputItem, raw: Json) -> None:
@@ -297,16 +303,30 @@ class TextReader:
                     self._choice.add_metadata(item.text_metadata, part.key)
 
 
-def _part_index(kind: PartKind, raw: Json) -> Any:
-    return raw.get("summary_index" if kind == "summary" else "content_index")
-
-
 def _part_kind(entry: Any, default: PartKind) -> PartKind | None:
     """Return the kind of a part, or None if it is unknown; ``default`` is the kind of the list that contains it."""
     if not isinstance(entry, dict):
         return None
-    kind = _PART_KINDS.get(as_text(entry.get("type")) or "") if entry.get("type") is not None else default
+    name = entry.get("type")
+    if name is None:
+        return default
+    kind = _PART_KINDS.get(name) if name.__class__ is str else None
     return default if kind == "text" else kind
+
+
+def _find_misplaced(item: OutputItem, entries: list[Any], default: PartKind) -> list[ContentPart]:
+    """Return the parts of an item whose index has another kind in its snapshot."""
+    kinds = [_part_kind(entry, default) for entry in entries]
+    count = len(kinds)
+    return [part for part in item.parts.values() if not (0 <= part.index < count and kinds[part.index] == part.kind)]
+
+
+def _take(parts: list[ContentPart], kind: PartKind) -> ContentPart | None:
+    """Remove the first part of a kind from a list; return it, or None if there is none."""
+    part = next((part for part in parts if part.kind == kind), None)
+    if part is not None:
+        parts.remove(part)
+    return part
 
 
 def _to_entries(content: Any) -> list[Any]:
