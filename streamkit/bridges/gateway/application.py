@@ -1,7 +1,7 @@
 """``Gateway``: the ASGI application.
 
-One task serves a request, one sends heartbeats, and one waits for the client to disconnect, which cancels the others
-and so closes the upstream's response.
+One task serves a request. Another one sends heartbeats until the client disconnects; then it cancels the first one, and
+so closes the upstream's response.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ class Gateway:
         if scope["type"] != "http":
             raise UsageError(f"the gateway serves HTTP, not {scope['type']!r}")
         request = Request(scope, receive)
-        headers = {name.lower(): value for name, value in request.headers.items()}
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         path = str(scope["path"]).removeprefix(str(scope.get("root_path", "")))
-        route = find_route(path, request.query_params, headers)
+        route = find_route(path, request.query_params if scope["query_string"] else {}, headers)
         exchange = Exchange(
             method=request.method, path=path, client=route.client, request_id=f"req_{secrets.token_hex(12)}"
         )
@@ -159,7 +159,7 @@ class _Service:
             await self._reply(reply)
             return
         try:
-            body = await read_json(self._request, self._gateway._limits.body)
+            body = await read_json(self._request, self._headers, self._gateway._limits.body)
         except ClientDisconnect:
             self._exchange.disconnected = True
             return
@@ -174,8 +174,6 @@ class _Service:
                 self._exchange.error = replies.NO_THREADS
                 await self._reply(refused)
             else:
-                if (silence := self._gateway._limits.silence) is not None:
-                    tasks.start_soon(self._stream.send_heartbeats, silence, self._describe_heartbeat)
                 await self._respond(body)
             tasks.cancel_scope.cancel()
 
@@ -227,8 +225,8 @@ class _Service:
 
     async def _watch_client(self, scope: anyio.CancelScope) -> None:
         """Cancel the service when the client disconnects."""
-        while (await self._request.receive())["type"] != "http.disconnect":
-            pass
+        silence = self._gateway._limits.silence
+        await self._stream.wait_for_disconnect(self._request.receive, silence, self._describe_heartbeat)
         self._exchange.disconnected = not self._stream.has_ended  # a server reports the end of a response, too
         scope.cancel()
 

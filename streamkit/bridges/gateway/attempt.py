@@ -24,8 +24,9 @@ from streamkit.bridges.gateway.routes import Route, client_provider
 from streamkit.bridges.gateway.stored_responses import StoredResponses
 from streamkit.bridges.gateway.upstream import Upstream, UpstreamRequest, Watch, feature_headers
 from streamkit.calls import StreamError
-from streamkit.events import Event, Failed, Reasoning
+from streamkit.events import Event, Failed, Reasoning, ReasoningKind
 from streamkit.history import ToolCallBlock
+from streamkit.model_copy import copy_with
 from streamkit.providers.body_fields import asks_for_usage
 from streamkit.providers.origin import normalize_endpoint
 from streamkit.source import Source
@@ -80,7 +81,7 @@ class Attempt:
             body, self.client, model=route.model, stream=route.stream, changes=self.changes
         )
         contents = providers.restore_state(request.contents, self.changes)
-        self.request = request.model_copy(update={"contents": contents})
+        self.request = copy_with(request, contents=contents)
         self.model = upstream.model_for(request.settings.model)
         self._body = providers.render_request(
             self.request,
@@ -164,14 +165,9 @@ class Attempt:
         if self._restorer.is_needed:
             events = [restored for event in events for restored in self._restorer.restore(event)]
         events = self._carrier.carry(events)
-        if self._shown_kind is not None:
-            events = [self._as_shown(event) for event in events]
+        if (kind := self._shown_kind) is not None:
+            events = [_with_kind(event, kind) for event in events]
         return b"".join([self.writer.write(event) for event in events])
-
-    def _as_shown(self, event: Event) -> Event:
-        if self._shown_kind is None or not isinstance(event, Reasoning) or event.kind != "text":
-            return event
-        return structs.replace(event, kind=self._shown_kind)
 
     def _clean(self, event: Event) -> Event:
         if not isinstance(event, Failed):
@@ -189,17 +185,28 @@ class Attempt:
             body=self._body,
             model=self.model,
         )
-        limits, started = TimeLimits(first_event=self._upstream.first_event_timeout), anyio.current_time()
-        failed = Source(self.turn, ())
+        seconds, failed = self._upstream.first_event_timeout, Source(self.turn, ())
         try:
-            with anyio.move_on_after(limits.first_event):
-                asked = self._upstream.ask(request)
-                response = await stack.enter_async_context(asked if self.watch is None else self.watch(request, asked))
-                self.response_headers = getattr(response, "headers", None) or {}
-                return Source(self.turn, response, limits=limits if limits.has_silence_limit else None, started=started)
+            if seconds is None:
+                return Source(self.turn, await self._ask(request, stack))
+            limits, started = TimeLimits(first_event=seconds), anyio.current_time()
+            with anyio.move_on_after(seconds):
+                return Source(self.turn, await self._ask(request, stack), limits=limits, started=started)
             failed.error = limits.error(anyio.current_time(), has_first_event=False)
         except Exception as error:
             if not is_io_failure(error):
                 raise
             failed.report(error)
         return failed
+
+    async def _ask(self, request: UpstreamRequest, stack: AsyncExitStack) -> Any:
+        asked = self._upstream.ask(request)
+        response = await stack.enter_async_context(asked if self.watch is None else self.watch(request, asked))
+        self.response_headers = getattr(response, "headers", None) or {}
+        return response
+
+
+def _with_kind(event: Event, kind: ReasoningKind) -> Event:
+    """Return a delta of reasoning text as one of another kind; any other event as it is."""
+    is_text = isinstance(event, Reasoning) and event.kind == "text"
+    return structs.replace(event, kind=kind) if is_text else event

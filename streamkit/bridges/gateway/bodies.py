@@ -33,38 +33,47 @@ class BodyRefused(Exception):
         self.headers = headers or {}
 
 
-async def read_json(request: Request, limit: int) -> Any:
+async def read_json(request: Request, headers: Mapping[str, str], limit: int) -> Any:
     """Return the decoded body of a request.
 
     Args:
         request: the request.
+        headers: its headers, with names in lower case.
         limit: the most bytes of the body, compressed and decompressed.
 
     Raises:
         BodyRefused: it is too large, its encoding is unknown, or it is not JSON.
         ClientDisconnect: the client left before its end.
     """
-    too_large = BodyRefused(413, f"the body has more than {limit} bytes, the limit of this gateway")
-    length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > limit:
-        raise too_large
-    # RFC 9110, section 8.4: the encodings in the order in which they were applied
-    encodings = [name.strip().lower() for name in request.headers.get("content-encoding", "").split(",")]
-    decoders = [_decoder(name) for name in reversed(encodings) if name not in ("", "identity")]
+    length = headers.get("content-length", "")
+    if length.isdecimal():
+        _check_size(int(length), limit)
+    decoders = [_decoder(name) for name in _encodings(headers)]
     data = bytearray()
     async for part in request.stream():
         data += part
-        if len(data) > limit:
-            raise too_large
+        _check_size(len(data), limit)
     body = bytes(data)
     for decode in decoders:
         body = decode(body, limit + 1)
-        if len(body) > limit:
-            raise too_large
+        _check_size(len(body), limit)
     try:
         return msgspec.json.decode(body if b"\\ud" not in body.lower() else _replace_halves(body))
     except (ValueError, RecursionError) as error:
         raise BodyRefused(400, f"the body is not JSON: {error}") from None
+
+
+def _check_size(size: int, limit: int) -> None:
+    if size > limit:
+        raise BodyRefused(413, f"the body has more than {limit} bytes, the limit of this gateway")
+
+
+def _encodings(headers: Mapping[str, str]) -> list[str]:
+    """Return the names of the content codings in the order in which they are removed (RFC 9110, section 8.4)."""
+    if (given := headers.get("content-encoding")) is None:
+        return []
+    names = [name.strip().lower() for name in given.split(",")]
+    return [name for name in reversed(names) if name not in ("", "identity")]
 
 
 def _replace_halves(body: bytes) -> bytes:

@@ -8,16 +8,17 @@ alone has not begun (docs/rules.md, "The gateway"). This module must not depend 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 from time import monotonic
 
 import anyio
-from starlette.types import Send
+from starlette.types import Receive, Send
 
 __all__ = ["ClientStream"]
 
 
 class ClientStream:
-    """The response to one client, as ASGI messages. One task sends it, and another one its heartbeats.
+    """The response to one client, as ASGI messages. One task sends it, another one waits for the client to disconnect.
 
     Args:
         send: the application's.
@@ -75,26 +76,36 @@ class ClientStream:
         self.has_ended = True
         await self._send({"type": "http.response.body", "body": part, "more_body": False})
 
-    async def send_heartbeats(self, interval: float, describe: Callable[[], tuple[Mapping[str, str], bytes]]) -> None:
-        """Send a heartbeat after each interval in which nothing was sent. It ends by cancellation alone.
+    async def wait_for_disconnect(
+        self, receive: Receive, interval: float | None, describe: Callable[[], tuple[Mapping[str, str], bytes]]
+    ) -> None:
+        """Return when the client disconnects, or when the server says that the response has ended.
+
+        Until then a heartbeat is sent after each interval in which nothing was sent.
 
         Args:
-            interval: seconds.
+            receive: the application's.
+            interval: seconds; None for no heartbeats.
             describe: returns the headers of the response and the heartbeat, ``b""`` for none at present.
         """
-        while not self.has_ended:
-            remaining = self._last_sent + interval - monotonic()
-            if remaining > 0:
-                await anyio.sleep(remaining)
+        while True:
+            remaining = inf if interval is None or self.has_ended else self._last_sent + interval - monotonic()
+            if remaining <= 0:
+                await self._send_heartbeat(*describe())
                 continue
-            headers, heartbeat = describe()
-            self._last_sent = monotonic()
-            if not heartbeat or self._is_sending:  # a client that does not read gets no more
-                continue
-            self._heartbeat_sent = anyio.Event()
-            try:
-                await self._start(headers)
-                await self._send({"type": "http.response.body", "body": heartbeat, "more_body": True})
-            finally:
-                self._heartbeat_sent.set()
-                self._heartbeat_sent = None
+            with anyio.move_on_after(remaining):
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                return
+
+    async def _send_heartbeat(self, headers: Mapping[str, str], heartbeat: bytes) -> None:
+        self._last_sent = monotonic()
+        if not heartbeat or self._is_sending:  # a client that does not read gets no more
+            return
+        self._heartbeat_sent = anyio.Event()
+        try:
+            await self._start(headers)
+            await self._send({"type": "http.response.body", "body": heartbeat, "more_body": True})
+        finally:
+            self._heartbeat_sent.set()
+            self._heartbeat_sent = None
