@@ -8,7 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)>=(?P<version>[0-9.]+)")
+#: A name, perhaps with extras, its lowest version, and perhaps the marker of an environment.
+REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]+\])?>=(?P<version>[0-9.]+)(?: *;.*)?")
 
 
 def lowest(pyproject: Path) -> list[str]:

@@ -3,7 +3,8 @@
 A run is one workflow, whose id is the run key, with one step, which is the complete run. DBOS has the workflow's
 input, status and outcome, its queue and its recovery. The entries of the run are in a ``RunStore``, with the claim by
 which one worker at a time makes it: an execution of the workflow claims the run and continues it from its entries.
-Both databases are SQLite or PostgreSQL, and may be the same.
+Both databases are SQLite or PostgreSQL, and may be the same. On Python 3.12 and later DBOS stores times in SQLite by
+``unixepoch('subsec')``, which SQLite has since 3.42.
 
 The calls are not steps, because DBOS numbers the steps of a workflow in the order in which they start. If parallel
 calls start in another order after a kill, each gets the result that another one has recorded under its number (checked
@@ -40,6 +41,7 @@ from streamkit.execution.background import BackgroundTask, EventQueue
 from streamkit.execution.state import Ended, check_approvals, check_results
 from streamkit.execution.stored_values import StoredResult
 from streamkit.history import Content
+from streamkit.model_copy import copy_with
 from streamkit.tools import Approval
 
 try:
@@ -193,7 +195,7 @@ class DurableRuns:
             awaited = {"pending": outcome["pending"], "awaiting_results": outcome["awaiting_results"]}
         if approvals or results:
             async with await self._claim(run_key) as claim:
-                state = RunState.from_entries(claim.entries).model_copy(update={"is_paused": True, **awaited})
+                state = copy_with(RunState.from_entries(claim.entries), is_paused=True, **awaited)
                 check_approvals(state, approvals or {})
                 checked = check_results(state, results or {}).values()
                 for call_id, decision in (approvals or {}).items():

@@ -6,6 +6,7 @@ import argparse
 import ipaddress
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,9 @@ from typing import Any
 from streamkit.errors import UsageError
 
 __all__ = ["address_of", "is_loopback", "listen", "port_number", "served_in_thread", "server_settings"]
+
+#: Seconds until the thread of a server is left alone. It ends in one or two; its socket must not be closed before.
+_PATIENCE = 30
 
 
 def is_loopback(host: str) -> bool:
@@ -57,6 +61,7 @@ def port_number(text: str) -> int:
 def server_settings() -> dict[str, Any]:
     """Return the settings of uvicorn that all servers have: no log, no headers added to responses."""
     return {
+        "loop": "asyncio",  # else uvicorn 0.31, the lowest version, makes uvloop the event loop of the whole process
         "lifespan": "off",
         "ws": "none",
         "log_config": None,
@@ -85,5 +90,7 @@ def served_in_thread(app: Any, listening: socket.socket, end: Callable[[], None]
     finally:
         if end is not None:
             end()
+        while not server.started and thread.is_alive():  # told before, it returns without closing its socket
+            time.sleep(0.01)
         server.should_exit = True
-        thread.join(3)
+        thread.join(_PATIENCE)

@@ -23,6 +23,7 @@ from bridges.durable_worker import HISTORY, check_log
 from bridges.test_run_store import ENTRIES, start, wait
 from dbos import DBOS
 from dbos import error as dbos_error
+from dbos_sqlite import IS_SQLITE_TOO_OLD, REASON
 from execution.chat_chunks import answer
 
 from streamkit import Approval, Content, ResultEntry, RoundContext, Run, Tool, ToolContext, UsageError, run_loop
@@ -31,6 +32,13 @@ from streamkit.bridges.run_store import RunStore
 from streamkit.events import Event, RunEnded, Text, ToolCompleted
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]  # DBOS requires asyncio
+
+
+@pytest.fixture(autouse=True)
+def usable_database(address: str) -> None:
+    """Skip the test if DBOS cannot use its database."""
+    if IS_SQLITE_TOO_OLD and not address.startswith("postgresql:"):
+        pytest.skip(REASON)
 
 
 class Model:
