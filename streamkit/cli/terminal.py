@@ -129,6 +129,9 @@ class ProtectedStream(io.TextIOBase):
         with self._errors():
             self.raw.flush()
 
+    def close(self) -> None:
+        """Leave the output open, which is the caller's; it may be closed already when this object is collected."""
+
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:

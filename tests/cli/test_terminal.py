@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -317,3 +318,13 @@ def test_a_closed_output_pipe_is_silent(command: str, tmp_path: Path) -> None:
             [sys.executable, "-m", "streamkit.cli", command, *more], stdout=pipe, stderr=subprocess.PIPE, check=False
         )
     assert (done.stderr, done.returncode) == (b"", 0)
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_an_output_is_left_as_it_is_by_the_stream_that_escapes(is_closed: bool) -> None:
+    raw = io.TextIOWrapper(io.BytesIO())
+    stream = terminal.ProtectedStream(raw, "standard output")
+    if is_closed:
+        raw.close()
+    stream.close()  # as at its collection, of which Python 3.13 reports the errors
+    assert raw.closed == is_closed
