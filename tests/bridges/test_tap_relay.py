@@ -122,13 +122,14 @@ def test_a_report_that_raises_is_no_matter() -> None:
 
 
 def test_a_relay_that_is_closed_ends_its_thread() -> None:
+    before = set(threading.enumerate())
     relay = Relay(Taken())
     relay.close()
     relay.start(1, start())
     relay = Relay(Taken())
     relay.start(1, start())
     relay.close()
-    assert not any(thread.name == "streamkit.tap" for thread in threading.enumerate())
+    assert set(threading.enumerate()) <= before
 
 
 # ---------------------------------------------------------------- the list

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -34,14 +35,14 @@ class Upstream:
         ends: the body ends.
 
     Attributes:
-        heads: the heads of its requests.
+        requests: the bytes of its requests.
         connections: how many there were.
         is_read: the last frame was read, so the end of the body can follow.
     """
 
     def __init__(self, frames: list[bytes] | None, *, ends: bool) -> None:
         self._frames, self._ends = frames, ends
-        self.heads: list[bytes] = []
+        self.requests: list[bytes] = []
         self.connections = 0
         self.address = ""
         self.is_read = asyncio.Event()
@@ -50,8 +51,8 @@ class Upstream:
     async def respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self._writers.append(writer)
-        while head := await reader.read(65536):
-            self.heads.append(head)
+        while request := await read_request(reader):
+            self.requests.append(request)
             if self._frames is None:
                 continue
             writer.write(HEAD + b"".join(b"%x\r\n%b\r\n" % (len(frame), frame) for frame in self._frames))
@@ -63,6 +64,16 @@ class Upstream:
     def close(self) -> None:
         for writer in self._writers:
             writer.close()
+
+
+async def read_request(reader: asyncio.StreamReader) -> bytes:
+    """Return the bytes of the next request; none at the end of the connection."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+        [size] = re.findall(rb"(?i)content-length: (\d+)", head)
+        return head + await reader.readexactly(int(size))
+    except asyncio.IncompleteReadError:
+        return b""
 
 
 @asynccontextmanager
@@ -78,13 +89,20 @@ async def served(frames: list[bytes] | None = FRAMES, *, ends: bool = True) -> A
             await asyncio.sleep(0)
 
 
-async def ask(client: aiohttp.ClientSession, upstream: Upstream, server: Upstream | None = None, **fields: Any) -> Turn:
+async def ask(
+    client: aiohttp.ClientSession,
+    upstream: Upstream,
+    server: Upstream | None = None,
+    on_event: Callable[[], None] = lambda: None,
+    **fields: Any,
+) -> Turn:
     """Return the turn of one request.
 
     Args:
         client: the HTTP client.
         upstream: whose address is asked.
         server: which responds, if it is another one.
+        on_event: called after each event.
         fields: of the request's body.
     """
     turn = Turn("openai_chat", turn_key="t")
@@ -92,6 +110,7 @@ async def ask(client: aiohttp.ClientSession, upstream: Upstream, server: Upstrea
     opening = ask_over_http(client, upstream.address, KEY)(request)
     async with opening as response, read(turn, response) as events:
         async for _ in events:
+            on_event()
             if turn.done:
                 (server or upstream).is_read.set()
     return turn
@@ -101,7 +120,7 @@ def test_requests_share_a_connection_though_the_end_of_a_body_comes_after_its_la
     async def main() -> None:
         async with served() as upstream, open_client() as client:
             assert [(await ask(client, upstream)).text for _ in range(3)] == ["Hi", "Hi", "Hi"]
-            assert (len(upstream.heads), upstream.connections) == (3, 1)
+            assert (len(upstream.requests), upstream.connections) == (3, 1)
 
     asyncio.run(main())
 
@@ -113,7 +132,7 @@ def test_a_body_is_sent_as_it_is(text: str) -> None:
     async def main() -> None:
         async with served() as upstream, open_client() as client:
             await ask(client, upstream, **fields)
-            _, _, body = upstream.heads[0].partition(b"\r\n\r\n")
+            _, _, body = upstream.requests[0].partition(b"\r\n\r\n")
             assert json.loads(body) == {"model": "m", **fields}
 
     asyncio.run(main())
@@ -124,8 +143,7 @@ def test_a_connection_that_breaks_is_reported_in_words_for_people() -> None:
 
     async def main() -> None:
         async with served(FRAMES[:1], ends=False) as upstream, open_client() as client:
-            asyncio.get_running_loop().call_later(0.05, upstream.close)
-            turn = await ask(client, upstream)
+            turn = await ask(client, upstream, on_event=upstream.close)
         assert turn.error is not None
         assert (turn.text, turn.error.kind) == ("Hi", "transport_error")
         assert turn.error.message == "ConnectionError: the connection broke before the end of the response"
@@ -136,9 +154,9 @@ def test_a_connection_that_breaks_is_reported_in_words_for_people() -> None:
 def test_a_request_needs_no_thread() -> None:
     async def main() -> None:
         async with served() as upstream, open_client() as client:
-            before = threading.active_count()
+            before = set(threading.enumerate())
             await ask(client, upstream)
-            assert threading.active_count() == before
+            assert set(threading.enumerate()) <= before
 
     asyncio.run(main())
 
@@ -150,7 +168,7 @@ def test_a_password_in_netrc_does_not_replace_the_key(monkeypatch, tmp_path) -> 
     async def main() -> None:
         async with served() as upstream, open_client() as client:
             assert (await ask(client, upstream)).text == "Hi"
-            assert b"authorization: bearer upstream\r\n" in upstream.heads[0].lower()
+            assert b"authorization: bearer upstream\r\n" in upstream.requests[0].lower()
 
     asyncio.run(main())
 
@@ -162,9 +180,9 @@ def test_the_proxy_of_the_environment_is_asked(monkeypatch, excluded: bool) -> N
             monkeypatch.setenv("http_proxy", proxy.address)
             monkeypatch.setenv("no_proxy", "127.0.0.1" if excluded else "")
             await ask(client, upstream, None if excluded else proxy)
-            assert (len(proxy.heads), len(upstream.heads)) == ((0, 1) if excluded else (1, 0))
+            assert (len(proxy.requests), len(upstream.requests)) == ((0, 1) if excluded else (1, 0))
             if not excluded:
-                assert proxy.heads[0].startswith(f"POST {upstream.address}/v1/chat/completions ".encode())
+                assert proxy.requests[0].startswith(f"POST {upstream.address}/v1/chat/completions ".encode())
 
     asyncio.run(main())
 

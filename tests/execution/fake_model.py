@@ -18,9 +18,10 @@ __all__ = [
     "FakeStream",
     "ScriptedModel",
     "calls_with_status",
-    "count_tasks_and_threads",
     "ids_in_messages",
+    "is_nothing_left",
     "rejected",
+    "tasks_and_threads",
 ]
 
 
@@ -109,10 +110,15 @@ def ids_in_messages(messages: Sequence[dict[str, Any]]) -> tuple[list[list[str]]
     return asked, [message["tool_call_id"] for message in messages if message["role"] == "tool"]
 
 
-def count_tasks_and_threads() -> tuple[int, int]:
-    """Return the number of tasks in this event loop, and of threads except those of trio's guest mode."""
-    threads = [thread.name for thread in threading.enumerate()]
-    return len(_tasks()), len([name for name in threads if not name.startswith("Trio thread")])
+def tasks_and_threads() -> tuple[int, set[threading.Thread]]:
+    """Return the number of tasks in this event loop, and the threads except those of trio's guest mode."""
+    return len(_tasks()), {each for each in threading.enumerate() if not each.name.startswith("Trio thread")}
+
+
+def is_nothing_left(before: tuple[int, set[threading.Thread]]) -> bool:
+    """Return whether there are no more tasks and threads than *before*; a thread of an earlier test may have ended."""
+    tasks, threads = tasks_and_threads()
+    return tasks == before[0] and threads <= before[1]
 
 
 def _tasks() -> list[Any]:

@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from execution.chat_chunks import answer
-from execution.fake_model import FakeModel, ScriptedModel, calls_with_status, count_tasks_and_threads, rejected
+from execution.fake_model import FakeModel, ScriptedModel, calls_with_status, rejected, tasks_and_threads
 
 from streamkit import (
     Content,
@@ -277,7 +277,7 @@ async def test_a_hook_that_returns_something_else() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("from_thread", [False, True], ids=["task", "thread"])
 async def test_a_silent_stream_is_stopped_from_elsewhere(from_thread: bool) -> None:
-    before = count_tasks_and_threads()
+    before = tasks_and_threads()
     model = FakeModel([*answer("Hello")[:2], anyio.Event()])
     run = loop(model)
     has_text = anyio.Event()
@@ -305,7 +305,7 @@ async def test_a_silent_stream_is_stopped_from_elsewhere(from_thread: bool) -> N
         assert model.streams[0].closed
         assert [content.metadata["interrupted"] for content in run.contents] == [True]
     await anyio.lowlevel.checkpoint()  # the task is as before: no cancellation is left
-    assert count_tasks_and_threads()[0] == before[0]
+    assert tasks_and_threads()[0] == before[0]
 
 
 @pytest.mark.anyio

@@ -24,7 +24,7 @@ import httpx
 import pytest
 import wire_streams
 from execution.chat_chunks import answer, as_bytes, closed_turn
-from execution.fake_model import FakeModel, calls_with_status, count_tasks_and_threads, ids_in_messages
+from execution.fake_model import FakeModel, calls_with_status, ids_in_messages, is_nothing_left, tasks_and_threads
 from shared_data import CASES_FILE
 from virtual_clock import on_a_virtual_clock
 
@@ -141,20 +141,20 @@ async def test_ex_003_a_tool_that_never_returns_times_out_and_leaves_no_task_or_
         finally:
             ended.append("hang")
 
-    before = count_tasks_and_threads()
+    before = tasks_and_threads()
     execution = execute(closed_turn("", ("hang", {})), tools=[hang], timeout=None)
     events = await collect_events(execution)
     assert [type(event) for event in events] == [ToolRunning, ToolTimedOut]
     [result] = execution.update.results
     assert (result.status, result.error) == ("timed_out", "hang did not finish within 0.1 seconds.")
     assert ended == ["hang"]
-    assert count_tasks_and_threads() == before
+    assert is_nothing_left(before)
 
     run = await loop(FakeModel(answer("", ("hang", {})), answer("Too slow.")), hang, timeout=None)
     assert calls_with_status(run.contents) == [("hang", "timed_out")]
     assert (run.ended, run.text) == ("answered", "Too slow.")
     assert ended == ["hang", "hang"]
-    assert count_tasks_and_threads() == before
+    assert is_nothing_left(before)
 
 
 class Three:
@@ -182,7 +182,7 @@ class Three:
 
 @pytest.mark.anyio
 async def test_ex_004_a_canceled_batch_is_awaited_and_has_three_canceled_results() -> None:
-    before = count_tasks_and_threads()
+    before = tasks_and_threads()
     three = Three()
     model = FakeModel(answer("Now.", ("one", {}), ("two", {}), ("three", {})))
     run = loop(model, *three)
@@ -197,7 +197,7 @@ async def test_ex_004_a_canceled_batch_is_awaited_and_has_three_canceled_results
     assert len(result_ids) == 3
     assert run.ended == "canceled"
     assert [stream.closed for stream in model.streams] == [True]
-    assert count_tasks_and_threads() == before
+    assert is_nothing_left(before)
 
     three = Three()
     turn = closed_turn("Now.", ("one", {}), ("two", {}), ("three", {}))
@@ -209,7 +209,7 @@ async def test_ex_004_a_canceled_batch_is_awaited_and_has_three_canceled_results
     assert three.ended == 3
     assert [result.status for result in execution.update.results] == ["canceled"] * 3
     assert [message["role"] for message in execution.update.messages] == ["assistant", "tool", "tool", "tool"]
-    assert count_tasks_and_threads() == before
+    assert is_nothing_left(before)
 
 
 # ---------------------------------------------------------------- concurrency
@@ -663,7 +663,7 @@ async def test_ex_015_a_reader_who_stops_iterating_leaves_a_closed_response_and_
         responses.append(httpx.Response(200, stream=bodies[-1]))
         return responses[-1]
 
-    before = count_tasks_and_threads()
+    before = tasks_and_threads()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         async with httpx.AsyncClient(transport=httpx.MockTransport(respond)) as http:
@@ -678,7 +678,7 @@ async def test_ex_015_a_reader_who_stops_iterating_leaves_a_closed_response_and_
             assert [body.closed for body in bodies] == [1]
             assert [response.is_closed for response in responses] == [True]
             assert ended == ([] if at == "text" else ["hang"])
-            assert count_tasks_and_threads() == before
+            assert is_nothing_left(before)
         del event
         gc.collect()
         await anyio.lowlevel.checkpoint()

@@ -114,7 +114,8 @@ async def test_of_800_calls_never_more_than_5_run_at_once_and_results_are_in_cal
     )
     assert floor.most[""] <= LIMIT
     assert kind == "threads" or floor.most[""] == LIMIT
-    assert floor.began == list(range(MANY))
+    began = floor.began if kind == "async" else sorted(floor.began)  # threads begin in an order of the system's
+    assert began == list(range(MANY))
     assert [result.value for result in update.results] == list(range(MANY))
     assert [message["content"] for message in update.messages[1:]] == [str(number) for number in range(MANY)]
 
@@ -357,7 +358,6 @@ async def test_memory_is_proportional_and_released() -> None:
     assert left < 10_000
 
 
-@pytest.mark.slow
 async def test_a_shared_schedule_keeps_nothing_of_ended_executions() -> None:
     """A server shares one schedule among all conversations; their tools must not keep users' data alive."""
     schedule = Schedule(LIMIT)
@@ -368,12 +368,17 @@ async def test_a_shared_schedule_keeps_nothing_of_ended_executions() -> None:
 
         await execute_tool_calls_batched(calls(["work"] * 3), tools=[work], provider="openai_chat", limit=schedule)
 
-    async def left(secret: bytes) -> None:
-        async def work(number: int) -> None:
-            await anyio.sleep_forever()
-            secret.hex()
+    async def leave(secret: bytes, at: int) -> None:
+        with anyio.CancelScope() as scope:
 
-        with anyio.move_on_after(0.01):
+            async def work(number: int) -> None:
+                if number == at:
+                    scope.cancel()
+                await anyio.sleep_forever()
+                secret.hex()
+
+            if at < 0:  # canceled where the execution begins
+                scope.cancel()
             await execute_tool_calls_batched(calls(["work"] * 9), tools=[work], provider="openai_chat", limit=schedule)
 
     def live_tools() -> int:
@@ -381,11 +386,13 @@ async def test_a_shared_schedule_keeps_nothing_of_ended_executions() -> None:
         return sum(isinstance(each, Tool) for each in gc.get_objects())
 
     before = live_tools()
-    for number in range(20):
-        await execute(bytes(number))
-        await left(bytes(number))
-    assert schedule.running == 0
+    await execute(b"secret")
     assert live_tools() == before
+    for at in range(-1, LIMIT):
+        await leave(b"secret", at)
+        await anyio.lowlevel.checkpoint()  # event loops keep the exception that they threw last until their next step
+        assert live_tools() == before, at
+    assert schedule.running == 0
 
 
 # ---------------------------------------------------------------- many rounds
@@ -434,6 +441,11 @@ def reachable_ids(*roots: Any) -> set[int]:
     return ids
 
 
+def count_parts_of_runs() -> Counter[type]:
+    """Return the numbers of turns, executions and rounds that are alive, by type."""
+    return Counter(type(each) for each in gc.get_objects() if type(each) in (Turn, Execution, Round))
+
+
 def count_other_objects(run: Any) -> Counter[str]:
     """Return the number of objects outside the conversation, by type."""
     gc.collect()
@@ -446,13 +458,14 @@ def count_other_objects(run: Any) -> Counter[str]:
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_run_of_1000_rounds_keeps_nothing_but_its_conversation(mode: str) -> None:
     seen: dict[int, Counter[str]] = {}
+    gc.collect()
+    before = count_parts_of_runs()  # of other tests, whose failure or module may keep them
     async with endless(mode) as run:
         async for event in run:
             if isinstance(event, RoundStarted) and event.round in (200, ROUNDS - 1):
                 await anyio.lowlevel.checkpoint()  # asyncio lets go of a task that has ended one pass later
                 seen[event.round] = count_other_objects(run)
-                alive = Counter(type(each) for each in gc.get_objects())
-                assert alive[Turn] + alive[Execution] + alive[Round] == 0
+                assert count_parts_of_runs() <= before
     assert (run.ended, run.rounds) == ("answered", ROUNDS + 1)
     assert len(run.contents) == 2 * ROUNDS + 1
     more = seen[ROUNDS - 1] - seen[200]

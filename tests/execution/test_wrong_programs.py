@@ -502,16 +502,21 @@ async def test_the_number_of_abandoned_threads_is_bounded(monkeypatch: pytest.Mo
     def stuck() -> None:
         gate.wait(30)
 
-    monkeypatch.setattr("streamkit.execution.tool_attempt.MAX_ABANDONED", worker_thread.count_abandoned() + 1)
+    await wait_until_none_is_abandoned()  # those of other tests
+    monkeypatch.setattr("streamkit.execution.tool_attempt.MAX_ABANDONED", 1)
     first = await run_one(stuck)
     second = await run_one(stuck)  # of another execution, with places of its own
     gate.set()
     assert (first.status, second.status) == ("timed_out", "error")
     assert "no more are started" in (second.error or "")
-    with anyio.fail_after(5):
-        while worker_thread.count_abandoned():  # noqa: ASYNC110 - they are abandoned threads
-            await anyio.sleep(0.001)
+    await wait_until_none_is_abandoned()
     assert (await run_one(lambda_tool())).status == "completed"
+
+
+async def wait_until_none_is_abandoned() -> None:
+    with anyio.fail_after(30):
+        while worker_thread.count_abandoned():  # noqa: ASYNC110 - the end of a thread sets no event
+            await anyio.sleep(0.001)
 
 
 def lambda_tool() -> Tool:
