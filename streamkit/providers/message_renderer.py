@@ -24,7 +24,7 @@ from streamkit.history import (
 )
 from streamkit.history.content import CacheMark
 from streamkit.history.tool_results import ResultPart
-from streamkit.providers.decoding import compact_json
+from streamkit.providers.encoding import data_as_json
 from streamkit.providers.message_ids import MessageIds
 from streamkit.providers.origin import models_of, normalize_endpoint
 from streamkit.providers.provider import RenderedMessages, RenderOptions, Traits
@@ -182,7 +182,7 @@ def result_text(block: ToolResponseBlock) -> str:
         return block.error
     if block.result is None:
         return "" if block.status in (None, "completed") else f"The call did not complete: {block.status}."
-    return block.result if isinstance(block.result, str) else compact_json(block.result)
+    return block.result if isinstance(block.result, str) else data_as_json(block.result)
 
 
 class AlternatingRenderer(MessageRenderer[AnyTraits]):

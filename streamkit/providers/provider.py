@@ -114,6 +114,7 @@ class Provider:
         model: str | None = None,
         endpoint: str | None = None,
         used_ids: Collection[str] = frozenset(),
+        is_json_data: bool = False,
     ) -> RenderedMessages:
         """Return a conversation as this provider's messages.
 
@@ -126,6 +127,7 @@ class Provider:
             model: the model that is requested; None if it is unchanged. Opaque state of another one is left out.
             endpoint: the server that is requested; None if it is unchanged. Opaque state of another one is left out.
             used_ids: ids of calls in messages that precede these contents; a call does not get one of them.
+            is_json_data: the values of all blocks are known to be JSON data, so they are not checked again.
 
         Raises:
             UnsupportedContent: a user's image or file has a form that the provider does not accept.
@@ -133,7 +135,9 @@ class Provider:
         from streamkit.providers.render_input import prepare_contents
 
         changes: list[str] = []
-        prepared = prepare_contents(contents, changes, has_plans=self.traits.tool_plans)
+        prepared = prepare_contents(
+            contents, changes, has_plans=self.traits.tool_plans, is_json_data=is_json_data
+        )
         options = RenderOptions(ids, model, endpoint, frozenset(used_ids))
         rendered = self._messages.render_messages(prepared, self.traits, options)
         rendered.model = model

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["check_media_data", "prepare_contents"]
 
 
-def prepare_contents(contents: Sequence[Content], changes: list[str], *, has_plans: bool) -> list[Content]:
+def prepare_contents(
+    contents: Sequence[Content], changes: list[str], *, has_plans: bool, is_json_data: bool = False
+) -> list[Content]:
     """Return contents with JSON data only; those that need no change are the same objects.
 
     Args:
@@ -34,6 +36,7 @@ def prepare_contents(contents: Sequence[Content], changes: list[str], *, has_pla
         changes: receives a sentence if a value was replaced.
         has_plans: the target has a field for plans. Elsewhere they are text: a client of Cohere has the text before its
             calls in its ``tool_plan``, because Cohere refuses text beside calls.
+        is_json_data: the values of all blocks are known to be JSON data.
 
     Raises:
         UnsupportedContent: a person's image or file has data that is no base64.
@@ -42,7 +45,7 @@ def prepare_contents(contents: Sequence[Content], changes: list[str], *, has_pla
 
     prepared = list(contents)
     blocks = [block for content in contents for block in content.blocks]
-    if not are_plain_data(chain.from_iterable([block.__dict__.values() for block in blocks])):
+    if not is_json_data and not are_plain_data(chain.from_iterable([block.__dict__.values() for block in blocks])):
         prepared = [_with_json_data(content) for content in contents]
     if not all(map(is_, prepared, contents)):
         changes.append("replaced values that JSON cannot represent, such as NaN or half of a surrogate pair")

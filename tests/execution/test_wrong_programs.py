@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import gc
 import json
 import logging
@@ -291,6 +292,34 @@ async def test_approved_arguments_stand_in_the_history_as_they_ran() -> None:
     assert (call.parameters, call.metadata["original_arguments"]) == ({"path": "/x/a"}, {"path": "/"})
     assert response.result == "removed /x/a"
     assert json.loads(run.thread[1]["tool_calls"][0]["function"]["arguments"]) == {"path": "/x/a"}
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        (float("nan"), "NaN"),
+        ("\ud83d", "\ufffd"),
+        (b"\xff", "/w=="),
+        (datetime.datetime(2026, 1, 2), "2026-01-02T00:00:00"),
+        ((1, {2: 3}), [1, {"2": 3}]),
+    ],
+    ids=repr,
+)
+async def test_approved_arguments_that_are_no_json_can_be_stored_and_sent(given: Any, stored: Any) -> None:
+    ran: list[Any] = []
+
+    async def remove(path: Any) -> None:
+        ran.append(path)
+
+    update = await execute_tool_calls_batched(
+        closed_turn("", ("remove", {"path": "/"})),
+        tools=[tool(remove, approval="ask")],
+        approve=lambda call, deps: Approval(True, arguments={"path": given}),
+    )
+    assert len(ran) == 1
+    assert update.contents[0].blocks[0].parameters == {"path": stored}  # type: ignore[union-attr]
+    assert [Content.model_validate_json(content.model_dump_json()) for content in update.contents] == update.contents
+    assert json.loads(update.messages[0]["tool_calls"][0]["function"]["arguments"]) == {"path": stored}
 
 
 @pytest.mark.parametrize("value", ["removed", 3])

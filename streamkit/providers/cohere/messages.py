@@ -38,7 +38,7 @@ from streamkit.providers.cohere.schema import Json
 from streamkit.providers.cohere.settings import output_fields
 from streamkit.providers.cohere.strict import STRICT
 from streamkit.providers.cohere.tool_definitions import render_tool_fields
-from streamkit.providers.decoding import compact_json
+from streamkit.providers.encoding import data_as_json
 from streamkit.providers.message_renderer import RoleRenderer
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.providers.strict import strict_output_if_possible
@@ -197,7 +197,7 @@ class CohereRenderer(RoleRenderer[Traits]):
         return {
             "id": self.ids.call_id(block),
             "type": "function",
-            "function": {"name": block.name, "arguments": compact_json(arguments)},
+            "function": {"name": block.name, "arguments": data_as_json(arguments)},
         }
 
     def add_result(self, block: ToolResponseBlock) -> None:

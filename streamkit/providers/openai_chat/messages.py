@@ -35,8 +35,7 @@ from streamkit.model_copy import copy_with
 from streamkit.output import OutputType
 from streamkit.providers.body_fields import merge_fields
 from streamkit.providers.cache_marks import MOST_CACHE_MARKS, drop_first_marks
-from streamkit.providers.decoding import compact_json
-from streamkit.providers.encoding import text_or_json
+from streamkit.providers.encoding import data_as_json, text_or_json
 from streamkit.providers.gemini_models import SKIP_SIGNATURE, requires_signature
 from streamkit.providers.message_renderer import Json, RoleRenderer, cache_mark
 from streamkit.providers.openai_chat.media import file_part, image_part
@@ -370,7 +369,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             call |= {"type": "custom", "custom": {"name": block.name, "input": arguments}}
         else:
             if block.kind == "custom":
-                arguments = compact_json(self.arguments_object(arguments, block.name))
+                arguments = data_as_json(self.arguments_object(arguments, block.name))
             call |= {"type": "function", "function": {"name": block.name, "arguments": arguments}}
         if self.is_from_target(block) and (extra := self.own_state(block, "extra_content")) is not None:
             call["extra_content"] = extra  # thought signatures of Gemini's chat endpoint
