@@ -608,10 +608,10 @@ async def test_ex_014_a_thread_that_cannot_be_stopped_is_reported() -> None:
         go.wait(10)
 
     try:
-        run = loop(FakeModel(answer("", ("block", {})), answer("Too slow.")), block, timeout=0.05)
+        run = loop(FakeModel(answer("", ("block", {})), answer("Too slow.")), block, timeout=0.5)
         events = await collect_events(run)
         assert calls_with_status(run.contents) == [("block", "timed_out")]
-        expected = "block did not finish within 0.05 seconds. Its thread cannot be stopped and may still finish."
+        expected = "block did not finish within 0.5 seconds. Its thread cannot be stopped and may still finish."
         assert [event.result.error for event in events_of_type(ToolTimedOut, events)] == [expected]
         assert [event.code for event in events_of_type(Warned, events)] == ["tool_abandoned"]
         assert [warning.code for warning in run.warnings] == ["tool_abandoned"]

@@ -503,7 +503,7 @@ async def test_run_timeout_before_the_response_has_started() -> None:
 
 async def test_run_timeout_while_a_tool_runs_gives_its_result() -> None:
     async with http([Reply("Now.", Call("walk", {"city": "Oslo"})), Reply("never asked for")]) as ask:
-        run = loop(ask, Weather().tools, run_timeout=0.5, timeout=None)
+        run = loop(ask, Weather().tools, run_timeout=2, timeout=None)
         events = await collect_events(run)
         assert len(ask.server.requests) == 1
     assert run.ended == "timed_out"
