@@ -23,7 +23,7 @@ _DEEPEST = 180
 #: How deep plain data is recognized, by one pass without copies. An object that contains itself is deeper.
 _DEEPEST_PLAIN = 10
 _TEXT = frozenset({str})
-_PLAIN_IF_EMPTY = frozenset({dict, list, str, bool, type(None)})
+_PLAIN_IF_EMPTY = frozenset({dict, list, bool, type(None)})
 _BITS_OF_PLAIN_INTEGER = 64
 
 
@@ -47,7 +47,12 @@ def to_json_data(value: Any, convert: Convert | None = None) -> Any:
 
 def is_plain_data(value: Any) -> bool:
     """Return True for JSON data of few levels that needs no conversion; False if that is not known."""
-    return (value.__class__ in _PLAIN_IF_EMPTY and not value) or are_plain_data((value,))
+    kind = value.__class__
+    if kind is str:
+        return value.isascii() or join_surrogates(value) is value
+    if kind is int:
+        return bool(value.bit_length() < _BITS_OF_PLAIN_INTEGER)
+    return (kind in _PLAIN_IF_EMPTY and not value) or are_plain_data((value,))
 
 
 def are_plain_data(values: Iterable[Any]) -> bool:
