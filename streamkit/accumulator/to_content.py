@@ -110,9 +110,9 @@ def to_tool_call_block(call: ToolCall, origin: dict[str, Any]) -> ToolCallBlock:
         call: the call.
         origin: the metadata that names what made it: its provider, endpoint and model.
     """
-    metadata = {**origin, **to_json_data(to_plain(call.metadata))}
+    metadata = {**origin, **to_json_data(to_plain(call.metadata))} if call.metadata else dict(origin)
     if call.raw_id is not None:
-        metadata["raw_id"] = to_plain(call.raw_id)
+        metadata["raw_id"] = to_json_data(call.raw_id)
     parameters: Any = {}
     if isinstance(call.arguments, (dict, str)):
         parameters = dict(call.arguments) if isinstance(call.arguments, dict) else call.arguments

@@ -317,7 +317,7 @@ def _to_response_block(result: ToolResult, origin: dict[str, Any], *, has_other_
         result=value,
         status=result.status,
         error=None if error is None else to_json_data(error),
-        metadata={**to_json_data(result.metadata), **origin},
+        metadata={**to_json_data(result.metadata), **origin} if result.metadata else dict(origin),
     )
 
 

@@ -83,7 +83,8 @@ class ToolAttempt:
         self._turn = turn
         self._report = report
         self._around_call = around_call
-        self._scope = anyio.CancelScope()  # of the tool: for its time limit, and to cancel it alone
+        # The scope of the tool, for its time limit and to cancel it alone. ``CancelScope()`` initializes it twice.
+        self._scope = anyio.move_on_after(None)
         self._thread: WorkerThread | None = None
         self._is_canceled = False
         self.is_abandoned = False

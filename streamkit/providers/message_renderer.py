@@ -10,6 +10,7 @@ provider.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
 from streamkit.history import (
@@ -154,17 +155,21 @@ class MessageRenderer(Generic[AnyTraits]):
         return self._content
 
     def _spans(self, count: int) -> list[tuple[int, int]]:
-        spans: dict[int, tuple[int, int]] = {}
+        starts: dict[int, int] = {}
+        stops: dict[int, int] = {}
+        contents_of = self._contents_of
         for number, message in enumerate(self.messages):
-            for content in self._contents_of.get(id(message), (message, ()))[1]:
-                spans[content] = (spans[content][0] if content in spans else number, number + 1)
+            if (marked := contents_of.get(id(message))) is not None:
+                for content in marked[1]:
+                    starts.setdefault(content, number)
+                    stops[content] = number + 1
         stop = 0
-        filled: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         for content in range(count):
-            span = spans.get(content, (stop, stop))
-            filled.append(span)
-            stop = span[1]
-        return filled
+            start = starts.get(content, stop)
+            stop = stops.get(content, stop)
+            spans.append((start, stop))
+        return spans
 
 
 def cache_mark(block: Block) -> CacheMark | None:
@@ -370,7 +375,7 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
         if not self._result_contents:
             self.results_flushed()
             return
-        results = sorted(self._results, key=lambda result: result[0])
+        results = sorted(self._results, key=itemgetter(0))
         media = self.tool_media(self._tool_media)
         contents = sorted(self._result_contents)
         self._results, self._tool_media, self._result_contents = [], [], set()

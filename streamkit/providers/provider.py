@@ -135,9 +135,7 @@ class Provider:
         from streamkit.providers.render_input import prepare_contents
 
         changes: list[str] = []
-        prepared = prepare_contents(
-            contents, changes, has_plans=self.traits.tool_plans, is_json_data=is_json_data
-        )
+        prepared = prepare_contents(contents, changes, has_plans=self.traits.tool_plans, is_json_data=is_json_data)
         options = RenderOptions(ids, model, endpoint, frozenset(used_ids))
         rendered = self._messages.render_messages(prepared, self.traits, options)
         rendered.model = model

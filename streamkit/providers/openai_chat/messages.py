@@ -266,13 +266,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             if blocks:
                 self.changes.append("left out an assistant message: it has neither text nor calls")
             return
-        reasoning = "".join([block.text for block in parts.reasoning])
-        if self.traits.reasoning_field and reasoning:
-            message[self.traits.reasoning_field] = reasoning
-        if details := [detail for block in parts.reasoning for detail in self._reasoning_details(block)]:
-            message["reasoning_details"] = merge_reasoning_details(details)
-        if thinking := self._thinking_blocks(parts.reasoning):
-            message["thinking_blocks"] = thinking
+        if parts.reasoning:
+            message |= self._reasoning_fields(parts.reasoning)
         self.push(message | parts.fields)
         if parts.calls:
             self.ids.start_round()
@@ -287,6 +282,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         """Return the content of an assistant message; as parts if a text has a cache mark."""
         if self.traits.cache_marks and any(cache_mark(block) is not None for block in parts.calls):
             self.report(f"a cache mark on a call was left out: {self.traits.name} accepts it on parts of content only")
+        if not parts.content:
+            return None
         texts = [block for block in parts.content if isinstance(block, TextBlock) and block.text]
         marked = [self._marked({"type": "text", "text": block.text}, block) for block in texts]
         if len(texts) == len(parts.content) and _has_marks(marked):
@@ -334,6 +331,18 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         if is_theirs and self.traits.file_annotations and (annotations := file_annotations(block)):
             parts.fields["annotations"] = [*parts.fields.get("annotations", []), *annotations]
 
+    def _reasoning_fields(self, blocks: Sequence[ReasoningBlock]) -> Json:
+        """Return the fields of an assistant message that have its reasoning."""
+        fields: Json = {}
+        text = "".join([block.text for block in blocks])
+        if self.traits.reasoning_field and text:
+            fields[self.traits.reasoning_field] = text
+        if details := [detail for block in blocks for detail in self._reasoning_details(block)]:
+            fields["reasoning_details"] = merge_reasoning_details(details)
+        if thinking := self._thinking_blocks(blocks):
+            fields["thinking_blocks"] = thinking
+        return fields
+
     def _reasoning_details(self, block: ReasoningBlock) -> list[Any]:
         """Return typed reasoning, which contains signatures; of another model only the text is sent."""
         return reasoning_details(block) if self.own_state(block, "reasoning_details") else []
@@ -371,8 +380,9 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             if block.kind == "custom":
                 arguments = data_as_json(self.arguments_object(arguments, block.name))
             call |= {"type": "function", "function": {"name": block.name, "arguments": arguments}}
-        if self.is_from_target(block) and (extra := self.own_state(block, "extra_content")) is not None:
-            call["extra_content"] = extra  # thought signatures of Gemini's chat endpoint
+        if "extra_content" in block.metadata and self.is_from_target(block):  # thought signatures of Gemini's endpoint
+            if (extra := self.own_state(block, "extra_content")) is not None:
+                call["extra_content"] = extra
         return call
 
     def add_result(self, block: ToolResponseBlock) -> None:
