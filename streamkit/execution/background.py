@@ -22,7 +22,7 @@ import anyio
 from streamkit.calls import CallRef
 from streamkit.events import Event, ToolProgress
 
-__all__ = ["PROGRESS_BOUND", "BackgroundTask", "EventQueue", "current_asyncio_task"]
+__all__ = ["PROGRESS_BOUND", "BackgroundTask", "EventQueue", "current_asyncio_task", "is_event_loop_running"]
 
 #: Unread progress events of one execution; beyond them a call's newest value replaces its last unread one.
 PROGRESS_BOUND = 256
@@ -34,6 +34,15 @@ def current_asyncio_task() -> asyncio.Task[Any] | None:
         return asyncio.current_task()
     except RuntimeError:
         return None
+
+
+def is_event_loop_running() -> bool:
+    """Return True in code that an event loop runs."""
+    try:
+        anyio.get_cancelled_exc_class()
+    except RuntimeError:
+        return False
+    return True
 
 
 class BackgroundTask:

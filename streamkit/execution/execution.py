@@ -16,7 +16,7 @@ import anyio
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.events import Event
-from streamkit.execution.background import BackgroundTask
+from streamkit.execution.background import BackgroundTask, is_event_loop_running
 from streamkit.execution.executor import Executor
 from streamkit.execution.format_callbacks import FormatCallbacks, Messages
 from streamkit.execution.occupied_place import OccupiedPlace
@@ -85,11 +85,9 @@ class Execution:
         Raises:
             UsageError: an event loop is running here; await the execution instead.
         """
-        try:
-            anyio.get_cancelled_exc_class()
-        except RuntimeError:
-            return anyio.run(self._run_unwatched)
-        raise UsageError("an event loop is running here: await the execution instead of run_sync()")
+        if is_event_loop_running():
+            raise UsageError("an event loop is running here: await the execution instead of run_sync()")
+        return anyio.run(self._run_unwatched)
 
     async def __aenter__(self) -> Execution:
         self._use()

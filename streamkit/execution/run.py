@@ -21,6 +21,7 @@ from typing_extensions import TypeVar
 from streamkit.calls import StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import Event
+from streamkit.execution.background import is_event_loop_running
 from streamkit.execution.batches import BatchReader
 from streamkit.execution.loop_rounds import run_rounds
 from streamkit.execution.loop_state import LoopState
@@ -163,12 +164,10 @@ class Run(Generic[Out]):
             UsageError: an event loop is running here; await the run instead.
             StreamInterrupted: as for ``run_loop``.
         """
-        try:
-            anyio.get_cancelled_exc_class()
-        except RuntimeError:
-            return anyio.run(self._run_unwatched)
-        self._is_noticed = True
-        raise UsageError("an event loop is running here: await the run instead of run_sync()")
+        if is_event_loop_running():
+            self._is_noticed = True
+            raise UsageError("an event loop is running here: await the run instead of run_sync()")
+        return anyio.run(self._run_unwatched)
 
     def cancel(self) -> None:
         """End the run from any task or thread, as a stop button does; its reader's loop ends without an exception.

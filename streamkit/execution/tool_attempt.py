@@ -22,7 +22,7 @@ import anyio.lowlevel
 from streamkit.calls import ToolResult
 from streamkit.errors import ToolFailed
 from streamkit.events import ToolEvent, ToolProgress, ToolRunning, Warned
-from streamkit.execution.background import current_asyncio_task
+from streamkit.execution.background import current_asyncio_task, is_event_loop_running
 from streamkit.execution.options import AroundCall
 from streamkit.execution.prepare_call import PreparedCall, describe_exception, log_exception
 from streamkit.execution.worker_thread import MAX_ABANDONED, WorkerThread, count_abandoned
@@ -336,12 +336,4 @@ def _must_propagate(error: BaseException) -> bool:
     """
     if isinstance(error, BaseExceptionGroup):
         return any(map(_must_propagate, error.exceptions))
-    return isinstance(error, KeyboardInterrupt) or (isinstance(error, GeneratorExit) and not _is_event_loop_running())
-
-
-def _is_event_loop_running() -> bool:
-    try:
-        anyio.get_cancelled_exc_class()
-    except RuntimeError:
-        return False
-    return True
+    return isinstance(error, KeyboardInterrupt) or (isinstance(error, GeneratorExit) and not is_event_loop_running())

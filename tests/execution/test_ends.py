@@ -9,7 +9,7 @@ from typing import Any, get_args
 import anyio
 import anyio.to_thread
 import pytest
-from execution.chat_chunks import answer
+from execution.chat_chunks import answer, closed_turn
 from execution.fake_model import FakeModel, ScriptedModel, calls_with_status, rejected, tasks_and_threads
 
 from streamkit import (
@@ -24,6 +24,7 @@ from streamkit import (
     Turn,
     UsageError,
     events,
+    execute_tool_calls_batched,
     run_loop,
     tool,
 )
@@ -419,6 +420,15 @@ async def test_a_cancellation_from_outside_is_not_swallowed() -> None:
 def test_run_sync() -> None:
     run = loop(FakeModel(answer("", CALL), answer("Done.")), work).run_sync()
     assert (run.ended, run.text, run.rounds) == ("answered", "Done.", 2)
+
+
+def test_an_exception_in_run_sync_has_no_other_as_its_context() -> None:
+    update = execute_tool_calls_batched(closed_turn("", ("failing", {})), tools=[failing]).run_sync()
+    assert isinstance(update.results[0].exception, ValueError)
+    assert update.results[0].exception.__context__ is None
+    with pytest.raises(NameError, match="mine") as caught:
+        loop(ScriptedModel(NameError("mine"))).run_sync()
+    assert caught.value.__context__ is None
 
 
 def test_run_sync_raises_what_the_run_raises() -> None:
