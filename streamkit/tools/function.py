@@ -20,6 +20,7 @@ from streamkit.tools.context import ToolContext
 __all__ = [
     "FunctionKind",
     "annotation_of",
+    "check_context_parameter",
     "context_parameter",
     "docstring_of",
     "is_context",
@@ -140,21 +141,48 @@ def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return [parameter for parameter in inspect.signature(function).parameters.values() if parameter.name not in fixed]
 
 
-def context_parameter(function: Callable[..., Any] | None) -> str | None:
-    """Return the name of the parameter that takes the context; the other parameters are not inspected."""
+def context_parameter(tool: str, function: Callable[..., Any] | None) -> str | None:
+    """Return the name of the parameter that takes the context; the other parameters are not inspected.
+
+    Raises:
+        UsageError: the context cannot be passed to it.
+    """
     if function is None:
         return None
     try:
         parameters = parameters_of(function)
     except (TypeError, ValueError):  # a builtin without a signature
         return None
+    name: str | None = None
     for parameter in parameters:
         try:
-            if is_context(annotation_of(function, parameter)):
-                return parameter.name
+            hint = annotation_of(function, parameter)
         except (NameError, TypeError, SyntaxError):
             continue
-    return None
+        if is_context(hint):
+            check_context_parameter(tool, parameter, name)
+            name = parameter.name
+    return name
+
+
+def check_context_parameter(tool: str, parameter: inspect.Parameter, other: str | None) -> None:
+    """Check that the context, which is passed by keyword, reaches a function.
+
+    Args:
+        tool: the tool's name.
+        parameter: the parameter with the annotation ``ToolContext``.
+        other: the name of an earlier one.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
+        raise UsageError(f"tool {tool}: {stars}{parameter.name} cannot take the ToolContext; use a plain parameter")
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        raise UsageError(f"tool {tool}: {parameter.name!r} is positional-only; tools are called by keyword")
+    if other is not None:
+        raise UsageError(f"tool {tool}: {other!r} and {parameter.name!r} are both a ToolContext; keep one of them")
 
 
 def warn_of_unclear(tool: str, function: Callable[..., Any], description: str | None) -> None:

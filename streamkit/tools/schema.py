@@ -15,7 +15,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnno
 from pydantic.json_schema import GenerateJsonSchema
 
 from streamkit.errors import UsageError
-from streamkit.tools.function import annotation_of, is_context, parameters_of
+from streamkit.tools.function import annotation_of, check_context_parameter, is_context, parameters_of
 from streamkit.tools.json_schema import describe_missing, describe_surplus, find_problems, short_json
 
 __all__ = [
@@ -71,6 +71,7 @@ class Signature:
         for parameter in parameters:
             hint = self._resolve_annotation(function, parameter)
             if is_context(hint):
+                check_context_parameter(name, parameter, self.context_parameter)
                 self.context_parameter = parameter.name
                 continue
             self._check(parameter, parameters)

@@ -158,7 +158,7 @@ class Tool(Generic[P, R]):
         self.parameters: dict[str, Any]
         if parameters is not None:
             self.parameters = object_schema(self.name, parameters)
-            self.context_parameter = context_parameter(function)
+            self.context_parameter = context_parameter(self.name, function)
         elif function is None:
             self.parameters = {"type": "object", "properties": {}}
         else:

@@ -190,6 +190,9 @@ def test_an_invalid_tool_is_refused_with_the_reason() -> None:
     def no_schema(then: Callable[[int], int]) -> None: ...
     def no_type(city: NoType) -> None: ...
     def method(self, city: str) -> None: ...  # type: ignore[no-untyped-def]
+    def positional_context(context: ToolContext, /, city: str) -> None: ...
+    def contexts(*contexts: ToolContext) -> None: ...
+    def two_contexts(city: str, context: ToolContext, other: ToolContext[int]) -> None: ...
 
     _raises(positions, r"\*cities cannot be part of a schema")
     _raises(keywords, r"\*\*options cannot be part of a schema")
@@ -198,6 +201,10 @@ def test_an_invalid_tool_is_refused_with_the_reason() -> None:
     _raises(no_schema, "no JSON schema")
     _raises(no_type, "pydantic cannot validate its parameters")
     _raises(method, "pass a bound method")
+    for options in ({}, {"parameters": {"type": "object"}}):
+        _raises(positional_context, "'context' is positional-only", **options)
+        _raises(contexts, r"\*contexts cannot take the ToolContext", **options)
+        _raises(two_contexts, "'context' and 'other' are both a ToolContext", **options)
     _raises(lambda: None, "'<lambda>' cannot be the name of a tool")
     _raises(weather, "cannot be the name of a tool", name="the weather")
     _raises(weather, "cannot be the name of a tool", name="w" * 65)
