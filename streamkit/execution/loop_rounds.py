@@ -11,6 +11,8 @@ Each step is a generator of batches and yields the next one instead of repeating
 
 from __future__ import annotations
 
+import anyio
+
 from streamkit.calls import StreamWarning
 from streamkit.errors import StreamInterrupted
 from streamkit.events import Event, RoundFinished
@@ -49,6 +51,9 @@ async def run_rounds(state: LoopState) -> Batches:
         while state.ended is None:
             if state.context.round > 0 and not state.pauses:
                 await _call_hooks(state)
+                if state.is_out_of_time():
+                    state.ended = "timed_out"
+                    break
             yield _run_round(state)
     except Exception:
         state.ended = state.ended or "error"
@@ -58,9 +63,10 @@ async def run_rounds(state: LoopState) -> Batches:
 
 
 async def _call_hooks(state: LoopState) -> None:
-    for hook in state.options.before_follow_up:
-        context = await check_hook("before_follow_up", hook(state.context), state.context)
-        state.context = context or state.context
+    with anyio.CancelScope(deadline=state.deadline):
+        for hook in state.options.before_follow_up:
+            context = await check_hook("before_follow_up", hook(state.context), state.context)
+            state.context = context or state.context
 
 
 async def _run_round(state: LoopState) -> Batches:

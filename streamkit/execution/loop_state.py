@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import anyio
@@ -78,6 +79,7 @@ class LoopState:
         resumed_outcome: what the response of that round means for the run.
         pauses: how often the provider had paused the round that is continued with a request.
         recorder: makes the entries of the run; None if it has no ``checkpoint``.
+        deadline: when its time limit passes, by the event loop's clock; infinity without one.
     """
 
     def __init__(self, context: RoundContext, options: LoopOptions, run_key: str) -> None:
@@ -98,7 +100,7 @@ class LoopState:
         self._on_overflow = options.on_overflow  # None once it was called
         self.unread_events: list[Event] = []
         self._breaker = CircuitBreaker()
-        self._deadline: float | None = None
+        self.deadline = inf
         self._output = None if options.output is None else RunOutput(options.output, options.retries)
         self.resumed: ResumedRound | None = None
         self.resumed_outcome: Outcome = None
@@ -173,7 +175,7 @@ class LoopState:
     def start_clock(self) -> None:
         """Start the time limit of the run, if it has one."""
         if self.options.execution.run_timeout is not None:
-            self._deadline = anyio.current_time() + self.options.execution.run_timeout
+            self.deadline = anyio.current_time() + self.options.execution.run_timeout
 
     @property
     def is_last_round(self) -> bool:
@@ -234,15 +236,18 @@ class LoopState:
 
     async def _shorten(self, error: StreamError, context: RoundContext) -> RoundContext | None:
         hook, self._on_overflow = self._on_overflow, None
-        shortened = None if hook is None else await check_hook("on_overflow", hook(error, context), context)
+        shortened: RoundContext | None = None
+        if hook is not None:
+            with anyio.CancelScope(deadline=self.deadline):
+                shortened = await check_hook("on_overflow", hook(error, context), context)
         if shortened is not None and self.recorder is not None:
             await self.recorder.request(shortened, self.pauses)
         return shortened
 
     def _time_limits(self) -> TimeLimits | None:
         limits = self.options.time_limits
-        if self._deadline is not None:
-            return replace(limits, deadline=self._deadline)
+        if self.deadline < inf:
+            return replace(limits, deadline=self.deadline)
         return limits if limits.has_silence_limit else None
 
     def _release_turn(self) -> None:
@@ -253,8 +258,9 @@ class LoopState:
             self._warnings.end_turn()
             self.turn = None
 
-    def _is_out_of_time(self) -> bool:
-        return self._deadline is not None and anyio.current_time() >= self._deadline
+    def is_out_of_time(self) -> bool:
+        """Return True if the time limit of the run has passed."""
+        return anyio.current_time() >= self.deadline
 
     # ---------------------------------------------------------------- the tools of a round
 
@@ -270,7 +276,7 @@ class LoopState:
         results: Mapping[str, ToolResult] | None = None,
     ) -> Execution:
         """Return the execution of a round's calls, with the tools and the time that the run has left."""
-        remaining = None if self._deadline is None else max(0.001, self._deadline - anyio.current_time())
+        remaining = None if self.deadline == inf else max(0.001, self.deadline - anyio.current_time())
         options = replace(
             self.options.execution,
             tools=self.offered_tools(),
@@ -358,7 +364,7 @@ class LoopState:
         """Return why the run ends after a round, or None if it continues."""
         if outcome is not None and outcome != "pause":
             return outcome
-        if self._is_out_of_time():
+        if self.is_out_of_time():
             return "timed_out"
         if self.is_over_budget():
             return "budget"

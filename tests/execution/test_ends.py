@@ -11,6 +11,7 @@ import anyio.to_thread
 import pytest
 from execution.chat_chunks import answer, closed_turn
 from execution.fake_model import FakeModel, ScriptedModel, calls_with_status, rejected, tasks_and_threads
+from virtual_clock import on_a_virtual_clock
 
 from streamkit import (
     Content,
@@ -246,6 +247,18 @@ async def test_a_second_overflow_is_the_error() -> None:
     with pytest.raises(StreamInterrupted, match="context_overflow"):
         await run
     assert (len(asked), len(model.asked)) == (1, 2)
+
+
+@on_a_virtual_clock
+@pytest.mark.anyio
+async def test_run_timeout_ends_the_hook_and_leaves_the_error() -> None:
+    async def shorten(error: StreamError, context: RoundContext) -> None:
+        await anyio.sleep_forever()
+
+    model = ScriptedModel(rejected(400, OVERFLOW))
+    with pytest.raises(StreamInterrupted, match="context_overflow"):
+        await loop(model, on_overflow=shorten, fallbacks=["groq"], run_timeout=5)
+    assert len(model.asked) == 1
 
 
 @pytest.mark.anyio

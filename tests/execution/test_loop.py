@@ -428,6 +428,38 @@ async def test_run_timeout_in_a_tool_gives_its_result() -> None:
     assert run.contents[1].blocks[0].status == "timed_out"
 
 
+@on_a_virtual_clock
+async def test_run_timeout_in_a_hook_ends_the_run_after_its_last_round() -> None:
+    async def summarize(context: Any) -> None:
+        await anyio.sleep_forever()
+
+    async def good() -> str:
+        return "done"
+
+    model = Model(answer("", ("good", {})), answer("Done."))
+    run = loop(model, tools=[good], before_follow_up=[summarize, summarize], run_timeout=5)
+    start = anyio.current_time()
+    async with run:
+        events = [event async for event in run]
+    assert (run.ended, len(model.asked), anyio.current_time() - start) == ("timed_out", 1, 5)
+    assert [event.type for event in events[-2:]] == ["round_finished", "run_ended"]
+    assert run.contents[1].blocks[0].status == "completed"
+
+
+@on_a_virtual_clock
+async def test_no_request_is_made_after_a_hook_that_took_the_time_of_the_run() -> None:
+    async def good() -> str:
+        return "done"
+
+    async def prepare(context: Any) -> None:
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(9)
+
+    model = Model(answer("", ("good", {})), answer("Done."))
+    run = await loop(model, tools=[good], before_follow_up=prepare, run_timeout=5)
+    assert (run.ended, len(model.asked)) == ("timed_out", 1)
+
+
 async def test_an_error_of_the_stream_is_an_event_and_is_raised_with_the_turn() -> None:
     async def stream() -> AsyncIterator[Any]:
         for each in answer("Now.", CALL)[:2]:
