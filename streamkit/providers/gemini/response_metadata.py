@@ -3,8 +3,9 @@
 Wire      https://ai.google.dev/api/generate-content#candidate
 
 They are kept as metadata of the response, by the provider's names; those of further candidates under
-``candidates.1.avgLogprobs``. Log probabilities arrive in every chunk for its tokens: their lists are joined and
-reported at the end. This module does not depend on parts, usage or finish reasons.
+``candidates.1.avgLogprobs``. Of ``continuationToken``, with which a request resumes a response that stopped or broke,
+the latest counts. Log probabilities arrive in every chunk for its tokens: their lists are joined and reported at the
+end. This module does not depend on parts, usage or finish reasons.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from streamkit.providers.provider import Sink
 
 __all__ = ["ResponseMetadataReader"]
 
-_FIELDS = ("safetyRatings", "avgLogprobs", "tokenCount", "groundingAttributions")
+_FIELDS = ("safetyRatings", "avgLogprobs", "tokenCount", "groundingAttributions", "continuationToken")
 
 
 class ResponseMetadataReader:

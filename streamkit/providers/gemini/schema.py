@@ -153,6 +153,7 @@ class WideCandidate(Candidate, gc=False):
     logprobsResult: Any = None
     tokenCount: Any = None
     groundingAttributions: Any = None
+    continuationToken: Any = None  #: google-genai 3.4, ``types.Candidate``
 
 
 class WideChunk(GenerateContentChunk, gc=False):

@@ -22,11 +22,13 @@ from streamkit.target_ids import IdRule, unchanged_ids
 
 __all__ = ["FINISH_REASONS", "TRAITS"]
 
-#: https://ai.google.dev/api/generate-content#FinishReason; ``MODEL_ARMOR`` only on Vertex. A name that is not listed is
-#: ``other``.
+#: https://ai.google.dev/api/generate-content#FinishReason; ``MODEL_ARMOR`` only on Vertex. ``CONTINUATION``,
+#: ``ESCALATION`` and ``PUP_LIMITED_DISABLED`` as google-genai 3.4 describes them (``types.FinishReason``). A name that
+#: is not listed is ``other``.
 FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
+    "CONTINUATION": "length",  # the limit of one request; the next one may continue with ``continuationToken``
     "SAFETY": "content_filter",
     "RECITATION": "content_filter",
     "BLOCKLIST": "content_filter",
@@ -36,6 +38,8 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "IMAGE_SAFETY": "content_filter",
     "IMAGE_PROHIBITED_CONTENT": "content_filter",
     "IMAGE_RECITATION": "content_filter",
+    "ESCALATION": "content_filter",  # a rule filtered the request
+    "PUP_LIMITED_DISABLED": "content_filter",  # the account is limited for violations of the use policy
     # The model's own output could not be parsed, or the request's history was refused: trying again may help.
     "MALFORMED_FUNCTION_CALL": "error",
     "MALFORMED_RESPONSE": "error",

@@ -277,6 +277,9 @@ def test_a_fragment_without_a_call_is_a_warning() -> None:
         (4, "content_filter"),
         ("IMAGE_SAFETY", "content_filter"),
         ("MODEL_ARMOR", "content_filter"),
+        ("ESCALATION", "content_filter"),
+        ("PUP_LIMITED_DISABLED", "content_filter"),
+        ("CONTINUATION", "length"),
         ("MALFORMED_FUNCTION_CALL", "error"),
         (10, "error"),
         ("UNEXPECTED_TOOL_CALL", "error"),
@@ -366,6 +369,22 @@ def test_fields_that_describe_the_response_are_its_metadata(as_dicts: bool) -> N
 def test_metadata_of_a_further_candidate_has_its_number() -> None:
     sink = read({"candidates": [{"index": 0}, {"index": 1, "avgLogprobs": -1.5}]})
     assert sink.select("add_response_metadata") == [("add_response_metadata", {"candidates.1.avgLogprobs": -1.5})]
+
+
+@pytest.mark.parametrize("as_dicts", [True, False])
+def test_the_latest_continuation_token_is_metadata_of_the_response(as_dicts: bool) -> None:
+    tokens: list[Any] = ["Zmlyc3Q=", "c2Vjb25k"]
+    chunks = [chunk({"text": "a"}), chunk({"text": "b"}, finish="CONTINUATION")]
+    for data, token in zip(chunks, tokens, strict=True):
+        data["candidates"][0]["continuationToken"] = token
+    turn = Turn("gemini", turn_key="k")
+    for data in chunks:
+        turn.feed(data if as_dicts else b"data: %b\r\n\r\n" % json.dumps(data).encode())
+    turn.close()
+    assert turn.metadata["continuationToken"] == "c2Vjb25k"
+    assert turn.finish is not None
+    assert turn.finish.reason == "length"
+    assert turn.warnings == []
 
 
 @pytest.mark.parametrize("before", [0, 2])
