@@ -179,6 +179,7 @@ DIALECTS = (
         result_images=True,
         document_parts=True,  # https://docs.mistral.ai/capabilities/document_ai/document_qna, also for data URLs
         file_addresses=True,
+        message_lists=True,  # https://docs.mistral.ai/cookbooks/mistral-connectors-05-connectors-in-completions
         separator_text="Done.",  # 400 "Unexpected role 'user' after role 'tool'" (NousResearch/hermes-agent#20154)
         one_chunk_calls=True,
         usage_position="finish",

@@ -25,6 +25,7 @@ from streamkit.providers.openai_chat.call_reader import arguments_text, read_irr
 from streamkit.providers.openai_chat.content_reader import read_content_parts, read_reasoning
 from streamkit.providers.openai_chat.extras import ExtrasReader
 from streamkit.providers.openai_chat.irregular_frames import read_irregular_frame
+from streamkit.providers.openai_chat.message_list import MessageListReader
 from streamkit.providers.openai_chat.other_fields import report_other_fields
 from streamkit.providers.openai_chat.repeater import UNREAD_FIELD, find_repeater
 from streamkit.providers.openai_chat.response_reader import ResponseReader, to_plain
@@ -52,7 +53,7 @@ _decode = msgspec.json.Decoder(PlainChunk).decode
 
 def create_parser(sink: Sink, traits: Traits) -> ChatParser:
     """Return a parser for one turn that reports to ``sink``."""
-    return ChatParser(sink)
+    return ChatParser(sink, has_message_lists=isinstance(traits, ChatDialect) and traits.message_lists)
 
 
 class ChatParser:
@@ -63,6 +64,7 @@ class ChatParser:
         "_extras",
         "_has_legacy_text",
         "_is_identified",
+        "_messages",
         "_response",
         "_sink",
         "_text",
@@ -71,7 +73,7 @@ class ChatParser:
 
     unread_field = UNREAD_FIELD
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, *, has_message_lists: bool = False) -> None:
         self._sink = sink
         self._choice_sink = sink.choice(0)
         self._text = self._choice_sink.text
@@ -79,6 +81,7 @@ class ChatParser:
         self._is_identified = False  # the sink has the response's id and model
         self._response = ResponseReader(sink)
         self._extras: ExtrasReader | None = None  # created at the first rare field
+        self._messages = MessageListReader(sink) if has_message_lists else None
         self._has_legacy_text = False
 
     def frame(self, name: bytes, data: bytes) -> None:
@@ -114,11 +117,14 @@ class ChatParser:
             self._fail_nesting()
 
     def end(self) -> None:
-        """Do nothing: the parser buffers nothing."""
+        """Pass on the calls of a list of messages; nothing else is buffered."""
+        if self._messages is not None:
+            self._messages.end()
 
     def _parse_slow(self, name: bytes, data: bytes) -> None:
         """Parse a frame that the decoder of plain chunks refused, or that is named as an error."""
         if data == b"[DONE]":
+            self.end()
             self._sink.terminate()
             return
         value = read_irregular_frame(name, data, self._sink)
@@ -127,7 +133,11 @@ class ChatParser:
 
     def _read_data(self, data: dict[str, Any]) -> None:
         try:
-            self._read_rare(data)
+            if self._messages is None:
+                self._read_rare(data)
+                return
+            for chunk in self._messages.split(data):
+                self._read_rare(chunk)
         except RecursionError:
             self._fail_nesting()
 

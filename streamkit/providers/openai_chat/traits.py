@@ -76,6 +76,7 @@ class ChatDialect(Traits):
             on the system text, which follows them, caches them too.
         strict: the name of its strict mode for tools in ``strict.STRICT_PROFILES``; None if it has none.
         refuses_as: the name of its request rules in ``request_rules.py``.
+        message_lists: a choice may be a list of messages, with the calls that the server ran and their results.
         one_chunk_calls: the writer sends a call in one chunk.
         reasoning_details: reasoning is streamed a second time, in typed details.
         usage_position: the place of the streamed usage: ``own``, a chunk of its own; ``finish``, the chunk with the
@@ -129,6 +130,7 @@ class ChatDialect(Traits):
     strict: str | None = None
     refuses_as: Literal["wire", "openai", "mistral", "deepseek", "qwen"] = "wire"
     # streams
+    message_lists: bool = False
     one_chunk_calls: bool = False
     reasoning_details: bool = False
     usage_position: Literal["own", "finish", "x_groq", "choice", "again"] = "own"
