@@ -81,13 +81,17 @@ def error_body(status: int, message: str, code: str | None = None) -> dict[str, 
     return {"error": {"message": message, "type": kind, "param": None, "code": code or usual_code}}
 
 
-def to_stream_error(error: Any) -> StreamError:
+def to_stream_error(error: Any, status_beside: Any = None) -> StreamError:
     """Return the error that a stream reports in a field ``error``: an object, or a text.
 
     Gateways put the HTTP status into ``code``.
+
+    Args:
+        error: the value of the field.
+        status_beside: the HTTP status in another field of the chunk, if there is one.
     """
     code = error.get("code") if isinstance(error, dict) else None
     message = error_message({"error": error}) or as_text(code) or "the provider reported an error"
-    status = as_integer(code)
-    has_status = status is not None and 400 <= status < 600
-    return StreamError("provider_error", message, raw=error, status=status if has_status else None)
+    statuses = (as_integer(code), as_integer(status_beside))
+    status = next((status for status in statuses if status is not None and 400 <= status < 600), None)
+    return StreamError("provider_error", message, raw=error, status=status)

@@ -44,7 +44,7 @@ class ResponseReader:
             if x_groq.get("error"):
                 self._sink.fail(to_stream_error(x_groq["error"]))
         if chunk.error:
-            self._sink.fail(to_stream_error(chunk.error))
+            self._sink.fail(to_stream_error(chunk.error, chunk.status_code))
 
     def emit_usage(self, raw: Any) -> None:
         """Report the token counts of a ``usage`` object."""

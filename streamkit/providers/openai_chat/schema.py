@@ -135,6 +135,7 @@ class Chunk(Struct, gc=False):
     choices: list[Choice] | None = None
     usage: Any = None
     error: Any = None
+    status_code: Any = None  # Cerebras, beside an error (``ErrorChunkResponse`` of its SDK)
     x_groq: Any = None
     citations: Any = None  # Perplexity and xAI: the addresses of all sources so far
     search_results: Any = None  # Perplexity: the same sources as objects
@@ -241,6 +242,7 @@ class PlainChunk(Struct, gc=False, forbid_unknown_fields=True):
     obfuscation: Any = None  # padding of OpenAI; ``p`` of Mistral
     p: Any = None
     error: None = None
+    status_code: None = None
     x_groq: PlainGroq | None = None
     citations: Any = None
     search_results: Any = None

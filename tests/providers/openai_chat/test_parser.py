@@ -525,3 +525,14 @@ def test_citations_of_a_text_are_in_its_block_alone() -> None:
     turn, _ = _read(first, chat({"content": "Hi"}), chat({}, "stop"), provider="perplexity")
     assert len(turn.content.blocks) == 1
     assert turn.content.blocks[0].metadata["citations"] == ["https://a.example"]
+
+
+@pytest.mark.parametrize(("status", "code"), [(503, "overloaded"), (429, "rate_limited"), ("?", None), (7, None)])
+@pytest.mark.parametrize("before", [0, 1])
+def test_the_status_beside_an_error_in_the_stream_is_read(status: Any, code: str | None, before: int) -> None:
+    error = {"error": {"message": "Try later", "type": "server_error", "code": "x", "param": None}}
+    turn, _ = run("cerebras", [*[chat({"content": "Hi"})] * before, {**error, "status_code": status}], complete=True)
+    assert turn.error is not None
+    assert (turn.error.kind, turn.error.message, turn.error.code) == ("provider_error", "Try later", code)
+    assert turn.error.status == (status if code is not None else None)
+    assert turn.warnings == []
