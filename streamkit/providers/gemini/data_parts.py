@@ -14,14 +14,25 @@ from streamkit.providers.decoding import as_text
 from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.provider import ChoiceSink
 
-__all__ = ["DATA_FIELDS", "PART_METADATA", "read_data"]
+__all__ = ["DATA_FIELDS", "FURTHER_DATA_FIELDS", "PART_METADATA", "TEXT_METADATA", "read_data"]
 
 # https://ai.google.dev/api/caching#Part: the fields of a part that are not its data, then the union field ``data``
 # without text and calls. ``toolCall`` and ``toolResponse`` are in the SDK's Part
-# (https://googleapis.github.io/python-genai/genai.html#genai.types.Part).
-PART_METADATA = ("partMetadata", "mediaResolution", "videoMetadata")
+# (https://googleapis.github.io/python-genai/genai.html#genai.types.Part), and of google-genai 3.4 are the fields for
+# speech, the processing of media, documents, spreadsheets and audio.
+TEXT_METADATA = ("partMetadata", "speechMetadata")
+PART_METADATA = (
+    *TEXT_METADATA,
+    "mediaResolution",
+    "videoMetadata",
+    "mediaProcessing",
+    "documentMetadata",
+    "spreadsheetMetadata",
+    "audioMetadata",
+)
 _NON_DATA_FIELDS = frozenset(("text", "thought", SIGNATURE, *PART_METADATA))
 DATA_FIELDS = frozenset(("executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData"))
+FURTHER_DATA_FIELDS = frozenset(("functionResponse", "audioTranscription"))  # data without an event of its own
 
 
 def read_data(raw: dict[str, Any], choice: ChoiceSink, *, is_thought: bool) -> bool:

@@ -40,22 +40,26 @@ class _OpenCall:
 
 
 class FunctionCallReader:
-    """The calls of one candidate, as far as later parts refer to them."""
+    """The calls of one candidate, as far as later parts refer to them.
 
-    __slots__ = ("_by_id", "_choice", "_last_key", "_open", "_sink", "_tool")
+    Attributes:
+        last_key: the key of the last call or block that began.
+    """
+
+    __slots__ = ("_by_id", "_choice", "_open", "_sink", "_tool", "last_key")
 
     def __init__(self, sink: Sink, choice: ChoiceSink) -> None:
         self._sink = sink
         self._choice = choice
         self._tool = choice.tool
-        self._last_key = 0
+        self.last_key = 0
         self._open: dict[int, _OpenCall] = {}  # by key, in the order in which they began
         self._by_id: dict[str, _OpenCall] = {}  # the open calls that have an id
 
     def new_key(self) -> int:
         """Return a key that no other call or block of the candidate has."""
-        self._last_key += 1
-        return self._last_key
+        self.last_key += 1
+        return self.last_key
 
     def read(self, call: FunctionCall, signature: Any) -> None:
         """Read one part with a ``functionCall``.

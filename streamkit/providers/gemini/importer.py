@@ -28,6 +28,7 @@ from streamkit.history.tool_results import to_stored_part
 from streamkit.media import to_data_url
 from streamkit.model_copy import copy_with
 from streamkit.providers.decoding import as_text, compact_json
+from streamkit.providers.gemini.data_parts import PART_METADATA, TEXT_METADATA
 from streamkit.providers.gemini.schema import SIGNATURE, signature_of, to_camel_case
 from streamkit.providers.provider import Traits
 from streamkit.providers.tool_result_media import join_text_and_media
@@ -42,6 +43,7 @@ _SERVER_TOOLS = {
     "toolCall": "tool",
     "toolResponse": "tool",
 }
+_MEDIA_FIELDS = ("inlineData", "fileData")
 
 
 def parse_messages(
@@ -124,21 +126,24 @@ def _read_part(builder: ContentBuilder, speaker: str, part: dict[str, Any]) -> N
     text = part.get("text")
     if isinstance(part.get("functionCall"), dict):
         call = part["functionCall"]
-        builder.report_unread(part, ("functionCall", SIGNATURE), "a part with a call")
+        builder.report_unread(part, ("functionCall", SIGNATURE, "partMetadata"), "a part with a call")
         builder.report_unread(call, ("name", "args", "id"), "a call")
-        builder.call(call.get("name"), call.get("args"), raw_id=call.get("id"), extras={SIGNATURE: signature})
+        extras = {SIGNATURE: signature, "partMetadata": part.get("partMetadata")}
+        builder.call(call.get("name"), call.get("args"), raw_id=call.get("id"), extras=extras)
     elif isinstance(part.get("functionResponse"), dict):
         builder.report_unread(part, ("functionResponse",), "a part with a result")
         _read_result(builder, part["functionResponse"])
     elif isinstance(text, str):
-        builder.report_unread(part, ("text", "thought", SIGNATURE), "a part with text")
+        builder.report_unread(part, ("text", "thought", SIGNATURE, *TEXT_METADATA), "a part with text")
         if not text and signature is None:
             return
+        kept = _kept_fields(part, TEXT_METADATA)
         if part.get("thought") is True:
-            metadata = builder.provider_metadata({SIGNATURE: signature})
+            metadata = builder.provider_metadata({SIGNATURE: signature, **kept})
             builder.add_block(speaker, create_block(ReasoningBlock, text=text, metadata=metadata))
-        elif speaker == "ai":
-            metadata = builder.provider_metadata({SIGNATURE: signature})
+        elif speaker == "ai" or (kept and text):
+            own = {SIGNATURE: signature} if speaker == "ai" else {}
+            metadata = builder.provider_metadata({**own, **kept})
             builder.add_block(speaker, create_block(TextBlock, text=text, metadata=metadata))
         else:
             builder.text(speaker, text)
@@ -159,12 +164,16 @@ def _read_result(builder: ContentBuilder, function_response: dict[str, Any]) -> 
         elif isinstance(response.get("output"), str):  # https://ai.google.dev/api/caching#FunctionResponse names both
             value, extras = response["output"], {"response_field": "output"}
     # Images and files of a result, which Gemini 3 accepts within it.
-    media = [
-        block
-        for part in as_list(function_response.get("parts"))
-        if isinstance(block := _media(part), (ImageBlock, FileBlock))
-    ]
+    media: list[ImageBlock | FileBlock] = []
+    for part in as_list(function_response.get("parts")):
+        if (block := _media(part)) is None:
+            builder.report("left out a part of a result: it is neither inline data nor the address of a file")
+            continue
+        builder.report_unread(part, _MEDIA_FIELDS, "a part of a result")
+        media.append(block)
     if media and error is None:
+        if isinstance(value, dict):
+            extras["response_form"] = "object"
         text = value if isinstance(value, str) else compact_json(value) if value else ""
         value = [to_stored_part(part) for part in join_text_and_media(text, media)]
     name = function_response.get("name")
@@ -176,8 +185,12 @@ def _read_data(builder: ContentBuilder, speaker: str, part: dict[str, Any]) -> N
     media = _media(part, images=speaker != "ai")
     name = next((name for name in _SERVER_TOOLS if isinstance(part.get(name), dict)), None)
     if media is not None:
-        # The model's own part goes back unchanged, with its signature.
-        metadata = builder.provider_metadata({"raw": part}) if speaker == "ai" else {}
+        if speaker == "ai":  # the model's own part goes back unchanged, with its signature
+            metadata = builder.provider_metadata({"raw": part})
+        else:
+            builder.report_unread(part, (*_MEDIA_FIELDS, *PART_METADATA, SIGNATURE), "a part with a file")
+            kept = _kept_fields(part, PART_METADATA)
+            metadata = builder.provider_metadata(kept) if kept else {}
         builder.add_block(speaker, copy_with(media, metadata=metadata))
     elif name is not None:
         data = part[name]
@@ -196,6 +209,11 @@ def _read_data(builder: ContentBuilder, speaker: str, part: dict[str, Any]) -> N
         )
     else:
         builder.opaque(speaker, part)
+
+
+def _kept_fields(part: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of a part that go back with its data: the section of a video, the resolution of an image."""
+    return {name: part[name] for name in names if part.get(name) is not None}
 
 
 def _media(part: Any, *, images: bool = True) -> ImageBlock | FileBlock | None:

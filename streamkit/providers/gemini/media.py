@@ -8,13 +8,17 @@ This module converts single values and does not depend on contents or their orde
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import FileBlock, ImageBlock
 from streamkit.media import is_url, media_type_of_name, normalize_data, parse_data_url, quote_source
+from streamkit.providers.decoding import read_json
 
-__all__ = ["file_part", "image_part", "is_allowed_in_result", "media_part"]
+__all__ = ["file_part", "image_part", "is_allowed_in_result", "media_part", "restore_references"]
+
+Json = dict[str, Any]
 
 # https://ai.google.dev/gemini-api/docs/image-understanding#supported-formats; others are refused: "Unsupported MIME
 # type: image/svg+xml" (google-gemini/gemini-cli#3054, also GIF: google-gemini/gemini-cli#14762, microsoft/vscode#286628)
@@ -96,6 +100,34 @@ def media_part(block: ImageBlock | FileBlock) -> dict[str, Any]:
 def is_allowed_in_result(part: dict[str, Any]) -> bool:
     """Return True if a function response may contain the part: inline data of some media types."""
     return part.get("inlineData", {}).get("mimeType") in _MEDIA_TYPES_IN_RESULTS
+
+
+def restore_references(
+    text: str, media: Sequence[ImageBlock | FileBlock], response: Json, parts: list[Json]
+) -> tuple[Json, list[Json]]:
+    """Return a function response that was an object with files beside it, and its parts with the files' names.
+
+    The object refers to its files by name, ``{"image": {"$ref": "a.png"}}``
+    (https://ai.google.dev/gemini-api/docs/function-calling#multimodal).
+
+    Args:
+        text: the object as JSON text, which may have been changed since.
+        media: the files.
+        response: the response with the text, which is returned if that is no object.
+        parts: the parts of the files.
+    """
+    try:
+        value = read_json(text)
+    except (ValueError, RecursionError):
+        return response, parts
+    if not isinstance(value, dict):
+        return response, parts
+    named: list[Json] = []
+    for block, part in zip(media, parts, strict=True):
+        name = block.name if isinstance(block, FileBlock) else None
+        inline = part.get("inlineData")
+        named.append({**part, "inlineData": {**inline, "displayName": name}} if name and inline else part)
+    return value, named
 
 
 def _file_data(uri: str, media_type: str | None) -> dict[str, Any]:

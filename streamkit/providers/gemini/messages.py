@@ -39,7 +39,14 @@ from streamkit.history.content import (
 )
 from streamkit.output import OutputType
 from streamkit.providers.body_fields import merge_fields
-from streamkit.providers.gemini.media import file_part, image_part, is_allowed_in_result, media_part
+from streamkit.providers.gemini.data_parts import PART_METADATA
+from streamkit.providers.gemini.media import (
+    file_part,
+    image_part,
+    is_allowed_in_result,
+    media_part,
+    restore_references,
+)
 from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.settings import output_fields
 from streamkit.providers.gemini.tool_definitions import render_tool_choice, render_tools
@@ -200,9 +207,9 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
     def user_parts(self, block: Block) -> list[_Part]:
         """Return text, an image or a file as a part; any other block is left out."""
         if isinstance(block, TextBlock):
-            return [_Part({"text": block.text})] if block.text else []
+            return [_Part({"text": block.text, **self._fields(block)})] if block.text else []
         if isinstance(block, (ImageBlock, FileBlock)):
-            return [_Part(convert_media(block, self.traits))]
+            return [_Part({**convert_media(block, self.traits), **self._fields(block)})]
         if isinstance(block, OpaqueBlock) and (parts := self._own_parts(block)):
             return parts
         self.report(f"a block of type {block.type!r} in a user message was left out")
@@ -223,6 +230,8 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             text, media = split_text_and_media(convert_parts(parts, media_part, self.changes, "Gemini"))
             response = {_response_field(block): text}
             media_inside = [media_part(part) for part in media]
+            if block.metadata.get("response_form") == "object":
+                response, media_inside = restore_references(text, media, response, media_inside)
             if not (call.accepts_media and all(is_allowed_in_result(part) for part in media_inside)):
                 media_inside = []
                 parts_after = [part for shown in caption(media, call.name) for part in self.user_parts(shown)]
@@ -252,12 +261,13 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         """Return a block of the model as parts: signed as they were, and the provider's own parts unchanged."""
         signature = self._signature(block)
         if isinstance(block, TextBlock):
-            return [_signed({"text": block.text}, signature)] if block.text or signature else []
+            data = {"text": block.text, **self._fields(block)}
+            return [_signed(data, signature)] if block.text or signature else []
         if isinstance(block, ToolCallBlock):
             return [self._call_part(block, signature)]
         if isinstance(block, ReasoningBlock):
             if signature:
-                return [_signed({"text": block.text, "thought": True}, signature)]
+                return [_signed({"text": block.text, "thought": True, **self._fields(block)}, signature)]
             if self.is_own(block) or not self.is_from_target(block):  # else the signature was reported
                 self.report("reasoning without a signature of Gemini's was left out: only signed parts need to go back")
             return []
@@ -300,7 +310,7 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         data: Json = {"name": call.name, "args": self.arguments_object(block.parameters, block.name)}
         if call.raw_id:
             data["id"] = call.raw_id
-        part = _signed({"functionCall": data}, signature)
+        part = _signed({"functionCall": data, **self._fields(block)}, signature)
         part.is_foreign_call = not self.is_own(block) or _UNSIGNED_CALLS.match(self._model) is not None
         return part
 
@@ -311,6 +321,11 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             return None
         self._used_ids.add(raw_id)
         return raw_id
+
+    def _fields(self, block: Block) -> Json:
+        """Return the fields of the part that a block was, other than its data and its signature."""
+        names = [name for name in PART_METADATA if name in block.metadata] if self.is_from_target(block) else []
+        return {name: value for name in names if (value := self.own_state(block, name)) is not None}
 
     def _signature(self, block: Block) -> str | None:
         signature = self.own_state(block, SIGNATURE) if self.is_from_target(block) else None

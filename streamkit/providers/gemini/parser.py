@@ -22,7 +22,7 @@ import msgspec
 from streamkit.calls import StreamError
 from streamkit.indexes import normalize_index
 from streamkit.providers.decoding import as_integer, as_text, convert, decode, error_message, read_json
-from streamkit.providers.gemini.data_parts import DATA_FIELDS, PART_METADATA, read_data
+from streamkit.providers.gemini.data_parts import DATA_FIELDS, FURTHER_DATA_FIELDS, PART_METADATA, read_data
 from streamkit.providers.gemini.finish_reasons import interpret_finish_reason
 from streamkit.providers.gemini.function_calls import FunctionCallReader
 from streamkit.providers.gemini.response_metadata import ResponseMetadataReader
@@ -278,13 +278,13 @@ class GeminiParser:
             data = {
                 name: value
                 for name, value in raw.items()
-                if (name in DATA_FIELDS or name == "functionResponse") and value is not None
+                if (name in DATA_FIELDS or name in FURTHER_DATA_FIELDS) and value is not None
             }
             if data:
                 read_data(data, state.choice, is_thought=part.thought is True)
             metadata = {name: raw[name] for name in PART_METADATA if raw.get(name) is not None}
             if metadata:
-                state.choice.add_metadata(metadata)
+                state.choice.add_metadata(metadata, None if part.functionCall is None else state.calls.last_key)
         self._metadata.read_candidate(state.number, candidate)
 
     def _read_part(

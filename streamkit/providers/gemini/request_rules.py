@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, TypeAlias
 
+from streamkit.providers.gemini.data_parts import PART_METADATA
 from streamkit.providers.message_lists import check_chosen_tool, check_message_form
 from streamkit.providers.provider import Traits
 from streamkit.providers.request_rule import Finding, Json, Rule, as_text_or_none, objects, short_json
@@ -24,14 +25,7 @@ __all__ = ["list_rules"]
 _Values: TypeAlias = list[tuple[int, Any]]
 
 #: The fields of a part that are not its data.
-_NON_DATA_FIELDS = {
-    "thought",
-    "thoughtSignature",
-    "thought_signature",
-    "videoMetadata",
-    "video_metadata",
-    "partMetadata",
-}
+_NON_DATA_FIELDS = {"thought", "thoughtSignature", "thought_signature", "video_metadata", *PART_METADATA}
 
 
 def list_rules(traits: Traits) -> tuple[Rule, ...]:

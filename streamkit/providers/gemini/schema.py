@@ -136,6 +136,13 @@ class WidePart(WirePart, gc=False):
     partMetadata: Any = None
     mediaResolution: Any = None
     videoMetadata: Any = None
+    # google-genai 3.4, ``types.Part``
+    audioTranscription: Any = None
+    speechMetadata: Any = None
+    mediaProcessing: Any = None
+    documentMetadata: Any = None
+    spreadsheetMetadata: Any = None
+    audioMetadata: Any = None
 
 
 class WideContent(WireContent, gc=False):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.genai import types
 
-from streamkit import parse_messages, render
+from streamkit import Turn, parse_messages, render
 from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
 
 
@@ -99,3 +100,76 @@ def test_parts_that_are_no_objects_do_not_raise() -> None:
         [model(), {"role": "model", "parts": "x"}, {"role": "model", "parts": [3, None]}], "gemini"
     )
     assert [content.speaker for content in contents] == ["ai"]
+
+
+VIDEO = {"fileData": {"fileUri": "gs://b/v.mp4", "mimeType": "video/mp4"}}
+IMAGE = {"inlineData": {"mimeType": "image/png", "data": "QQ=="}}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {**VIDEO, "videoMetadata": {"startOffset": "1s", "endOffset": "2s", "fps": 5}, "mediaProcessing": "STATIC"},
+        {**IMAGE, "mediaResolution": {"level": "MEDIA_RESOLUTION_HIGH"}},
+        {"inlineData": {"mimeType": "application/pdf", "data": "QQ=="}, "documentMetadata": {"startPage": 2}},
+        {"text": "Hi", "speechMetadata": {"speaker": "A"}, "partMetadata": {"a": 1}},
+    ],
+)
+def test_fields_beside_the_data_of_a_users_part_go_back(part: dict[str, Any]) -> None:
+    changes: list[str] = []
+    messages = [{"role": "user", "parts": [part]}]
+    contents = parse_messages(messages, "gemini", changes=changes)
+    assert changes == []
+    assert render(contents, "gemini", model="gemini-3-pro") == messages
+    (other,) = render(contents, "openai_chat", unsupported="text")
+    assert "Metadata" not in str(other)
+    types.Content.model_validate(messages[0])
+
+
+def test_fields_beside_the_data_of_a_models_part_go_back() -> None:
+    made = [
+        {"text": "t", "thought": True, "partMetadata": {"a": 1}, "thoughtSignature": "c2ln"},
+        {"text": "a", "partMetadata": {"a": 2}},
+        {**call("Oslo"), "partMetadata": {"a": 3}, "thoughtSignature": "c2ln"},
+    ]
+    messages = [QUESTION, model(*made), {"role": "user", "parts": [result("4 degrees")]}]
+    changes: list[str] = []
+    contents = parse_messages(messages, "gemini", changes=changes)
+    assert render(contents, "gemini", changes=changes) == messages
+    assert changes == []
+    turn = Turn("gemini", turn_key="k")
+    turn.feed({"candidates": [{"content": model(*made), "finishReason": "STOP"}], "modelVersion": "gemini-3-pro"})
+    turn.close()
+    assert render([turn.content], "gemini", repair=False) == [model(*made)]
+
+
+def test_unknown_fields_of_a_users_file_and_parts_of_a_result_are_reported() -> None:
+    changes: list[str] = []
+    answer = result("4 degrees")
+    answer["functionResponse"]["parts"] = [{**IMAGE, "mood": 1}, {"text": "no file"}]
+    user = {"role": "user", "parts": [{**VIDEO, "rank": 1}]}
+    parse_messages([user, model(call("Oslo")), {"role": "user", "parts": [answer]}], "gemini", changes=changes)
+    assert changes == [
+        "left out the field 'rank' of a part with a file",
+        "left out the field 'mood' of a part of a result",
+        "left out a part of a result: it is neither inline data nor the address of a file",
+    ]
+
+
+def test_a_result_keeps_the_references_to_its_files() -> None:
+    named = {"inlineData": {"mimeType": "image/png", "data": "QQ==", "displayName": "a.png"}}
+    answer = {"name": "weather", "response": {"map": {"$ref": "a.png"}, "degrees": 4}, "parts": [named, IMAGE]}
+    signed = {**call("Oslo"), "thoughtSignature": "c2ln"}
+    messages = [QUESTION, model(signed), {"role": "user", "parts": [{"functionResponse": answer}]}]
+    contents = parse_messages(messages, "gemini")
+    assert render(contents, "gemini", model="gemini-3-pro") == messages
+    types.Content.model_validate(messages[2])
+    older = render(contents, "gemini", model="gemini-2.5-pro")[2]["parts"]
+    assert older[0]["functionResponse"]["response"] == answer["response"]
+    assert [part.keys() for part in older[1:]] == [{"text"}, {"inlineData"}, {"inlineData"}]
+    block = contents[2].blocks[0]
+    assert isinstance(block, ToolResponseBlock)
+    for changed in (["See", {"type": "image", "data": "data:image/png;base64,QQ=="}], [1]):
+        contents[2].blocks[0] = block.model_copy(update={"result": changed})
+        (rendered,) = render(contents, "gemini", model="gemini-3-pro")[2]["parts"][:1]
+        assert "result" in rendered["functionResponse"]["response"]
