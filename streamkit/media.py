@@ -34,6 +34,7 @@ __all__ = [
     "sniff_base64_type",
     "sniff_media_type",
     "to_data_url",
+    "to_standard_base64",
 ]
 
 _LONGEST_HEADER = 1024  # characters before the comma of a data URL; a text without a comma is not searched further
@@ -223,6 +224,13 @@ def decode_base64(data: str) -> bytes | None:
         return b64decode(_without_space(data), validate=True)
     except ValueError:
         return None
+
+
+def to_standard_base64(data: str) -> str:
+    """Return base64 of either alphabet, with or without its padding, in the standard form."""
+    if "-" in data or "_" in data:
+        data = data.replace("-", "+").replace("_", "/")
+    return data + "=" * (-len(_without_space(data)) % 4)
 
 
 def is_base64(data: str) -> bool:

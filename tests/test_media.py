@@ -23,6 +23,7 @@ from streamkit.media import (
     sniff_base64_type,
     sniff_media_type,
     to_data_url,
+    to_standard_base64,
 )
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -144,6 +145,24 @@ def test_base64_may_contain_white_space() -> None:
     assert not is_base64("not base64!")
     assert not is_base64("YQ=")
     assert not is_base64("ä")
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ("", ""),
+        ("+/+/", "+/+/"),
+        ("-_-_", "+/+/"),
+        ("-_8=", "+/8="),
+        ("-_8", "+/8="),
+        ("YQ", "YQ=="),
+        ("iVBO\nRw0K\r\nGgo=", "iVBO\nRw0K\r\nGgo="),
+        ("iVBO\nRw0K\r\nGgo", "iVBO\nRw0K\r\nGgo="),
+    ],
+)
+def test_base64_of_either_alphabet_has_a_standard_form(data: str, expected: str) -> None:
+    assert to_standard_base64(data) == expected
+    assert is_base64(expected)
 
 
 @pytest.mark.parametrize(

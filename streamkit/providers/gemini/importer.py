@@ -25,7 +25,7 @@ from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock, Se
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import create_block
 from streamkit.history.tool_results import to_stored_part
-from streamkit.media import to_data_url
+from streamkit.media import to_data_url, to_standard_base64
 from streamkit.model_copy import copy_with
 from streamkit.providers.decoding import as_text, compact_json
 from streamkit.providers.gemini.data_parts import PART_METADATA, TEXT_METADATA
@@ -226,9 +226,12 @@ def _media(part: Any, *, images: bool = True) -> ImageBlock | FileBlock | None:
     inline, file_data = (part.get("inlineData"), part.get("fileData")) if isinstance(part, dict) else (None, None)
     if isinstance(inline, dict) and isinstance(inline.get("data"), str):
         media_type, name = as_text(inline.get("mimeType")), as_text(inline.get("displayName"))
+        # google-genai encodes bytes in the url-safe alphabet (``encode_unserializable_types``), which protobuf's JSON
+        # accepts (https://protobuf.dev/programming-guides/json/). Other providers accept the standard one alone.
+        data = to_standard_base64(inline["data"])
         if images and media_type is not None and media_type.startswith("image/") and name is None:
-            return ImageBlock(data=to_data_url(inline["data"], media_type))
-        return FileBlock(media_type=media_type, data=inline["data"], name=name)
+            return ImageBlock(data=to_data_url(data, media_type))
+        return FileBlock(media_type=media_type, data=data, name=name)
     if isinstance(file_data, dict) and isinstance(file_data.get("fileUri"), str):
         return FileBlock(media_type=as_text(file_data.get("mimeType")), url=file_data["fileUri"])
     return None

@@ -9,6 +9,8 @@ from google.genai import types
 
 from streamkit import Turn, parse_messages, render
 from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
+from streamkit import parse_messages, render
+from streamkit.history import FileBlock, ImageBlock, ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
 
 
 def model(*parts: dict[str, Any]) -> dict[str, Any]:
@@ -173,3 +175,26 @@ def test_a_result_keeps_the_references_to_its_files() -> None:
         contents[2].blocks[0] = block.model_copy(update={"result": changed})
         (rendered,) = render(contents, "gemini", model="gemini-3-pro")[2]["parts"][:1]
         assert "result" in rendered["functionResponse"]["response"]
+@pytest.mark.parametrize("text", ["-_-_", "-_8=", "-_8"])
+@pytest.mark.parametrize("names", [("inlineData", "mimeType"), ("inline_data", "mime_type")])
+def test_bytes_in_the_url_safe_alphabet_are_standard_base64(names: tuple[str, str], text: str) -> None:
+    """google-genai encodes bytes so, as protobuf's JSON allows."""
+    data = text.replace("-", "+").replace("_", "/").ljust(4, "=")
+    part, media_type = names
+    blob = {media_type: "image/png", "data": text}
+    function_response = {"name": "weather", "response": {}, "parts": [{part: blob}]}
+    asked = {
+        "role": "user",
+        "parts": [{part: blob}, {part: {media_type: "application/pdf", "data": text}}],
+    }
+    made = model({part: blob}, {"functionCall": {"name": "weather", "args": {}}})
+    results = {"role": "user", "parts": [{"functionResponse": function_response}]}
+    contents = parse_messages([asked, made, results], "gemini")
+    image, file = contents[0].blocks
+    assert isinstance(image, ImageBlock)
+    assert isinstance(file, FileBlock)
+    assert (image.data, file.data) == (f"data:image/png;base64,{data}", data)
+    rendered = render(contents, "anthropic", unsupported="text")
+    assert rendered[0]["content"][0]["source"]["data"] == data
+    assert rendered[0]["content"][1]["source"]["data"] == data
+    assert rendered[-1]["content"][0]["content"][-1]["source"]["data"] == data
