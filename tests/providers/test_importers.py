@@ -312,6 +312,41 @@ def test_anthropic_keeps_thinking_server_tools_and_failed_results() -> None:
     assert render(contents, "anthropic", ids="origin") == provider_messages
 
 
+def test_anthropic_keeps_the_blocks_and_the_toolset_of_a_result() -> None:
+    reference = {"type": "tool_reference", "tool_name": "get_rate"}
+    state = {"type": "browser_state", "tabs": [{"tab_id": 1, "active": True}]}
+    member = {"toolset_name": "browser"}
+    provider_messages: list[Json] = [
+        {"role": "user", "content": [{"type": "text", "text": "?"}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "tool_use", "id": "toolu_1", "name": "search", "input": {}},
+                {"type": "tool_use", "id": "toolu_2", "name": "navigate", "input": {}, **member},
+                {"type": "tool_use", "id": "toolu_3", "name": "click", "input": {}, **member},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "toolu_1", "content": [reference]},
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "toolu_2",
+                    "content": [{"type": "text", "text": "ok"}, state],
+                    **member,
+                },
+                {"type": "tool_result", "tool_use_id": "toolu_3", "content": "boom", "is_error": True, **member},
+            ],
+        },
+    ]
+    changes: list[str] = []
+    contents = parse_messages(provider_messages, "anthropic", changes=changes)
+    assert render(contents, "anthropic", ids="origin") == provider_messages
+    assert render(contents[2:], "anthropic", ids="origin", repair=False)[-1] == provider_messages[2]
+    assert changes == []
+
+
 def test_gemini_parses_both_spellings_and_pairs_results_without_ids_by_function_and_order() -> None:
     contents = parse_messages(
         [

@@ -30,7 +30,7 @@ __all__ = ["parse_messages"]
 _MESSAGE_FIELDS = frozenset({"role", "content", "type"})
 _TEXT_FIELDS = frozenset({"type", "text", "cache_control"})
 _MEDIA_FIELDS = frozenset({"type", "source", "title", "cache_control"})
-_RESULT_FIELDS = frozenset({"type", "tool_use_id", "content", "is_error", "cache_control"})
+_RESULT_FIELDS = frozenset({"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"})
 
 
 def parse_messages(
@@ -131,7 +131,7 @@ def _read_document(block: Json) -> FileBlock | None:
 def _read_tool_result(builder: ContentBuilder, block: Json) -> None:
     content, call_id = _read_result_content(block.get("content")), block.get("tool_use_id")
     builder.report_unread(block, _RESULT_FIELDS, "a result")
-    extras = _cache_metadata(block)
+    extras = {"toolset_name": block.get("toolset_name"), **_cache_metadata(block)}
     if block.get("is_error") is not True:
         builder.result(call_id, content, extras=extras)
     elif isinstance(content, list):

@@ -2,7 +2,7 @@
 
 This module converts single values. Where a part is placed is up to ``messages``.
 Source: https://docs.anthropic.com/en/docs/build-with-claude/vision, .../pdf-support and, for what a result may contain
-(texts, images, documents, search results), https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/handle-tool-calls
+(texts, images, documents, search results, tool references), https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/handle-tool-calls
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ _RESULT_BLOCK_FIELDS = {
     "image": {"source"},
     "document": {"source"},
     "search_result": {"source", "title", "content"},
+    # A client's own search of tools (https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool).
+    "tool_reference": {"tool_name"},
+    "browser_state": {"tabs"},  # of a member of the browser toolset (BetaBrowserStateBlockParam of the SDK 2.12)
 }
 
 
@@ -61,6 +64,10 @@ def _is_result_block(item: Any) -> bool:
     fields = _RESULT_BLOCK_FIELDS.get(block_type) if isinstance(block_type, str) else None
     if fields is None or not fields <= item.keys():
         return False
+    if block_type == "tool_reference":
+        return isinstance(item["tool_name"], str)
+    if block_type == "browser_state":
+        return isinstance(item["tabs"], list)
     source = item["source"]
     if block_type == "search_result":
         return isinstance(source, str)

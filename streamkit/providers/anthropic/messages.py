@@ -121,6 +121,10 @@ class AnthropicRenderer(BlockRenderer):
 
     target = "Anthropic"
 
+    def __init__(self, traits: Traits, options: RenderOptions) -> None:
+        super().__init__(traits, options)
+        self._toolsets: dict[str, Any] = {}  # by the id of a call of a toolset's member
+
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
         """Return the conversation as messages, with the container in which the model's code ran."""
         container = self._find_container(contents)
@@ -219,6 +223,9 @@ class AnthropicRenderer(BlockRenderer):
         else:
             part["content"] = failure
             part["is_error"] = True
+        own = block.metadata.get("toolset_name") if self.is_from_target(block) else None
+        if toolset := own or self._toolsets.get(part["tool_use_id"]):
+            part["toolset_name"] = toolset
         return [part]
 
     def reasoning_block(self, block: ReasoningBlock) -> Json | None:
@@ -240,7 +247,9 @@ class AnthropicRenderer(BlockRenderer):
             if isinstance(caller, dict) and caller.get("type") != "direct" and self.own_state(block, "caller"):
                 part["caller"] = caller
             if block.metadata.get("toolset_name"):
-                part["toolset_name"] = block.metadata["toolset_name"]
+                # The result of a toolset's member repeats the name: members are distinguished by it (the SDK's
+                # lib/tools/_toolsets/_runnable.py).
+                part["toolset_name"] = self._toolsets[part["id"]] = block.metadata["toolset_name"]
         return part
 
     def is_block(self, raw: Any) -> bool:

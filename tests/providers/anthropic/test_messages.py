@@ -256,6 +256,39 @@ def test_native_image_part_of_a_result_is_unchanged() -> None:
     assert parts(rendered, "user")[1]["content"] == [{"type": "image", "source": source}]
 
 
+@pytest.mark.parametrize(
+    "block", [{"type": "tool_reference", "tool_name": "get_rate"}, {"type": "browser_state", "tabs": []}]
+)
+def test_blocks_of_the_api_in_a_result_are_unchanged(block: dict[str, Any]) -> None:
+    value = [{"type": "text", "text": "found"}, block]
+    rendered = render(Content.human("?"), Content.ai("", call("t1")), result("t1", value))
+    assert parts(rendered, "user")[1]["content"] == value
+
+
+@pytest.mark.parametrize(
+    "value", [[{"type": "tool_reference", "tool_name": 1}], [{"type": "browser_state", "tabs": "two"}]]
+)
+def test_data_with_the_type_of_a_block_is_data(value: Any) -> None:
+    rendered = render(Content.human("?"), Content.ai("", call("t1")), result("t1", value))
+    assert json.loads(parts(rendered, "user")[1]["content"]) == value
+
+
+def test_result_of_a_toolsets_member_repeats_its_toolset() -> None:
+    member, other = {**OWN, "toolset_name": "computer"}, {"provider": "x", "toolset_name": "computer"}
+    rendered = render(
+        Content.human("?"),
+        Content.ai("", call("t1", metadata=member), call("t2", metadata=other)),
+        Content(
+            speaker="tool",
+            blocks=[
+                ToolResponseBlock(call_id="t1", result="clicked"),
+                ToolResponseBlock(call_id="t2", error="boom", metadata=other),
+            ],
+        ),
+    )
+    assert [part.get("toolset_name") for part in parts(rendered, "user")[1:]] == ["computer", None]
+
+
 def test_unsupported_image_is_named_in_a_result() -> None:
     value = [{"type": "image", "data": "x", "mimeType": "image/tiff"}]
     rendered = render(Content.human("?"), Content.ai("", call("t1")), result("t1", value))
