@@ -119,8 +119,8 @@ class ContentBuilder:
             self._speaker = speaker
         self._blocks.append(block)
 
-    def describe(self, **metadata: str | bool) -> None:
-        """Add metadata to the current content, if it has a block. The values are not from the message."""
+    def describe(self, **metadata: Any) -> None:
+        """Add metadata to the current content, if it has a block."""
         if self._blocks:
             self._metadata |= metadata
 

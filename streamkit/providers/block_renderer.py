@@ -80,7 +80,7 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         if isinstance(block, (ImageBlock, FileBlock)):
             return [self.media_block(block)]
         if isinstance(block, OpaqueBlock):
-            return self._own_parts(block)
+            return self.own_parts(block)
         self.report(f"a block of type {block.type!r} in a user message was left out")
         return []
 
@@ -98,7 +98,7 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         if isinstance(block, ReasoningBlock):
             return self._reasoning_parts(block)
         if isinstance(block, (ServerToolBlock, OpaqueBlock)):
-            return self._own_parts(block)
+            return self.own_parts(block)
         self.report(f"a block of type {block.type!r} in an assistant message was left out")
         return []
 
@@ -128,7 +128,8 @@ class BlockRenderer(AlternatingRenderer[Traits]):
             return []
         return [part]
 
-    def _own_parts(self, block: ServerToolBlock | OpaqueBlock) -> list[Json]:
+    def own_parts(self, block: ServerToolBlock | OpaqueBlock) -> list[Json]:
+        """Return the blocks that the target's provider made, unchanged; none, reported, if it does not accept them."""
         raw = block.raw if isinstance(block, ServerToolBlock) else [block.raw]
         parts = [part for part in raw if self.is_block(part)]
         if self.is_own(block) and parts:

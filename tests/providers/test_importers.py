@@ -347,6 +347,28 @@ def test_anthropic_keeps_the_blocks_and_the_toolset_of_a_result() -> None:
     assert changes == []
 
 
+def test_anthropic_keeps_the_fields_and_the_tool_changes_of_system_messages() -> None:
+    addition = {"type": "tool_addition", "tool": {"type": "tool_reference", "name": "get_rate"}}
+    text = {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
+    provider_messages: list[Json] = [
+        {"role": "user", "content": [{"type": "text", "text": "?"}]},
+        {"role": "system", "content": [addition]},
+        {"role": "system", "content": [text, {**addition, "type": "tool_removal"}], "clear_at": "next_user_message"},
+        {"role": "system", "content": [{"type": "text", "text": "Think."}]},
+        {"role": "system", "output_config": {"effort": "low"}},
+        {"role": "system", "content": [{"type": "text", "text": "Now."}], "output_config": {"effort": "high"}},
+        {"role": "assistant", "content": [{"type": "text", "text": "."}]},
+    ]
+    contents = parse_messages(provider_messages, "anthropic")
+    assert [content.speaker for content in contents] == ["human", *["system"] * 5, "ai"]
+    assert contents[2].blocks[0].text == "Be brief."
+    assert render(contents, "anthropic") == provider_messages
+    changes: list[str] = []
+    other = render(contents, "openai_chat", changes=changes)
+    assert [message["content"] for message in other] == ["?", "Be brief.", "Think.", "Now.", "."]
+    assert changes
+
+
 def test_gemini_parses_both_spellings_and_pairs_results_without_ids_by_function_and_order() -> None:
     contents = parse_messages(
         [

@@ -18,9 +18,10 @@ from typing import Any
 from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_cache_mark
 from streamkit.history.content import create_block
+from streamkit.history.json_data import to_json_data
 from streamkit.history.tool_results import result_parts, to_stored_part
 from streamkit.media import to_data_url
-from streamkit.providers.anthropic.schema import Json
+from streamkit.providers.anthropic.schema import SYSTEM_MESSAGE_FIELDS, Json
 from streamkit.providers.decoding import as_text
 from streamkit.providers.provider import Traits
 
@@ -28,6 +29,7 @@ __all__ = ["parse_messages"]
 
 # A message of a response has further fields, which describe the response.
 _MESSAGE_FIELDS = frozenset({"role", "content", "type"})
+_SYSTEM_MESSAGE_FIELDS = _MESSAGE_FIELDS | set(SYSTEM_MESSAGE_FIELDS)
 _TEXT_FIELDS = frozenset({"type", "text", "cache_control"})
 _MEDIA_FIELDS = frozenset({"type", "source", "title", "cache_control"})
 _RESULT_FIELDS = frozenset({"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"})
@@ -46,10 +48,11 @@ def parse_messages(
     """
     builder = ContentBuilder(traits.name, changes)
     _read_system(builder, system)
+    builder.end()
     for message in messages:
         role, blocks = message.get("role"), as_list(message.get("content"))
         builder.end()
-        if role in ("assistant", "user", "system"):
+        if role in ("assistant", "user"):
             builder.report_unread(message, _MESSAGE_FIELDS, "a message")
         if role == "assistant":
             _AssistantReader(builder).read(blocks)
@@ -57,13 +60,13 @@ def parse_messages(
             for block in blocks:
                 _read_user_block(builder, block)
         elif role == "system":
-            _read_system(builder, message.get("content"), in_messages=True)
+            _read_system_message(builder, message)
         else:
             builder.add_unknown_role(message)
     return builder.build()
 
 
-def _read_system(builder: ContentBuilder, system: Any, *, in_messages: bool = False) -> None:
+def _read_system(builder: ContentBuilder, system: Any) -> None:
     for block in as_list(system):
         if not isinstance(block, dict):
             if not builder.text("system", block):
@@ -72,8 +75,17 @@ def _read_system(builder: ContentBuilder, system: Any, *, in_messages: bool = Fa
             builder.report_unread(block, _TEXT_FIELDS, "a system text")
         else:
             builder.opaque("system", block)
-    if in_messages:
-        builder.describe(in_messages=True, provider=builder.provider)
+
+
+def _read_system_message(builder: ContentBuilder, message: Json) -> None:
+    """Read a system message in its place among the others, with its fields; one without content is kept as it is."""
+    builder.report_unread(message, _SYSTEM_MESSAGE_FIELDS, "a message")
+    fields = {name: to_json_data(message[name]) for name in SYSTEM_MESSAGE_FIELDS if message.get(name) is not None}
+    _read_system(builder, message.get("content"))
+    if fields and not builder.speaker:
+        builder.opaque("system", message)
+        fields = {}
+    builder.describe(**fields, in_messages=True, provider=builder.provider)
     builder.end()
 
 

@@ -20,6 +20,7 @@ from streamkit.history.content import (
     Content,
     FileBlock,
     ImageBlock,
+    OpaqueBlock,
     ReasoningBlock,
     TextBlock,
     ToolCallBlock,
@@ -27,7 +28,7 @@ from streamkit.history.content import (
 )
 from streamkit.output import OutputType
 from streamkit.providers.anthropic.media import media_block, result_content
-from streamkit.providers.anthropic.schema import Json
+from streamkit.providers.anthropic.schema import SYSTEM_MESSAGE_FIELDS, Json
 from streamkit.providers.anthropic.settings import output_fields
 from streamkit.providers.anthropic.strict import STRICT
 from streamkit.providers.anthropic.tool_definitions import render_tool_choice, render_tools
@@ -103,6 +104,10 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
     return media_block(block)
 
 
+def _is_system_message(raw: Any) -> bool:
+    return isinstance(raw, dict) and raw.get("role") == "system"
+
+
 def _count_marks(body: Json) -> int:
     """Return the number of cache marks on system text and messages."""
     system = body.get("system")
@@ -159,11 +164,33 @@ class AnthropicRenderer(BlockRenderer):
         if metadata.get("in_messages") is not True or metadata.get("provider") != self.traits.name:
             super().add_system(content)
             return
+        blocks: list[Json] = []
         for block in content.blocks:
-            parts = self.text_parts(block) if isinstance(block, TextBlock) else []
-            if parts and (mark := cache_mark(block)) is not None:
-                parts = self.mark_parts(parts, mark)
-            self.push("system", parts)
+            if isinstance(block, TextBlock):
+                parts = self.text_parts(block)
+                if parts and (mark := cache_mark(block)) is not None:
+                    parts = self.mark_parts(parts, mark)
+                blocks += parts
+            elif isinstance(block, OpaqueBlock) and _is_system_message(block.raw) and self.is_own(block):
+                metadata = {**block.raw, **metadata}  # it has no content, so these fields are all that it is
+            elif isinstance(block, OpaqueBlock):
+                blocks += self.own_parts(block)  # such as the addition of a tool
+            else:
+                self.report(f"a block of type {block.type!r} in a system message was left out")
+        self._push_system(blocks, {name: metadata[name] for name in SYSTEM_MESSAGE_FIELDS if metadata.get(name)})
+
+    def _push_system(self, blocks: list[Json], fields: Json) -> None:
+        """Add blocks to the last message if it is a system message and neither has fields, which are of one message.
+
+        "A message with neither content nor output_config fields is rejected" (BetaSystemMessageParam).
+        """
+        previous = self.messages[-1] if self.messages else {}
+        if not blocks and "output_config" not in fields:
+            return
+        if fields or not previous.keys().isdisjoint(SYSTEM_MESSAGE_FIELDS):
+            self.append({"role": "system", "content": blocks, **fields})
+        else:
+            self.push("system", blocks)
 
     def finish(self) -> None:
         """Put results first, strip the last text and begin with a user message."""
@@ -171,6 +198,9 @@ class AnthropicRenderer(BlockRenderer):
         self._limit_cache_marks()
         self.strip_last_text()  # "messages: final assistant content cannot end with trailing whitespace"
         self.begin_with_user_text()
+        for message in self.messages:
+            if not message["content"]:
+                del message["content"]  # of a system message that has only fields
 
     def mark_parts(self, parts: list[Json], mark: CacheMark) -> list[Json]:
         """Return the blocks with ``cache_control`` on the last, unless it is thinking, which cannot have one."""

@@ -23,7 +23,7 @@ This module must not depend on sinks, history or requests.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -31,6 +31,7 @@ from msgspec import Struct
 __all__ = [
     "DECODER",
     "EVENT_DECODER",
+    "SYSTEM_MESSAGE_FIELDS",
     "BlockDelta",
     "BlockStart",
     "BlockStop",
@@ -49,6 +50,10 @@ __all__ = [
 ]
 
 Json: TypeAlias = dict[str, Any]
+
+#: The fields of a system message among the messages of a request, beside its content (``BetaSystemMessageParam`` of the
+#: SDK 2.12).
+SYSTEM_MESSAGE_FIELDS: Final = ("clear_at", "output_config")
 
 
 class TextDelta(Struct, gc=False, tag_field="type", tag="text_delta", forbid_unknown_fields=True):

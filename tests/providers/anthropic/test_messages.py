@@ -87,6 +87,19 @@ def test_system_text_within_the_conversation_is_moved_and_reported() -> None:
     assert len(rendered.changes) == 2
 
 
+def test_system_messages_without_fields_of_their_own_are_merged() -> None:
+    place = {**OWN, "in_messages": True}
+    texts = [TextBlock(text="a")]
+    contents = [
+        Content(speaker="system", blocks=texts, metadata=place),
+        Content(speaker="system", blocks=[*texts, ImageBlock(data=PIXEL), OpaqueBlock(raw=3)], metadata=place),
+        Content(speaker="system", blocks=[TextBlock(text=" ")], metadata={**place, "clear_at": "never"}),
+    ]
+    rendered = render(Content.human("Hi"), *contents)
+    assert shape(rendered) == [("user", ["text"]), ("system", ["text", "text"])]
+    assert len(rendered.changes) == 3
+
+
 def test_blank_text_is_omitted() -> None:
     rendered = render(Content.human("Hi", TextBlock(text=" \n"), TextBlock(text="")))
     assert shape(rendered) == [("user", ["text"])]
