@@ -878,6 +878,56 @@ def test_converse_keeps_what_only_it_understands() -> None:
     ]
 
 
+def test_converse_keeps_system_messages_tool_changes_and_guarded_system_text() -> None:
+    system = [{"guardContent": {"text": {"text": "a"}}}, {"text": "b"}, {"cachePoint": {"type": "default"}}]
+    change = {"toolAddition": {"tool": {"type": "tool_reference", "name": "get_rate"}}}
+    provider_messages: list[Json] = [
+        {"role": "user", "content": [{"text": "?"}]},
+        {"role": "system", "content": [change, {"text": "Be brief."}, {"cachePoint": {"type": "default"}}]},
+        {"role": "assistant", "content": [{"text": "."}]},
+    ]
+    contents = parse_messages(provider_messages, "bedrock_converse", system=system)
+    body = providers.render_request(contents, "bedrock_converse")
+    assert (body["system"], body["messages"]) == (system, provider_messages)
+    assert [message["content"] for message in render(contents, "openai_chat")] == ["b", "?", "Be brief.", "."]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"searchResult": {"source": "https://e.org", "title": "A page", "content": [{"text": "It says"}]}},
+        {"document": {"format": "pdf", "name": "a", "source": {"bytes": "QQ=="}, "citations": {"enabled": True}}},
+        {"document": {"name": "a", "source": {"text": "A text"}}},
+        {"image": {"format": "png", "source": {"s3Location": {"uri": "s3://b/a.png", "bucketOwner": "123456789012"}}}},
+        {"video": {"format": "mpg", "source": {"bytes": "QQ=="}}},
+    ],
+)
+def test_converse_keeps_the_parts_of_a_result(part: Json) -> None:
+    content = [{"text": "found"}, part]
+    provider_messages: list[Json] = [
+        {"role": "user", "content": [{"text": "?"}]},
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "tooluse_1", "name": "f", "input": {}}}]},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "tooluse_1", "content": content}}]},
+    ]
+    contents = parse_messages(provider_messages, "bedrock_converse")
+    assert render(contents, "bedrock_converse", ids="origin") == provider_messages
+
+
+def test_converse_reads_several_parts_of_data_and_a_failure_with_an_image() -> None:
+    image = {"image": {"format": "png", "source": {"bytes": "QQ=="}}}
+    uses = [{"toolUse": {"toolUseId": f"tooluse_{number}", "name": "f", "input": {}}} for number in (1, 2)]
+    results = [
+        {"toolResult": {"toolUseId": "tooluse_1", "content": [{"json": {"a": 1}}, {"text": "b"}, 3]}},
+        {"toolResult": {"toolUseId": "tooluse_2", "content": [{"text": "broken"}, image], "status": "error"}},
+    ]
+    contents = parse_messages(
+        [{"role": "assistant", "content": uses}, {"role": "user", "content": results}], "bedrock_converse"
+    )
+    several, failed = results_of(contents)
+    assert several.result == [{"type": "text", "text": '{"a":1}'}, {"type": "text", "text": "b"}, 3]
+    assert (failed.error, failed.status) == ("broken", "error")
+
+
 def test_cohere_reads_documents_and_unknown_parts() -> None:
     contents = parse_messages(
         [

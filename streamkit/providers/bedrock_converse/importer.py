@@ -2,7 +2,8 @@
 
 Wire: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html
 
-A user message contains results and a person's text: these become two contents. A cache point is a mark of the block
+A user message contains results and a person's text: these become two contents. A system message among the others stays
+in its place. A cache point is a mark of the block
 before it. Reasoning keeps its signature or its encrypted form, and the parts of tools that the service runs are kept
 as they are. Rendered again the messages are the same, except that consecutive messages of one role are one, blank
 texts are absent, and a failed result is a text.
@@ -16,10 +17,11 @@ from typing import Any
 from streamkit.history import Content, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import create_block
+from streamkit.history.json_data import to_json_data
 from streamkit.history.tool_results import to_stored_part
 from streamkit.providers.bedrock_converse.cache_points import read_cache_point
 from streamkit.providers.bedrock_converse.media import parse_media_part
-from streamkit.providers.decoding import as_text
+from streamkit.providers.decoding import as_text, compact_json
 from streamkit.providers.provider import Traits
 
 __all__ = ["parse_messages"]
@@ -39,17 +41,18 @@ def parse_messages(
         changes: receives a sentence for each part that is kept opaque, and for each field that is left out.
     """
     builder = ContentBuilder(traits.name, changes)
-    for part, mark in _with_marks(as_list(system)):
-        text = part.get("text") if isinstance(part, dict) and part.keys() == {"text"} else part
-        if not builder.text("system", text, mark):
-            builder.opaque("system", part)
+    _read_system(builder, system)
     for message in messages:
         role = message.get("role")
         builder.end()
-        if role not in ("user", "assistant"):
+        if role not in ("user", "assistant", "system"):
             builder.add_unknown_role(message)
             continue
         builder.report_unread(message, ("role", "content"), "a message")
+        if role == "system":
+            _read_system(builder, message.get("content"))
+            builder.describe(in_messages=True, provider=builder.provider)
+            continue
         reader = _AssistantReader(builder)
         for part, mark in _with_marks(as_list(message.get("content"))):
             if isinstance(part, str):
@@ -61,6 +64,13 @@ def parse_messages(
             else:
                 _read_user_part(builder, part, mark)
     return builder.build()
+
+
+def _read_system(builder: ContentBuilder, system: Any) -> None:
+    for part, mark in _with_marks(as_list(system)):
+        text = part.get("text") if isinstance(part, dict) and part.keys() == {"text"} else part
+        if not builder.text("system", text, mark):
+            builder.opaque("system", part)
 
 
 def _with_marks(parts: list[Any]) -> list[tuple[Any, Any]]:
@@ -98,7 +108,10 @@ def _read_result(builder: ContentBuilder, result: Json, extras: Json) -> None:
     elif isinstance(value, str):
         builder.result(call_id, error=value, extras=extras)
     else:
-        builder.result(call_id, value, error="", extras=extras)
+        items = value if isinstance(value, list) else []
+        texts = [item.get("text") for item in items if isinstance(item, dict)]
+        error = "\n".join(text for text in texts if isinstance(text, str))
+        builder.result(call_id, value, error=error, extras=extras)
 
 
 def _result_value(parts: list[Any]) -> Any:
@@ -117,6 +130,8 @@ def _result_part(part: Any) -> Any:
         return part
     if part.keys() == {"text"}:
         return {"type": "text", "text": part["text"]}
+    if part.keys() == {"json"}:  # one of several: history has no part for data
+        return {"type": "text", "text": compact_json(to_json_data(part["json"]))}
     media = parse_media_part(part)
     return part if media is None else to_stored_part(media)
 

@@ -44,6 +44,15 @@ _VIDEOS = {
     "video/3gpp": "three_gp",
 }
 
+#: Converse's own parts that a result may contain, in forms that history has no block for (a document with citations, an
+#: address of another account, a format of its own), and the fields that distinguish them from data.
+_RESULT_PART_FIELDS = {
+    "image": {"format", "source"},
+    "document": {"name", "source"},
+    "video": {"format", "source"},
+    "searchResult": {"source", "title", "content"},
+}
+_SOURCES = ("bytes", "s3Location", "text", "content")
 
 #: The media types by the kind of a part and its format.
 _MEDIA_TYPES = {
@@ -77,21 +86,48 @@ def result_content(value: Any, changes: list[str]) -> list[Json]:
     ``json`` must be an object (sigoden/aichat#1542), so a list or a number is sent as text.
 
     Args:
-        value: The result.
+        value: The result. Converse's own parts in it stay unchanged.
         changes: Gets a sentence for each part that the API refuses; a text replaces it.
     """
     if isinstance(value, dict) and value:
         return [{"json": value}]
-    parts = result_parts(value, texts_alone=True)
-    if parts is None:
-        items: list[Json | str] = [text_or_json(value)]
-    else:
-        items = [
-            part.text if isinstance(part, TextBlock) else convert_or_describe(part, media_part, changes, "Bedrock")
-            for part in parts
-        ]
+    items = _result_items(value, changes) if isinstance(value, list) else None
+    if items is None:
+        items = [text_or_json(value)]
     content = [{"text": item} if isinstance(item, str) else item for item in items if item and not _is_blank(item)]
     return content or [{"text": "(no output)"}]  # NousResearch/hermes-agent#55092
+
+
+def _result_items(value: list[Any], changes: list[str]) -> list[Json | str] | None:
+    """Return the parts of a result, texts as text; None if it is data."""
+    items: list[Json | str] = []
+    for item in value:
+        if _is_result_part(item):
+            items.append(item)
+            continue
+        parts = result_parts([item], texts_alone=True)
+        if parts is None:
+            return None
+        [part] = parts
+        if isinstance(part, TextBlock):
+            items.append(part.text)
+        else:
+            items.append(convert_or_describe(part, media_part, changes, "Bedrock"))
+    return items or None
+
+
+def _is_result_part(item: Any) -> bool:
+    if not isinstance(item, dict) or len(item) != 1:
+        return False
+    ((kind, part),) = item.items()
+    fields = _RESULT_PART_FIELDS.get(kind)
+    if fields is None or not isinstance(part, dict) or not fields <= part.keys():
+        return False
+    source = part["source"]
+    if kind == "searchResult":
+        return isinstance(source, str) and isinstance(part["content"], list)
+    has_name = kind != "document" or isinstance(part["name"], str)
+    return has_name and isinstance(source, dict) and len(source) == 1 and next(iter(source)) in _SOURCES
 
 
 def _is_blank(item: Json | str) -> bool:

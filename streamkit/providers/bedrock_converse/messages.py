@@ -18,10 +18,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history.content import (
+    Block,
     CacheMark,
     Content,
     FileBlock,
     ImageBlock,
+    OpaqueBlock,
     ReasoningBlock,
     TextBlock,
     ToolCallBlock,
@@ -37,6 +39,7 @@ from streamkit.providers.bedrock_converse.tool_definitions import render_tool_ch
 from streamkit.providers.block_renderer import BlockRenderer
 from streamkit.providers.body_fields import merge_fields
 from streamkit.providers.cache_marks import MOST_CACHE_MARKS, drop_first_marks
+from streamkit.providers.message_renderer import cache_mark
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.providers.strict import strict_output
 from streamkit.tools.definition import OfferedTool
@@ -130,20 +133,50 @@ class ConverseRenderer(BlockRenderer):
     target = "Bedrock"
     accepts_blank_results = False
 
+    def __init__(self, traits: Traits, options: RenderOptions) -> None:
+        super().__init__(traits, options)
+        self._system: list[Json] = []  # with cache points, and what is no text
+
+    def add_system(self, content: Content) -> None:
+        """Add system text and what a guardrail reads; a system message that was inside the messages stays there.
+
+        Such a message adds and removes tools, too: "use within a `system` role message" (ToolAdditionBlock in the
+        service model of boto3 1.44).
+        """
+        metadata = content.metadata
+        is_message = metadata.get("in_messages") is True and metadata.get("provider") == self.traits.name
+        if self.messages and not is_message:
+            self.report("a system message from within the conversation was moved to the system text")
+        parts: list[Json] = []
+        for block in content.blocks:
+            added = self._system_parts(block)
+            if added and (mark := cache_mark(block)) is not None:
+                added = self.mark_parts(added, mark)
+            parts += added
+        if is_message:
+            self.push("system", parts)
+        else:
+            self._system += parts
+            self.system += [part["text"] for part in parts if "text" in part]
+
+    def _system_parts(self, block: Block) -> list[Json]:
+        if isinstance(block, TextBlock):
+            return [self.text_block(block.text)] if block.text.strip() else []
+        if isinstance(block, OpaqueBlock):
+            return self.own_parts(block)
+        self.report(f"a block of type {block.type!r} in a system message was left out")
+        return []
+
     def finish(self) -> None:
         """Apply the rules for the order of messages and of the parts in them."""
-        if self.system:
-            self.request_fields["system"] = system = []
-            for position, text in enumerate(self.system):
-                system.append({"text": text})
-                if position in self.system_marks:
-                    system.append(cache_point(self.system_marks[position]))
+        if self._system:
+            self.request_fields["system"] = self._system
         self._omit_reasoning_only_messages()
         self.put_results_first()
         for message in self.messages:
             if message["role"] == "assistant":
                 message["content"] = self._put_calls_last(message["content"])
-            else:
+            elif message["role"] == "user":
                 self._complete_documents(message["content"])
             message["content"] = _without_repeated_cache_points(message["content"])
         points = [part for parts in self._lists() for part in parts if "cachePoint" in part]
@@ -184,20 +217,13 @@ class ConverseRenderer(BlockRenderer):
 
     def _complete_documents(self, parts: list[Json]) -> None:
         """Make the names of documents unique, and add a text if there is none next to them."""
-        results = [part["toolResult"] for part in parts if "toolResult" in part]
-        documents = [
-            part["document"]
-            for part in [*parts, *(inner for result in results for inner in result["content"])]
-            if "document" in part
-        ]
         names: set[str] = set()
-        for document in documents:
-            name = document["name"]
-            number = 2
-            while document["name"] in names:
-                document["name"] = f"{name} ({number})"
-                number += 1
-            names.add(document["name"])
+        parts[:] = _rename_documents(parts, names)
+        for position, part in enumerate(parts):
+            result = part.get("toolResult")
+            if isinstance(result, dict) and isinstance(result.get("content"), list):
+                content = _rename_documents(result["content"], names)
+                parts[position] = {**part, "toolResult": {**result, "content": content}}
         if any("document" in part for part in parts) and not any("text" in part for part in parts):
             parts.append({"text": "(see the document)"})
             self.report("a text was added to a message with a document: the API requires one")
@@ -265,6 +291,25 @@ class ConverseRenderer(BlockRenderer):
         """Return the id of the call of a ``toolResult`` part."""
         result = block.get("toolResult")
         return result.get("toolUseId") if isinstance(result, dict) else None
+
+
+def _rename_documents(parts: list[Any], names: set[str]) -> list[Any]:
+    """Return the parts, of documents whose name is among the names a copy with another name; add the names to these.
+
+    A part may be a raw value of history, which is not changed, and of any form.
+    """
+    renamed: list[Any] = []
+    for part in parts:
+        document = part.get("document") if isinstance(part, dict) else None
+        if isinstance(document, dict) and isinstance(name := document.get("name"), str):
+            number, unique = 2, name
+            while unique in names:
+                unique = f"{name} ({number})"
+                number += 1
+            names.add(unique)
+            part = part if unique == name else {**part, "document": {**document, "name": unique}}
+        renamed.append(part)
+    return renamed
 
 
 def _without_repeated_cache_points(parts: list[Json]) -> list[Json]:

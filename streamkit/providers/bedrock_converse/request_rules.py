@@ -40,9 +40,8 @@ def _find_members(message: Json, name: str) -> list[tuple[int, Json]]:
 
 
 def _has_message_form(body: Json, _model: str) -> Iterator[Finding]:
-    return check_message_form(
-        body, field="messages", content_field="content", roles=("user", "assistant"), must_be_list=True
-    )
+    roles = ("user", "assistant", "system")  # the last since ConversationRole of boto3 1.44
+    return check_message_form(body, field="messages", content_field="content", roles=roles, must_be_list=True)
 
 
 def _roles_alternate(body: Json, _model: str) -> Iterator[Finding]:

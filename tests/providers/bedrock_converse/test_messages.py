@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -356,3 +358,43 @@ def test_request_declares_the_system_tools_that_the_history_contains() -> None:
     contents = [Content.human("Hi"), Content(speaker="ai", blocks=[block]), Content.human("And?")]
     body = providers.render_request(contents, "bedrock_converse")
     assert body["toolConfig"] == {"tools": [{"systemTool": {"name": "nova_grounding"}}]}
+
+
+def test_parts_of_any_form_are_rendered_and_not_changed() -> None:
+    document = {"document": {"name": "a", "source": {"content": [{"text": "x"}]}}}
+    odd: list[dict[str, Any]] = [
+        {"document": 3},
+        {"document": {"name": [1]}},
+        {"toolResult": 3},
+        {"toolResult": {"content": 3}},
+        {"toolResult": {"content": [3, document]}},
+        document,
+    ]
+    before = deepcopy(odd)
+    metadata = {"provider": "bedrock_converse"}
+    blocks: list[Any] = [OpaqueBlock(raw=raw, metadata=metadata) for raw in odd]
+    messages, _ = render(Content(speaker="human", blocks=[*blocks, TextBlock(text="?")]))
+    names = [part["document"].get("name") for part in messages[0]["content"] if "document" in part and part != odd[0]]
+    assert names == [[1], "a"]
+    assert {"toolResult": {"content": [3, {"document": {**document["document"], "name": "a (2)"}}]}} in messages[0][
+        "content"
+    ]
+    assert [block.raw for block in blocks] == before
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"document": {"name": "a"}}],
+        [{"document": {"name": 1, "source": {"text": "x"}}}],
+        [{"image": {"format": "png", "source": "a.png"}}],
+        [{"searchResult": {"source": 1, "title": "t", "content": []}}],
+        [{"searchResult": {"source": "s", "title": "t", "content": "x"}}],
+    ],
+)
+def test_data_with_the_name_of_a_part_is_data(value: Any) -> None:
+    contents = [Content.human("?"), Content.ai("", ToolCallBlock(id="c1", name="f"))]
+    result = Content(speaker="tool", blocks=[ToolResponseBlock(call_id="c1", result=value)])
+    messages, _ = render(*contents, result)
+    [part] = messages[2]["content"][0]["toolResult"]["content"]
+    assert json.loads(part["text"]) == value
