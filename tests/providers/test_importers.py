@@ -369,6 +369,29 @@ def test_anthropic_keeps_the_fields_and_the_tool_changes_of_system_messages() ->
     assert changes
 
 
+def test_anthropic_keeps_the_fields_of_documents_and_images() -> None:
+    document: Json = {
+        "type": "document",
+        "source": {"type": "text", "media_type": "text/plain", "data": "Grass is green."},
+        "title": "Facts",
+        "context": "A draft.",
+        "citations": {"enabled": True},
+    }
+    image: Json = {"type": "image", "source": {"type": "url", "url": "https://x/y.png"}, "transformations": {"a": 1}}
+    provider_messages: list[Json] = [
+        {"role": "user", "content": [{**document, "cache_control": {"type": "ephemeral"}}, image]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": [document, image]}]},
+    ]
+    changes: list[str] = []
+    contents = parse_messages(provider_messages, "anthropic", changes=changes)
+    assert render(contents, "anthropic", ids="origin") == provider_messages
+    assert changes == []
+    other = json.dumps(render(contents, "gemini", unsupported="text"))
+    assert "citations" not in other
+    assert "A draft." not in other
+
+
 def test_gemini_parses_both_spellings_and_pairs_results_without_ids_by_function_and_order() -> None:
     contents = parse_messages(
         [

@@ -21,6 +21,7 @@ from streamkit.history.content import create_block
 from streamkit.history.json_data import to_json_data
 from streamkit.history.tool_results import result_parts, to_stored_part
 from streamkit.media import to_data_url
+from streamkit.providers.anthropic.media import OWN_MEDIA_FIELDS
 from streamkit.providers.anthropic.schema import SYSTEM_MESSAGE_FIELDS, Json
 from streamkit.providers.decoding import as_text
 from streamkit.providers.provider import Traits
@@ -99,10 +100,9 @@ def _read_user_block(builder: ContentBuilder, block: Any) -> None:
     elif block_type == "tool_result":
         _read_tool_result(builder, block)
     elif block_type == "image" and (image := _read_image(block)) is not None:
-        builder.report_unread(block, _MEDIA_FIELDS, "an image")
-        builder.add_block("human", ImageBlock(data=image, metadata=_cache_metadata(block)))
+        builder.add_block("human", ImageBlock(data=image, metadata=_media_metadata(builder, block)))
     elif block_type == "document" and (file := _read_document(block)) is not None:
-        builder.report_unread(block, _MEDIA_FIELDS, "a document")
+        file.metadata = _media_metadata(builder, block)
         builder.add_block("human", file)
     elif block_type == "text" and builder.text("human", block.get("text"), read_cache_mark(block.get("cache_control"))):
         builder.report_unread(block, _TEXT_FIELDS, "a text")
@@ -129,7 +129,7 @@ def _read_document(block: Json) -> FileBlock | None:
     source_type, title = source.get("type"), block.get("title")
     name = title if isinstance(title, str) else None
     if source_type == "url" and isinstance(source.get("url"), str):
-        return FileBlock(url=source["url"], name=name, metadata=_cache_metadata(block))
+        return FileBlock(url=source["url"], name=name)
     data, media_type = source.get("data"), as_text(source.get("media_type"))
     if not isinstance(data, str):
         return None
@@ -137,7 +137,15 @@ def _read_document(block: Json) -> FileBlock | None:
         data, media_type = b64encode(data.encode("utf-8", "replace")).decode(), media_type or "text/plain"
     elif source_type != "base64":
         return None
-    return FileBlock(media_type=media_type, data=data, name=name, metadata=_cache_metadata(block))
+    return FileBlock(media_type=media_type, data=data, name=name)
+
+
+def _media_metadata(builder: ContentBuilder, block: Json) -> Json:
+    """Return what an image or a document has beside its data: a cache mark and the fields that only this wire has."""
+    own = OWN_MEDIA_FIELDS[block["type"]]
+    builder.report_unread(block, _MEDIA_FIELDS | set(own), f"a block of the type {block['type']!r}")
+    fields = {name: to_json_data(block[name]) for name in own if block.get(name) is not None}
+    return _cache_metadata(block) | (builder.provider_metadata(fields) if fields else {})
 
 
 def _read_tool_result(builder: ContentBuilder, block: Json) -> None:
@@ -168,7 +176,11 @@ def _read_result_part(part: Any) -> Any:
     part_type = part.get("type") if isinstance(part, dict) else None
     if part_type == "text":
         return {"type": "text", "text": part.get("text")}
-    parts = result_parts([part]) if part_type in ("image", "document") else None
+    if part_type not in OWN_MEDIA_FIELDS:
+        return part
+    if any(part.get(name) is not None for name in OWN_MEDIA_FIELDS[part_type]):  # the neutral form has no place for it
+        return {name: value for name, value in part.items() if name != "cache_control"}
+    parts = result_parts([part])
     return to_stored_part(parts[0]) if parts else part
 
 

@@ -7,7 +7,7 @@ Source: https://docs.anthropic.com/en/docs/build-with-claude/vision, .../pdf-sup
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
@@ -16,10 +16,13 @@ from streamkit.media import is_base64, is_url, normalize_data, parse_data_url, q
 from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.tool_result_media import convert_or_describe
 
-__all__ = ["document", "media_block", "result_content"]
+__all__ = ["OWN_MEDIA_FIELDS", "document", "media_block", "result_content"]
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _DOCUMENTS = ("application/pdf", "text/plain")
+#: The fields of an image and a document that history has no place for; ``citations`` turns citations on
+#: (https://docs.anthropic.com/en/docs/build-with-claude/citations).
+OWN_MEDIA_FIELDS: Final = {"image": ("transformations",), "document": ("context", "citations")}
 #: Anthropic's own blocks that a result may contain, and the fields that distinguish them from data.
 _RESULT_BLOCK_FIELDS = {
     "image": {"source"},

@@ -27,7 +27,7 @@ from streamkit.history.content import (
     ToolResponseBlock,
 )
 from streamkit.output import OutputType
-from streamkit.providers.anthropic.media import media_block, result_content
+from streamkit.providers.anthropic.media import OWN_MEDIA_FIELDS, media_block, result_content
 from streamkit.providers.anthropic.schema import SYSTEM_MESSAGE_FIELDS, Json
 from streamkit.providers.anthropic.settings import output_fields
 from streamkit.providers.anthropic.strict import STRICT
@@ -226,8 +226,12 @@ class AnthropicRenderer(BlockRenderer):
         return {"type": "text", "text": text}
 
     def media_block(self, block: ImageBlock | FileBlock) -> Json:
-        """Return an ``image`` or ``document`` block."""
-        return media_block(block)
+        """Return an ``image`` or ``document`` block, with the fields that only this wire has."""
+        part = media_block(block)
+        if self.is_from_target(block):
+            names = OWN_MEDIA_FIELDS[part["type"]]
+            part |= {name: block.metadata[name] for name in names if block.metadata.get(name) is not None}
+        return part
 
     def text_parts(self, block: TextBlock) -> list[Json]:
         """Return text with its citations as a ``text`` block; none for a refusal's explanation or blank text."""
