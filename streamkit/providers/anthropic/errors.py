@@ -21,6 +21,7 @@ ERRORS: Final = ErrorRules(
         "overloaded_error": "overloaded",
         # error.details.error_code of a 429: https://platform.claude.com/docs/en/api/rate-limits
         "enforced_spend_limit_reached": "quota_exceeded",
+        "contract_spend_limit_reached": "quota_exceeded",
         # of gateways with OpenAI's codes
         "context_length_exceeded": "context_overflow",
         "insufficient_quota": "quota_exceeded",
