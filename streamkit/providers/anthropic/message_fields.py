@@ -26,8 +26,12 @@ _EVENT_FIELDS: Final = {
 }
 #: Fields of a message or a ``message_delta`` that have a place of their own.
 _READ_ELSEWHERE: Final = frozenset({"type", "id", "model", "role", "content", "delta", "usage", "stop_reason"})
-#: Documented fields without an event; ``provider`` is OpenRouter's.
-_METADATA: Final = frozenset({"stop_sequence", "stop_details", "container", "context_management", "provider"})
+#: Documented fields without an event (BetaMessage and BetaRawMessageDeltaEvent of the SDK 2.12); ``provider`` is
+#: OpenRouter's.
+_METADATA: Final = frozenset(
+    {"stop_sequence", "stop_details", "container", "context_management", "diagnostics", "input_transformations"}
+    | {"provider"}
+)
 
 
 def report_event_fields(event: Json, event_type: Any, sink: Sink) -> None:

@@ -132,6 +132,14 @@ def test_stop_details_of_unexpected_shape_are_a_warning() -> None:
             {"delta": {}, "context_management": {"applied_edits": []}},
             {"context_management": {"applied_edits": []}},
         ),
+        (
+            {"delta": {}, "input_transformations": [{"type": "thinking_dropped"}]},
+            {"input_transformations": [{"type": "thinking_dropped"}]},
+        ),
+        (
+            {"delta": {}, "diagnostics": {"cache_miss_reason": {"type": "model_changed"}}},
+            {"diagnostics": {"cache_miss_reason": {"type": "model_changed"}}},
+        ),
     ],
 )
 def test_fields_without_an_event_are_metadata_of_the_response(fields: Any, kept: Any) -> None:
