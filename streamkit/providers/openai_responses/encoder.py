@@ -39,8 +39,8 @@ from streamkit.providers.wire_writer import ServerToolCall, WriterOptions
 
 __all__ = ["ResponsesWriter", "create_writer", "error_body", "error_event"]
 
-_REFUSED: Final[dict[FinishReason, str]] = {"refusal": "incomplete:content_filter"}
-_FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, preferred=_REFUSED, default="completed")
+_PREFERRED: Final[dict[FinishReason, str]] = {"refusal": "incomplete:content_filter", "other": "completed"}
+_FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, preferred=_PREFERRED, default="completed")
 #: Of each kind of text: the prefix of the events of its text, the prefix of those of its part, the field of the text,
 #: and the other fields of the part.
 _TEXT_EVENTS: Final[dict[str, tuple[str, str, str, Json]]] = {

@@ -217,7 +217,7 @@ class ResponsesParser:
         """Read a response that came as one body, the body of an error, or an unknown object."""
         if raw.get("object") == "response" or (isinstance(raw.get("output"), list) and "type" not in raw):
             self._end_response(raw, None)
-        elif raw.get("error"):
+        elif raw.get("error") and not _is_of_a_part(raw.get("type")):
             self._fail(raw["error"])
         else:
             self._sink.unknown(raw)
@@ -324,6 +324,15 @@ _READERS: dict[str, Callable[[ResponsesParser, Json], None]] = {
     "error": ResponsesParser._read_error,
 }
 _IGNORED_EVENTS = ("keepalive", "ping")  # other wires have them too, so they show nothing
+
+
+def _is_of_a_part(kind: Any) -> bool:
+    """Return True if an event concerns a part of a response, or what a client added to it, so that its error ends none.
+
+    Input that comes too late fails (``response.steer.failed``, ``response.inject.failed``) while the response goes on
+    (https://developers.openai.com/api/docs/guides/steering).
+    """
+    return kind.__class__ is str and kind.startswith("response.") and kind.count(".") > 1
 
 
 def _decode_delta(data: bytes) -> ResponseStreamEvent | None:

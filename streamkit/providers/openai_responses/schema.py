@@ -224,6 +224,8 @@ class PlainDeltaEvent(ResponseStreamEvent, gc=False, forbid_unknown_fields=True)
     obfuscation: Any = None
     sequence_number: Any = None
     command_index: Any = None
+    stream_id: Any = None  # of a WebSocket with several responses at once
+    agent: Any = None  # its item has it, too
 
 
 #: The fields of delta events that are read, or that mean nothing to a reader. The last two are rare.

@@ -29,6 +29,9 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "incomplete:max_output_tokens": "length",
     "incomplete:max_tokens": "length",
     "incomplete:length": "length",
+    "incomplete:max_messages": "length",
+    # A client added input, and another response follows (https://developers.openai.com/api/docs/guides/steering).
+    "incomplete:steered": "other",
     "incomplete:content_filter": "content_filter",
     "incomplete": "length",
     "failed": "error",

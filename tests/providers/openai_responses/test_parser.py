@@ -267,3 +267,50 @@ def test_interleaved_calls_equal_the_calls_one_after_another(
     turn.close()
     assert [call.arguments_text for call in turn.calls] == ["".join(deltas) for deltas in calls]
     assert not [warning for warning in turn.warnings if warning.code == "orphan_delta"]
+
+
+# ---------------------------------------------------------------- what concerns a part, or another response
+
+
+@pytest.mark.parametrize("kind", ["response.steer.failed", "response.inject.failed"])
+def test_input_that_came_too_late_does_not_end_the_response(kind: str) -> None:
+    error = {"type": "invalid_request_error", "code": "response_not_active", "message": "It is no longer active."}
+    turn = Turn("openai_responses")
+    turn.feed({"type": "response.created", "response": {"id": "resp_1", "model": "m"}})
+    events = turn.feed({"type": kind, "error": error, "sequence_number": 1})
+    turn.feed(item_added(call_item()))
+    turn.feed(item_done(call_item("{}")))
+    turn.feed(response_end(output=[call_item("{}")]))
+    turn.close()
+    assert [type(event).__name__ for event in events] == ["Unknown"]
+    assert turn.error is None
+    assert [call.state for call in turn.executable] == ["complete"]
+
+
+def test_an_error_of_the_whole_response_ends_it() -> None:
+    records = record({"type": "response.error", "error": {"code": "server_error", "message": "Sorry."}})
+    assert [event[2] for event in records if event[0] == "fail"] == ["Sorry."]
+
+
+@pytest.mark.parametrize("field", [{"stream_id": "lane-1"}, {"agent": {"agent_name": "/root/review"}}])
+@pytest.mark.parametrize("is_bytes", [False, True])
+def test_the_lane_and_the_agent_of_a_delta_are_no_unknown_fields(field: dict[str, Any], is_bytes: bool) -> None:
+    turn = Turn("openai_responses")
+    for event in (
+        {"type": "response.created", "response": {"id": "resp_1", "model": "m"}},
+        item_added(message_item()),
+        {**text_delta("Hel"), **field},
+        {**text_delta("lo."), **field},
+        response_end(output=[message_item(output_text("Hello."))]),
+    ):
+        turn.feed(f"data: {json.dumps(event)}\n\n".encode() if is_bytes else {**event, **field})
+    turn.close()
+    assert (turn.text, turn.warnings) == ("Hello.", [])
+
+
+@pytest.mark.parametrize(("reason", "meaning"), [("max_messages", "length"), ("steered", "other")])
+def test_the_documented_reasons_of_incomplete_responses_are_known(reason: str, meaning: str) -> None:
+    details = {"status": "incomplete", "incomplete_details": {"reason": reason}}
+    records = record({"type": "response.incomplete", "response": {"id": "resp_1", **details}})
+    assert ("finish", "incomplete", meaning) in records
+    assert [event for event in records if event[0] == "warn"] == []
