@@ -182,6 +182,8 @@ class ResponsesWriter(Writer):
             message |= {"status": "completed", "content": [], "role": "assistant"}
             if own.get("phase") in MESSAGE_PHASES:
                 message["phase"] = own["phase"]
+            if own.get("agent") is not None:
+                message["agent"] = own["agent"]
             item = self._open = OpenItem("message", message)
             item.index = self._add_item(message, {"status": "in_progress", "content": []})
         self._open_part(item, kind)

@@ -103,9 +103,9 @@ def _read_message(builder: ContentBuilder, item: Json) -> None:
     if speaker is None:
         builder.add_unknown_role(item)
         return
-    builder.report_unread(item, ("type", "role", "content", "id", "status", "phase"), "a message")
+    builder.report_unread(item, ("type", "role", "content", "id", "status", "phase", "agent"), "a message")
     if speaker == "ai":
-        metadata = {"item_id": as_text(item.get("id")), "phase": item.get("phase")}
+        metadata = {"item_id": as_text(item.get("id")), "phase": item.get("phase"), "agent": item.get("agent")}
         for part in as_list(item.get("content")):
             _read_output_part(builder, part, metadata)
     else:

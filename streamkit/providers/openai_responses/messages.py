@@ -38,6 +38,7 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.history.pairing import NO_RESULT
 from streamkit.output import OutputType
 from streamkit.providers.body_fields import merge_fields
 from streamkit.providers.encoding import text_or_json
@@ -129,6 +130,7 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         self._call_kinds: dict[str, str] = {}  # by the call's id in history
         self._call_places: dict[str, int] = {}  # by target id, of the calls since the last results
         self._callers: dict[str, Json] = {}  # by the call's id in history, of calls by a program of the provider
+        self._async_calls: set[str] = set()  # the ids in history of calls for whose results the model does not wait
         self._results: list[tuple[str, Json, int]] = []  # buffered, each with its target id and content number
         self._responses: dict[str, ToolResponseBlock] = {}  # by the call's id in history
         self._client_items: dict[str, tuple[str, Json]] = {}  # by the call's id in history: target id, item
@@ -217,6 +219,8 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         return []
 
     def _buffer_result(self, block: ToolResponseBlock) -> None:
+        if block.call_id in self._async_calls and block.error == NO_RESULT:
+            return  # the call still runs (https://developers.openai.com/api/docs/guides/async-tool-calling)
         if block.call_id in self._client_items:
             target_id, asked = self._client_items[block.call_id]
             output = output_item(asked, block)
@@ -345,6 +349,8 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         phase = block.metadata.get("phase")
         if self.is_from_target(block) and phase in MESSAGE_PHASES:
             message["phase"] = phase
+        if agent := self.own_state(block, "agent"):
+            message["agent"] = agent
         self._push(message, is_own=is_own)
         self._last_text = (origin, message)
 
@@ -383,6 +389,11 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         if self.is_from_target(block):
             if block.metadata.get("namespace"):
                 item["namespace"] = block.metadata["namespace"]
+            if block.metadata.get("async") is True:
+                item["async"] = True
+                self._async_calls.add(block.id)
+            if agent := self.own_state(block, "agent"):
+                item["agent"] = agent
             caller = self.own_state(block, "caller")  # it names an item of the program that made the call
             if caller:
                 item["caller"] = caller

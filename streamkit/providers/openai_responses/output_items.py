@@ -108,6 +108,7 @@ class OutputItem(Struct, eq=False):
         parts: the parts of its text, by kind and index.
         sent_id: of a message, the id to send back, which is that of its snapshot.
         phase: of a message, its phase.
+        agent: of a message, the agent of the provider that wrote it.
         raw: of a type that is not read, the item as it started.
         name: of a call, the name of its tool; of a server tool, the tool's name.
         server_id: of a server tool, the id of its call in the sink.
@@ -127,6 +128,7 @@ class OutputItem(Struct, eq=False):
     parts: dict[tuple[PartKind, int], ContentPart] = {}
     sent_id: str | None = None
     phase: Any = None
+    agent: Any = None
     raw: Json | None = None
     name: str | None = None
     server_id: str | None = None
@@ -139,10 +141,12 @@ class OutputItem(Struct, eq=False):
 
     @property
     def text_metadata(self) -> Json:
-        """The metadata of a message's text blocks: its id and phase must be sent back with it."""
+        """The metadata of a message's text blocks: its id, phase and agent must be sent back with it."""
         metadata: Json = {} if self.sent_id is None else {"item_id": self.sent_id}
         if self.phase is not None:
             metadata["phase"] = self.phase
+        if self.agent is not None:
+            metadata["agent"] = self.agent
         return metadata
 
     def mark_unknown(self, index: int) -> bool:

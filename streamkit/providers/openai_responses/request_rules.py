@@ -88,6 +88,8 @@ def _calls_have_outputs(body: Json, _model: str) -> Iterator[Finding]:
     outputs = {(_item_type(item), as_text_or_none(item.get("call_id"))) for _, item in _items(body, *_CALL_OF_OUTPUT)}
     for path, item in _items(body, *_OUTPUT_OF_CALL):
         call_id = as_text_or_none(item.get("call_id"))
+        if item.get("async") is True:  # https://developers.openai.com/api/docs/guides/async-tool-calling
+            continue
         if call_id and (_OUTPUT_OF_CALL[_item_type(item) or ""], call_id) not in outputs:
             yield path, f"no tool output found for function call {short_json(call_id)}"
 

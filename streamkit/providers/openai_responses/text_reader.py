@@ -63,7 +63,7 @@ class TextReader:
     def start(self, item: OutputItem, raw: Json) -> None:
         """Start a message or reasoning. Text in its first event counts only if none follows."""
         if item.type == "message":
-            item.sent_id, item.phase = as_text(raw.get("id")), raw.get("phase")
+            item.sent_id, item.phase, item.agent = as_text(raw.get("id")), raw.get("phase"), raw.get("agent")
         else:
             # Its block starts here, so that it precedes the call that it led to, in whatever order the rest comes.
             self._choice.reasoning("", "summary", item.key)
@@ -293,11 +293,11 @@ class TextReader:
             self._read_part_snapshot(part, entry)
 
     def _update_text_metadata(self, item: OutputItem, raw: Json) -> None:
-        """Read the id and the phase of a message's snapshot, which may be others than at its start."""
-        sent_id, phase = as_text(raw.get("id")) or item.sent_id, raw.get("phase")
-        phase = item.phase if phase is None else phase
-        if sent_id != item.sent_id or phase != item.phase:
-            item.sent_id, item.phase = sent_id, phase
+        """Read the id, the phase and the agent of a message's snapshot, which may be others than at its start."""
+        sent_id, phase, agent = as_text(raw.get("id")) or item.sent_id, raw.get("phase"), raw.get("agent")
+        phase, agent = item.phase if phase is None else phase, item.agent if agent is None else agent
+        if (sent_id, phase, agent) != (item.sent_id, item.phase, item.agent):
+            item.sent_id, item.phase, item.agent = sent_id, phase, agent
             for part in item.parts.values():
                 if part.kind == "text" and part.is_started:
                     self._choice.add_metadata(item.text_metadata, part.key)

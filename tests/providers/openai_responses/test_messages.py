@@ -10,7 +10,7 @@ import request_validators
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkit import Content, Turn, UnsupportedContent, providers, render_request
+from streamkit import Content, Turn, UnsupportedContent, parse_messages, providers, render_request
 from streamkit.history import (
     Block,
     FileBlock,
@@ -24,6 +24,7 @@ from streamkit.history import (
     UnknownBlock,
 )
 from streamkit.ids import normalize_to_history_tool_id
+from streamkit.testing import validate_request
 
 PROVIDER = providers.get("openai_responses")
 OWN = {"provider": "openai_responses"}
@@ -501,3 +502,68 @@ def test_a_response_after_an_interrupted_one_keeps_its_ids() -> None:
     half = Content(speaker="ai", blocks=[TextBlock(text="Half", metadata=OWN)], metadata={"interrupted": True})
     items, _ = render_valid(half, ai(reasoning(), call(item_id="fc_1")), tool(result()))
     assert [item.get("id") for item in items] == [None, "rs_1", "fc_1", None]
+
+
+def test_async_calls_stay_so_and_need_no_output_while_they_run() -> None:
+    asked = [
+        {"role": "user", "content": "How warm is it?"},
+        {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}", "async": True},
+        {"type": "message", "role": "assistant", "content": "I am looking. Bring a coat."},
+        {"role": "user", "content": "And?"},
+    ]
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "4 degrees"}
+    contents = parse_messages(asked, "openai_responses")
+    sent = render_request(contents, "openai_responses")["input"]
+    assert sent == asked
+    assert validate_request("openai_responses", {"model": "m", "input": sent}) == []
+    answered = render_request(parse_messages([*asked, output], "openai_responses"), "openai_responses")["input"]
+    assert [item for item in answered if item != output] == asked
+    assert output in answered
+
+
+@pytest.mark.parametrize("target", ["anthropic", "openai_chat"])
+def test_other_targets_get_a_neutral_result_of_an_async_call(target: str) -> None:
+    turn = Turn("openai_responses")
+    item = {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "call_1",
+        "name": "look",
+        "arguments": "{}",
+        "async": True,
+    }
+    turn.feed({"object": "response", "id": "resp_1", "model": "m", "status": "completed", "output": [item]})
+    turn.close()
+    body = render_request([Content.human("Look."), turn.content], target)
+    assert validate_request(target, {"model": "m", "max_tokens": 9, **body}) == []
+
+
+def test_the_agents_of_messages_and_calls_are_replayed() -> None:
+    agent = {"agent_name": "/root/review"}
+    text = {"type": "output_text", "text": "Found.", "annotations": []}
+    output = [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "E", "agent": agent},
+        {
+            "type": "message",
+            "id": "msg_1",
+            "role": "assistant",
+            "status": "completed",
+            "content": [text],
+            "agent": agent,
+        },
+        {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "f", "arguments": "{}", "agent": agent},
+    ]
+    turn = Turn("openai_responses")
+    turn.feed({"object": "response", "id": "resp_1", "model": "m", "status": "completed", "output": output})
+    turn.close()
+    contents = [turn.content, Content(speaker="tool", blocks=[result(turn.content.blocks[-1].id)])]
+    sent = render_request(contents, "openai_responses", model="m")["input"]
+    assert sent[:3] == output
+    assert render_request(parse_messages(sent, "openai_responses"), "openai_responses")["input"] == sent
+    written = Turn("openai_responses")
+    for frame in PROVIDER.emit(turn.content, response_id="resp_1", model="m"):
+        written.feed(frame)
+    written.close()
+    assert [block.metadata.get("agent") for block in written.content.blocks] == [None, agent, agent]
+    others = render_request(contents, "openai_responses", model="other-model")["input"]
+    assert not any("agent" in item for item in others)
