@@ -18,6 +18,7 @@ from streamkit.redaction import excerpt_repr, redact_message, redact_value
 __all__ = [
     "ALL_MARKUP_FAMILIES",
     "CLIENT_ITEM",
+    "CLIENT_ITEM_REFERENCE",
     "CallKind",
     "CallRef",
     "CallState",
@@ -160,6 +161,8 @@ class StreamWarning(Struct, frozen=True):
 #: The field of a call's metadata with a provider's own item that asks the client itself for an action (a patch, a shell
 #: command, a click, an approval) and not for a tool of the request.
 CLIENT_ITEM: Final = "item"
+#: The fields of such an item that its result needs, or repeats.
+CLIENT_ITEM_REFERENCE: Final = ("type", "id", "call_id", "execution", "caller", "pending_safety_checks")
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):

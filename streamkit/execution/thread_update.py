@@ -15,7 +15,7 @@ import msgspec
 from pydantic import ValidationError
 
 from streamkit.accumulator.to_content import to_tool_call_block
-from streamkit.calls import StreamWarning, ToolCall, ToolResult
+from streamkit.calls import CLIENT_ITEM, CLIENT_ITEM_REFERENCE, StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.execution.format_callbacks import FormatCallbacks
 from streamkit.execution.signed_steps import reason_to_batch, signature_fields
@@ -195,7 +195,7 @@ def _group(
     groups = [results] if layout == "batched" else [[result] for result in results]
     parts = [assistant] if layout == "batched" else _split_by_call(assistant, len(groups))
     origins = {
-        block.id: {**origin_metadata(block.metadata), **_raw_id(block)}
+        block.id: {**origin_metadata(block.metadata), **_reference(block)}
         for block in assistant.blocks
         if isinstance(block, ToolCallBlock)
     }
@@ -212,8 +212,15 @@ def _group(
     return pairs
 
 
-def _raw_id(block: ToolCallBlock) -> dict[str, Any]:
-    return {"raw_id": block.metadata["raw_id"]} if "raw_id" in block.metadata else {}
+def _reference(block: ToolCallBlock) -> dict[str, Any]:
+    """Return the metadata of a result that tell which call of which kind it answers, for a request without the call."""
+    reference = {"raw_id": block.metadata["raw_id"]} if "raw_id" in block.metadata else {}
+    if block.kind != "function":
+        reference["kind"] = block.kind
+    item = block.metadata.get(CLIENT_ITEM)
+    if isinstance(item, dict):
+        reference[CLIENT_ITEM] = {name: item[name] for name in CLIENT_ITEM_REFERENCE if name in item}
+    return reference
 
 
 def _count_results(contents: list[Content]) -> int:
@@ -295,7 +302,7 @@ def _apply_approved_arguments(assistant: Content, results: list[ToolResult]) -> 
 
 
 def _to_response_block(result: ToolResult, origin: dict[str, Any], *, has_other_arguments: bool) -> ToolResponseBlock:
-    """Return a result as a block. Its metadata has its call's origin and raw id, for a request without the call.
+    """Return a result as a block. Its metadata has its call's origin, raw id and kind, for a request without the call.
 
     Args:
         result: the result.

@@ -48,7 +48,8 @@ def render(
         endpoint: the address of the server that is requested, in the form that was passed to ``Turn``. Opaque state of
             another one is left out; None: it is unchanged.
         repair: make the history legal first (``history.repair``). Without it a part of a conversation can be rendered,
-            such as only the results for a provider that stores the rest (``previous_response_id``).
+            such as only the results for a provider that stores the rest (``previous_response_id``). A `Request` that
+            refers to what its provider stores is never repaired for it.
         unsupported: the policy for an image or file that the target cannot carry: ``raise``, ``text`` (a line of text
             that names it replaces it) or ``drop``. Those in a tool's result never raise; there ``raise`` is ``text``.
         changes: receives a sentence for each thing that was changed or left out.
@@ -169,6 +170,8 @@ def render_request(
         report += rendered.changes
         return body
     neutral = NeutralRequest(request, target, report)
+    if neutral.is_beginning_stored:
+        options["repair"] = False
     rendered = render_messages(neutral.contents, target, model=model or request.settings.model, **options)
     return neutral.body(rendered, output_type)
 

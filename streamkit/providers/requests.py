@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from streamkit.errors import UnknownProvider, UsageError
-from streamkit.history import Content
+from streamkit.history import Content, OpaqueBlock
 from streamkit.history.builder import ReadingChanges
 from streamkit.model_copy import copy_with
 from streamkit.output import OutputType
@@ -101,6 +101,16 @@ class NeutralRequest:
         self.contents = names.rename(request.contents)
         self._tools = prepare_tools(request.tools, provider.traits, names, changes)
         self._choice = self._accepted_choice(names)
+
+    @property
+    def is_beginning_stored(self) -> bool:
+        """Whether the target has the beginning of the conversation, so that results may answer calls in it."""
+        request, traits = self._request, self._provider.traits
+        if self._is_foreign:
+            return False
+        blocks = [block for content in request.contents for block in content.blocks]
+        items = [block.raw for block in blocks if isinstance(block, OpaqueBlock)]
+        return traits.stores_calls({**request.unread, traits.messages_field: items})
 
     def _accepted_choice(self, names: ToolNames) -> ToolChoice | None:
         """Return the tool choice by the target's name; one that no tool fits is left out, because it is refused."""

@@ -42,6 +42,10 @@ def _model_unchanged(name: str) -> str:
     return name
 
 
+def _stores_nothing(body: dict[str, Any]) -> bool:
+    return False
+
+
 def _body_unchanged(body: dict[str, Any]) -> dict[str, Any]:
     return body
 
@@ -94,6 +98,8 @@ class Traits(WireTraits):
         end_marker: the payload that follows the chunks and ends a stream, such as ``[DONE]``; None if there is none.
         system_field: the field of a request's body that holds the system text; None if it is a message.
         normalize_body: returns a request's body with the names that the package reads.
+        stores_calls: returns whether the provider has the beginning of a body's conversation, so that a result in it
+            may answer a call that is not.
         setting_fields: the path in the body of each setting whose value is the same there, by its neutral name.
         implied_fields: fields of a request that ask another provider for nothing if they have these values.
         has_settings: the package can read and write requests (``settings.py``, ``tool_definitions.py``).
@@ -150,6 +156,7 @@ class Traits(WireTraits):
     normalize_body: Callable[[dict[str, Any]], dict[str, Any]] = field(
         default=_body_unchanged, repr=False, compare=False
     )
+    stores_calls: Callable[[dict[str, Any]], bool] = field(default=_stores_nothing, repr=False, compare=False)
     setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     implied_fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
     has_settings: bool = True

@@ -9,7 +9,7 @@ import pytest
 from execution.test_calls_for_the_client import SHELL, closed_turn, response
 from tools.test_declarations import ANSWER, BASH, COMPUTER, EDITOR, MEMORY, PIXEL, anthropic_call
 
-from streamkit import Content, ImageBlock, Tool, execute_tool_calls_batched, run_loop, tool
+from streamkit import Content, ImageBlock, Tool, execute_tool_calls_batched, render, run_loop, tool
 from streamkit.events import Event
 
 pytestmark = pytest.mark.anyio
@@ -123,6 +123,10 @@ async def test_each_kind_of_action_goes_back_in_its_own_form(
     assert (run.ended, ran) == ("answered", [arguments])
     output = requests[1]["input"][-1]
     assert {name: output.get(name) for name in sent} == sent
+    (stored,) = [
+        Content.model_validate_json(content.model_dump_json()) for content in run.contents if content.speaker == "tool"
+    ]
+    assert render([stored], "openai_responses", repair=False) == [output], "as for a server that stores the call"
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,17 @@ async def test_results_alone_have_the_ids_that_the_server_issued(policy: Any) ->
     assert not {"call_Server0", "call_Server1"} & set(chat_ids), "another provider did not issue them"
 
 
+async def test_results_alone_have_the_kind_of_their_calls() -> None:
+    """The server finds the stored call of an output by its type and ``call_id``."""
+    item = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_1", "name": "write", "input": "a"}
+    turn = closed("openai_responses", [{"object": "response", "id": "resp_1", "status": "completed", "output": [item]}])
+    update = await execute_tool_calls_batched(turn, tools=[tool(lambda text: "ok", name="write", kind="custom")])
+    stored = Content.model_validate_json(update.contents[1].model_dump_json())
+    output = {"type": "custom_tool_call_output", "call_id": "call_1", "output": "ok"}
+    assert render([stored], "openai_responses", repair=False) == [output]
+    assert render(parse_messages([output], "openai_responses"), "openai_responses", repair=False) == [output]
+
+
 # ---------------------------------------------------------------- canonical ids that a server sends
 
 

@@ -342,3 +342,39 @@ def test_a_name_that_two_wires_share_is_read_by_its_own() -> None:
     request = parse_request({**CHAT, "max_tokens": 7}, "openai_chat")
     assert request.settings.max_output_tokens == 900  # the newer name; the other one stays
     assert request.unread["max_tokens"] == 7
+
+
+OUTPUTS = [
+    {"type": "function_call_output", "call_id": "call_1", "output": "4 degrees"},
+    {"type": "custom_tool_call_output", "call_id": "call_1", "output": "4 degrees"},
+    {"type": "apply_patch_call_output", "call_id": "call_1", "status": "failed", "output": "no such file"},
+    {"type": "local_shell_call_output", "id": "call_1", "output": "a.txt"},
+    {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True},
+    {"type": "shell_call_output", "call_id": "call_1", "output": []},
+    {"type": "tool_search_output", "call_id": "call_1", "execution": "client", "status": "completed", "tools": []},
+    {
+        "type": "computer_call_output",
+        "call_id": "call_1",
+        "output": {"type": "computer_screenshot", "file_id": "file_1"},
+        "acknowledged_safety_checks": [{"id": "sc_1"}],
+    },
+]
+
+
+@pytest.mark.parametrize("output", OUTPUTS, ids=lambda item: item["type"])
+@pytest.mark.parametrize(
+    ("fields", "items"),
+    [
+        ({"previous_response_id": "resp_1"}, []),
+        ({"conversation": {"id": "conv_1"}}, []),
+        ({}, [{"type": "item_reference", "id": "fc_1"}]),
+        ({}, [{"id": "fc_1"}]),
+    ],
+)
+def test_a_result_of_a_call_that_the_provider_stores_goes_back_to_it(
+    fields: Json, items: list[Json], output: Json
+) -> None:
+    body = {"model": "gpt-5", "input": [*items, output], **fields}
+    changes: list[str] = []
+    assert render_request(parse_request(body, "openai_responses"), "openai_responses", changes=changes) == body
+    assert changes == []

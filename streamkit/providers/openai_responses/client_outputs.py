@@ -21,7 +21,7 @@ from streamkit.providers.openai_responses.output_items import item_type
 from streamkit.providers.openai_responses.schema import Json
 from streamkit.providers.tool_result_media import result_parts
 
-__all__ = ["CLIENT_OUTPUT_ITEMS", "client_item", "output_call_id", "output_item", "parse_output"]
+__all__ = ["CLIENT_OUTPUT_ITEMS", "client_item", "output_call_id", "output_item", "parse_output", "stored_item"]
 
 #: The items with the results, by the type of the item that asked.
 _OUTPUT_TYPES = {
@@ -32,13 +32,28 @@ _OUTPUT_TYPES = {
     "shell_call": "shell_call_output",
     "tool_search_call": "tool_search_output",
 }
-CLIENT_OUTPUT_ITEMS = frozenset(_OUTPUT_TYPES.values())
+_ASKING_TYPES = {output: asking for asking, output in _OUTPUT_TYPES.items()}
+CLIENT_OUTPUT_ITEMS = frozenset(_ASKING_TYPES)
 
 
 def client_item(block: ToolCallBlock) -> Json | None:
     """Return the provider's item that a call carries; None for the call of a function."""
     raw = block.metadata.get(CLIENT_ITEM)
     return raw if isinstance(raw, dict) and is_client_item(raw) and client_call_id(raw) else None
+
+
+def stored_item(block: ToolResponseBlock) -> Json | None:
+    """Return what is known of the item that a result answers, if the provider stores it; None for that of a function.
+
+    A result that was read has its own item, which names the item that asked.
+    """
+    raw = block.metadata.get(CLIENT_ITEM)
+    if not isinstance(raw, dict):
+        return None
+    asking = _ASKING_TYPES.get(item_type(raw))
+    if asking is not None:
+        raw = {"type": asking, "call_id": output_call_id(raw), "execution": "client"}
+    return raw if is_client_item(raw) and client_call_id(raw) else None
 
 
 def output_item(item: Json, block: ToolResponseBlock) -> Json | None:

@@ -43,7 +43,7 @@ from streamkit.output import OutputType
 from streamkit.providers.body_fields import merge_fields
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.message_renderer import MessageRenderer
-from streamkit.providers.openai_responses.client_outputs import client_item, output_item
+from streamkit.providers.openai_responses.client_outputs import client_item, output_item, stored_item
 from streamkit.providers.openai_responses.item_ids import has_required_id, without_foreign_id
 from streamkit.providers.openai_responses.media import (
     input_file,
@@ -55,7 +55,7 @@ from streamkit.providers.openai_responses.media import (
     reasoning_item,
     strip_output_only_fields,
 )
-from streamkit.providers.openai_responses.output_items import item_type
+from streamkit.providers.openai_responses.output_items import is_reference, item_type
 from streamkit.providers.openai_responses.schema import MESSAGE_PHASES, Json
 from streamkit.providers.openai_responses.settings import output_fields
 from streamkit.providers.openai_responses.tool_definitions import render_tool_choice, render_tools
@@ -221,15 +221,17 @@ class ResponsesRenderer(MessageRenderer[Traits]):
     def _buffer_result(self, block: ToolResponseBlock) -> None:
         if block.call_id in self._async_calls and block.error == NO_RESULT:
             return  # the call still runs (https://developers.openai.com/api/docs/guides/async-tool-calling)
-        if block.call_id in self._client_items:
-            target_id, asked = self._client_items[block.call_id]
-            output = output_item(asked, block)
-            if output is not None:
-                self._results.append((target_id, output, self.content_number))
-                return
-        is_custom = self._call_kinds.get(block.call_id) == "custom"
-        kind = "custom_tool_call_output" if is_custom else "function_call_output"
-        item: Json = {"type": kind, "call_id": self.ids.result_id(block), "output": output_of(block, self.changes)}
+        kind = self._call_kinds.get(block.call_id)
+        target_id, asked = self._client_items.get(block.call_id, ("", None))
+        if asked is None and kind is None and self.is_from_target(block):  # the provider stores the call
+            kind, asked = block.metadata.get("kind"), stored_item(block)
+        answer = None if asked is None else output_item(asked, block)
+        if answer is not None:
+            self._results.append((target_id, answer, self.content_number))
+            return
+        output_type = "custom_tool_call_output" if kind == "custom" else "function_call_output"
+        output = output_of(block, self.changes)
+        item: Json = {"type": output_type, "call_id": self.ids.result_id(block), "output": output}
         if block.call_id in self._callers:
             item["caller"] = self._callers[block.call_id]
         self._results.append((item["call_id"], item, self.content_number))
@@ -300,7 +302,7 @@ class ResponsesRenderer(MessageRenderer[Traits]):
     def _with_unique_id(self, item: Json) -> Json:
         """Return an item, without its id if an item before it has the same one."""
         item_id = item.get("id")
-        if not isinstance(item_id, str) or item.get("type") == "item_reference":
+        if not isinstance(item_id, str) or is_reference(item):
             return item
         if item_id in self._sent_item_ids:
             return {name: value for name, value in item.items() if name != "id"}
@@ -407,7 +409,9 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         """Append the provider's own items unchanged; report them if they are another provider's."""
         is_own = self.is_own(block)
         raw = block.raw if isinstance(block, ServerToolBlock) else [block.raw]
-        items = [item for item in raw if isinstance(item, dict) and isinstance(item.get("type"), str)]
+        items = [
+            item for item in raw if isinstance(item, dict) and (isinstance(item.get("type"), str) or is_reference(item))
+        ]
         if is_own and self._is_interrupted and not (items and all("id" not in item for item in items)):
             self._omit("a provider's item was left out: the provider did not retain the response that was cut off")
             return

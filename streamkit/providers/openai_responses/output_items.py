@@ -13,7 +13,7 @@ from msgspec import Struct
 from streamkit.providers.decoding import as_text
 from streamkit.providers.openai_responses.schema import Json, PartKind
 
-__all__ = ["ContentPart", "OutputItem", "RepeatedStart", "as_position", "item_type"]
+__all__ = ["ContentPart", "OutputItem", "RepeatedStart", "as_position", "is_reference", "item_type"]
 
 _MANY_PARTS = 32  # so many parts of a text are joined
 
@@ -175,3 +175,11 @@ def item_type(raw: Json) -> str:
     if kind.__class__ is str and kind:
         return kind
     return as_text(kind) or ("message" if isinstance(raw.get("role"), str) else "")
+
+
+def is_reference(raw: Json) -> bool:
+    """Return True if an item names another one that the provider has. Its type may be left out or null."""
+    kind = raw.get("type")
+    return kind == "item_reference" or (
+        kind is None and raw.keys() <= {"id", "type"} and isinstance(raw.get("id"), str)
+    )

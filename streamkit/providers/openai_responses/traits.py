@@ -15,6 +15,7 @@ from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_errors import ERRORS
 from streamkit.providers.openai_models import OPENAI_MODELS
 from streamkit.providers.openai_responses.message_format import rate_message
+from streamkit.providers.openai_responses.output_items import is_reference
 from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.provider import Traits
 from streamkit.providers.tool_schema import ToolSchemaRules
@@ -50,6 +51,14 @@ def _normalize_body(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "input": [{"role": "user", "content": items}]} if isinstance(items, str) else body
 
 
+def _stores_calls(body: dict[str, Any]) -> bool:
+    """Return True if a body refers to items that the provider has."""
+    if body.get("previous_response_id") or body.get("conversation"):
+        return True
+    items = body.get("input")
+    return isinstance(items, list) and any(isinstance(item, dict) and is_reference(item) for item in items)
+
+
 def _reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
     """Return the state as a signature, which the encoder writes as ``encrypted_content``."""
     return state, {}
@@ -59,6 +68,7 @@ TRAITS = Traits(
     name="openai_responses",
     system_field="instructions",
     normalize_body=_normalize_body,
+    stores_calls=_stores_calls,
     setting_fields={
         "temperature": ("temperature",),
         "top_p": ("top_p",),
