@@ -47,6 +47,10 @@ _REJECTED_FILE_TYPES = ("application/octet-stream", "application/zip", "applicat
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
 
 
+#: https://platform.openai.com/docs/api-reference/responses/create: the parts of ``function_call_output``
+_OUTPUT_PARTS = frozenset({"input_text", "input_image", "input_file"})
+
+
 def input_image(data: str) -> Json:
     """Return the part of an image.
 
@@ -95,22 +99,34 @@ def parse_media_part(part: Any) -> ImageBlock | FileBlock | None:
     return FileBlock(url=address, name=name) if isinstance(address, str) else None
 
 
-def output_of(block: ToolResponseBlock, changes: list[str]) -> str | list[Json]:
+def output_of(block: ToolResponseBlock, changes: list[str], *, is_own: bool = False) -> str | list[Json]:
     """Return the ``output`` of a call: text, or a list of texts, images and files.
 
     The API has no field for a failure, so the error's text is the output.
 
     Args:
         block: the result.
+        is_own: the call is of this provider, so that its result may be in the provider's own form.
         changes: gets a sentence for each image or file that is replaced by text.
     """
     if block.error is not None or block.status not in (None, "completed"):
         return block.error or text_or_json(block.result) or f"The call did not complete: {block.status}."
+    if is_own and _is_own_output(block.result):
+        return list(block.result)
     parts = result_parts(block)
     if parts is None:
         return text_or_json(block.result)
     values = [part.text if isinstance(part, TextBlock) else media_part(part, changes) for part in parts]
     return [{"type": "input_text", "text": value} if isinstance(value, str) else value for value in values]
+
+
+def _is_own_output(result: Any) -> bool:
+    """Return True if a result has the API's parts, with what history has no field for: an uploaded file, a detail."""
+    return (
+        isinstance(result, list)
+        and all(isinstance(part, dict) and part.get("type") in _OUTPUT_PARTS for part in result)
+        and any(part["type"] != "input_text" and part.keys() & {"file_id", "detail"} for part in result)
+    )
 
 
 def media_part(part: ImageBlock | FileBlock, changes: list[str]) -> Json | str:

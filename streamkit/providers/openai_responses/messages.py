@@ -230,7 +230,7 @@ class ResponsesRenderer(MessageRenderer[Traits]):
             self._results.append((target_id, answer, self.content_number))
             return
         output_type = "custom_tool_call_output" if kind == "custom" else "function_call_output"
-        output = output_of(block, self.changes)
+        output = output_of(block, self.changes, is_own=self.is_from_target(block))
         item: Json = {"type": output_type, "call_id": self.ids.result_id(block), "output": output}
         if block.call_id in self._callers:
             item["caller"] = self._callers[block.call_id]

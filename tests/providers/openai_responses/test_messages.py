@@ -567,3 +567,18 @@ def test_the_agents_of_messages_and_calls_are_replayed() -> None:
     assert [block.metadata.get("agent") for block in written.content.blocks] == [None, agent, agent]
     others = render_request(contents, "openai_responses", model="other-model")["input"]
     assert not any("agent" in item for item in others)
+
+
+def test_uploaded_files_and_details_of_an_output_stay_for_their_own_provider() -> None:
+    asked = {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}"}
+    parts = [
+        {"type": "input_text", "text": "Here."},
+        {"type": "input_image", "file_id": "file_1", "detail": "high"},
+        {"type": "input_image", "image_url": "https://a.example/a.png", "detail": "original"},
+        {"type": "input_file", "file_id": "file_2"},
+    ]
+    items = [asked, {"type": "function_call_output", "call_id": "call_1", "output": parts}]
+    contents = parse_messages([{"role": "user", "content": "Look."}, *items], "openai_responses")
+    assert render_request(contents, "openai_responses")["input"][1:] == items
+    (content,) = [message["content"] for message in render_request(contents, "openai_chat")["messages"][-1:]]
+    assert "file_1" in json.dumps(content)
