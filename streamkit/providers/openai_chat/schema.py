@@ -54,6 +54,8 @@ RARE_RESPONSE_FIELDS = (
     "cost",  # Venice
     "copilot_usage",  # GitHub Copilot
     "latency_checkpoint",  # Azure
+    "metadata",  # OpenAI: of a response that it stores
+    "moderation",  # OpenAI, if the request asked for it
     "provider_metadata",  # the Vercel gateway, in a delta
     "system",  # watsonx: {"warnings": [...]}
     "time_info",  # Cerebras

@@ -536,3 +536,15 @@ def test_the_status_beside_an_error_in_the_stream_is_read(status: Any, code: str
     assert (turn.error.kind, turn.error.message, turn.error.code) == ("provider_error", "Try later", code)
     assert turn.error.status == (status if code is not None else None)
     assert turn.warnings == []
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_moderation_and_the_metadata_of_a_stored_response_are_facts_about_it(is_stream: bool) -> None:
+    verdict = {"type": "moderation_results", "model": "omni-moderation-latest", "results": []}
+    facts = {"moderation": {"input": verdict, "output": verdict}, "metadata": {"team": "north"}}
+    text = {"role": "assistant", "content": "Hi."}
+    choice = {"index": 0, "finish_reason": "stop", ("delta" if is_stream else "message"): text}
+    kind = "chat.completion.chunk" if is_stream else "chat.completion"
+    turn = Turn("openai_chat")
+    turn.feed({"id": "chatcmpl-1", "object": kind, "model": "m", "choices": [choice], **facts})
+    turn.close(complete=True)
+    assert (turn.text, turn.warnings) == ("Hi.", [])
+    assert {name: turn.metadata.get(name) for name in facts} == facts
