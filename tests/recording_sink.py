@@ -51,6 +51,10 @@ class RecordingChoice:
     def tool(self, chunk: NormalizedToolChunk) -> None:
         self._record("tool", chunk)
 
+    def has_block(self, kind: str) -> bool:
+        names = {"call": "tool"}
+        return any(name == names.get(kind, kind) + self._suffix for name, *_ in self._records)
+
     def end_block(self, key: Hashable) -> None:
         self._record("end_block", key)
 

@@ -199,6 +199,10 @@ class Choice:
             else:
                 target[name] = list(value) if isinstance(value, list) else value
 
+    def has_block(self, kind: str) -> bool:
+        """Implement ``ChoiceSink.has_block``."""
+        return any(block.kind == kind for block in self.blocks)
+
     def end_block(self, key: Hashable) -> None:
         """Implement ``ChoiceSink.end_block``."""
         if self._tracker is not None:

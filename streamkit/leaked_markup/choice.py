@@ -50,6 +50,7 @@ class MarkupChoice:
         self._output: list[str] = []  # text that was not yet emitted
         self._key: Hashable = None  # the text's block
         self._call_count = 0
+        self._has_searched = False  # there was text that may have been markup alone
         self._open_call: Hashable = None  # the call whose arguments are being streamed
 
     # ---------------------------------------------------------------- the interface of the parser
@@ -64,6 +65,7 @@ class MarkupChoice:
                 self._quotation.add(text)
                 self._choice.text(text, key)
                 return
+        self._has_searched = True
         for token in self._lexer.feed(text):
             self._process(token)
         self._emit_text()
@@ -87,6 +89,10 @@ class MarkupChoice:
         """Implement ``ChoiceSink.tool``."""
         self._finalize(call_follows=True)
         self._choice.tool(chunk if self._names is None else self._names.clean(chunk))
+
+    def has_block(self, kind: str) -> bool:
+        """Implement ``ChoiceSink.has_block``. Text that was removed counts as text."""
+        return self._choice.has_block(kind) or (kind == "text" and self._has_searched)
 
     def end_block(self, key: Hashable) -> None:
         """Implement ``ChoiceSink.end_block``."""

@@ -45,6 +45,9 @@ class ChoiceSink(Protocol):
     def tool(self, chunk: NormalizedToolChunk) -> None:
         """Add the next delta of a client tool call."""
 
+    def has_block(self, kind: str) -> bool:
+        """Return True if the choice has a block of that kind, such as ``text``, ``reasoning``, ``call`` or ``file``."""
+
     def end_block(self, key: Hashable) -> None:
         """End the block or call of that key."""
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
@@ -30,6 +31,7 @@ from streamkit.providers.openai_chat.other_fields import report_other_fields
 from streamkit.providers.openai_chat.repeater import UNREAD_FIELD, find_repeater
 from streamkit.providers.openai_chat.response_reader import ResponseReader, to_plain
 from streamkit.providers.openai_chat.schema import (
+    MESSAGE_FIELDS,
     Choice,
     Chunk,
     Delta,
@@ -62,11 +64,13 @@ class ChatParser:
     __slots__ = (
         "_choice_sink",
         "_extras",
+        "_has_deltas",
         "_has_legacy_text",
         "_is_identified",
         "_messages",
         "_response",
         "_sink",
+        "_streamed",
         "_text",
         "_tool",
     )
@@ -83,6 +87,8 @@ class ChatParser:
         self._extras: ExtrasReader | None = None  # created at the first rare field
         self._messages = MessageListReader(sink) if has_message_lists else None
         self._has_legacy_text = False
+        self._has_deltas: bool | None = None  # the first choice was a delta; None before it
+        self._streamed: set[tuple[int, str]] = set()  # kinds of blocks of a choice that a complete message repeats
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Parse one SSE event."""
@@ -223,6 +229,8 @@ class ChatParser:
         return self._extras
 
     def _identify(self, chunk: Chunk | PlainChunk) -> None:
+        if self._has_deltas is None and chunk.choices:
+            self._has_deltas = chunk.choices[0].delta is not None
         self._response.read_facts(chunk)
         # Azure's first chunk has an empty id and model; they come with the first choice.
         response_id, model = as_text(chunk.id), as_text(chunk.model)
@@ -242,7 +250,9 @@ class ChatParser:
             index = next((n for n, other in enumerate(choices) if other is choice), 0) if position is None else position
         choice_sink = self._choice_sink if index == 0 else self._sink.choice(index)
         # With a delta the message is not read: it repeats what was streamed (Perplexity).
-        delta = choice.delta if choice.delta is not None else choice.message
+        delta = choice.delta
+        if delta is None and choice.message is not None:
+            delta = self._unstreamed(choice_sink, index, choice.message) if self._has_deltas else choice.message
         if delta is not None:
             self._read_delta(choice_sink, delta)
         elif choice.text.__class__ is str:
@@ -250,6 +260,25 @@ class ChatParser:
         elif choice.finish_reason is None and choice.usage is None and choice.logprobs is None:
             self._sink.unknown(to_plain(raw))  # Azure's late filter results
         self._read_choice_extras(choice_sink, choice, chunk, index)
+
+    def _unstreamed(self, choice_sink: ChoiceSink, index: int, message: Delta | PlainDelta) -> Delta | PlainDelta:
+        """Return a complete message that follows deltas, without the fields of which there were deltas.
+
+        MiniMax ends a stream with the whole ``chat.completion``, which alone has the usage (GCWing/OpenBitFun#792).
+        """
+        repeated: list[str] = []
+        for kind, fields in MESSAGE_FIELDS.items():
+            present = [name for name in fields if getattr(message, name)]
+            if not present:
+                continue
+            if (index, kind) not in self._streamed and choice_sink.has_block(kind):
+                self._streamed.add((index, kind))
+            if (index, kind) in self._streamed:
+                repeated += present
+        if not repeated:  # messages take the place of deltas here
+            self._has_deltas = False
+            return message
+        return structs.replace(message, **dict.fromkeys(repeated))
 
     def _read_legacy_text(self, choice_sink: ChoiceSink, text: str) -> None:
         """Read a choice of the wire before Chat Completions (https://platform.openai.com/docs/api-reference/completions)."""

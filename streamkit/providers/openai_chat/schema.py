@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 __all__ = [
     "CHOICE_RESPONSE_FIELDS",
+    "MESSAGE_FIELDS",
     "RARE_RESPONSE_FIELDS",
     "REASONING_DETAIL_FIELDS",
     "REASONING_TEXT_FIELDS",
@@ -42,6 +43,15 @@ REASONING_TEXT_FIELDS = ("reasoning_content", "reasoning")
 
 #: The types of ``reasoning_details`` whose text is streamed in deltas, and the field of each that contains it.
 REASONING_DETAIL_FIELDS = {"reasoning.text": "text", "reasoning.summary": "summary"}
+
+#: The fields of a message by the kind of block that they become.
+MESSAGE_FIELDS = {
+    "text": ("content",),
+    "reasoning": (*REASONING_TEXT_FIELDS, "reasoning_details", "thinking_blocks"),
+    "refusal": ("refusal",),
+    "call": ("tool_calls", "function_call"),
+    "file": ("images", "audio"),
+}
 
 #: The fields of a chunk that are facts about the response, kept in ``turn.metadata``.
 RESPONSE_FIELDS = ("service_tier", "system_fingerprint", "provider")
