@@ -28,6 +28,9 @@ from streamkit.json_text import ParsedArguments, is_one_object, join_half, join_
 
 __all__ = ["ToolCallTracker"]
 
+#: The id that Mistral sends where there is none (langchain-ai/langchainjs#11373); it is also the default of its SDK.
+_NO_ID = "null"
+
 
 class ToolCallTracker:
     """The tool calls of one choice.
@@ -83,6 +86,8 @@ class ToolCallTracker:
         """Assign a delta to its call and apply it."""
         if chunk.metadata is not None and chunk.key is None and "index" in chunk.metadata:
             chunk = _with_key_of_metadata(chunk, chunk.metadata)
+        if chunk.id == _NO_ID:
+            chunk = replace(chunk, id=None)
         text = chunk.args or chunk.arguments_delta or ""
         copies = self._copies
         if copies is None and self._second_key is not None and chunk.key == self._second_key:
