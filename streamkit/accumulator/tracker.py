@@ -128,6 +128,11 @@ class ToolCallTracker:
         elif text:
             message = f"a delta belongs to no open call: {text[:80]!r} on the key {chunk.key!r}"
             self._state.warn("orphan_delta", message)
+        elif chunk.metadata is not None and len(self.calls) == 1:
+            # Gemini's signature of a call, in a delta of its own (open-webui/computer#224)
+            self._add_metadata(self.calls[0], chunk)
+        elif chunk.metadata is not None:
+            self._state.warn("orphan_delta", f"the metadata {', '.join(chunk.metadata)} belongs to no open call")
 
     def _add_identifiers(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> None:
         if chunk.id and self._index.add_identifiers(call, chunk):

@@ -19,7 +19,7 @@ def read_irregular_call(
 ) -> None:
     """Emit a call delta that is not of the frequent form."""
     function, custom = call.function, call.custom
-    if function is None and custom is None and not call.id:
+    if function is None and custom is None and not call.id and call.extra_content is None:
         return  # padding: {"index": 0, "function": null}
     name: str | None = None
     arguments: str | None = None
