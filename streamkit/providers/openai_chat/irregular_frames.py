@@ -32,7 +32,9 @@ def read_irregular_frame(name: bytes, data: bytes, sink: Sink) -> dict[str, Any]
         elif name == b"error" and not text.startswith(b"{"):
             message = data.decode("utf-8", "replace")
             sink.fail(StreamError("provider_error", message or "the provider reported an error", raw=message))
-        elif text:  # not "data:" alone, which some gateways send to keep the connection
+        elif text and not text.startswith(b":"):
+            # Gateways keep the connection by "data:" alone, or by a comment that they made the data of an event
+            # ("data: : OPENROUTER PROCESSING", mnfst/llm-gateway#2053).
             sink.fail(frame_error(error, data))
         return None
     if not isinstance(value, dict):
