@@ -213,6 +213,24 @@ def excerpt(data: bytes | str, size: int = 1024) -> str:
     return text[:size]
 
 
+#: The fields with the message of an error. ``details``: IBM's orchestrator (foundation-model-stack/
+#: fms-guardrails-orchestrator#436); ``error_message``: a relay (NousResearch/hermes-agent#65643); ``error_msg``: Baidu;
+#: ``status_msg``: MiniMax, in ``base_resp``; ``msg``: FastAPI, in ``detail``.
+_MESSAGE_FIELDS = (
+    "message",
+    "detail",
+    "Message",
+    "error",
+    "details",
+    "error_message",
+    "error_msg",
+    "status_msg",
+    "msg",
+)
+#: The fields with a list of errors: Cloudflare's and watsonx's, and FastAPI's.
+_MESSAGE_LISTS = ("errors", "detail")
+
+
 def error_message(raw: Any) -> str | None:
     """Return the message of an error body, in any of the shapes that providers use; None if it has none."""
     if isinstance(raw, list) and raw:
@@ -221,11 +239,19 @@ def error_message(raw: Any) -> str | None:
         return raw.strip()[:500] or None
     if not isinstance(raw, dict):
         return None
-    inner = raw.get("error", raw)
+    inner = raw.get("error") or raw
+    if isinstance(inner, list):
+        inner = inner[0]
     if isinstance(inner, str):
         return inner
-    if isinstance(inner, dict):
-        for name in ("message", "detail", "Message", "error"):
-            if isinstance(inner.get(name), str) and inner[name]:
-                return str(inner[name])
+    if not isinstance(inner, dict):
+        return None
+    lists = [inner[name][0] for name in _MESSAGE_LISTS if isinstance(inner.get(name), list) and inner[name]]
+    for found in (inner, *lists, inner.get("base_resp")):
+        if isinstance(found, dict):
+            for name in _MESSAGE_FIELDS:
+                if isinstance(found.get(name), str) and found[name]:
+                    return str(found[name])
+        elif isinstance(found, str) and found:
+            return found
     return None

@@ -160,6 +160,10 @@ ERRORS: Final = OPENAI + ErrorRules(
         # xAI with status 429 or 403 (continuedev/continue#10373, Anantys-oss/koan#2412)
         MessageRule("quota_exceeded", r"used all available credits|run out of credits"),
         MessageRule("quota_exceeded", r"insufficient (?:balance|credits)"),  # DeepSeek, Z.AI, OpenRouter
+        # MiniMax under status 200, with numbers that mean something else elsewhere (MiniMax-AI/cli#59,
+        # https://platform.minimax.io/docs/api-reference/errorcode)
+        MessageRule("unauthorized", r"^(?:login fail|not authorized)"),
+        MessageRule("rate_limited", r"^rate limit\b"),
         MessageRule("overloaded", r"model is overloaded"),  # text-generation-inference, in band
         MessageRule("content_policy", r"requires moderation"),  # OpenRouter with status 403
     ),

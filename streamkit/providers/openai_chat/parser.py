@@ -29,7 +29,7 @@ from streamkit.providers.openai_chat.irregular_frames import read_irregular_fram
 from streamkit.providers.openai_chat.message_list import MessageListReader
 from streamkit.providers.openai_chat.other_fields import report_other_fields
 from streamkit.providers.openai_chat.repeater import UNREAD_FIELD, find_repeater
-from streamkit.providers.openai_chat.response_reader import ResponseReader, to_plain
+from streamkit.providers.openai_chat.response_reader import ResponseReader, find_error, to_plain
 from streamkit.providers.openai_chat.schema import (
     MESSAGE_FIELDS,
     Choice,
@@ -42,6 +42,7 @@ from streamkit.providers.openai_chat.schema import (
     ToolCall,
 )
 from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
+from streamkit.providers.openai_errors import to_stream_error
 from streamkit.providers.provider import Traits
 from streamkit.providers.sink import ChoiceSink, Sink
 
@@ -205,6 +206,10 @@ class ChatParser:
         if chunk is None:
             return
         choices = chunk.choices
+        error = find_error(raw)
+        if error is not None and not choices:
+            self._sink.fail(error)
+            return
         if not choices and not self._response.read_without_choices(chunk, raw):
             return
         if chunk.error is None:
@@ -221,7 +226,12 @@ class ChatParser:
         if chunk.prompt_filter_results or chunk.prompt_annotations:
             self._extras_reader().read_prompt_filters(chunk.prompt_filter_results or chunk.prompt_annotations)
         if chunk.x_groq is not None or chunk.error is not None:
-            self._response.read_extras(chunk)
+            self._response.read_extras(chunk, raw)
+        if error is None and chunk.error is None:
+            choice_errors = [choice.error for choice in choices or () if choice.error]
+            error = to_stream_error(choice_errors[0]) if choice_errors else None
+        if error is not None:
+            self._sink.fail(error)
 
     def _extras_reader(self) -> ExtrasReader:
         if self._extras is None:

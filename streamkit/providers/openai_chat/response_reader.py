@@ -5,7 +5,8 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
-from streamkit.providers.decoding import excerpt, read_json
+from streamkit.calls import StreamError
+from streamkit.providers.decoding import as_integer, error_message, excerpt, read_json
 from streamkit.providers.openai_chat.schema import (
     CHOICE_RESPONSE_FIELDS,
     RESPONSE_FIELDS,
@@ -18,7 +19,12 @@ from streamkit.providers.openai_chat.usage import is_usage, parse_usage
 from streamkit.providers.openai_errors import to_stream_error
 from streamkit.providers.sink import Sink
 
-__all__ = ["ResponseReader", "to_plain"]
+__all__ = ["ResponseReader", "find_error", "to_plain"]
+
+#: The fields of an error object with its code, if it is the chunk itself.
+_CODE_FIELDS = ("code", "error_code", "error_type")
+#: The values of these fields that report no error.
+_NO_ERROR = (None, "", 0, "0", 200, "200")
 
 _response_facts = attrgetter(*RESPONSE_FIELDS)
 _choice_facts = attrgetter(*CHOICE_RESPONSE_FIELDS)
@@ -35,7 +41,7 @@ class ResponseReader:
         self._facts: Any = None  # the values of RESPONSE_FIELDS in the last chunk that was searched for them
         self._choice_facts: Any = None  # the same of CHOICE_RESPONSE_FIELDS and the last choice
 
-    def read_extras(self, chunk: Chunk) -> None:
+    def read_extras(self, chunk: Chunk, raw: dict[str, Any]) -> None:
         """Report the usage in Groq's own field, and errors."""
         x_groq = chunk.x_groq
         if isinstance(x_groq, dict):
@@ -44,7 +50,9 @@ class ResponseReader:
             if x_groq.get("error"):
                 self._sink.fail(to_stream_error(x_groq["error"]))
         if chunk.error:
-            self._sink.fail(to_stream_error(chunk.error, chunk.status_code))
+            # text-generation-inference: {"error": "Model is overloaded", "error_type": "overloaded"}
+            is_text = isinstance(chunk.error, str) and any(raw.get(name) for name in _CODE_FIELDS)
+            self._sink.fail(to_stream_error(raw if is_text else chunk.error, chunk.status_code))
 
     def emit_usage(self, raw: Any) -> None:
         """Report the token counts of a ``usage`` object."""
@@ -79,11 +87,24 @@ class ResponseReader:
             return True
         if chunk.error is not None or chunk.x_groq is not None or is_usage(chunk.usage):
             return True
-        if chunk.object == "error":  # vLLM and Mistral: {"object": "error", "message": ...}
-            self._sink.fail(to_stream_error(to_plain(raw)))
-        else:
-            self._sink.unknown(to_plain(raw))
+        self._sink.unknown(to_plain(raw))
         return False
+
+
+def find_error(raw: dict[str, Any]) -> StreamError | None:
+    """Return the error of a chunk that has it in another field than ``error``; None if it reports none.
+
+    MiniMax has it in ``base_resp``, under status 200. Others send the error object itself: vLLM and Mistral with
+    ``"object": "error"``, DashScope and Baidu with a code and a message, a relay with ``error_type``.
+    """
+    outcome = raw.get("base_resp")
+    if isinstance(outcome, dict) and as_integer(outcome.get("status_code")):
+        return to_stream_error(outcome)
+    if raw.get("choices") or raw.get("error"):
+        return None
+    has_code = any(raw.get(name) not in _NO_ERROR for name in _CODE_FIELDS)
+    is_report = "error" in (raw.get("object"), raw.get("type")) or raw.get("success") is False
+    return to_stream_error(raw) if is_report or (has_code and error_message(raw)) else None
 
 
 def to_plain(raw: Any) -> Any:

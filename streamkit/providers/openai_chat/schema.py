@@ -132,6 +132,7 @@ class Choice(Struct, gc=False):
     stop_reason: Any = None  # vLLM: the stop sequence or token
     matched_stop: Any = None  # the same of SGLang
     seed: Any = None  # Together
+    error: Any = None  # OpenRouter, next to the finish reason "error"
     text: Any = None  # of the wire before Chat Completions; next to a delta it repeats it
 
 
@@ -153,6 +154,7 @@ class Chunk(Struct, gc=False):
     search_results: Any = None  # Perplexity: the same sources as objects
     prompt_filter_results: Any = None  # Azure's first chunk; ``prompt_annotations`` before 2023-07-01
     prompt_annotations: Any = None
+    base_resp: Any = None  # MiniMax: {"status_code": 0, "status_msg": ""}
 
 
 # ---------------------------------------------------------------- plain chunks
@@ -225,6 +227,7 @@ class PlainChoice(Struct, gc=False, forbid_unknown_fields=True):
     stop_reason: Any = None
     matched_stop: Any = None
     seed: Any = None
+    error: None = None
     # Known and not read.
     text: Any = None  # of the wire before Chat Completions; Together and Hugging Face: the delta's text again
     token_ids: Any = None  # vLLM
@@ -260,6 +263,7 @@ class PlainChunk(Struct, gc=False, forbid_unknown_fields=True):
     search_results: Any = None
     prompt_filter_results: None = None
     prompt_annotations: None = None
+    base_resp: None = None
     # Known and not read.
     created_at: Any = None  # watsonx, as the next two
     model_id: Any = None
