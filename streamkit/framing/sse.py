@@ -4,10 +4,12 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-
 fields, not on payloads or vendors. It works on bytes: a character split between two reads, and U+2028 or U+0085 inside
 a payload, have no effect (``str.splitlines`` breaks there; openai-python#1230).
 
-There are two deliberate differences. The standard discards the last event if its blank line is missing; vendors end
+There are three deliberate differences. The standard discards the last event if its blank line is missing; vendors end
 streams like that (recorded Anthropic streams do), so ``close`` returns it, and the parser decides if its payload is
 complete. And servers leave out the blank lines between events (rexxars/eventsource-parser#31): if the first two data
 lines of an event are whole JSON each, which joined they can never be, then from there on each such line is an event.
+And a field ``error`` with an object is the data of an event of this name, because llama.cpp's server reported the
+errors of a stream so until September 2025 (ggml-org/llama.cpp#16109).
 
 Why it is exact and still cheap: a read that is one complete event of a common shape (a ``data:`` line, or an ``event:``
 and a ``data:`` line) is split at its few delimiters, and a read of many events with the same beginning is split once.
@@ -265,7 +267,9 @@ class SseFramer:
                 if field == b"event":
                     name = value
                     continue
-                if field != b"data":
+                if field == b"error" and value[:1] == b"{" and payload is None:
+                    name = field
+                elif field != b"data":
                     if field and field != b"id" and field != b"retry":
                         other_lines.append(line)
                     continue
@@ -302,6 +306,9 @@ class SseFramer:
                 name, start = b"", number
             elif field == b"event":
                 name = value
+            elif field == b"error" and not values and _is_whole_json(value):
+                frames.append((field, value))
+                start = number
             elif field == b"data":
                 if not values and _is_whole_json(value):
                     frames.append((name, value))

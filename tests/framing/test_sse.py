@@ -421,3 +421,14 @@ def test_the_limit_applies_to_the_same_event_at_any_split(case: tuple[bytes, lis
 def test_random_bytes_never_raise(reads: list[bytes], limit: int) -> None:
     frames, framer = run(reads, limit)
     assert framer.overflow or frames == frames_of(b"".join(reads))
+
+
+def test_an_error_field_with_an_object_is_an_event_of_that_name() -> None:
+    # https://github.com/ggml-org/llama.cpp/pull/16109
+    for end in ("\n", "\r\n", "\r"):
+        stream = f'data: 1{end}{end}error: {{"code":500}}{end}{end}error:{{"code":400}}'.encode()
+        assert_every_split(stream, [(b"", b"1"), (b"error", b'{"code":500}'), (b"error", b'{"code":400}')])
+
+
+def test_an_error_field_with_text_is_an_unknown_field() -> None:
+    assert_every_split(b"error: boom\n\ndata: 1\nerror: {}\n\n", [(b"", b"1")])
