@@ -23,7 +23,8 @@ def read_reasoning(choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
     """Emit the reasoning of a delta once.
 
     vLLM sends it in two fields, OpenRouter in a field and in typed details, LiteLLM in a field and in the blocks of
-    Anthropic (https://docs.litellm.ai/docs/reasoning_content).
+    Anthropic (https://docs.litellm.ai/docs/reasoning_content). GitHub Copilot sends its state in a field of its own,
+    with the text or in a later delta (ericc-ch/copilot-api#152).
     """
     text = ""
     for value in _reasoning_texts(delta):
@@ -36,8 +37,12 @@ def read_reasoning(choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
         choice.reasoning(text or "".join([thinking_text(block) for block in blocks]))
         choice.add_metadata({"thinking_blocks": blocks})
     elif not isinstance(details, list) or not details:
-        if text:
+        opaque = delta.reasoning_opaque
+        has_opaque = isinstance(opaque, str) and bool(opaque)
+        if text or has_opaque:
             choice.reasoning(text)
+        if has_opaque:
+            choice.add_metadata({"reasoning_opaque": opaque})
     else:
         kind: ReasoningKind = "text"
         detail_texts: list[str] = []

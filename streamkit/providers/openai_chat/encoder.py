@@ -236,6 +236,8 @@ class ChatWriter(Writer):
             self._details(unstreamed)
             if not is_complete:
                 self.omit("block_state", "signatures of reasoning were left out: its parts were written as one")
+        elif own is not None and isinstance(opaque := event.metadata.get("reasoning_opaque"), str):
+            self._delta({"reasoning_opaque": opaque})
         elif own is not None and isinstance(audio, dict) and "expires_at" in audio:
             self._delta({"audio": {"expires_at": audio["expires_at"]}})
         elif event.signature and event.kind == "reasoning" and self._dialect.thinking_parts:

@@ -27,7 +27,7 @@ __all__ = ["parse_messages"]
 
 _MEDIA_FIELDS = ("url", "detail", "data", "format", "file_data", "filename")
 _SYSTEM_FIELDS = frozenset({"role", "content"})
-_REASONING_FIELDS = frozenset({"reasoning_details", "thinking_blocks", *REASONING_TEXT_FIELDS})
+_REASONING_FIELDS = frozenset({"reasoning_details", "thinking_blocks", "reasoning_opaque", *REASONING_TEXT_FIELDS})
 _EXTRA_FIELDS = frozenset({"audio", "annotations", "images"})
 #: the fields that are read, by the role of the message
 _MESSAGE_FIELDS: dict[str, frozenset[str]] = {
@@ -159,8 +159,13 @@ class _AssistantMessage:
             text = "".join(reasoning_detail_text(detail) or "" for detail in details if isinstance(detail, dict))
         thinking = [block for block in as_list(self._message.get("thinking_blocks")) if isinstance(block, dict)]
         text = text or "".join([thinking_text(block) for block in thinking])
-        if text or details or thinking:
-            state = {"reasoning_details": details or None, "thinking_blocks": thinking or None}
+        opaque = self._message.get("reasoning_opaque")
+        if text or details or thinking or opaque:
+            state = {
+                "reasoning_details": details or None,
+                "thinking_blocks": thinking or None,
+                "reasoning_opaque": opaque if isinstance(opaque, str) and opaque else None,
+            }
             metadata = self._builder.provider_metadata(state)
             self._builder.add_block("ai", create_block(ReasoningBlock, text=text, metadata=metadata))
 

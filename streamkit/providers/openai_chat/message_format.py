@@ -18,6 +18,8 @@ _OWN_FIELDS = frozenset(
         "audio",
         "reasoning_content",
         "reasoning_details",
+        "reasoning_opaque",
+        "reasoning_text",
         "thinking_blocks",
     }
 )

@@ -335,7 +335,10 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         """Return the fields of an assistant message that have its reasoning."""
         fields: Json = {}
         text = "".join([block.text for block in blocks])
-        if self.traits.reasoning_field and text:
+        opaque = [state for block in blocks if (state := self.own_state(block, "reasoning_opaque"))]
+        if opaque:  # GitHub Copilot, in the fields in which it sent them (anomalyco/opencode#4468)
+            fields |= {"reasoning_text": text, "reasoning_opaque": opaque[-1]}
+        elif self.traits.reasoning_field and text:
             fields[self.traits.reasoning_field] = text
         if details := [detail for block in blocks for detail in self._reasoning_details(block)]:
             fields["reasoning_details"] = merge_reasoning_details(details)
@@ -364,7 +367,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
     def _accepts_reasoning(self, block: ReasoningBlock) -> bool:
         if self.traits.thinking_parts:
             return bool(block.text or block.signature)
-        if reasoning_details(block) or thinking_blocks(block):
+        if reasoning_details(block) or thinking_blocks(block) or block.metadata.get("reasoning_opaque"):
             return True
         return bool(self.traits.reasoning_field and block.text)
 

@@ -327,7 +327,14 @@ class ChatParser:
             self._response.emit_usage(choice.usage)
 
     def _read_texts(self, choice_sink: ChoiceSink, delta: Delta | PlainDelta) -> None:
-        if delta.reasoning_content or delta.reasoning or delta.reasoning_details or delta.thinking_blocks:
+        if (
+            delta.reasoning_content
+            or delta.reasoning
+            or delta.reasoning_details
+            or delta.thinking_blocks
+            or delta.reasoning_text
+            or delta.reasoning_opaque
+        ):
             read_reasoning(choice_sink, delta)
         content = delta.content
         if content.__class__ is str:

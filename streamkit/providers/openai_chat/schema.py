@@ -39,7 +39,7 @@ __all__ = [
 #: The fields of a delta, and of a message, that contain reasoning as text. Servers that send several of them repeat the
 #: same text (vLLM), so the first one with text counts. Each is a field of ``Delta`` and in the condition of the
 #: parser's fast path.
-REASONING_TEXT_FIELDS = ("reasoning_content", "reasoning")
+REASONING_TEXT_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 
 #: The types of ``reasoning_details`` whose text is streamed in deltas, and the field of each that contains it.
 REASONING_DETAIL_FIELDS = {"reasoning.text": "text", "reasoning.summary": "summary"}
@@ -47,7 +47,7 @@ REASONING_DETAIL_FIELDS = {"reasoning.text": "text", "reasoning.summary": "summa
 #: The fields of a message by the kind of block that they become.
 MESSAGE_FIELDS = {
     "text": ("content",),
-    "reasoning": (*REASONING_TEXT_FIELDS, "reasoning_details", "thinking_blocks"),
+    "reasoning": (*REASONING_TEXT_FIELDS, "reasoning_details", "thinking_blocks", "reasoning_opaque"),
     "refusal": ("refusal",),
     "call": ("tool_calls", "function_call"),
     "file": ("images", "audio"),
@@ -108,6 +108,8 @@ class Delta(Struct, gc=False):
     reasoning: Any = None  # OpenRouter, Groq, Ollama, newer vLLM
     reasoning_details: Any = None  # OpenRouter and the Vercel gateway: typed parts, some of them encrypted
     thinking_blocks: Any = None  # LiteLLM: Anthropic's thinking with its signature, whose text is repeated above
+    reasoning_text: Any = None  # GitHub Copilot
+    reasoning_opaque: Any = None  # the same: the state of the reasoning, to be sent back
     refusal: Any = None
     function_call: Function | None = None  # the form before tools
     annotations: Any = None
@@ -211,6 +213,8 @@ class PlainDelta(Struct, gc=False, forbid_unknown_fields=True):
     web_search_data: dict[str, None] | None = None
     provider_specific_fields: None = None  # LiteLLM, as thinking_blocks
     thinking_blocks: None = None
+    reasoning_text: None = None
+    reasoning_opaque: None = None
 
 
 class PlainChoice(Struct, gc=False, forbid_unknown_fields=True):

@@ -430,6 +430,33 @@ def test_thinking_blocks_of_litellm_are_sent_back_complete_with_their_signatures
     assert "thinking_blocks" not in message
 
 
+@pytest.mark.parametrize("place", ["reasoning", "text", "call", "alone"])
+def test_the_state_of_copilots_reasoning_is_sent_back_with_its_text(place: str) -> None:
+    """https://github.com/anomalyco/opencode/issues/4468: Gemini refuses the next round of tool calls without it."""
+    state = {"reasoning_opaque": "b3BhcXVl"}
+    call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    deltas = [
+        {"reasoning_text": "Which city?", **(state if place == "reasoning" else {})},
+        *([state] if place == "alone" else []),
+        {"content": "Oslo.", **(state if place == "text" else {})},
+        {"tool_calls": [call], **(state if place == "call" else {})},
+    ]
+    first, _ = run("openai_compatible", [*map(chat, deltas), chat({}, "tool_calls")], complete=True)
+    assert first.warnings == []
+    assert first.reasoning == "Which city?"
+    again = _turn("openai_compatible", first.content)
+    for turn in (first, again):
+        [message] = _messages([turn.content], "openai_compatible")
+        assert {name: value for name, value in message.items() if name.startswith("reasoning")} == {
+            "reasoning_text": "Which city?",
+            "reasoning_opaque": "b3BhcXVl",
+        }
+        [read] = streamkit.parse_messages([message], "openai_compatible")
+        assert _messages([read], "openai_compatible")[0]["reasoning_opaque"] == "b3BhcXVl"
+    [message] = _messages([first.content], "openrouter")
+    assert "reasoning_opaque" not in message
+
+
 @pytest.mark.parametrize(
     ("name", "model", "is_signed"),
     [

@@ -298,6 +298,8 @@ DELTA_VALUES: dict[str, Any] = {
     "reasoning": "x",
     "reasoning_details": [{"type": "reasoning.text", "text": "x"}],
     "thinking_blocks": [{"type": "thinking", "thinking": "x"}],
+    "reasoning_text": "x",
+    "reasoning_opaque": "x",
     "refusal": "x",
     "function_call": {"name": "f", "arguments": "{}"},
     "annotations": [{"type": "x"}],
