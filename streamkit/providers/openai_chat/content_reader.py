@@ -13,7 +13,13 @@ from streamkit.events import ReasoningKind
 from streamkit.providers.openai_chat.schema import REASONING_DETAIL_FIELDS, REASONING_TEXT_FIELDS, Delta, PlainDelta
 from streamkit.providers.sink import ChoiceSink
 
-__all__ = ["read_content_parts", "read_reasoning", "reasoning_detail_text", "thinking_text"]
+__all__ = [
+    "read_content_parts",
+    "read_reasoning",
+    "reasoning_detail_text",
+    "reasoning_part_text",
+    "thinking_text",
+]
 
 _reasoning_texts = attrgetter(*REASONING_TEXT_FIELDS)
 _DETAIL_FIELDS = tuple(REASONING_DETAIL_FIELDS.values())
@@ -71,6 +77,15 @@ def thinking_text(block: dict[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
+def reasoning_part_text(part: dict[str, Any]) -> str:
+    """Return the text of one of Databricks' parts of type ``reasoning``; it is empty if the part is encrypted.
+
+    https://docs.databricks.com/aws/en/machine-learning/model-serving/query-reason-models
+    """
+    items = [item.get("text") for item in part["summary"] if isinstance(item, dict)]
+    return "".join([text for text in items if isinstance(text, str)])
+
+
 def read_content_parts(choice: ChoiceSink, content: Any) -> None:
     """Emit ``content`` that is a list of parts, or one part."""
     for part in content if isinstance(content, list) else [content]:
@@ -81,6 +96,9 @@ def read_content_parts(choice: ChoiceSink, content: Any) -> None:
             choice.text(part["text"])
         elif kind == "thinking":
             _read_thinking(choice, part)
+        elif kind == "reasoning" and isinstance(part.get("summary"), list):
+            choice.reasoning(reasoning_part_text(part), "summary")
+            choice.add_metadata({"reasoning_parts": [part]})
         elif kind == "refusal" and isinstance(part.get("refusal"), str):
             choice.refusal(part["refusal"])
         elif kind == "reference":

@@ -36,7 +36,7 @@ __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
 #: OpenAI has no name for a refusal of the model that ends a response; the nearest one is not executed either.
 _FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, preferred={"refusal": "content_filter"})
 #: The state of reasoning that repeats its text.
-_REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks")
+_REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks", "reasoning_parts")
 
 
 def create_writer(traits: ChatDialect, options: WriterOptions) -> ChatWriter:
@@ -236,6 +236,8 @@ class ChatWriter(Writer):
             self._details(unstreamed)
             if not is_complete:
                 self.omit("block_state", "signatures of reasoning were left out: its parts were written as one")
+        elif own is not None and isinstance(parts := event.metadata.get("reasoning_parts"), list):
+            self._delta({"content": parts})
         elif own is not None and isinstance(opaque := event.metadata.get("reasoning_opaque"), str):
             self._delta({"reasoning_opaque": opaque})
         elif own is not None and isinstance(audio, dict) and "expires_at" in audio:

@@ -18,7 +18,7 @@ from streamkit.history import Content, FileBlock, ReasoningBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_cache_mark
 from streamkit.history.content import CacheMark, create_block
 from streamkit.history.tool_results import parse_result
-from streamkit.providers.openai_chat.content_reader import reasoning_detail_text, thinking_text
+from streamkit.providers.openai_chat.content_reader import reasoning_detail_text, reasoning_part_text, thinking_text
 from streamkit.providers.openai_chat.media import image_address, parse_media_part
 from streamkit.providers.openai_chat.schema import REASONING_TEXT_FIELDS
 from streamkit.providers.openai_chat.traits import ChatDialect
@@ -180,6 +180,10 @@ class _AssistantMessage:
             self._add_refusal(part["refusal"])
         elif kind == "thinking":
             self._read_thinking(part)
+        elif kind == "reasoning" and isinstance(part.get("summary"), list):
+            metadata = self._builder.provider_metadata({"reasoning_parts": [part]})
+            block = create_block(ReasoningBlock, text=reasoning_part_text(part), kind="summary", metadata=metadata)
+            self._builder.add_block("ai", block)
         else:
             self._builder.opaque("ai", part)
 

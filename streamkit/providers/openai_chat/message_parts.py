@@ -18,6 +18,7 @@ __all__ = [
     "is_content_part",
     "join_text",
     "reasoning_details",
+    "reasoning_parts",
     "thinking_blocks",
 ]
 
@@ -89,6 +90,12 @@ def reasoning_details(block: ReasoningBlock) -> list[Any]:
     """Return OpenRouter's typed reasoning, in the deltas in which it was streamed."""
     details = block.metadata.get("reasoning_details")
     return details if isinstance(details, list) else []
+
+
+def reasoning_parts(block: ReasoningBlock) -> list[Any]:
+    """Return Databricks' parts of the content that are reasoning, in the deltas in which they were streamed."""
+    parts = block.metadata.get("reasoning_parts")
+    return parts if isinstance(parts, list) else []
 
 
 def thinking_blocks(block: ReasoningBlock) -> list[Any]:

@@ -47,13 +47,18 @@ from streamkit.providers.openai_chat.message_parts import (
     is_content_part,
     join_text,
     reasoning_details,
+    reasoning_parts,
     thinking_blocks,
 )
 from streamkit.providers.openai_chat.settings import output_fields
 from streamkit.providers.openai_chat.strict import strict_profile
 from streamkit.providers.openai_chat.tool_definitions import render_tool_choice, render_tools
 from streamkit.providers.openai_chat.traits import ChatDialect
-from streamkit.providers.openai_chat.typed_reasoning import merge_reasoning_details, merge_thinking_blocks
+from streamkit.providers.openai_chat.typed_reasoning import (
+    merge_reasoning_details,
+    merge_reasoning_parts,
+    merge_thinking_blocks,
+)
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice
 from streamkit.providers.strict import strict_output_if_possible
 from streamkit.providers.tool_result_media import Media, caption, convert_parts, result_parts, split_text_and_media
@@ -299,6 +304,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                 self._sort_text(block, parts, is_theirs=is_theirs)
             elif isinstance(block, ToolCallBlock):
                 parts.calls.append(block)
+            elif isinstance(block, ReasoningBlock) and is_theirs and reasoning_parts(block):
+                self._sort_reasoning_parts(block, parts)
             elif isinstance(block, ReasoningBlock) and is_theirs and self._accepts_reasoning(block):
                 if not self._has_reasoning[self.content_number]:
                     self.omit(block, f"{self.traits.name} does not accept it here")
@@ -318,6 +325,13 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                 no_field = f"an assistant message to {self.traits.name} has no field for it"
                 self.omit(block, f"{self.traits.name} accepts only its own" if takes_own else no_field)
         return parts
+
+    def _sort_reasoning_parts(self, block: ReasoningBlock, parts: _AssistantParts) -> None:
+        """Add signed reasoning to the content as it came, its only form on Databricks (BerriAI/litellm#36931)."""
+        signed = merge_reasoning_parts(self.own_state(block, "reasoning_parts") or [])
+        parts.content += [OpaqueBlock(raw=part) for part in signed]
+        if not signed and self.is_own(block):
+            self.omit(block, "its parts are not signed")
 
     def _sort_text(self, block: TextBlock, parts: _AssistantParts, *, is_theirs: bool) -> None:
         """Add a text to the field that it is sent in: an audio's id is opaque state, all else is plain content."""

@@ -12,7 +12,13 @@ from streamkit.providers.openai_chat.content_reader import thinking_text
 from streamkit.providers.openai_chat.schema import REASONING_DETAIL_FIELDS
 from streamkit.providers.wrapped_state import is_wrapped_state
 
-__all__ = ["has_wrapped_state", "merge_reasoning_details", "merge_thinking_blocks", "unstreamed_details"]
+__all__ = [
+    "has_wrapped_state",
+    "merge_reasoning_details",
+    "merge_reasoning_parts",
+    "merge_thinking_blocks",
+    "unstreamed_details",
+]
 
 
 def merge_reasoning_details(details: list[Any]) -> list[Any]:
@@ -47,6 +53,27 @@ def merge_thinking_blocks(deltas: list[Any]) -> list[Any]:
         else:
             blocks.append(delta)
     return blocks
+
+
+def merge_reasoning_parts(deltas: list[Any]) -> list[Any]:
+    """Return Databricks' complete reasoning parts from streamed ones: the signature ends a part.
+
+    They must be sent back as parts of the content, and the ones without a signature have no meaning for the model
+    (BerriAI/litellm#36931).
+    """
+    parts: list[Any] = []
+    text = ""
+    for delta in deltas:
+        items = delta.get("summary") if isinstance(delta, dict) else None
+        for item in items if isinstance(items, list) else ():
+            if not isinstance(item, dict) or item.get("type") != "summary_text":
+                parts.append({**delta, "summary": [item]})
+                continue
+            text += item["text"] if isinstance(item.get("text"), str) else ""
+            if item.get("signature"):
+                parts.append({**delta, "summary": [{**item, "text": text}]})
+                text = ""
+    return parts
 
 
 def has_wrapped_state(detail: Any) -> bool:

@@ -430,6 +430,43 @@ def test_thinking_blocks_of_litellm_are_sent_back_complete_with_their_signatures
     assert "thinking_blocks" not in message
 
 
+def _databricks(text: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "reasoning", "summary": [{"type": "summary_text", "text": text, **fields}]}
+
+
+def test_signed_reasoning_of_databricks_is_sent_back_as_complete_parts() -> None:
+    """https://github.com/BerriAI/litellm/issues/36931: other fields of the message are refused there."""
+    encrypted = {"type": "reasoning", "summary": [{"type": "summary_encrypted_text", "data": "AAAA"}]}
+    parts = [
+        _databricks("Which "),
+        _databricks("city?"),
+        _databricks("", signature="first"),
+        encrypted,
+        _databricks("It is not signed"),
+    ]
+    call = {"index": 0, "id": "toolu_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    deltas = [*({"content": [part]} for part in parts), {"content": "Oslo."}, {"tool_calls": [call]}]
+    first, _ = run("openai_compatible", [*map(chat, deltas), chat({}, "tool_calls")], complete=True)
+    assert first.warnings == []
+    assert first.reasoning == "Which city?It is not signed"
+    again = _turn("openai_compatible", first.content)
+    assert (again.reasoning, again.text) == (first.reasoning, first.text)
+    complete = [_databricks("Which city?", signature="first"), encrypted, {"type": "text", "text": "Oslo."}]
+    for turn in (first, again):
+        [message] = _messages([turn.content], "openai_compatible")
+        assert message["content"] == complete
+        assert "reasoning_content" not in message
+        [read] = streamkit.parse_messages([message], "openai_compatible")
+        assert _messages([read], "openai_compatible")[0]["content"] == complete
+
+
+def test_unsigned_reasoning_of_databricks_is_not_sent_back() -> None:
+    first, _ = run("openai_compatible", [chat({"content": [_databricks("Hm.")]}), chat({"content": "Oslo."}, "stop")])
+    rendered = providers.get("openai_compatible").render([first.content])
+    assert rendered.messages == [{"role": "assistant", "content": "Oslo."}]
+    assert rendered.changes
+
+
 @pytest.mark.parametrize("place", ["reasoning", "text", "call", "alone"])
 def test_the_state_of_copilots_reasoning_is_sent_back_with_its_text(place: str) -> None:
     """https://github.com/anomalyco/opencode/issues/4468: Gemini refuses the next round of tool calls without it."""
