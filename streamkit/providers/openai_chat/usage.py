@@ -23,16 +23,25 @@ def parse_usage(raw: Any) -> Usage | None:
     if not isinstance(raw, dict):
         return None
     prompt, output = as_integer(raw.get("prompt_tokens")), as_integer(raw.get("completion_tokens"))
+    if prompt is None and output is None:  # mlx-vlm (earendil-works/pi#2326)
+        prompt, output = as_integer(raw.get("input_tokens")), as_integer(raw.get("output_tokens"))
     prompt_details = raw.get("prompt_tokens_details")
     output_details = raw.get("completion_tokens_details")
     cache_read = cache_write = reasoning = None
     if isinstance(prompt_details, dict):
         cache_read = as_integer(prompt_details.get("cached_tokens"))
         cache_write = as_integer(prompt_details.get("cache_write_tokens"))
+        if cache_write is None:
+            cache_write = as_integer(prompt_details.get("cache_creation_tokens"))
     if cache_read is None:
         cache_read = as_integer(raw.get("prompt_cache_hit_tokens"))  # DeepSeek
     if cache_read is None:
         cache_read = as_integer(raw.get("cached_tokens"))  # Moonshot
+    # LiteLLM: with a cached_tokens of 0 in streams (BerriAI/litellm#11789, BerriAI/litellm#11364)
+    cache_read = as_integer(raw.get("cache_read_input_tokens")) or cache_read
+    cache_write = as_integer(raw.get("cache_creation_input_tokens")) or cache_write
+    if prompt is not None and prompt < (cache_read or 0) + (cache_write or 0):
+        prompt += (cache_read or 0) + (cache_write or 0)  # they were not counted (BerriAI/litellm#10240)
     if isinstance(output_details, dict):
         reasoning = as_integer(output_details.get("reasoning_tokens"))
     if reasoning is None:
