@@ -19,14 +19,16 @@ def read_irregular_call(
 ) -> None:
     """Emit a call delta that is not of the frequent form."""
     function, custom = call.function, call.custom
-    if function is None and custom is None and not call.id and call.extra_content is None:
+    is_bare = function is None and custom is None
+    if is_bare and not (call.id or call.name or call.arguments or call.extra_content is not None):
         return  # padding: {"index": 0, "function": null}
     name: str | None = None
     arguments: str | None = None
     if custom is not None:
         name, arguments = as_text(custom.name), arguments_text(custom.input)
-    elif function is not None:
-        name, arguments = as_text(function.name), arguments_text(function.arguments)
+    else:
+        fields = call if function is None else function
+        name, arguments = as_text(fields.name), arguments_text(fields.arguments)
     metadata = {"extra_content": call.extra_content} if call.extra_content is not None else None
     kind: CallKind = "custom" if custom is not None or call.type == "custom" else "function"
     key = normalize_index(call.index)

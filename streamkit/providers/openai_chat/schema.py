@@ -95,6 +95,8 @@ class ToolCall(Struct, gc=False):
     type: Any = None
     function: Function | None = None
     custom: Custom | None = None
+    name: Any = None  # of relays without the object around it (acon96/home-llm#348), as the next one
+    arguments: Any = None
     extra_content: Any = None  # Gemini's compatible endpoint: {"google": {"thought_signature": ...}}
 
 
@@ -181,6 +183,8 @@ class PlainToolCall(Struct, gc=False, forbid_unknown_fields=True):
     type: Any = None
     function: PlainFunction | None = None
     custom: None = None
+    name: None = None
+    arguments: None = None
     extra_content: None = None
 
 
