@@ -8,8 +8,6 @@ import pytest
 from google.genai import types
 
 from streamkit import Turn, parse_messages, render
-from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
-from streamkit import parse_messages, render
 from streamkit.history import FileBlock, ImageBlock, ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
 
 
@@ -175,6 +173,8 @@ def test_a_result_keeps_the_references_to_its_files() -> None:
         contents[2].blocks[0] = block.model_copy(update={"result": changed})
         (rendered,) = render(contents, "gemini", model="gemini-3-pro")[2]["parts"][:1]
         assert "result" in rendered["functionResponse"]["response"]
+
+
 @pytest.mark.parametrize("text", ["-_-_", "-_8=", "-_8"])
 @pytest.mark.parametrize("names", [("inlineData", "mimeType"), ("inline_data", "mime_type")])
 def test_bytes_in_the_url_safe_alphabet_are_standard_base64(names: tuple[str, str], text: str) -> None:

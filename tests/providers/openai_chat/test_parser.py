@@ -538,6 +538,8 @@ def test_the_status_beside_an_error_in_the_stream_is_read(status: Any, code: str
     assert (turn.error.kind, turn.error.message, turn.error.code) == ("provider_error", "Try later", code)
     assert turn.error.status == (status if code is not None else None)
     assert turn.warnings == []
+
+
 @pytest.mark.parametrize("is_stream", [True, False])
 def test_moderation_and_the_metadata_of_a_stored_response_are_facts_about_it(is_stream: bool) -> None:
     verdict = {"type": "moderation_results", "model": "omni-moderation-latest", "results": []}
