@@ -122,6 +122,8 @@ class CallIndex:
                 name and call.name and name != call.name and call.is_object_closed()
             ):
                 return _NEW
+            if name and text[:1] == "{" and self._is_another_call(call, key, text):
+                return _NEW
             if text[:1] == "{" and (is_start or (call.kind == "function" and call.is_object_closed())):
                 # With its name the call is sent again. Without, another object of the same call follows, unless the
                 # first one was a placeholder: then both are kept, and the call is invalid.
@@ -161,6 +163,21 @@ class CallIndex:
                     return Existing(call, is_restated=True)  # {} was a placeholder (vercel/ai#13137)
                 return Repeat(call)
         return Existing(call)
+
+    def _is_another_call(self, call: ToolCallBuilder, key: Hashable, text: str) -> bool:
+        """Return True if a complete call under the id of another one has an index of its own: servers reuse ids.
+
+        DeepSeek and GLM give parallel calls one id (HKUDS/nanobot#3943).
+        """
+        return (
+            self._reuses_slots
+            and key is not None
+            and key not in self.by_key
+            and call.kind == "function"
+            and call.is_object_closed()
+            and not call.is_placeholder()
+            and text != call.object_text
+        )
 
     def find(self, key: Hashable) -> ToolCallBuilder | None:
         """Return the call of a key, None if no call uses it."""
