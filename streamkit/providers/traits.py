@@ -142,7 +142,9 @@ class Traits(WireTraits):
     event_name_field: str | None = None
     wrapper_event: str | None = None
     line_end: str = "\n"
-    heartbeat: bytes = b": ping\n\n"
+    # One line: openai-go before 3.43 reads a comment with a blank line as an event without data, and the stream fails
+    # (maximhq/bifrost#5874, openai/openai-go#621).
+    heartbeat: bytes = b": ping\n"
     stream_usage: bool = False
     end_marker: str | None = None
     markup_families: frozenset[MarkupFamily] = ALL_MARKUP_FAMILIES

@@ -144,9 +144,9 @@ def test_the_error_of_the_last_upstream_is_the_clients() -> None:
 
 HEARTBEATS = {
     "anthropic": b'event: ping\ndata: {"type": "ping"}\n\n',
-    "openai_chat": b": ping\n\n",
-    "openai_responses": b": ping\n\n",
-    "cohere": b": ping\n\n",
+    "openai_chat": b": ping\n",
+    "openai_responses": b": ping\n",
+    "cohere": b": ping\n",
     "gemini": b"\r\n",
 }
 
