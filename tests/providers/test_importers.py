@@ -936,6 +936,36 @@ def test_converse_keeps_the_parts_of_a_result(part: Json) -> None:
     assert render(contents, "bedrock_converse", ids="origin") == provider_messages
 
 
+def test_converse_reads_the_bytes_of_boto3_as_base64() -> None:
+    document = {"format": "txt", "name": "a", "source": {"bytes": b"hello"}}
+    image = {"image": {"format": "png", "source": {"bytes": b"\x89PNG"}}}
+    cited = {"document": {**document, "name": "b", "citations": {"enabled": True}}}
+    use = {"toolUse": {"toolUseId": "tooluse_1", "name": "f", "input": {}}}
+    provider_messages: list[Json] = [
+        {"role": "user", "content": [{"text": "?"}, {"document": document}, image, cited]},
+        {"role": "assistant", "content": [{"reasoningContent": {"redactedContent": b"hidden"}}, use]},
+        {
+            "role": "user",
+            "content": [
+                {"toolResult": {"toolUseId": "tooluse_1", "content": [{"document": {**document, "name": "c"}}]}}
+            ],
+        },
+    ]
+    contents = parse_messages(provider_messages, "bedrock_converse")
+    assert [block.type for block in contents[0].blocks] == ["text", "file", "image", "opaque"]
+    asked, answered, result = render(contents, "bedrock_converse", ids="origin")
+    assert asked["content"][1]["document"]["source"] == {"bytes": "aGVsbG8="}
+    assert asked["content"][2]["image"]["source"] == {"bytes": "iVBORw=="}
+    assert asked["content"][3]["document"]["source"] == {"bytes": "aGVsbG8="}
+    assert answered["content"][0] == {"reasoningContent": {"redactedContent": "aGlkZGVu"}}
+    assert result["content"][0]["toolResult"]["content"][0]["document"]["source"] == {"bytes": "aGVsbG8="}
+    assert provider_messages[0]["content"][1]["document"]["source"] == {"bytes": b"hello"}
+    deep: Any = {"text": "x"}
+    for _ in range(5000):
+        deep = {"deep": deep}
+    assert parse_messages([{"role": "user", "content": [{"text": "?"}, deep]}], "bedrock_converse")
+
+
 def test_converse_reads_several_parts_of_data_and_a_failure_with_an_image() -> None:
     image = {"image": {"format": "png", "source": {"bytes": "QQ=="}}}
     uses = [{"toolUse": {"toolUseId": f"tooluse_{number}", "name": "f", "input": {}}} for number in (1, 2)]

@@ -19,6 +19,7 @@ from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import create_block
 from streamkit.history.json_data import to_json_data
 from streamkit.history.tool_results import to_stored_part
+from streamkit.providers.bedrock_converse.binary import encode_binary
 from streamkit.providers.bedrock_converse.cache_points import read_cache_point
 from streamkit.providers.bedrock_converse.media import parse_media_part
 from streamkit.providers.decoding import as_text, compact_json
@@ -41,8 +42,9 @@ def parse_messages(
         changes: receives a sentence for each part that is kept opaque, and for each field that is left out.
     """
     builder = ContentBuilder(traits.name, changes)
-    _read_system(builder, system)
-    for message in messages:
+    _read_system(builder, _without_bytes(system))
+    for original in messages:
+        message = _without_bytes(original)
         role = message.get("role")
         builder.end()
         if role not in ("user", "assistant", "system"):
@@ -64,6 +66,14 @@ def parse_messages(
             else:
                 _read_user_part(builder, part, mark)
     return builder.build()
+
+
+def _without_bytes(value: Any) -> Any:
+    """Return a value of boto3 with base64 text for bytes, which may be those of a text; a too deep one unchanged."""
+    try:
+        return encode_binary(value)
+    except RecursionError:
+        return value
 
 
 def _read_system(builder: ContentBuilder, system: Any) -> None:

@@ -13,7 +13,6 @@ It must not depend on canonical ids, on the completeness of JSON, on history or 
 
 from __future__ import annotations
 
-from base64 import b64encode
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +20,7 @@ import msgspec
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
 from streamkit.providers import aws_frames
+from streamkit.providers.bedrock_converse.binary import encode_binary
 from streamkit.providers.bedrock_converse.content_blocks import ContentBlockReader
 from streamkit.providers.bedrock_converse.schema import DECODER, Json
 from streamkit.providers.bedrock_converse.traits import FINISH_REASONS
@@ -104,7 +104,7 @@ class BedrockConverseParser:
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one event as boto3 yields it, ``{name: body}``, or a response of Converse."""
         try:
-            data = _encode_binary(data)
+            data = encode_binary(data)
         except RecursionError:
             self._sink.fail(StreamError("limit_exceeded", "a chunk is nested too deeply"))
             return
@@ -240,16 +240,3 @@ class BedrockConverseParser:
                 self._sink.unknown(block)
         self._metadata(body)
         self._message_stop({"stopReason": body.get("stopReason")})
-
-
-def _encode_binary(value: Any) -> Any:
-    """Return plain data with base64 text for the bytes that boto3 yields; the value itself if it contains none."""
-    if isinstance(value, dict):
-        items = {name: _encode_binary(item) for name, item in value.items()}
-        return items if any(items[name] is not item for name, item in value.items()) else value
-    if isinstance(value, list):
-        elements = [_encode_binary(item) for item in value]
-        return elements if any(new is not old for new, old in zip(elements, value, strict=True)) else value
-    if isinstance(value, (bytes, bytearray)):
-        return b64encode(value).decode()
-    return value
