@@ -21,10 +21,11 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.history.tool_results import result_parts
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.message_renderer import AlternatingRenderer, Json
 from streamkit.providers.provider import Traits
-from streamkit.providers.tool_result_media import Media, convert_or_describe
+from streamkit.providers.tool_result_media import Media, convert_or_describe, describe
 
 __all__ = ["BlockRenderer"]
 
@@ -114,7 +115,7 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         """Return the text of a result that is an error or did not complete; None for a completed result."""
         if block.error is None and block.status in (None, "completed"):
             return None
-        text = block.error or text_or_json(block.result)
+        text = block.error or _text_of(block.result)
         has_text = bool(text if self.accepts_blank_results else text.strip())
         return text if has_text else f"The call did not complete: {block.status}."
 
@@ -173,3 +174,11 @@ class BlockRenderer(AlternatingRenderer[Traits]):
     def begin_with_user_text(self) -> None:
         """Insert a user message with a text in front if the first message is the model's."""
         self.begin_with_user(self.text_block("(continued)"))
+
+
+def _text_of(result: Any) -> str:
+    """Return a failed result as text. An image or file is named: its base64 would be a text for the model."""
+    parts = result_parts(result)
+    if parts is None:
+        return text_or_json(result)
+    return "\n".join(part.text if isinstance(part, TextBlock) else describe(part) for part in parts)

@@ -322,6 +322,10 @@ def test_an_image_without_data_is_data() -> None:
         ({"error": "boom"}, "boom"),
         ({"status": "denied"}, "The call did not complete: denied."),
         ({"status": "error", "value": {"a": 1}}, '{"a":1}'),
+        (
+            {"error": "", "value": [{"type": "text", "text": "at"}, {"type": "image", "data": PIXEL}]},
+            "at\n[image that was attached here]",
+        ),
     ],
 )
 def test_failed_results_are_errors(fields: dict[str, Any], text: str) -> None:
