@@ -13,11 +13,14 @@ It must not depend on any provider's messages. Nothing here raises for what a me
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Literal
+
+from pydantic import BaseModel
 
 from streamkit.errors import UsageError
 from streamkit.history.content import (
@@ -38,8 +41,15 @@ from streamkit.ids import canonicalize_tool_call_id, is_canonical, normalize_to_
 __all__ = ["ContentBuilder", "ReadingChanges", "as_list", "check_messages", "read_cache_mark"]
 
 
+#: The types of most values in messages.
+_JSON_TYPES = frozenset({dict, list, str, int, float, bool, type(None)})
+
+
 def check_messages(messages: Any) -> list[dict[str, Any]]:
-    """Return the messages as a list of dicts.
+    """Return the messages as a list of dicts, the objects of an SDK inside of them as dicts.
+
+    A message often has the list of objects of a response, as in ``{"role": "assistant", "content": response.content}``
+    (https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/implement-tool-use).
 
     Raises:
         UsageError: they are anything else.
@@ -51,7 +61,48 @@ def check_messages(messages: Any) -> list[dict[str, Any]]:
             raise UsageError(
                 f"messages[{index}] must be a dict, not {type(message).__name__}; convert an SDK object by model_dump()"
             )
-    return list(messages)
+    return [_without_objects(message) if _has_objects(message) else message for message in messages]
+
+
+def _has_objects(message: dict[str, Any]) -> bool:
+    """Return True if a field of a message, or an item of a list that is one, may be an object of an SDK."""
+    for name in message:
+        value = message[name]
+        kind = value.__class__
+        if kind is list:
+            for item in value:
+                if item.__class__ not in _JSON_TYPES:
+                    return True
+        elif kind not in _JSON_TYPES:
+            return True
+    return False
+
+
+def _without_objects(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message with dicts for the pydantic objects that are its fields or in lists of it."""
+    return {
+        name: [_to_dict(item) for item in value] if isinstance(value, list) else _to_dict(value)
+        for name, value in message.items()
+    }
+
+
+def _to_dict(item: Any) -> Any:
+    """Return the fields that an object was made with; any other value, or one that cannot be converted, unchanged."""
+    if not isinstance(item, BaseModel):
+        return item
+    try:
+        return _with_base64(item.model_dump(by_alias=True, exclude_unset=True, warnings=False))
+    except Exception:  # a serializer of the object's own class
+        return item
+
+
+def _with_base64(value: Any) -> Any:
+    """Return data with base64 text for bytes, which is their form on every wire."""
+    if isinstance(value, dict):
+        return {name: _with_base64(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_with_base64(item) for item in value]
+    return b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 def as_list(value: Any) -> list[Any]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field, model_serializer
 
 from streamkit import providers
 from streamkit.errors import UsageError
@@ -390,6 +391,54 @@ def test_anthropic_keeps_the_fields_of_documents_and_images() -> None:
     other = json.dumps(render(contents, "gemini", unsupported="text"))
     assert "citations" not in other
     assert "A draft." not in other
+
+
+class Part(BaseModel):
+    """A block of a message, as an SDK has it."""
+
+    model_config = ConfigDict(extra="allow", populate_by_name=True)
+
+    kind: str = Field(alias="type")
+    caller: str | None = None
+
+
+class BrokenPart(BaseModel):
+    """A block that cannot be converted."""
+
+    @model_serializer
+    def fail(self) -> Any:
+        raise RuntimeError
+
+
+def test_objects_of_an_sdk_in_a_message_are_read_like_dicts() -> None:
+    parts = [
+        Part(kind="thinking", thinking="hm", signature="SIG"),
+        Part(kind="tool_use", id="toolu_1", name="f", input={"a": [b"hello"]}),
+    ]
+    provider_messages: list[Json] = [
+        {"role": "user", "content": [{"type": "text", "text": "?"}]},
+        {"role": "assistant", "content": parts},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "ok"}]},
+    ]
+    changes: list[str] = []
+    contents = parse_messages(provider_messages, "anthropic", changes=changes)
+    assert changes == []
+    assert provider_messages[1]["content"] is parts
+    assert render(contents, "anthropic", ids="origin") == [
+        provider_messages[0],
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "SIG"},
+                {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": ["aGVsbG8="]}},
+            ],
+        },
+        provider_messages[2],
+    ]
+    broken = parse_messages([{"role": "user", "content": [BrokenPart()]}], "anthropic", changes=changes)
+    assert broken[0].blocks[0].type == "opaque"
+    whole = parse_messages([{"role": "assistant", "content": Part(kind="text", text="x")}], "anthropic")
+    assert whole[0].blocks[0].text == "x"
 
 
 def test_gemini_parses_both_spellings_and_pairs_results_without_ids_by_function_and_order() -> None:
