@@ -211,7 +211,8 @@ class ArgumentsRestated(_Event, frozen=True, gc=False, tag="arguments_restated")
 class ServerTool(_Event, frozen=True, gc=False, tag="server_tool"):
     """A tool that the provider runs itself: it started, received arguments, or has a result.
 
-    With the phase ``arguments``, ``data`` is the next text of the arguments while the wire streams them (a ``str``).
+    With the phase ``started``, ``data`` has further fields of the provider's block, if it has any. With the phase
+    ``arguments``, it is the next text of the arguments while the wire streams them (a ``str``).
     The last event of that phase has the complete arguments, parsed if they are JSON.
     """
 

@@ -215,7 +215,8 @@ class Writer(WireWriter):
         self._begin_once()
         tool = self._server_tools.get(event.id)
         if tool is None or (event.id is None and event.phase == "started"):
-            tool = self._server_tools[event.id] = ServerToolCall(event.id, event.name)
+            fields = event.data if event.phase == "started" else None
+            tool = self._server_tools[event.id] = ServerToolCall(event.id, event.name, fields)
         tool.name = tool.name or event.name
         if event.phase == "arguments" and not tool.is_written:
             if isinstance(event.data, str) and event.data != "".join(tool.parts):
@@ -300,7 +301,7 @@ def _on_error(writer: Writer, event: Failed) -> None:
 
 
 def _on_unknown(writer: Writer, event: Unknown) -> None:
-    writer.omit("unknown", "input without an event of its own was left out")
+    writer.unknown(event.raw)
 
 
 _Handler: TypeAlias = Callable[[Any, Any], None]

@@ -64,6 +64,7 @@ class ServerToolCall:
 
     id: str | None
     name: str
+    fields: Any = None  #: further fields of the block of the provider that ran it
     parts: list[str] = field(default_factory=list)
     arguments: Any = None
     is_written: bool = False
@@ -256,6 +257,10 @@ class WireWriter:
     def file(self, event: File) -> None:
         """Write a file."""
         self.omit("file", "files were left out: the wire has no field for them")
+
+    def unknown(self, raw: Any) -> None:
+        """Write input without an event of its own, if it is a block in the wire's own form."""
+        self.omit("unknown", "input without an event of its own was left out")
 
     def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
         """Write a block in the wire's own form."""

@@ -176,7 +176,7 @@ class ContentBlockReader:
             if self._server_tool_names is None:
                 self._server_tool_names = {}
             self._server_tool_names[call_id] = name
-        self._choice.server_tool(call_id, name, "started")
+        self._choice.server_tool(call_id, name, "started", _server_call_fields(block.raw))
 
     def _report_server_result(self, raw: Json, block_type: str) -> None:
         call_id = as_text(raw.get("tool_use_id"))
@@ -331,3 +331,13 @@ def _extra_fields(raw: Json, known: frozenset[str]) -> Json | None:
     if known.issuperset(raw):
         return None
     return {name: value for name, value in raw.items() if name not in known and value is not None} or None
+
+
+def _server_call_fields(raw: Json) -> Json | None:
+    """Return the fields of a server tool's start that differ from the usual: an MCP server, a call by code."""
+    fields = _extra_fields(raw, _CALL_FIELDS) or {}
+    if fields.get("caller") == {"type": "direct"}:
+        del fields["caller"]
+    if raw["type"] != "server_tool_use":
+        fields["type"] = raw["type"]
+    return fields or None

@@ -42,6 +42,15 @@ _ERROR_TYPES: Final = {
     504: "timeout_error",
     529: "overloaded_error",
 }
+#: The fields of a server tool's start that its events have.
+_SERVER_CALL_FIELDS: Final = ("type", "server_name", "caller")
+#: The other blocks of a response by their type, and the field that distinguishes them from another provider's.
+_OWN_BLOCKS: Final = {
+    "compaction": "content",
+    "container_upload": "file_id",
+    "fallback": "to",
+    "mcp_tool_listing": "mcp_server_name",
+}
 #: The fields of a call's start beside its id, name and input.
 _CALL_FIELDS: Final = ("caller", "toolset_name")
 
@@ -231,11 +240,17 @@ class AnthropicWriter(SequentialWriter):
         """Write a ``server_tool_use`` block."""
         arguments = tool.arguments if isinstance(tool.arguments, dict) else {}
         tool.id = tool.id or f"srvtoolu_{self._index + 1}"
-        self._use({"type": "server_tool_use", "id": tool.id, "name": tool.name, "input": {}}, arguments)
+        start: Json = {"type": "server_tool_use", "id": tool.id, "name": tool.name, "input": {}}
+        self._use({**start, **_fields_of(tool, _SERVER_CALL_FIELDS)}, arguments)
 
     def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
         """Write the result of a server tool as another block."""
-        block = {"type": f"{tool.name}_tool_result", "tool_use_id": tool.id, "content": result}
+        block: Json = {"type": f"{tool.name}_tool_result", "tool_use_id": tool.id, "content": result}
+        block |= _fields_of(tool, ("caller",))
+        if _fields_of(tool, ("type",)) == {"type": "mcp_tool_use"}:
+            block |= {"type": "mcp_tool_result", "is_error": False}  # clients refuse a block without the field
+        elif tool.name.startswith("tool_search_tool_"):  # of all variants of this tool
+            block["type"] = "tool_search_tool_result"
         self._start("result", block)
         self._stop()
 
@@ -246,16 +261,36 @@ class AnthropicWriter(SequentialWriter):
             self._delta({"type": "input_json_delta", "partial_json": compact_json(arguments)})
         self._stop()
 
+    def unknown(self, raw: Any) -> None:
+        """Write a block of this wire that no event describes."""
+        kind = raw.get("type") if isinstance(raw, dict) else None
+        if isinstance(kind, str) and _OWN_BLOCKS.get(kind) in raw:
+            self._begin_once()
+            self.provider_block(raw, is_server_tool=False)
+        else:
+            super().unknown(raw)
+
     def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
-        """Write a block of this wire; the input of a server tool as a delta."""
+        """Write a block of this wire; the input of a server tool and a summary as a delta, as the API does."""
         if not isinstance(raw, dict):
             raw = {"type": "unknown", "value": raw}
         arguments = raw.get("input")
         if str(raw.get("type")).endswith("_tool_use") and isinstance(arguments, dict):
             self._use({**raw, "input": {}}, arguments)
+        elif raw.get("type") == "compaction" and isinstance(raw.get("content"), str):
+            delta = {name: raw[name] for name in ("content", "encrypted_content") if name in raw}
+            self._start("raw", {**raw, **dict.fromkeys(delta)})
+            self._delta({"type": "compaction_delta", **delta})
+            self._stop()
         else:
             self._start("raw", raw)
             self._stop()
+
+
+def _fields_of(tool: ServerToolCall, names: tuple[str, ...]) -> Json:
+    """Return the fields of those names that the events of a server tool have."""
+    fields = tool.fields if isinstance(tool.fields, dict) else {}
+    return {name: fields[name] for name in names if name in fields}
 
 
 def _prompt_usage(usage: Usage) -> Json:
@@ -279,8 +314,13 @@ def _add_delta(block: Json, texts: dict[str, list[str]], delta: Json) -> None:
     if delta["type"] == "citations_delta":
         block.setdefault("citations", []).append(delta["citation"])
         return
-    (name, text), *_ = ((name, value) for name, value in delta.items() if name != "type")
-    texts.setdefault(name, []).append(text)
+    for name, value in delta.items():
+        if name == "type":
+            continue
+        if isinstance(value, str):
+            texts.setdefault(name, []).append(value)
+        else:
+            block[name] = value
 
 
 def _join_texts(block: Json, texts: dict[str, list[str]]) -> None:

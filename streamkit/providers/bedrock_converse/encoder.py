@@ -170,7 +170,10 @@ class ConverseWriter(SequentialWriter):
 
     def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
         """Write the ``toolResult`` of a server tool."""
-        content = [{"json": result}] if isinstance(result, dict) else [{"text": compact_json(result)}]
+        if isinstance(result, list) and result and all(map(_is_result_item, result)):
+            content = result
+        else:
+            content = [{"json": result}] if isinstance(result, dict) else [{"text": compact_json(result)}]
         head = {"toolUseId": tool.id, "type": f"{tool.name}_result", "status": "success"}
         self._result({**head, "content": content})
 
@@ -196,6 +199,13 @@ class ConverseWriter(SequentialWriter):
         else:
             self._start("raw", raw if isinstance(raw, dict) else {"unknown": raw})
             self._stop()
+
+
+def _is_result_item(item: Any) -> bool:
+    """Return True if a value is an item of a result (API_runtime_ToolResultBlockDelta)."""
+    if not isinstance(item, dict) or len(item) != 1:
+        return False
+    return "json" in item or isinstance(item.get("text"), str)
 
 
 def _usage_fields(usage: Usage) -> Json:

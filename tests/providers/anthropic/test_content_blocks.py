@@ -248,11 +248,19 @@ def test_every_kind_of_server_tool_has_the_name_of_its_call(use: str, result: st
     sink = read(
         start(0, use, id="s", name="ask", input={}), stop(0), start(1, result, tool_use_id="s", content={"a": 1})
     )
+    fields = [] if use == "server_tool_use" else [{"type": use}]
     assert [entry[1:5] for entry in sink.reported] == [
-        ("s", "ask", "started"),
+        ("s", "ask", "started", *fields),
         ("s", "ask", "arguments", {}),
         ("s", "ask", "result", {"a": 1}),
     ]
+
+
+def test_start_of_a_server_tool_has_its_server_and_its_caller() -> None:
+    caller = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
+    sink = read(start(0, "mcp_tool_use", id="s", name="ask", input={}, server_name="files", caller=caller))
+    fields = {"server_name": "files", "caller": caller, "type": "mcp_tool_use"}
+    assert sink.reported[0] == ("server_tool", "s", "ask", "started", fields)
 
 
 def test_result_of_a_call_of_an_earlier_turn_is_named_by_its_type() -> None:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkit import providers
+from streamkit import providers, writer
 from streamkit.calls import Usage
+from streamkit.events import Finished, Unknown
 from streamkit.history import (
     Content,
     ImageBlock,
@@ -243,3 +244,71 @@ def test_encoded_content_is_parsed_as_the_same_turn(blocks: list[Any], delta_siz
     assert parsed == [block.model_dump(exclude={"id"}) for block in blocks]
     again = read(encode(turn.content, delta_size=delta_size))
     assert again.content == turn.content
+
+
+def write_again(*blocks: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the events that a writer of this wire makes of the events of a message with these blocks."""
+    turn, live = Turn("anthropic", turn_key="turn-1"), writer("anthropic")
+    message = {"type": "message", "id": "msg_1", "role": "assistant", "model": "m", "content": list(blocks)}
+    written = [live.write(event) for event in turn.feed({**message, "stop_reason": "end_turn"})]
+    written += [live.write(event) for event in turn.close()]
+    sent = b"".join([*written, live.close()])
+    assert read(sent).content.blocks == turn.content.blocks
+    return events(sent)
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [
+            {"type": "server_tool_use", "id": "s", "name": "tool_search_tool_bm25", "input": {"query": "x"}},
+            {"type": "tool_search_tool_result", "tool_use_id": "s", "content": {"tool_references": []}},
+        ],
+        [
+            {"type": "mcp_tool_use", "id": "s", "name": "ask", "input": {}, "server_name": "files"},
+            {"type": "mcp_tool_result", "tool_use_id": "s", "content": [], "is_error": False},
+        ],
+        [
+            {
+                "type": "server_tool_use",
+                "id": "s",
+                "name": "web_search",
+                "input": {"query": "x"},
+                "caller": {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"},
+            },
+            {
+                "type": "web_search_tool_result",
+                "tool_use_id": "s",
+                "content": [],
+                "caller": {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"},
+            },
+        ],
+        [{"type": "container_upload", "file_id": "f"}],
+        [{"type": "mcp_tool_listing", "mcp_server_name": "files", "tools": []}],
+        [{"type": "compaction", "content": None}],
+        [{"type": "compaction", "content": "The summary", "encrypted_content": "E", "signature": "S"}],
+    ],
+)
+def test_blocks_of_this_wire_are_written_as_they_came(blocks: list[dict[str, Any]]) -> None:
+    sent = write_again(*blocks)
+    starts = [event["content_block"] for event in sent if event["type"] == "content_block_start"]
+    assert [block.keys() for block in starts] == [block.keys() for block in blocks]
+    assert [block["type"] for block in starts] == [block["type"] for block in blocks]
+
+
+def test_a_summary_is_a_delta() -> None:
+    sent = write_again({"type": "compaction", "content": "The summary", "encrypted_content": "E"})
+    assert [event.get("content_block") or event.get("delta") for event in sent[1:4] if event["type"] != "ping"] == [
+        {"type": "compaction", "content": None, "encrypted_content": None},
+        {"type": "compaction_delta", "content": "The summary", "encrypted_content": "E"},
+    ]
+    body, block = writer("anthropic", stream=False), {"type": "compaction", "content": "The summary"}
+    sent_body = b"".join([body.write(Unknown(block)), body.write(Finished("stop")), body.close()])
+    assert json.loads(sent_body)["content"] == [block]
+
+
+def test_another_providers_block_of_an_equal_type_is_left_out() -> None:
+    live = writer("anthropic")
+    live.write(Unknown({"type": "compaction", "id": "cmp_1", "encrypted_content": "E"}))
+    live.write(Unknown(3))
+    assert list(live.omitted) == ["unknown"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkit import Turn, providers
+from streamkit import Turn, providers, writer
 from streamkit.calls import Usage
+from streamkit.events import ServerTool
 from streamkit.history import (
     Content,
     FileBlock,
@@ -112,3 +114,21 @@ def test_blocks_of_other_providers_are_encoded_in_the_form_of_this_wire() -> Non
     assert [(call.name, call.arguments_text) for call in turn.calls] == [("w", '{"a'), ("v", '{"input":"text"}')]
     assert turn.server_calls[0].result == [{"text": '["x"]'}]
     assert turn.server_calls[1].result == [{"json": {"n": 1}}]
+
+
+@pytest.mark.parametrize(
+    ("result", "content"),
+    [
+        ([{"json": {"a": 1}}, {"text": "b"}], [{"json": {"a": 1}}, {"text": "b"}]),
+        ([{"text": 1}], [{"text": '[{"text":1}]'}]),
+        ([{"text": "a", "more": 1}], [{"text": '[{"text":"a","more":1}]'}]),
+        ([], [{"text": "[]"}]),
+        ({"a": 1}, [{"json": {"a": 1}}]),
+    ],
+)
+def test_result_of_a_server_tool_is_written_in_this_wires_form(result: Any, content: Any) -> None:
+    live, turn = writer("bedrock_converse"), Turn("bedrock_converse", turn_key="turn-1")
+    for phase, data in (("started", None), ("arguments", {"q": "x"}), ("result", result)):
+        turn.feed(live.write(ServerTool("s", "n", phase, data)))
+    turn.feed(live.close())
+    assert turn.server_calls[0].result == content
