@@ -50,7 +50,7 @@ from streamkit.providers.gemini.media import (
 from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.settings import output_fields
 from streamkit.providers.gemini.tool_definitions import render_tool_choice, render_tools
-from streamkit.providers.gemini_models import SKIP_SIGNATURE
+from streamkit.providers.gemini_models import SKIP_SIGNATURE, requires_signature
 from streamkit.providers.message_renderer import AlternatingRenderer, Json, result_text
 from streamkit.providers.origin import models_of
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
@@ -154,12 +154,12 @@ def convert_media(block: Media, traits: Traits) -> Json:
 class _Part:
     """A part of a content, with the facts that decide its position and its signature."""
 
-    __slots__ = ("call_number", "data", "is_foreign_call")
+    __slots__ = ("call_number", "data", "may_be_unsigned")
 
-    def __init__(self, data: Json, *, call_number: int | None = None, is_foreign_call: bool = False) -> None:
+    def __init__(self, data: Json, *, call_number: int | None = None, may_be_unsigned: bool = False) -> None:
         self.data = data
         self.call_number = call_number  # of a result
-        self.is_foreign_call = is_foreign_call  # a call that Gemini did not make, or made unsigned
+        self.may_be_unsigned = may_be_unsigned  # a call that has no signature for a reason, if it has none
 
 
 class _Call:
@@ -198,7 +198,7 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             parts = message["parts"]
             parts.sort(key=lambda part: self._call_count + 1 if part.call_number is None else part.call_number)
             first_call = next((part for part in parts if "functionCall" in part.data), None)
-            if first_call is not None and first_call.is_foreign_call:
+            if first_call is not None and first_call.may_be_unsigned:
                 first_call.data.setdefault(SIGNATURE, SKIP_SIGNATURE)
             message["parts"] = [part.data for part in parts]
 
@@ -311,7 +311,13 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         if call.raw_id:
             data["id"] = call.raw_id
         part = _signed({"functionCall": data, **self._fields(block)}, signature)
-        part.is_foreign_call = not self.is_own(block) or _UNSIGNED_CALLS.match(self._model) is not None
+        # A call that Gemini did not make or made unsigned; or one whose signature was lost: the models that refuse an
+        # unsigned call sign theirs.
+        part.may_be_unsigned = (
+            not self.is_own(block)
+            or _UNSIGNED_CALLS.match(self._model) is not None
+            or requires_signature(self.options.model)
+        )
         return part
 
     def _unique_raw_id(self, block: ToolCallBlock) -> str | None:
