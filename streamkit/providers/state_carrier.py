@@ -1,7 +1,9 @@
 """The events of an upstream with its opaque state in the fields of a client's wire.
 
 Reasoning without a signature has such state, too, if the upstream wants it back: where it is from. DeepSeek and Kimi
-refuse a call without the reasoning before it, and that of other models is no replacement.
+refuse a call without the reasoning before it, and that of other models is no replacement. So it has if the client's
+wire has no reasoning without a signature (`Traits.signs_reasoning`): pydantic-ai sends such reasoning back as words of
+the user, and the AI SDK leaves it out.
 
 A writer of the client's wire writes the state like state of its own. `wrapped_state` describes the form, and
 `opaque_state` restores the state from the client's next request.
@@ -46,11 +48,13 @@ class StateCarrier:
     def __init__(self, client: str | Provider, origin: Mapping[str, Any]) -> None:
         provider, upstream = get(client), get(str(origin["provider"]))
         self._traits = provider.traits
-        # A client of the same dialect sends such reasoning back as that dialect has it.
-        self._carries_plain_reasoning = upstream.traits.plain_reasoning and upstream.name != provider.name
         self._origin = {name: value for name, value in origin.items() if value is not None}
         self._signatures = upstream.traits.signature_fields
         self._is_same_wire = provider.package == upstream.package
+        # A client of the same dialect, or of the same signed wire, sends such reasoning back as that wire has it.
+        self._carries_plain_reasoning = (upstream.traits.plain_reasoning and upstream.name != provider.name) or (
+            provider.traits.signs_reasoning and not upstream.traits.signs_reasoning
+        )
         self._reasoning: dict[int, list[str]] = {}  # the text of the open block, by choice
         self._kinds: dict[int, str] = {}
         self._counts: Counter[tuple[int, str]] = Counter()

@@ -72,6 +72,8 @@ class Traits(WireTraits):
         messages_field: the field of a request's body that holds the messages.
         reasoning_kind: the kind of reasoning that its own models stream.
         plain_reasoning: reasoning without a signature is sent back to the models.
+        signs_reasoning: the provider signs all reasoning, so clients of the wire do not send any without a signature
+            back as reasoning.
         tool_plans: a message has a field for a plan before calls. Elsewhere a plan is text.
         batched_results: all results of a round are in one message.
         calls_need_reasoning: a message with calls is rejected without the reasoning before them.
@@ -131,6 +133,7 @@ class Traits(WireTraits):
     batched_results: bool = False
     reasoning_kind: ReasoningKind = "text"
     plain_reasoning: bool = False
+    signs_reasoning: bool = False
     tool_plans: bool = False
     calls_need_reasoning: bool = False
     media_speakers: frozenset[str] = frozenset({"human", "tool"})

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamkit import Content, Turn, parse_request, render_request
-from streamkit.events import BlockEnded, Event, ToolCallReady, ToolCallStart
+from streamkit.events import BlockEnded, Event, Reasoning, Text, ToolCallReady, ToolCallStart
 from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.providers import StateCarrier, get, restore_state
 from streamkit.providers.wrapped_state import UpstreamState, is_wrapped_state, unwrap_state, wrap_state
@@ -282,11 +282,34 @@ def test_reasoning_whose_state_a_client_dropped_is_not_said_to_be_the_clients(up
 
 
 @pytest.mark.parametrize("upstream", ["openai_chat", "perplexity"])
-def test_reasoning_that_does_not_go_back_is_not_carried(upstream: str) -> None:
-    carrier = StateCarrier("anthropic", {"provider": upstream})
+@pytest.mark.parametrize("client", ["openai_responses", "gemini", "bedrock_converse", "deepseek"])
+def test_reasoning_that_does_not_go_back_is_not_carried(client: str, upstream: str) -> None:
+    carrier = StateCarrier(client, {"provider": upstream})
     events = [event for events in chat_turn(upstream, "reasoning_content") for event in carrier.carry(events)]
     ends = [event for event in events if isinstance(event, BlockEnded) and event.kind == "reasoning"]
     assert [(event.signature, event.metadata) for event in ends] == [(None, {})]
+
+
+@pytest.mark.parametrize("upstream", ["gemini", "openai_chat", "perplexity", "groq", "bedrock_converse"])
+@pytest.mark.parametrize("client", ["anthropic", "bedrock_invoke"])
+def test_reasoning_has_a_signature_on_a_wire_where_all_reasoning_is_signed(client: str, upstream: str) -> None:
+    """Without one pydantic-ai sends it back as words of the user, and the AI SDK leaves it out."""
+    carrier = StateCarrier(client, {"provider": upstream})
+    events = carrier.carry([Reasoning("Hm."), BlockEnded("reasoning"), Text("Yes."), BlockEnded("text")])
+    (end,) = [event for event in events if isinstance(event, BlockEnded) and event.kind == "reasoning"]
+    assert is_wrapped_state(end.signature)
+    content = [{"type": "thinking", "thinking": "Hm.", "signature": end.signature}, {"type": "text", "text": "Yes."}]
+    messages = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": content}]
+    contents = restore_state(parse_request({"messages": messages}, "anthropic").contents)
+    reasoning, text = contents[1].blocks
+    assert isinstance(reasoning, ReasoningBlock)
+    assert (reasoning.text, reasoning.signature, reasoning.metadata) == ("Hm.", None, {"provider": upstream})
+    assert text.metadata == {"provider": upstream}
+
+
+def test_reasoning_of_the_clients_own_wire_is_as_the_upstream_sent_it() -> None:
+    events = StateCarrier("anthropic", {"provider": "anthropic"}).carry([Reasoning("Hm."), BlockEnded("reasoning")])
+    assert events[1] == BlockEnded("reasoning")
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -93,6 +93,7 @@ TRAITS = Traits(
     max_temperature=1,  # "Ranges from `0.0` to `1.0`"
     models=CLAUDE_MODELS,
     illegal_in_name=re.compile(r"[^a-zA-Z0-9_-]"),
+    signs_reasoning=True,  # https://platform.claude.com/docs/en/build-with-claude/extended-thinking
     reasoning_state=_reasoning_state,
     matches_head=HeadMatcher(_is_own),
     rate_message=rate_message,
