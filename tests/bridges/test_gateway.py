@@ -186,6 +186,19 @@ def test_only_a_chat_client_that_asks_for_usage_gets_a_chunk_without_choices(is_
     assert counts.items() <= reported[0]["usage"].items()
 
 
+def test_the_start_of_a_message_has_the_tokens_of_the_prompt() -> None:
+    """LangChain.js reads them only there (``_makeMessageChunkFromAnthropicEvent`` of @langchain/anthropic)."""
+    live = writer("anthropic", response_id="r1", model="m")
+    prompt = Usage(input_tokens=12, output_tokens=1, cache_read_tokens=5)
+    frames = [live.write(event) for event in (UsageReport(prompt), ResponseStarted("r1", "m"), Text("Hello"))]
+    end = (UsageReport(Usage(input_tokens=12, output_tokens=9, cache_read_tokens=5)), Finished("stop"))
+    app = Gateway(upstream(Response(*frames, *(live.write(event) for event in end), live.close())))
+    response = ask(app, "anthropic", json={**CLIENTS["anthropic"][1], "stream": True})
+    events = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
+    assert events[0]["message"]["usage"] == {"input_tokens": 7, "cache_read_input_tokens": 5, "output_tokens": 1}
+    assert events[-2]["usage"] == {"input_tokens": 7, "cache_read_input_tokens": 5, "output_tokens": 9}
+
+
 def test_models_are_mapped_and_the_client_keeps_its_own_name() -> None:
     target = upstream(Response(*answer()), Response(*answer()), models={"m": "mine", "*": "others"})
     app = Gateway(target)

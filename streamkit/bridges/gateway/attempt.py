@@ -24,7 +24,7 @@ from streamkit.bridges.gateway.routes import Route, client_provider
 from streamkit.bridges.gateway.stored_responses import StoredResponses
 from streamkit.bridges.gateway.upstream import Upstream, UpstreamRequest, Watch, feature_headers
 from streamkit.calls import StreamError
-from streamkit.events import Event, Failed, Reasoning, ReasoningKind
+from streamkit.events import Event, Failed, Reasoning, ReasoningKind, ResponseStarted, UsageReport
 from streamkit.history import ToolCallBlock
 from streamkit.model_copy import copy_with
 from streamkit.providers.body_fields import asks_for_usage
@@ -120,6 +120,7 @@ class Attempt:
         self.response_headers: Mapping[str, str] = {}
         self.watch: Watch | None = None
         self.has_ended = False
+        self._has_started = False
 
     @property
     def error(self) -> StreamError | None:
@@ -160,6 +161,10 @@ class Attempt:
 
     def _write(self, batch: Sequence[Event]) -> bytes:
         events = batch
+        if not self._has_started:
+            self._has_started = any(isinstance(event, ResponseStarted) for event in events)
+            # The tokens of the prompt are in the start of Anthropic's messages, and LangChain.js reads them only there.
+            events = sorted(events, key=lambda event: not isinstance(event, UsageReport))
         if self.turn.has_error:
             events = [self._clean(event) for event in events]
         if self._restorer.is_needed:
