@@ -14,6 +14,7 @@ from streamkit.providers.openai_chat.detect import is_chat_stream
 from streamkit.providers.openai_chat.id_rules import KIMI_IDS, MISTRAL_IDS, OPENAI_IDS
 from streamkit.providers.openai_chat.request_facts import (
     GROQ_MODELS,
+    MISTRAL_MODELS,
     OPENAI_SETTINGS,
     SETTINGS,
     SETTINGS_WITH_TOP_K,
@@ -158,7 +159,7 @@ DIALECTS = (
         name="mistral",
         # https://docs.mistral.ai/api/endpoint/chat: another name, and 422 "Extra inputs are not permitted" for others
         setting_fields={**SETTINGS, "seed": ("random_seed",)},
-        reasoning_setting=None,
+        models=MISTRAL_MODELS,
         markup_families=frozenset(),
         endpoint=Endpoint(
             base_url="https://api.mistral.ai/v1",

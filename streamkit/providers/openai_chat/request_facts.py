@@ -14,6 +14,7 @@ from streamkit.providers.model_facts import ModelFacts
 __all__ = [
     "GROQ_MODELS",
     "ILLEGAL_IN_NAME",
+    "MISTRAL_MODELS",
     "OPENAI_SETTINGS",
     "SETTINGS",
     "SETTINGS_WITH_TOP_K",
@@ -47,6 +48,19 @@ GROQ_MODELS: Final[Mapping[str, ModelFacts]] = {
         reasoning_is_optional=False,
     ),
     r"": ModelFacts(source="https://console.groq.com/docs/reasoning", reasoning="none"),
+}
+
+_MISTRAL_REASONING = "https://docs.mistral.ai/inference/conversations/reasoning"
+#: "Must be one of (<ReasoningEffort.none: 'none'>, <ReasoningEffort.high: 'high'>)" with status 400 for other efforts
+#: (architects-toolkit/SmartHopper#647); models whose reasoning is not adjustable refuse the field
+#: (NousResearch/hermes-agent#11243, tontinton/maki#396).
+MISTRAL_MODELS: Final[Mapping[str, ModelFacts]] = {
+    r"mistral-small-(?:latest|2[6-9]|4)|mistral-medium-(?:latest|2[6-9]|3[-.]5)": ModelFacts(
+        source=_MISTRAL_REASONING, reasoning="effort", efforts=("high",)
+    ),
+    r"mistral-large-4": ModelFacts(source=_MISTRAL_REASONING, reasoning="effort", efforts=("low", "medium", "high")),
+    r"zai-glm": ModelFacts(source="vercel/ai#20587", reasoning="effort"),
+    r"": ModelFacts(source=_MISTRAL_REASONING, reasoning="none"),
 }
 
 #: "presencePenalty, frequencyPenalty and stop are not supported by reasoning models"
