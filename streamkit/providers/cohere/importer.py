@@ -3,8 +3,8 @@
 Wire      https://docs.cohere.com/v2/reference/chat
 
 A plan is reasoning of the kind ``plan``. Rendered again the messages are the same, except that texts of one message are
-one string where there are no images, documents of a result are JSON text, and citations stay in history, because no
-request takes them.
+one string where there are no images, and citations are left out and reported. Other targets get the documents of a
+result as text or as JSON text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from streamkit.history import Content, ImageBlock, ReasoningBlock
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import create_block
-from streamkit.history.tool_results import parse_result
+from streamkit.providers.cohere.documents import DOCUMENTS, documents_of, read_result
 from streamkit.providers.provider import Traits
 
 __all__ = ["parse_messages"]
@@ -56,7 +56,9 @@ def parse_messages(
         if role == "tool":
             if builder.speaker != "tool":
                 builder.end()
-            builder.result(message.get("tool_call_id"), _result(message.get("content")))
+            content = message.get("content")
+            extras = {DOCUMENTS: documents_of(content)}
+            builder.result(message.get("tool_call_id"), read_result(content), extras=extras)
             continue  # the results of one round are one content
         builder.end()
         if role == "assistant":
@@ -103,20 +105,3 @@ def _read_assistant(builder: ContentBuilder, message: Json) -> None:
             continue
         builder.report_unread(call, ("id", "type", "function"), "a call")
         builder.call(function.get("name"), function.get("arguments"), raw_id=call.get("id"))
-
-
-def _result(content: Any) -> Any:
-    """Return a result: a text, also one of a document of text, or the list of its parts."""
-    parts = (
-        [_document(part) if isinstance(part, dict) and part.get("type") == "document" else part for part in content]
-        if isinstance(content, list)
-        else content
-    )
-    return parse_result(parts)
-
-
-def _document(part: Json) -> Any:
-    document = part.get("document")
-    if isinstance(document, dict) and isinstance(document.get("data"), str) and document.keys() <= {"data", "id"}:
-        return {"type": "text", "text": document["data"]}
-    return part

@@ -34,6 +34,7 @@ from streamkit.history.tool_results import ResultPart
 from streamkit.media import is_url, quote_source, to_data_url
 from streamkit.output import OutputType
 from streamkit.providers.body_fields import merge_fields
+from streamkit.providers.cohere.documents import restore_documents
 from streamkit.providers.cohere.schema import Json
 from streamkit.providers.cohere.settings import output_fields
 from streamkit.providers.cohere.strict import STRICT
@@ -204,7 +205,9 @@ class CohereRenderer(RoleRenderer[Traits]):
         """Buffer the tool message of a result; a user message after the results shows its images."""
         call_id = self.ids.result_id(block)
         text, media = self.text_and_media(block)
-        message = {"role": "tool", "tool_call_id": call_id, "content": text}
+        is_own = self.is_from_target(block) and block.error is None
+        documents = restore_documents(block.result, block.metadata) if is_own else None
+        message = {"role": "tool", "tool_call_id": call_id, "content": documents or text}
         name = block.name or self._tool_names.get(block.call_id)
         self.buffer_result(self._call_places.get(call_id, len(self._call_places)), message, caption(media, name))
 

@@ -13,7 +13,8 @@ from pydantic import TypeAdapter
 from pydantic_core import SchemaValidator
 from rendering import request_of
 
-from streamkit import providers
+import streamkit
+from streamkit import parse_messages, providers
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.history import (
     Content,
@@ -393,3 +394,35 @@ conversations = st.lists(
 @given(conversations, st.sampled_from([None, "canonical", "origin"]))
 def test_any_conversation_renders_to_messages_that_the_sdk_accepts(contents: list[Content], ids: Any) -> None:
     render(*contents, ids=ids)
+
+
+DOCUMENTS: list[list[dict[str, Any]]] = [
+    [{"type": "document", "document": {"data": "a", "id": "1"}}, {"type": "document", "document": {"data": "b"}}],
+    [{"type": "document", "document": {"data": {"text": "a"}, "id": "1"}}, {"type": "text", "text": "b"}],
+]
+
+
+@pytest.mark.parametrize("documents", DOCUMENTS)
+def test_documents_of_a_result_go_back_as_documents(documents: list[dict[str, Any]]) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "Weather?"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": documents},
+    ]
+    contents = parse_messages(messages, "cohere")
+    assert streamkit.render(contents, "cohere") == messages
+    block = contents[2].blocks[0]
+    assert isinstance(block, ToolResponseBlock)
+    contents[2].blocks[0] = block.model_copy(update={"result": "shortened"})
+    assert streamkit.render(contents, "cohere")[2]["content"] == "shortened"
+    contents[2].blocks[0] = block
+    assert isinstance(streamkit.render(contents, "openai_chat")[2]["content"], str)
+
+
+@pytest.mark.parametrize("document", [None, 3, {}, {"data": 3}, {"text": "a"}])
+def test_a_malformed_document_of_a_result_is_text(document: Any) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    content = [{"type": "document", "document": document}]
+    messages = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "1", "content": content}]
+    assert isinstance(streamkit.render(parse_messages(messages, "cohere"), "cohere")[-1]["content"], str)
