@@ -292,6 +292,7 @@ def test_settings_have_neutral_names(provider: str, fields: Json, expected: Json
         ("anthropic", {"thinking": {"type": "enabled"}}),
         ("anthropic", {"thinking": {"type": "between"}}),
         ("gemini", {"generationConfig": {"candidateCount": 2}}),
+        ("gemini", {"generationConfig": {"thinkingConfig": {"thinkingLevel": "THINKING_LEVEL_UNSPECIFIED"}}}),
         ("gemini", {"cachedContent": "cachedContents/1"}),
         ("bedrock_converse", {"outputConfig": {"textFormat": {"type": "json_schema", "structure": {}}}}),
         ("openai_responses", {"previous_response_id": "resp_1", "text": {"format": {"type": "new"}}}),
@@ -302,6 +303,19 @@ def test_what_has_no_neutral_name_stays_as_it_was(provider: str, fields: Json) -
     assert request.unread == fields
     written = render_request(request, provider)
     assert {name: written[name] for name in fields} == fields
+
+
+@pytest.mark.parametrize("order", [["c", "b"], ["c", "x", "c", 3, "b", "a"], "c", None])
+def test_the_property_ordering_of_gemini_is_the_order_of_the_properties(order: Any) -> None:
+    inner = {"type": "OBJECT", "propertyOrdering": order, "properties": {name: {"type": "STRING"} for name in "abc"}}
+    config = {"responseMimeType": "application/json", "responseSchema": {"type": "ARRAY", "items": inner}}
+    request = parse_request({"generationConfig": config}, "gemini")
+    assert request.settings.output_format is not None
+    assert request.settings.output_format.json_schema is not None
+    items = request.settings.output_format.json_schema["items"]
+    expected = {2: "cba", 6: "cba"}.get(len(order) if isinstance(order, list) else 0, "abc")
+    assert "".join(items["properties"]) == expected
+    assert "propertyOrdering" not in items
 
 
 @pytest.mark.parametrize("options", [{"include_usage": True}, {"include_usage": False}, {}])

@@ -17,7 +17,11 @@ _DEEPEST = 100
 
 
 def to_json_schema(schema: Json, depth: int = 0) -> Json:
-    """Return a schema as a JSON schema. What has no meaning there (``propertyOrdering``) is left out."""
+    """Return a schema as a JSON schema.
+
+    The properties are in the order of ``propertyOrdering``, which JSON Schema does not have: Gemini and others write
+    them in the order of the schema (https://ai.google.dev/gemini-api/docs/structured-output).
+    """
     if depth > _DEEPEST:
         return {}
     converted: Json = {}
@@ -25,7 +29,7 @@ def to_json_schema(schema: Json, depth: int = 0) -> Json:
         if name == "type" and isinstance(value, str) and value.upper() in _TYPES:
             converted["type"] = value.lower()
         elif name == "properties" and isinstance(value, dict):
-            converted[name] = {key: _convert(item, depth) for key, item in value.items()}
+            converted[name] = {key: _convert(value[key], depth) for key in _ordered(schema, value)}
         elif name == "items":
             converted[name] = _convert(value, depth)
         elif name == "anyOf" and isinstance(value, list):
@@ -41,6 +45,13 @@ def to_json_schema(schema: Json, depth: int = 0) -> Json:
         if isinstance(converted.get("enum"), list):
             converted["enum"] = [*converted["enum"], None]
     return converted
+
+
+def _ordered(schema: Json, properties: Json) -> list[str]:
+    """Return the names of the properties: those that ``propertyOrdering`` has come first."""
+    order = schema.get("propertyOrdering")
+    names = [name for name in order if isinstance(name, str)] if isinstance(order, list) else []
+    return [name for name in dict.fromkeys([*names, *properties]) if name in properties]
 
 
 def _convert(value: Any, depth: int) -> Any:

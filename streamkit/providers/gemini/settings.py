@@ -32,13 +32,17 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
         values["reasoning"] = "off" if budget == _OFF else "auto"
     elif budget is not None:
         values["reasoning_budget"] = budget
-    if (level := fields.take(*_THINKING, "thinkingLevel", check=is_text)) is not None:
+    if (level := fields.take(*_THINKING, "thinkingLevel", check=_is_level)) is not None:
         values["reasoning_effort"] = level.lower()
     if (is_shown := fields.take(*_THINKING, "includeThoughts", check=is_flag)) is not None:
         values["reasoning_summary"] = "auto" if is_shown else "none"
     if (output := _take_output_format(fields)) is not None:
         values["output_format"] = output
     return values
+
+
+def _is_level(value: Any) -> bool:
+    return is_text(value) and not value.upper().endswith("UNSPECIFIED")
 
 
 def _take_output_format(fields: BodyFields) -> OutputFormat | None:
