@@ -49,11 +49,17 @@ UNKNOWN_MODEL = ModelFacts(source="")
 
 
 def nearest_effort(effort: str, accepted: Sequence[str]) -> str:
-    """Return the accepted effort that is nearest, of two the higher one; an unknown effort unchanged."""
+    """Return the accepted effort that is nearest, of two the higher one; an unknown effort unchanged.
+
+    A model that accepts only names that are no degree (``default``) gets the first of them.
+    """
     if not accepted or effort in accepted or effort not in EFFORTS:
         return effort
     wanted = EFFORTS.index(effort)
-    return min(accepted, key=lambda name: (abs(EFFORTS.index(name) - wanted), -EFFORTS.index(name)))
+    degrees = [name for name in accepted if name in EFFORTS] or accepted[:1]
+    if degrees[0] not in EFFORTS:
+        return degrees[0]
+    return min(degrees, key=lambda name: (abs(EFFORTS.index(name) - wanted), -EFFORTS.index(name)))
 
 
 def budget_for(effort: str | None) -> int:

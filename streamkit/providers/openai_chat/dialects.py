@@ -233,6 +233,8 @@ DIALECTS = (
     ),
     ChatDialect(
         name="together",
+        # The SDK together 3.1: ``reasoning`` is {"enabled"}, and ``reasoning_effort`` has no ``none``.
+        reasoning_setting="switch",
         setting_fields=SETTINGS_WITH_TOP_K,  # https://docs.together.ai/reference/chat-completions-1
         endpoint=Endpoint(base_url="https://api.together.xyz/v1", key_variables=("TOGETHER_API_KEY",)),
         reasoning_field="reasoning",

@@ -47,6 +47,16 @@ GROQ_MODELS: Final[Mapping[str, ModelFacts]] = {
         efforts=("low", "medium", "high"),
         reasoning_is_optional=False,
     ),
+    # ``reasoning_effort`` in the SDK groq 1.7: "qwen3 models support `none` to disable reasoning and `default`", and
+    # "qwen/qwen3.8-27b additionally supports `low`, `medium`, and `high`"
+    r"qwen/qwen3\.8": ModelFacts(
+        source="https://console.groq.com/docs/reasoning",
+        reasoning="effort",
+        efforts=("low", "medium", "high", "default"),
+    ),
+    r"qwen/qwen3": ModelFacts(
+        source="https://console.groq.com/docs/reasoning", reasoning="effort", efforts=("default",)
+    ),
     r"": ModelFacts(source="https://console.groq.com/docs/reasoning", reasoning="none"),
 }
 

@@ -101,10 +101,15 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
         return
     if budget is not None and form not in ("object", "enable_thinking"):
         effort = effort or effort_for(budget)
-        if form == "effort":
+        if form in ("effort", "switch"):
             writer.report(f"the reasoning budget of {budget} tokens became the effort {effort!r}")
     if form == "effort":
         _write_effort(writer, mode, effort)
+    elif form == "switch":
+        if mode == "off" or (mode == "auto" and not effort):
+            writer.put({"enabled": mode == "auto"}, "reasoning")
+        elif effort:
+            writer.put(writer.accepted_effort(effort), "reasoning_effort")
     elif form == "object":
         _write_object(writer, {"mode": mode, "effort": effort, "budget": budget, "summary": summary})
     elif form == "thinking":

@@ -63,8 +63,9 @@ class ChatDialect(Traits):
         prefix: a last assistant message that the model shall continue has the field ``prefix``.
         separator_text: the text of an assistant message between a tool message and a user message, if the one must not
             follow the other; None if it may.
-        reasoning_setting: how reasoning is requested: ``effort``, by ``reasoning_effort``; ``object``, OpenRouter's
-            ``reasoning``; ``thinking``, a switch; ``enable_thinking``, Qwen's, with a budget; None if it cannot be.
+        reasoning_setting: how reasoning is requested: ``effort``, by ``reasoning_effort``; ``switch``, by that or by
+            Together's ``reasoning``; ``object``, OpenRouter's ``reasoning``; ``thinking``, a switch;
+            ``enable_thinking``, Qwen's, with a budget; None if it cannot be.
         developer_role: a message may have the role ``developer``.
         result_images: a tool message may have images. Elsewhere a user message after the results shows them.
         document_parts: a file is a part of type ``document_url``; elsewhere of type ``file``.
@@ -117,7 +118,7 @@ class ChatDialect(Traits):
     result_names: bool = False
     prefix: bool = False
     separator_text: str | None = None
-    reasoning_setting: Literal["effort", "object", "thinking", "enable_thinking"] | None = "effort"
+    reasoning_setting: Literal["effort", "switch", "object", "thinking", "enable_thinking"] | None = "effort"
     developer_role: bool = False
     result_images: bool = False
     document_parts: bool = False
