@@ -16,7 +16,7 @@ from streamkit.accumulator import Limits
 from streamkit.errors import UsageError
 from streamkit.execution.budget import Budget
 from streamkit.execution.context import BeforeFollowUp, CreateStream, OnOverflow, RoundContext, Target
-from streamkit.execution.options import Approve, AroundCall, ExecutionOptions, LoopOptions, check_conversation
+from streamkit.execution.options import Approve, AroundCall, ExecutionOptions, LoopOptions, to_conversation
 from streamkit.execution.recorder import Checkpoint
 from streamkit.execution.resume import create_state, resume_run, to_target
 from streamkit.execution.run import Out, Run
@@ -194,7 +194,7 @@ def run_loop(
             raise UsageError("a resumed run has its history, thread, run_key and tool_choice from its state")
         target = Target("" if provider is None else provider, model, endpoint)
         return Run(resume_run(resume, target, options, ids, approvals=approvals or {}, results=results or {}))
-    check_conversation(history, thread)
+    contents, messages = to_conversation(history, thread)
     if approvals is not None or results is not None:
         raise UsageError("approvals and results are for the calls of a paused run: pass its state with resume=")
     if provider is None:
@@ -204,12 +204,12 @@ def run_loop(
     if tool_choice not in (None, "auto", "none", "required", *tools_by_name):
         raise UsageError(f"tool_choice must be 'auto', 'none', 'required' or a tool's name, not {tool_choice!r}")
     context = RoundContext(
-        list(history or ()),
+        contents,
         list(tools_by_name.values()),
         tool_choice,
         providers.get(provider),
         deps=deps,
-        messages=None if thread is None else list(thread),
+        messages=messages,
         model=model,
         endpoint=endpoint,
         ids=ids,

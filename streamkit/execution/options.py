@@ -19,6 +19,7 @@ from streamkit.execution.recorder import Checkpoint, Recorder
 from streamkit.execution.scheduler import Schedule
 from streamkit.execution.thread_update import ThreadLayout, check_layout
 from streamkit.history import Content
+from streamkit.history.content import to_contents
 from streamkit.output import OutputType
 from streamkit.providers.cache_marks import CachePolicy, auto_mark
 from streamkit.time_limits import TimeLimits, check_seconds
@@ -27,7 +28,7 @@ from streamkit.tools import Approval, Tool
 if TYPE_CHECKING:
     from streamkit.leaked_markup import LeakedMarkup
 
-__all__ = ["Approve", "AroundCall", "ExecutionOptions", "LoopOptions", "check_conversation"]
+__all__ = ["Approve", "AroundCall", "ExecutionOptions", "LoopOptions", "to_conversation"]
 
 #: ``approve(call, deps)``: whether a call may run. True and False are short for an ``Approval``; None is no decision: a
 #: run of the loop pauses then, and anywhere else the call is denied.
@@ -136,33 +137,27 @@ def _check_callable(name: str, function: object) -> None:
         raise UsageError(f"{name} must be a function, not {function!r}")
 
 
-def check_conversation(history: object, thread: object) -> None:
-    """Reject what is neither a list of Contents nor a list of the provider's messages.
+def to_conversation(
+    history: Iterable[Content] | None, thread: Iterable[dict[str, Any]] | None
+) -> tuple[list[Content], list[dict[str, Any]] | None]:
+    """Return the Contents and the provider's own messages that a run starts with, each read once.
 
     Raises:
-        UsageError: with what to pass instead.
+        UsageError: one is something else; with what to pass instead.
     """
+    contents: list[Content] = []
     if history is not None:
-        if isinstance(history, (Content, str, bytes, Mapping)) or not isinstance(history, Iterable):
-            example = "history=[Content.human('...')]"
-            raise UsageError(f"history must be a list of Contents, as in {example}, not {type(history).__name__}")
-        for number, content in enumerate(history):
-            if isinstance(content, Mapping):
-                raise UsageError(
-                    f"history[{number}] is a dict: pass a provider's own messages as thread=[...], or convert them"
-                    " with parse_messages(messages, provider)"
-                )
-            if not isinstance(content, Content):
-                raise UsageError(
-                    f"history[{number}] must be a Content, as Content.human('...') returns, not"
-                    f" {type(content).__name__}"
-                )
-    if thread is not None:
-        if isinstance(thread, (Content, str, bytes, Mapping)) or not isinstance(thread, Iterable):
-            raise UsageError(f"thread must be a list of the provider's messages, not {type(thread).__name__}")
-        for number, message in enumerate(thread):
-            if not isinstance(message, dict):
-                raise UsageError(
-                    f"thread[{number}] must be a message of the provider, a dict, not {type(message).__name__}"
-                    + ("; pass Contents as history=[...]" if isinstance(message, Content) else "")
-                )
+        own_messages = "pass a provider's own messages as thread=[...], or convert them"
+        contents = to_contents("history", history, alternative=own_messages)
+    if thread is None:
+        return contents, None
+    if isinstance(thread, (Content, str, bytes, Mapping)) or not isinstance(thread, Iterable):
+        raise UsageError(f"thread must be a list of the provider's messages, not {type(thread).__name__}")
+    messages = list(thread)
+    for number, message in enumerate(messages):
+        if not isinstance(message, dict):
+            raise UsageError(
+                f"thread[{number}] must be a message of the provider, a dict, not {type(message).__name__}"
+                + ("; pass Contents as history=[...]" if isinstance(message, Content) else "")
+            )
+    return contents, messages

@@ -10,6 +10,7 @@ It must not depend on any provider, nor on how messages are repaired or rendered
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypedDict, TypeVar
 
 from pydantic import (
@@ -26,6 +27,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
+from streamkit.errors import UsageError
 from streamkit.history.json_data import are_plain_data, is_plain_data, to_json_data
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "create_block",
     "create_stored",
     "parse_arguments",
+    "to_contents",
 ]
 
 # The document has ``metadata?``; null means absent.
@@ -312,6 +315,32 @@ class Content(_StoredModel):
     def ai(cls, text: str = "", *blocks: Block) -> Content:
         """Return the model's message: a text, and blocks after it. An empty text adds no block."""
         return cls(speaker="ai", blocks=_with_text(text, blocks))
+
+
+def to_contents(
+    name: str, contents: object, *, alternative: str = "convert a provider's own messages"
+) -> list[Content]:
+    """Return an iterable of Contents as a list, read once.
+
+    Args:
+        name: the name of the argument.
+        contents: its value, which may be what people confuse it with: a text, or a provider's own messages.
+        alternative: what to do with those, up to the words ``with parse_messages(...)``.
+
+    Raises:
+        UsageError: it is something else; with what to pass instead.
+    """
+    if isinstance(contents, (Content, str, bytes, Mapping)) or not isinstance(contents, Iterable):
+        example = f"{name}=[Content.human('...')]"
+        raise UsageError(f"{name} must be a list of Contents, as in {example}, not {type(contents).__name__}")
+    given = list(contents)
+    for number, content in enumerate(given):
+        if isinstance(content, Mapping):
+            raise UsageError(f"{name}[{number}] is a dict: {alternative} with parse_messages(messages, provider)")
+        if not isinstance(content, Content):
+            example = f"{name}[{number}] must be a Content, as Content.human('...') returns"
+            raise UsageError(f"{example}, not {type(content).__name__}")
+    return given
 
 
 def _with_text(text: str, blocks: tuple[Block, ...]) -> list[Block]:

@@ -55,7 +55,7 @@ def render(
         changes: receives a sentence for each thing that was changed or left out.
 
     Raises:
-        UsageError: ``ids`` has another value.
+        UsageError: ``ids`` has another value, or ``contents`` is no list of Contents.
         UnsupportedContent: the target cannot carry an image or a file in this form, and ``unsupported`` is ``raise``.
     """
     rendered = render_messages(
@@ -84,7 +84,8 @@ def render_messages(
     if ids not in _ID_POLICIES:
         raise UsageError(f"ids must be {' or '.join(map(repr, _ID_POLICIES))}, not {ids!r}")
     changes: list[str] = []
-    legal = _repair(contents, changes) if repair else contents
+    given = _to_contents(contents)
+    legal = _repair(given, changes) if repair else given
     supported = apply_media_policy(legal, target, unsupported, changes)
     rendered = target.render(supported, ids=ids, model=model, endpoint=endpoint)
     rendered.changes = changes + rendered.changes
@@ -147,7 +148,7 @@ def render_request(
     target, report, mark = get(provider), [] if changes is None else changes, auto_mark(cache)
     options: dict[str, Any] = {"ids": ids, "endpoint": endpoint, "repair": repair, "unsupported": unsupported}
     output_type: OutputType[Any] | None = None if output is None else OutputType(output)
-    request = contents if isinstance(contents, Request) else Request(contents=list(contents), stream=True)
+    request = contents if isinstance(contents, Request) else Request(contents=_to_contents(contents), stream=True)
     overrides: dict[str, Any] = {
         "tools": to_definitions(tools, target.name) or request.tools,
         "tool_choice": tool_choice or request.tool_choice,
@@ -203,6 +204,12 @@ def parse_request(
     from streamkit.providers.requests import parse_body
 
     return parse_body(body, get(provider), parse_messages, model=model, stream=stream, changes=changes)
+
+
+def _to_contents(contents: object) -> list[Content]:
+    from streamkit.history.content import to_contents
+
+    return to_contents("contents", contents)
 
 
 def _repair(contents: Sequence[Content], changes: list[str]) -> Sequence[Content]:

@@ -193,6 +193,18 @@ def test_an_exception_without_a_response_has_no_status() -> None:
     assert find_failed_response(httpx.ReadError("x")) is None
 
 
+# ---------------------------------------------------------------- the conversation
+
+
+@pytest.mark.parametrize(
+    ("option", "message"), [("history", Content.human("Go.")), ("thread", {"role": "user", "content": "Go."})]
+)
+async def test_a_conversation_that_can_be_read_once_is_sent(option: str, message: Any) -> None:
+    model = FakeModel(answer("Done."))
+    await run_loop(model, provider="openai_chat", **{option: iter([message])})
+    assert model.requests[0]["messages"] == [{"role": "user", "content": "Go."}]
+
+
 # ---------------------------------------------------------------- hooks and approve
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from providers.test_importers import CONVERSATIONS
 
-from streamkit import UsageError, parse_messages, providers
+from streamkit import Content, UsageError, parse_messages, providers, render, render_request
 from streamkit.history import OpaqueBlock
 
 Json = dict[str, Any]
@@ -162,3 +162,26 @@ def test_a_field_that_is_not_read_is_reported(reader: str, message: Json, field:
     assert parse_messages([message], reader, changes=changes)
     assert len(changes) == 1
     assert f"left out the field {field!r}" in changes[0]
+
+
+# ---------------------------------------------------------------- the reverse: Contents
+
+
+@pytest.mark.parametrize("write", [render, render_request])
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        ([{"role": "user", "content": "x"}], r"contents\[0\] is a dict: convert a provider's own messages with parse"),
+        ([Content.human("x"), "y"], r"contents\[1\] must be a Content, as Content\.human\('\.\.\.'\) returns, not str"),
+        ("x", "contents must be a list of Contents, .* not str"),
+        (Content.human("x"), "contents must be a list of Contents, .* not Content"),
+        (None, "contents must be a list of Contents, .* not NoneType"),
+    ],
+)
+def test_what_is_no_list_of_contents_is_refused(write: Any, contents: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        write(contents, "openai_chat")
+
+
+def test_contents_that_can_be_read_once_are_rendered() -> None:
+    assert render(iter([Content.human("x")]), "openai_chat") == [{"role": "user", "content": "x"}]
