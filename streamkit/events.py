@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from streamkit.calls import CallRef, Ended, FinishReason, StreamError, ToolCall, ToolResult, Usage
+from streamkit.errors import UsageError
 from streamkit.json_data import object_fields, to_json_data
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "Unknown",
     "UsageReport",
     "Warned",
+    "check_event",
     "from_json",
     "to_json",
 ]
@@ -465,6 +467,16 @@ ToolEvent: TypeAlias = (
     | RunEnded
 )
 Event: TypeAlias = TurnEvent | ToolEvent
+
+
+def check_event(event: object) -> None:
+    """Reject what is no event, most often the list of them that ``Turn.feed`` returns.
+
+    Raises:
+        UsageError: with what to pass instead.
+    """
+    if not isinstance(event, _Event):
+        raise UsageError(f"one event is expected, not {type(event).__name__}: for event in turn.feed(data): ...")
 
 
 def to_json(event: Event) -> bytes:

@@ -13,7 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit import Content, OpaqueBlock, Round, TextBlock, ThreadUpdate, ToolCallBlock, Turn, events
+from streamkit import (
+    Content,
+    Growing,
+    Notifier,
+    OpaqueBlock,
+    Round,
+    TextBlock,
+    ThreadUpdate,
+    ToolCallBlock,
+    Turn,
+    UsageError,
+    events,
+    writer,
+)
 from streamkit.calls import CallRef, StreamError, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.events import Event, NormalizedToolChunk, ToolEvent, TurnEvent
 
@@ -317,3 +330,16 @@ def test_usage_is_updated_by_field() -> None:
     assert merged == Usage(10, 7, 2, 3, 0, {"b": 2})
     assert Usage().updated_with(Usage(0)).input_tokens == 0
     assert Usage(0).updated_with(Usage(None)).input_tokens == 0
+
+
+# ---------------------------------------------------------------- what reads events
+
+
+@pytest.mark.parametrize(
+    "read", [writer("anthropic").write, Growing(dict).handle, Notifier().handle], ids=["writer", "Growing", "Notifier"]
+)
+@pytest.mark.parametrize("value", [[events.Text("Hé")], {"type": "text", "text": "Hé"}, b'{"type":"text"}', None])
+def test_what_is_no_event_is_refused(read: Any, value: Any) -> None:
+    with pytest.raises(UsageError, match=r"one event is expected, not (list|dict|bytes|NoneType)"):
+        read(value)
+    assert not read(events.RoundStarted(0))

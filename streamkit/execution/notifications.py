@@ -38,6 +38,7 @@ from streamkit.events import (
     ToolProgress,
     ToolRunning,
     ToolTimedOut,
+    check_event,
 )
 from streamkit.json_text import IncrementalJsonObject, finalize_arguments, join_surrogates, parse_partial_object
 from streamkit.tools import Describe, Tool, ToolState, to_tools
@@ -105,9 +106,16 @@ class Notifier:
         self._reasoning_details: list[Any] = []  # of the turn
 
     def handle(self, event: Event) -> list[ToolNotification]:
-        """Return the notifications of an event: most often none, at the end of a failed turn one for each call."""
+        """Return the notifications of an event: most often none, at the end of a failed turn one for each call.
+
+        Raises:
+            UsageError: it is no event.
+        """
         handler = _HANDLERS.get(event.__class__)
-        return [] if handler is None or event.choice else handler(self, event)
+        if handler is None:
+            check_event(event)
+            return []
+        return [] if event.choice else handler(self, event)
 
     def close(self) -> list[ToolNotification]:
         """Declare that no event follows (the run was left, or the connection lost): open calls are ``canceled``.

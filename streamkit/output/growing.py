@@ -22,6 +22,7 @@ from streamkit.events import (
     ToolCallDelta,
     ToolCallReady,
     ToolCallStart,
+    check_event,
 )
 from streamkit.json_text import Change, JsonChanges, JsonObjectScanner, join_half
 from streamkit.output.output_type import OUTPUT_TOOL, OutputType
@@ -134,6 +135,9 @@ class Growing(Generic[T]):
 
         The text of the response is read, or, once the model calls the tool, the arguments of that call. A new response
         (the next round of a run) begins again. All other events are ignored.
+
+        Raises:
+            UsageError: it is no event.
         """
         if event.__class__ is Text:
             return self.feed(event.text) if not self._call and event.choice == self._choice else []
@@ -150,6 +154,8 @@ class Growing(Generic[T]):
         elif isinstance(event, ToolCallReady) and event.call.id == self._call:
             if event.call.arguments_text.strip() != "".join([*self._complete, *self._parts]).strip():
                 return self._restate(event.call.arguments_text)
+        else:
+            check_event(event)
         return []
 
     @property

@@ -36,6 +36,7 @@ from streamkit.events import (
     ToolCallStart,
     Unknown,
     UsageReport,
+    check_event,
 )
 from streamkit.providers.call_text import CallText
 from streamkit.providers.encoding import encode_json
@@ -81,9 +82,13 @@ class Writer(WireWriter):
         Args:
             event: an event of a turn, in the turn's order. Warnings and the events of execution are not part of a
                 response and add nothing, nor does anything after ``close``.
+
+        Raises:
+            UsageError: it is no event.
         """
         handler = _HANDLERS.get(event.__class__)
         if handler is None or self._is_closed:
+            check_event(event)
             return b""
         if event.choice == self._choice or self._takes_choice(event, handler):
             self.apply(event, handler)
