@@ -16,6 +16,7 @@ from streamkit.accumulator.choice import Choice
 from streamkit.accumulator.limits import DEFAULT_LIMITS, Limits
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
+from streamkit.errors import UsageError
 from streamkit.events import NormalizedToolChunk, TurnEvent, Unknown, UsageReport
 from streamkit.indexes import normalize_index
 from streamkit.json_text import join_surrogates, json_size
@@ -273,6 +274,22 @@ class Accumulator:
         return [choice for choice in choices if choice.blocks or choice.provider_finish is not None] or choices[:1]
 
 
+_TEXT_FIELDS = ("id", "name", "args", "arguments_delta")
+
+
+def _check_chunk(chunk: NormalizedToolChunk) -> None:
+    """Reject a chunk that a parser of the caller's has made wrongly: later it would be a lost call, or a KeyError."""
+    if not isinstance(chunk, NormalizedToolChunk):
+        raise UsageError(f"a NormalizedToolChunk is expected, not {type(chunk).__name__}")
+    if chunk.type not in ("start", "delta"):
+        raise UsageError(f"the type of a NormalizedToolChunk is 'start' or 'delta', not {chunk.type!r}")
+    for field in _TEXT_FIELDS:
+        value = getattr(chunk, field)
+        if value is not None and not isinstance(value, str):
+            hint = "; write arguments as JSON text" if field.startswith("arg") else ""
+            raise UsageError(f"{field} of a NormalizedToolChunk is a str or None, not {type(value).__name__}{hint}")
+
+
 def process_tool_call_chunk(chunk: NormalizedToolChunk, calls: Accumulator) -> list[TurnEvent]:
     """Feed one delta of a tool call to an accumulator; for users with a parser of their own.
 
@@ -282,7 +299,16 @@ def process_tool_call_chunk(chunk: NormalizedToolChunk, calls: Accumulator) -> l
 
     Returns:
         The events that the delta caused, in order; none after an error, such as an exceeded limit.
+
+    Raises:
+        UsageError: it is no ``NormalizedToolChunk``, or a field of it has another type.
     """
+    if (
+        chunk.__class__ is not NormalizedToolChunk
+        or chunk.type != "delta"
+        or chunk.arguments_delta.__class__ is not str
+    ):
+        _check_chunk(chunk)  # not of a plain delta: there are many
     if calls.state.done:
         return []
     calls.state.has_started = True  # the caller reads the response, so its start is no news

@@ -209,8 +209,8 @@ class SharedAccumulator:
             The events that the delta caused, in order.
 
         Raises:
-            UsageError: the stream has ended (it is one of the last 4,096 with a name); or it is a new one and this
-                object was closed.
+            UsageError: the stream has ended (it is one of the last 4,096 with a name); it is a new one and this object
+                was closed; or the delta is no ``NormalizedToolChunk``, or a field of it has another type.
         """
         return process_tool_call_chunk(chunk, self._accumulator(stream))
 

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from streamkit import Accumulator, Limits, NormalizedToolChunk, ToolCall, WireTraits, process_tool_call_chunk
+from streamkit import (
+    Accumulator,
+    Limits,
+    NormalizedToolChunk,
+    ToolCall,
+    UsageError,
+    WireTraits,
+    process_tool_call_chunk,
+)
 from streamkit.events import ToolCallReady
 
 
@@ -150,3 +158,23 @@ def test_a_message_that_comes_after_the_call_is_ready_changes_nothing() -> None:
     process_tool_call_chunk(delta("", id="a", key=0, message={"n": 2}), calls)
     calls.close(complete=True)
     assert calls.calls[0].message == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("chunk", "message"),
+    [
+        ({"type": "start", "name": "f"}, "a NormalizedToolChunk is expected, not dict"),
+        (NormalizedToolChunk("complete", name="f"), "is 'start' or 'delta', not 'complete'"),  # type: ignore[arg-type]
+        (start("f", args={"a": 1}), "args of .* is a str or None, not dict; write arguments as JSON text"),  # type: ignore[arg-type]
+        (delta({"a": 1}), "arguments_delta of .* is a str or None, not dict; write arguments as JSON text"),  # type: ignore[arg-type]
+        (delta(b"{}"), "arguments_delta of .* not bytes"),  # type: ignore[arg-type]
+        (start("f", id=7), "id of a NormalizedToolChunk is a str or None, not int"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_chunk_is_refused_before_it_changes_a_call(chunk: Any, message: str) -> None:
+    calls = Accumulator("mine", turn_key="t")
+    process_tool_call_chunk(start("g", "a", '{"x":1}'), calls)
+    with pytest.raises(UsageError, match=message):
+        process_tool_call_chunk(chunk, calls)
+    calls.close(complete=True)
+    assert [(call.name, call.state) for call in calls.calls] == [("g", "complete")]
