@@ -303,17 +303,29 @@ class Content(_StoredModel):
 
     @classmethod
     def human(cls, text: str = "", *blocks: Block) -> Content:
-        """Return a person's message: a text, and blocks after it. An empty text adds no block."""
+        """Return a person's message: a text, and blocks after it. An empty text adds no block.
+
+        Raises:
+            UsageError: the text is no str.
+        """
         return cls(speaker="human", blocks=_with_text(text, blocks))
 
     @classmethod
     def system(cls, text: str, *blocks: Block) -> Content:
-        """Return an instruction to the model: a text, and blocks after it."""
+        """Return an instruction to the model: a text, and blocks after it.
+
+        Raises:
+            UsageError: the text is no str.
+        """
         return cls(speaker="system", blocks=_with_text(text, blocks))
 
     @classmethod
     def ai(cls, text: str = "", *blocks: Block) -> Content:
-        """Return the model's message: a text, and blocks after it. An empty text adds no block."""
+        """Return the model's message: a text, and blocks after it. An empty text adds no block.
+
+        Raises:
+            UsageError: the text is no str.
+        """
         return cls(speaker="ai", blocks=_with_text(text, blocks))
 
 
@@ -343,5 +355,8 @@ def to_contents(
     return given
 
 
-def _with_text(text: str, blocks: tuple[Block, ...]) -> list[Block]:
+def _with_text(text: object, blocks: tuple[Block, ...]) -> list[Block]:
+    if not isinstance(text, str):  # the field would take None for no text, and bytes for their base64
+        given = type(text).__name__
+        raise UsageError(f"the first argument is a message's text, a str, not {given}; blocks come after it")
     return [TextBlock(text=text), *blocks] if text else list(blocks)

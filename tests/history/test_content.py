@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from streamkit.errors import UsageError
 from streamkit.history import (
     Content,
     FileBlock,
@@ -171,3 +172,10 @@ def test_shorthands_add_no_block_for_an_empty_text() -> None:
     assert Content.human("", image).blocks == [image]
     assert Content.system("be brief").speaker == "system"
     assert Content.ai() == Content(speaker="ai", blocks=[])
+
+
+@pytest.mark.parametrize("create", [Content.human, Content.system, Content.ai])
+@pytest.mark.parametrize("text", [None, b"hi", 5, ["hi"], {"type": "text", "text": "hi"}, TextBlock(text="hi")])
+def test_a_text_that_is_no_str_is_refused(create: Any, text: Any) -> None:
+    with pytest.raises(UsageError, match=rf"a message's text, a str, not {type(text).__name__}; blocks come after it"):
+        create(text)
