@@ -24,6 +24,7 @@ from pydantic import BaseModel
 
 from streamkit.errors import UsageError
 from streamkit.history.content import (
+    CACHE_BREAKPOINT,
     Block,
     CacheMark,
     Content,
@@ -38,7 +39,7 @@ from streamkit.history.content import (
 from streamkit.history.json_data import to_json_data
 from streamkit.ids import canonicalize_tool_call_id, is_canonical, normalize_to_history_tool_id
 
-__all__ = ["ContentBuilder", "ReadingChanges", "as_list", "check_messages", "read_cache_mark"]
+__all__ = ["ContentBuilder", "ReadingChanges", "as_list", "check_messages", "read_breakpoint", "read_cache_mark"]
 
 
 #: The types of most values in messages.
@@ -175,13 +176,22 @@ class ContentBuilder:
         if self._blocks:
             self._metadata |= metadata
 
-    def text(self, speaker: str, text: Any, cache: CacheMark | None = None) -> bool:
-        """Add text if the value is text; empty text adds no block. Return True if the value is text."""
+    def text(
+        self, speaker: str, text: Any, cache: CacheMark | None = None, *, extras: Mapping[str, Any] = _EMPTY
+    ) -> bool:
+        """Add text if the value is text; empty text adds no block. Return True if the value is text.
+
+        Args:
+            speaker: the speaker.
+            text: the value.
+            cache: its cache mark.
+            extras: fields that the provider needs with the block.
+        """
         if not isinstance(text, str):
             return False
         if text:
             marks = {} if cache is None else {"cache": cache}
-            metadata = self.provider_metadata(marks) if speaker == "ai" else marks
+            metadata = self.provider_metadata({**marks, **extras}) if speaker == "ai" or extras else marks
             self.add_block(speaker, create_block(TextBlock, text=text, metadata=metadata))
         return True
 
@@ -330,6 +340,12 @@ def read_cache_mark(value: Any) -> CacheMark | None:
         return None
     ttl = value.get("ttl")
     return CacheMark(ttl=ttl) if isinstance(ttl, str) else CacheMark()
+
+
+def read_breakpoint(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Return OpenAI's explicit cache mark of a part as metadata; empty if it has none."""
+    value = part.get(CACHE_BREAKPOINT)
+    return {CACHE_BREAKPOINT: value} if isinstance(value, dict) else {}
 
 
 def _describe(raw: Any) -> str:

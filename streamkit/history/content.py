@@ -31,6 +31,7 @@ from streamkit.errors import UsageError
 from streamkit.history.json_data import are_plain_data, is_plain_data, to_json_data
 
 __all__ = [
+    "CACHE_BREAKPOINT",
     "Block",
     "CacheMark",
     "Content",
@@ -51,6 +52,11 @@ __all__ = [
 
 # The document has ``metadata?``; null means absent.
 Metadata: TypeAlias = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
+
+
+#: The metadata of a block with OpenAI's explicit mark, which goes back to OpenAI alone: its lifetimes are its own
+#: (https://developers.openai.com/api/docs/guides/prompt-caching).
+CACHE_BREAKPOINT = "prompt_cache_breakpoint"
 
 
 class CacheMark(TypedDict, total=False):

@@ -23,7 +23,7 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.history.content import CacheMark
+from streamkit.history.content import CACHE_BREAKPOINT, CacheMark
 from streamkit.history.tool_results import ResultPart
 from streamkit.providers.encoding import data_as_json
 from streamkit.providers.message_ids import MessageIds
@@ -97,6 +97,11 @@ class MessageRenderer(Generic[AnyTraits]):
             return value
         self.report(f"{name!r} of a block of type {block.type!r} was left out: {self.reason_not_own(block)}")
         return None
+
+    def breakpoint_of(self, block: Block) -> dict[str, Any]:
+        """Return the fields of a part with OpenAI's explicit cache mark; empty if the target did not make it."""
+        value = block.metadata.get(CACHE_BREAKPOINT)
+        return {CACHE_BREAKPOINT: value} if isinstance(value, dict) and self.is_own(block) else {}
 
     def reason_not_own(self, block: Block) -> str:
         """Return why the target does not accept the opaque state of a block."""

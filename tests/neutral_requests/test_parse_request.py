@@ -392,3 +392,51 @@ def test_a_result_of_a_call_that_the_provider_stores_goes_back_to_it(
     changes: list[str] = []
     assert render_request(parse_request(body, "openai_responses"), "openai_responses", changes=changes) == body
     assert changes == []
+
+
+MARK = {"prompt_cache_breakpoint": {"mode": "explicit", "ttl": "12h"}}
+PICTURE = "https://a.example/a.png"
+MARKED = {
+    "openai_responses": {
+        "input": [
+            {"role": "developer", "content": [{"type": "input_text", "text": "Be brief.", **MARK}]},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "input_text", "text": "Look.", **MARK},
+                    {"type": "input_image", "image_url": PICTURE, "detail": "auto", **MARK},
+                    {"type": "input_file", "file_url": "https://a.example/a.pdf", **MARK},
+                    {"type": "input_image", "file_id": "file_1", "detail": "auto", **MARK},
+                ],
+            },
+        ]
+    },
+    "openai_chat": {
+        "messages": [
+            {"role": "developer", "content": [{"type": "text", "text": "Be brief.", **MARK}]},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "Look.", **MARK},
+                    {"type": "image_url", "image_url": {"url": PICTURE}, **MARK},
+                ],
+            },
+            {"role": "assistant", "content": [{"type": "text", "text": "A boat.", **MARK}]},
+            {"role": "user", "content": "And?"},
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("provider", MARKED)
+def test_explicit_cache_marks_of_openai_go_back_to_it_alone(provider: str) -> None:
+    body = {"model": "gpt-5.6", "prompt_cache_options": {"mode": "explicit", "ttl": "12h"}, **MARKED[provider]}
+    changes: list[str] = []
+    request = parse_request({**body, "stream": False}, provider)
+    assert render_request(request, provider, changes=changes) == body
+    assert changes == []
+    for other in ("anthropic", "openai_chat", "openai_responses", "openrouter"):
+        if other != provider:
+            written = render_request(request, other, unsupported="drop")
+            assert "breakpoint" not in str(written)
+            assert "cache_control" not in str(written)

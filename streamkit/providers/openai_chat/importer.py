@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from streamkit.history import Content, FileBlock, ReasoningBlock, TextBlock
-from streamkit.history.builder import ContentBuilder, as_list, read_cache_mark
-from streamkit.history.content import CacheMark, create_block
+from streamkit.history.builder import ContentBuilder, as_list, read_breakpoint, read_cache_mark
+from streamkit.history.content import CACHE_BREAKPOINT, CacheMark, create_block
 from streamkit.history.tool_results import parse_result
 from streamkit.providers.openai_chat.content_reader import reasoning_detail_text, reasoning_part_text, thinking_text
 from streamkit.providers.openai_chat.media import image_address, parse_media_part
@@ -25,6 +25,7 @@ from streamkit.providers.openai_chat.traits import ChatDialect
 
 __all__ = ["parse_messages"]
 
+_TEXT_FIELDS = ("type", "text", "cache_control", CACHE_BREAKPOINT)
 _MEDIA_FIELDS = ("url", "detail", "data", "format", "file_data", "filename")
 _SYSTEM_FIELDS = frozenset({"role", "content"})
 _REASONING_FIELDS = frozenset({"reasoning_details", "thinking_blocks", "reasoning_opaque", *REASONING_TEXT_FIELDS})
@@ -85,20 +86,20 @@ def parse_messages(
 def _read_system(builder: ContentBuilder, message: dict[str, Any]) -> None:
     builder.end()
     for part in as_list(message.get("content")):
-        text, cache = _read_text_part(builder, part) if isinstance(part, dict) else (part, None)
-        if not builder.text("system", text, cache):
+        text, cache, mark = _read_text_part(builder, part) if isinstance(part, dict) else (part, None, {})
+        if not builder.text("system", text, cache, extras=mark):
             builder.opaque("system", part)
     if message.get("role") == "developer":
         builder.describe(role="developer")
 
 
-def _read_text_part(builder: ContentBuilder, part: dict[str, Any]) -> tuple[Any, CacheMark | None]:
-    """Return the text and the cache mark of a part; no text if it is of another type."""
+def _read_text_part(builder: ContentBuilder, part: dict[str, Any]) -> tuple[Any, CacheMark | None, dict[str, Any]]:
+    """Return the text and the cache marks of a part; no text if it is of another type."""
     if part.get("type", "text") != "text":
-        return None, None
+        return None, None, {}
     if isinstance(part.get("text"), str):
-        builder.report_unread(part, ("type", "text", "cache_control"), "a text part")
-    return part.get("text"), read_cache_mark(part.get("cache_control"))
+        builder.report_unread(part, _TEXT_FIELDS, "a text part")
+    return part.get("text"), read_cache_mark(part.get("cache_control")), read_breakpoint(part)
 
 
 def _read_result(builder: ContentBuilder, content: Any) -> Any:
@@ -111,17 +112,21 @@ def _read_result(builder: ContentBuilder, content: Any) -> Any:
 def _read_user(builder: ContentBuilder, message: dict[str, Any]) -> None:
     builder.end()
     for part in as_list(message.get("content")):
-        text, cache = _read_text_part(builder, part) if isinstance(part, dict) else (part, None)
-        if builder.text("human", text, cache):
+        text, cache, own_mark = _read_text_part(builder, part) if isinstance(part, dict) else (part, None, {})
+        if builder.text("human", text, cache, extras=own_mark):
             continue
         blocks = parse_media_part(part) if isinstance(part, dict) else []
         for block in blocks:
             kind = part["type"]
-            builder.report_unread(part, ("type", kind, "document_name", "cache_control"), "a media part")
+            builder.report_unread(
+                part, ("type", kind, "document_name", "cache_control", CACHE_BREAKPOINT), "a media part"
+            )
             if isinstance(part.get(kind), dict):
                 builder.report_unread(part[kind], _MEDIA_FIELDS, "a media part")
             if (mark := read_cache_mark(part.get("cache_control"))) is not None:
                 block.metadata["cache"] = mark
+            if own_mark := read_breakpoint(part):
+                block.metadata.update(builder.provider_metadata(own_mark))
             builder.add_block("human", block)
         if not blocks:
             builder.opaque("human", part)
@@ -174,8 +179,9 @@ class _AssistantMessage:
         if isinstance(part, str):
             self._builder.text("ai", part)
         elif kind in ("text", "output_text") and isinstance(part.get("text"), str):
-            self._builder.report_unread(part, ("type", "text", "cache_control"), "a text part")
-            self._builder.text("ai", part["text"], read_cache_mark(part.get("cache_control")))
+            self._builder.report_unread(part, _TEXT_FIELDS, "a text part")
+            mark = read_cache_mark(part.get("cache_control"))
+            self._builder.text("ai", part["text"], mark, extras=read_breakpoint(part))
         elif kind == "refusal" and isinstance(part.get("refusal"), str):
             self._add_refusal(part["refusal"])
         elif kind == "thinking":

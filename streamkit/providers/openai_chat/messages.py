@@ -30,6 +30,7 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.history.content import CACHE_BREAKPOINT
 from streamkit.history.tool_results import ResultPart
 from streamkit.model_copy import copy_with
 from streamkit.output import OutputType
@@ -134,7 +135,7 @@ def convert_media(block: Media, traits: ChatDialect) -> Json:
 
 
 def _has_marks(parts: Sequence[Json]) -> bool:
-    return any("cache_control" in part for part in parts)
+    return any("cache_control" in part or CACHE_BREAKPOINT in part for part in parts)
 
 
 @dataclass(slots=True)
@@ -253,7 +254,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         return "developer" if self._is_developer else "system"
 
     def _marked(self, part: Json, block: Block) -> Json:
-        """Return a part with the block's cache mark, in Anthropic's form, where the dialect has it."""
+        """Return a part with the block's cache mark: OpenAI's own, or in Anthropic's form where the dialect has it."""
+        part |= self.breakpoint_of(block)
         mark = cache_mark(block) if self.traits.cache_marks else None
         return part if mark is None else {**part, "cache_control": {"type": "ephemeral", **mark}}
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from streamkit.calls import CLIENT_ITEM
 from streamkit.history import Content, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
-from streamkit.history.builder import ContentBuilder, as_list
-from streamkit.history.content import create_block
+from streamkit.history.builder import ContentBuilder, as_list, read_breakpoint
+from streamkit.history.content import CACHE_BREAKPOINT, create_block
 from streamkit.history.tool_results import parse_result
 from streamkit.providers.decoding import as_text
 from streamkit.providers.openai_responses.client_items import (
@@ -43,7 +43,7 @@ __all__ = ["parse_messages"]
 
 _CALL_OUTPUT_ITEMS = frozenset({"function_call_output", "custom_tool_call_output"})
 _SPEAKERS = {"user": "human", "assistant": "ai", "system": "system", "developer": "system"}
-_INPUT_PART_FIELDS = ("type", "text", "image_url", "detail", "file_data", "file_url", "filename")
+_INPUT_PART_FIELDS = ("type", "text", "image_url", "detail", "file_data", "file_url", "filename", CACHE_BREAKPOINT)
 _TEXT_PARTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 
 
@@ -137,9 +137,12 @@ def _read_input_part(builder: ContentBuilder, speaker: str, part: Any) -> None:
     block = parse_media_part(part)
     if isinstance(part, dict) and (text is not None or block is not None):
         builder.report_unread(part, _INPUT_PART_FIELDS, "a part of a message")
+    mark = read_breakpoint(part) if isinstance(part, dict) else {}
     if text is not None:
-        builder.text(speaker, text)
+        builder.text(speaker, text, extras=mark)
     elif block is not None:
+        if mark:
+            block.metadata.update(builder.provider_metadata(mark))
         builder.add_block(speaker, block)
     else:
         _add_unknown_part(builder, speaker, part)

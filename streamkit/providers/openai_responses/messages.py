@@ -172,7 +172,7 @@ class ResponsesRenderer(MessageRenderer[Traits]):
                 parts += self._input_parts(block, content.speaker)
         if parts:
             self.flush_results()
-            is_text = len(parts) == 1 and parts[0]["type"] == "input_text"
+            is_text = len(parts) == 1 and parts[0].keys() == {"type", "text"} and parts[0]["type"] == "input_text"
             role = "user"
             if content.speaker == "system":
                 role = "developer" if content.metadata.get("role") == "developer" else "system"
@@ -209,9 +209,9 @@ class ResponsesRenderer(MessageRenderer[Traits]):
 
     def _input_parts(self, block: Block, speaker: str) -> list[Json]:
         if isinstance(block, TextBlock):
-            return [{"type": "input_text", "text": block.text}] if block.text else []
+            return [{"type": "input_text", "text": block.text, **self.breakpoint_of(block)}] if block.text else []
         if isinstance(block, (ImageBlock, FileBlock)) and speaker != "system":
-            return [convert_media(block, self.traits)]
+            return [convert_media(block, self.traits) | self.breakpoint_of(block)]
         raw = block.raw if isinstance(block, OpaqueBlock) and self.is_own(block) else None
         if isinstance(raw, dict) and isinstance(raw.get("content"), list):
             return list(raw["content"])  # an unknown part, as the importer keeps it
