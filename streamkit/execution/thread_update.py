@@ -212,9 +212,12 @@ def _group(
     return pairs
 
 
+_CALL_FIELDS = ("raw_id", "caller")
+
+
 def _reference(block: ToolCallBlock) -> dict[str, Any]:
     """Return the metadata of a result that tell which call of which kind it answers, for a request without the call."""
-    reference = {"raw_id": block.metadata["raw_id"]} if "raw_id" in block.metadata else {}
+    reference: dict[str, Any] = {name: block.metadata[name] for name in _CALL_FIELDS if name in block.metadata}
     if block.kind != "function":
         reference["kind"] = block.kind
     item = block.metadata.get(CLIENT_ITEM)

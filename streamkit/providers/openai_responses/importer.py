@@ -78,8 +78,8 @@ def parse_messages(
             _read_call(builder, item, kind)
         elif kind in _CALL_OUTPUT_ITEMS:
             builder.report_unread(item, ("type", "id", "call_id", "output", "status", "caller"), "a call's output")
-            custom = {"kind": "custom"} if kind == "custom_tool_call_output" else {}
-            builder.result(item.get("call_id"), parse_result(item.get("output")), extras=custom)
+            answered = {"kind": "custom" if kind == "custom_tool_call_output" else None, "caller": item.get("caller")}
+            builder.result(item.get("call_id"), parse_result(item.get("output")), extras=answered)
         elif kind in CLIENT_OUTPUT_ITEMS and (kind not in SERVER_RESULT_ITEMS or output_call_id(item) in asked):
             builder.result(output_call_id(item), parse_output(item), extras={CLIENT_ITEM: item})
         elif is_client_item(item) and (call_id := client_call_id(item)) is not None:

@@ -129,7 +129,7 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         # of calls and results
         self._call_kinds: dict[str, str] = {}  # by the call's id in history
         self._call_places: dict[str, int] = {}  # by target id, of the calls since the last results
-        self._callers: dict[str, Json] = {}  # by the call's id in history, of calls by a program of the provider
+        self._callers: dict[str, Any] = {}  # by the call's id in history, who made it
         self._async_calls: set[str] = set()  # the ids in history of calls for whose results the model does not wait
         self._results: list[tuple[str, Json, int]] = []  # buffered, each with its target id and content number
         self._responses: dict[str, ToolResponseBlock] = {}  # by the call's id in history
@@ -199,7 +199,8 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         if content.metadata.get("role") == "instructions" and not self.system:
             self.system.append("\n\n".join(block.text for block in blocks if isinstance(block, TextBlock)))
             return True
-        items = [block.raw for block in blocks if isinstance(block, OpaqueBlock) and self.is_own(block)]
+        raw = [block.raw for block in blocks if isinstance(block, OpaqueBlock) and self.is_own(block)]
+        items = [item for item in raw if isinstance(item, dict) and "type" in item]  # and not a part of a message
         if not items or len(items) < len(blocks):
             return False
         self.flush_results()
@@ -223,8 +224,10 @@ class ResponsesRenderer(MessageRenderer[Traits]):
             return  # the call still runs (https://developers.openai.com/api/docs/guides/async-tool-calling)
         kind = self._call_kinds.get(block.call_id)
         target_id, asked = self._client_items.get(block.call_id, ("", None))
+        caller = self._callers.get(block.call_id)
         if asked is None and kind is None and self.is_from_target(block):  # the provider stores the call
             kind, asked = block.metadata.get("kind"), stored_item(block)
+            caller = self.own_state(block, "caller")
         answer = None if asked is None else output_item(asked, block)
         if answer is not None:
             self._results.append((target_id, answer, self.content_number))
@@ -232,8 +235,8 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         output_type = "custom_tool_call_output" if kind == "custom" else "function_call_output"
         output = output_of(block, self.changes, is_own=self.is_from_target(block))
         item: Json = {"type": output_type, "call_id": self.ids.result_id(block), "output": output}
-        if block.call_id in self._callers:
-            item["caller"] = self._callers[block.call_id]
+        if isinstance(caller, dict) and caller.get("type") == "program":
+            item["caller"] = caller
         self._results.append((item["call_id"], item, self.content_number))
 
     # ------------------------------------------------------------ responses of the model
@@ -399,8 +402,7 @@ class ResponsesRenderer(MessageRenderer[Traits]):
             caller = self.own_state(block, "caller")  # it names an item of the program that made the call
             if caller:
                 item["caller"] = caller
-            if isinstance(caller, dict) and caller.get("type") == "program":
-                self._callers[block.id] = caller  # the call's output has the same field
+                self._callers[block.id] = caller  # the call's output has the same field if a program made it
         self._call_kinds[block.id] = block.kind
         self._push(item, is_own=self.is_own(block))
         self._call_places.setdefault(item["call_id"], len(self._call_places))

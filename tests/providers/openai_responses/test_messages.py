@@ -10,7 +10,17 @@ import request_validators
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkit import Content, Turn, UnsupportedContent, parse_messages, providers, render_request
+from streamkit import (
+    Content,
+    Turn,
+    UnsupportedContent,
+    execute_tool_calls_batched,
+    parse_messages,
+    parse_request,
+    providers,
+    render_request,
+)
+from streamkit import tool as as_tool
 from streamkit.history import (
     Block,
     FileBlock,
@@ -582,3 +592,22 @@ def test_uploaded_files_and_details_of_an_output_stay_for_their_own_provider() -
     assert render_request(contents, "openai_responses")["input"][1:] == items
     (content,) = [message["content"] for message in render_request(contents, "openai_chat")["messages"][-1:]]
     assert "file_1" in json.dumps(content)
+
+
+def test_the_output_of_a_stored_call_names_the_program_that_made_it() -> None:
+    program = {"type": "program", "caller_id": "call_p"}
+    item = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "ok", "caller": program}
+    body = {"model": "m", "previous_response_id": "resp_1", "input": [output], "stream": True}
+    assert render_request(parse_request(body, "openai_responses"), "openai_responses") == body
+    turn = Turn("openai_responses")
+    turn.feed({"object": "response", "id": "resp_1", "status": "completed", "output": [{**item, "caller": program}]})
+    turn.close()
+    update = execute_tool_calls_batched(turn, tools=[as_tool(lambda: "ok", name="look")]).run_sync()
+    assert PROVIDER.render([update.contents[1]]).messages == [output]
+
+
+def test_an_unknown_part_of_a_system_message_is_no_item() -> None:
+    part = {"type": "input_image", "file_id": "file_1", "detail": "low"}
+    items = [{"role": "developer", "content": [part]}, {"role": "user", "content": "Look."}]
+    assert render_request(parse_messages(items, "openai_responses"), "openai_responses")["input"] == items
