@@ -163,7 +163,14 @@ def _read_openai_image(item: dict[str, Any]) -> ResultPart | None:
     """Read ``image_url`` of Chat Completions, an object, or ``input_image`` of Responses, a text."""
     image = item.get("image_url")
     url = image.get("url") if isinstance(image, dict) else image
-    return ImageBlock(data=url) if isinstance(url, str) and url else None
+    metadata = {} if isinstance(image, dict) else _detail(item)
+    return ImageBlock(data=url, metadata=metadata) if isinstance(url, str) and url else None
+
+
+def _detail(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the detail in which a model sees an image, if it is not the default."""
+    detail = item.get("detail")
+    return {"detail": detail} if isinstance(detail, str) and detail != "auto" else {}
 
 
 def _read_openai_file(item: dict[str, Any]) -> ResultPart | None:

@@ -28,6 +28,7 @@ from streamkit.providers.openai_responses.schema import Json
 from streamkit.providers.tool_result_media import convert_or_describe, result_parts
 
 __all__ = [
+    "detail_of",
     "input_file",
     "input_image",
     "item_ids",
@@ -65,6 +66,12 @@ def input_image(data: str) -> Json:
     return {"type": "input_image", "image_url": data, "detail": "auto"}
 
 
+def detail_of(block: ImageBlock | FileBlock) -> Json:
+    """Return the field ``detail`` of an image or file part; empty for the default."""
+    detail = block.metadata.get("detail")
+    return {"detail": detail} if isinstance(detail, str) else {}
+
+
 def input_file(block: FileBlock) -> Json:
     """Return the part of a file, by its data or its address. The part of an image is ``input_image``.
 
@@ -77,9 +84,9 @@ def input_file(block: FileBlock) -> Json:
     if media_type.startswith("image/"):
         return input_image(data_url or block.url or "")
     if data_url:
-        return {"type": "input_file", "filename": block.name or "file", "file_data": data_url}
+        return {"type": "input_file", "filename": block.name or "file", "file_data": data_url, **detail_of(block)}
     if block.url:
-        return {"type": "input_file", "file_url": block.url}
+        return {"type": "input_file", "file_url": block.url, **detail_of(block)}
     raise UnsupportedContent(f"the file {block.name!r} has neither data nor an address")
 
 
@@ -87,16 +94,16 @@ def parse_media_part(part: Any) -> ImageBlock | FileBlock | None:
     """Return the block of an image or file part, or None if history has no block for the part."""
     if not isinstance(part, dict):
         return None
+    detail = part.get("detail")
+    metadata = {"detail": detail} if isinstance(detail, str) and detail != "auto" else {}
     if part.get("type") == "input_image" and isinstance(part.get("image_url"), str):
-        detail = part.get("detail")
-        metadata = {"detail": detail} if isinstance(detail, str) and detail != "auto" else {}
         return ImageBlock(data=part["image_url"], metadata=metadata)
     if part.get("type") != "input_file":
         return None
     data, address, name = part.get("file_data"), part.get("file_url"), as_text(part.get("filename"))
     if isinstance(data, str):
-        return FileBlock(media_type=normalize_data(data).media_type or None, data=data, name=name)
-    return FileBlock(url=address, name=name) if isinstance(address, str) else None
+        return FileBlock(media_type=normalize_data(data).media_type or None, data=data, name=name, metadata=metadata)
+    return FileBlock(url=address, name=name, metadata=metadata) if isinstance(address, str) else None
 
 
 def output_of(block: ToolResponseBlock, changes: list[str], *, is_own: bool = False) -> str | list[Json]:
@@ -136,7 +143,7 @@ def media_part(part: ImageBlock | FileBlock, changes: list[str]) -> Json | str:
 
 def _tool_media_part(part: ImageBlock | FileBlock) -> Json:
     if isinstance(part, ImageBlock):
-        return input_image(part.data)
+        return input_image(part.data) | detail_of(part)
     media_type = (part.media_type or "").lower()
     if media_type.startswith(("audio/", "video/")) or media_type in _REJECTED_FILE_TYPES:
         raise UnsupportedContent(f"OpenAI takes documents as files, not {media_type!r}")

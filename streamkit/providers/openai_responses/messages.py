@@ -46,6 +46,7 @@ from streamkit.providers.message_renderer import MessageRenderer
 from streamkit.providers.openai_responses.client_outputs import client_item, output_item, stored_item
 from streamkit.providers.openai_responses.item_ids import has_required_id, without_foreign_id
 from streamkit.providers.openai_responses.media import (
+    detail_of,
     input_file,
     input_image,
     item_ids,
@@ -117,8 +118,7 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
     """
     if not isinstance(block, ImageBlock):
         return input_file(block)
-    detail = block.metadata.get("detail")
-    return input_image(block.data) | ({"detail": detail} if isinstance(detail, str) else {})
+    return input_image(block.data) | detail_of(block)
 
 
 class ResponsesRenderer(MessageRenderer[Traits]):

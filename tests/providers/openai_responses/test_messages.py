@@ -594,6 +594,24 @@ def test_uploaded_files_and_details_of_an_output_stay_for_their_own_provider() -
     assert "file_1" in json.dumps(content)
 
 
+def test_the_detail_of_images_and_files_is_replayed() -> None:
+    asked = {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}"}
+    image = {"type": "input_image", "image_url": "https://a.example/a.png", "detail": "original"}
+    files = [
+        {"type": "input_file", "file_url": "https://a.example/a.pdf", "detail": "high"},
+        {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ==", "detail": "low"},
+    ]
+    items = [
+        {"role": "user", "content": [image, *files]},
+        asked,
+        {"type": "function_call_output", "call_id": "call_1", "output": [{"type": "input_text", "text": "A"}, image]},
+    ]
+    changes: list[str] = []
+    contents = parse_messages(items, "openai_responses", changes=changes)
+    assert render_request(contents, "openai_responses", changes=changes)["input"] == items
+    assert changes == []
+
+
 def test_the_output_of_a_stored_call_names_the_program_that_made_it() -> None:
     program = {"type": "program", "caller_id": "call_p"}
     item = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": "{}"}
