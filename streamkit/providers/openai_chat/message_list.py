@@ -85,7 +85,7 @@ class MessageListReader:
                 rest[-1]["delta"] = self._read(number, choice["delta"])
                 if self._has_server_call():
                     rest[-1].pop("finish_reason", None)
-            elif messages:
+            else:
                 rest[-1]["delta"] = {}
         yield {**chunk, "choices": rest, **self._add_usage(chunk)}
 

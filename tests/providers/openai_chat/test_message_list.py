@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamkit import Turn
+from streamkit import Limits, Turn
 from streamkit.history import ServerToolBlock, TextBlock
 
 HOSTED = {"tool_type": "image"}
@@ -138,3 +138,19 @@ def test_malformed_messages_are_read_as_far_as_they_can_be() -> None:
     turn.feed(odd)
     turn.close()
     assert turn.text == "ab"
+
+
+@pytest.mark.parametrize("message", [assistant("", call("c", "f" * 9)), result("c", "x" * 9000)])
+def test_waiting_calls_and_results_count_against_the_limit(message: dict[str, Any]) -> None:
+    long = json.loads(json.dumps(message).replace("query", "q" * 9000))
+    turn = Turn("mistral", turn_key="k", limits=Limits(text=1000))
+    turn.feed(chunk(0, long))
+    assert turn.error is not None
+    assert turn.error.kind == "limit_exceeded"
+
+
+def test_other_chunks_with_rare_fields_are_read_as_they_are() -> None:
+    plain = {"choices": [{"index": 0, "delta": {"content": "b", "x": 1}, "finish_reason": "stop"}]}
+    turn = read(chunk(0, assistant("a"), usage={"prompt_tokens": 1, "tier": "x"}), plain)
+    assert turn.text == "ab"
+    assert [warning.code for warning in turn.warnings] == ["unknown_field"]
