@@ -412,8 +412,8 @@ class BrokenPart(BaseModel):
 
 def test_objects_of_an_sdk_in_a_message_are_read_like_dicts() -> None:
     parts = [
-        Part(kind="thinking", thinking="hm", signature="SIG"),
-        Part(kind="tool_use", id="toolu_1", name="f", input={"a": [b"hello"]}),
+        Part.model_validate({"type": "thinking", "thinking": "hm", "signature": "SIG"}),
+        Part.model_validate({"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": [b"hello"]}}),
     ]
     provider_messages: list[Json] = [
         {"role": "user", "content": [{"type": "text", "text": "?"}]},
@@ -437,7 +437,8 @@ def test_objects_of_an_sdk_in_a_message_are_read_like_dicts() -> None:
     ]
     broken = parse_messages([{"role": "user", "content": [BrokenPart()]}], "anthropic", changes=changes)
     assert broken[0].blocks[0].type == "opaque"
-    whole = parse_messages([{"role": "assistant", "content": Part(kind="text", text="x")}], "anthropic")
+    text = Part.model_validate({"type": "text", "text": "x"})
+    whole = parse_messages([{"role": "assistant", "content": text}], "anthropic")
     assert whole[0].blocks[0].text == "x"
 
 
