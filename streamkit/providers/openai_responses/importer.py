@@ -76,6 +76,8 @@ def parse_messages(
             _read_message(builder, item)
         elif kind in CALL_ARGUMENT_FIELDS:
             _read_call(builder, item, kind)
+        elif kind in _CALL_OUTPUT_ITEMS and not item.get("call_id") and as_text(item.get("name")) is not None:
+            builder.opaque("ai", item)  # a tool reports something that no call asked for
         elif kind in _CALL_OUTPUT_ITEMS:
             builder.report_unread(item, ("type", "id", "call_id", "output", "status", "caller"), "a call's output")
             answered = {"kind": "custom" if kind == "custom_tool_call_output" else None, "caller": item.get("caller")}

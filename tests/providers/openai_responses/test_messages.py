@@ -629,3 +629,12 @@ def test_an_unknown_part_of_a_system_message_is_no_item() -> None:
     part = {"type": "input_image", "file_id": "file_1", "detail": "low"}
     items = [{"role": "developer", "content": [part]}, {"role": "user", "content": "Look."}]
     assert render_request(parse_messages(items, "openai_responses"), "openai_responses")["input"] == items
+
+
+def test_an_output_of_a_tool_without_a_call_goes_back_as_it_came() -> None:
+    """The SDK's type has an optional ``call_id``, and the tool's name and namespace."""
+    output = {"type": "function_call_output", "name": "notify", "namespace": "crm", "output": "A deal was closed."}
+    items = [{"role": "user", "content": "Wait."}, output]
+    assert render_request(parse_messages(items, "openai_responses"), "openai_responses")["input"] == items
+    body = {"model": "m", "previous_response_id": "resp_1", "input": [output], "stream": True}
+    assert render_request(parse_request(body, "openai_responses"), "openai_responses") == body
