@@ -38,6 +38,7 @@ from streamkit.errors import StreamkitError, UsageError
 from streamkit.events import Event, RunEnded
 from streamkit.execution import ApprovalEntry, ResultEntry, Run, RunEntry, RunState
 from streamkit.execution.background import BackgroundTask, EventQueue
+from streamkit.execution.options import to_conversation
 from streamkit.execution.state import Ended, check_approvals, check_results
 from streamkit.execution.stored_values import StoredResult
 from streamkit.history import Content
@@ -152,15 +153,17 @@ class DurableRuns:
             ``DBOS.cancel_workflow_async(run_key)`` cancels the run.
 
         Raises:
-            UsageError: neither or both of history and thread are passed, or no key.
+            UsageError: neither or both of history and thread are passed, one is no list of Contents or messages, or
+                there is no key.
         """
         if not isinstance(run_key, str) or not run_key:
             raise UsageError(f"run_key must be a text that is not empty, not {run_key!r}")
         if (history is None) == (thread is None):
             raise UsageError("pass start either history (Contents) or thread (the provider's own messages)")
-        conversation: dict[str, Any] = {"thread": list(thread or ())}
-        if history is not None:
-            conversation = {"history": _contents.dump_python(list(history), mode="json")}
+        contents, messages = to_conversation(history, thread)
+        conversation: dict[str, Any] = {"thread": messages}
+        if messages is None:
+            conversation = {"history": _contents.dump_python(contents, mode="json")}
         arguments = (run_key, conversation, dict(inputs or {}))
         with SetWorkflowID(run_key):
             if self._queue is None:
