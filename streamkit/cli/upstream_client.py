@@ -104,13 +104,20 @@ def open_client() -> aiohttp.ClientSession:
 
     It keeps no cookies: those of one client's request must not go up with another one's.
     """
+    tracing = aiohttp.TraceConfig()
+    tracing.on_connection_reuseconn.append(_note_reuse)
     return aiohttp.ClientSession(
+        trace_configs=[tracing],
         connector=aiohttp.TCPConnector(limit=0, ssl=httpx.create_ssl_context()),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING),
         cookie_jar=aiohttp.DummyCookieJar(),
         max_line_size=_LONGEST_HEADER,
         max_field_size=_LONGEST_HEADER,
     )
+
+
+async def _note_reuse(_session: Any, context: Any, _params: Any) -> None:
+    context.trace_request_ctx.append(True)
 
 
 def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[str, str]) -> Ask:
@@ -123,17 +130,30 @@ def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[
     """
     proxy = _find_proxy(URL(address))
 
+    async def post(request: UpstreamRequest) -> aiohttp.ClientResponse:
+        body = _encode_body(request.body)
+        while True:
+            reuses: list[bool] = []
+            try:
+                return await client.post(
+                    URL(address + request.path, encoded=True),  # the path is quoted: a model's name may contain "%3A"
+                    data=body,
+                    headers={"content-type": "application/json", **request.headers, **headers},
+                    allow_redirects=False,
+                    proxy=proxy,
+                    trace_request_ctx=reuses,
+                )
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                # The server closed a kept connection while the request was on its way: uvicorn and Node do after 5
+                # seconds of silence. A new connection shows whether the server is there.
+                if not reuses:
+                    raise
+
     @asynccontextmanager
     async def ask(request: UpstreamRequest) -> AsyncIterator[Any]:
         try:
             async with asyncio.timeout(_SILENCE) as silence:
-                response = await client.post(
-                    URL(address + request.path, encoded=True),  # the path is quoted: a model's name may contain "%3A"
-                    data=_encode_body(request.body),
-                    headers={"content-type": "application/json", **request.headers, **headers},
-                    allow_redirects=False,
-                    proxy=proxy,
-                )
+                response = await post(request)
         except TimeoutError as error:
             raise _silence_error() if silence.expired() else error from None
         async with response:

@@ -125,6 +125,35 @@ def test_requests_share_a_connection_though_the_end_of_a_body_comes_after_its_la
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("answered", [1, 0])
+def test_a_request_on_a_kept_connection_that_the_server_closed_is_sent_on_a_new_one(answered: int) -> None:
+    """uvicorn and Node close a connection after 5 seconds of silence, also while a request is on its way."""
+
+    class Impatient(Upstream):
+        async def respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            for number in range(answered + 1):
+                self.requests.append(await read_request(reader))
+                if number < answered:
+                    writer.write(HEAD + b"".join(b"%x\r\n%b\r\n" % (len(frame), frame) for frame in FRAMES))
+                    writer.write(b"0\r\n\r\n")
+            writer.close()
+
+    async def main() -> None:
+        upstream = Impatient(FRAMES, ends=True)
+        server = await asyncio.start_server(upstream.respond, "127.0.0.1", 0)
+        upstream.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server, open_client() as client:
+            if answered:
+                assert [(await ask(client, upstream)).text for _ in range(3)] == ["Hi", "Hi", "Hi"]
+                assert len(upstream.requests) == 5
+            else:  # on a new connection, so the server may have read it and failed
+                with pytest.raises(aiohttp.ServerDisconnectedError):
+                    await ask(client, upstream)
+                assert len(upstream.requests) == 1
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("text", ["caf\u00e9 \u6f22 \U0001f600", "half of a pair: \ud83d"])
 def test_a_body_is_sent_as_it_is(text: str) -> None:
     fields = {"text": text, "seed": 10**30, "nested": [{"a": None, "b": [1.5, True]}]}
