@@ -29,6 +29,7 @@ __all__ = ["UpstreamResponse", "ask_over_http", "open_client"]
 
 _CONNECTING = 30.0  # seconds
 _SILENCE = 600.0  # seconds; a model may think for minutes before the first byte
+_AT_ONCE = 1.0  # seconds in which a connection fails that the server had closed
 _LONGEST_HEADER = 65_536  # bytes; aiohttp's own limit is 8,190, which a content security policy can exceed
 
 
@@ -131,9 +132,10 @@ def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[
     proxy = _find_proxy(URL(address))
 
     async def post(request: UpstreamRequest) -> aiohttp.ClientResponse:
-        body = _encode_body(request.body)
+        body, get_time = _encode_body(request.body), asyncio.get_running_loop().time
         while True:
             reuses: list[bool] = []
+            started = get_time()
             try:
                 return await client.post(
                     URL(address + request.path, encoded=True),  # the path is quoted: a model's name may contain "%3A"
@@ -145,8 +147,8 @@ def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[
                 )
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
                 # The server closed a kept connection while the request was on its way: uvicorn and Node do after 5
-                # seconds of silence. A new connection shows whether the server is there.
-                if not reuses:
+                # seconds of silence. Later it may have read the request, whose answer would be paid twice.
+                if not reuses or get_time() - started > _AT_ONCE:
                     raise
 
     @asynccontextmanager

@@ -125,8 +125,10 @@ def test_requests_share_a_connection_though_the_end_of_a_body_comes_after_its_la
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("answered", [1, 0])
-def test_a_request_on_a_kept_connection_that_the_server_closed_is_sent_on_a_new_one(answered: int) -> None:
+@pytest.mark.parametrize(("answered", "is_late"), [(1, False), (1, True), (0, False)])
+def test_a_request_on_a_kept_connection_that_the_server_closed_is_sent_on_a_new_one(
+    answered: int, is_late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """uvicorn and Node close a connection after 5 seconds of silence, also while a request is on its way."""
 
     class Impatient(Upstream):
@@ -143,7 +145,13 @@ def test_a_request_on_a_kept_connection_that_the_server_closed_is_sent_on_a_new_
         server = await asyncio.start_server(upstream.respond, "127.0.0.1", 0)
         upstream.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with server, open_client() as client:
-            if answered:
+            if is_late:  # the server may have read it
+                monkeypatch.setattr("streamkit.cli.upstream_client._AT_ONCE", -1.0)
+                assert (await ask(client, upstream)).text == "Hi"
+                with pytest.raises(aiohttp.ServerDisconnectedError):
+                    await ask(client, upstream)
+                assert len(upstream.requests) == 2
+            elif answered:
                 assert [(await ask(client, upstream)).text for _ in range(3)] == ["Hi", "Hi", "Hi"]
                 assert len(upstream.requests) == 5
             else:  # on a new connection, so the server may have read it and failed
