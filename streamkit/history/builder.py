@@ -62,20 +62,20 @@ def check_messages(messages: Any) -> list[dict[str, Any]]:
             raise UsageError(
                 f"messages[{index}] must be a dict, not {type(message).__name__}; convert an SDK object by model_dump()"
             )
-    return [_without_objects(message) if _has_objects(message) else message for message in messages]
+    return [_without_objects(message) for message in messages] if _have_objects(messages) else list(messages)
 
 
-def _has_objects(message: dict[str, Any]) -> bool:
+def _have_objects(messages: Sequence[dict[str, Any]]) -> bool:
     """Return True if a field of a message, or an item of a list that is one, may be an object of an SDK."""
-    for name in message:
-        value = message[name]
-        kind = value.__class__
-        if kind is list:
-            for item in value:
-                if item.__class__ not in _JSON_TYPES:
-                    return True
-        elif kind not in _JSON_TYPES:
-            return True
+    for message in messages:
+        for value in message.values():
+            kind = value.__class__
+            if kind is list:
+                for item in value:
+                    if item.__class__ not in _JSON_TYPES:
+                        return True
+            elif kind not in _JSON_TYPES:
+                return True
     return False
 
 

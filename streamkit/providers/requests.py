@@ -108,8 +108,9 @@ class NeutralRequest:
         request, traits = self._request, self._provider.traits
         if self._is_foreign:
             return False
-        blocks = [block for content in request.contents for block in content.blocks]
-        items = [block.raw for block in blocks if isinstance(block, OpaqueBlock)]
+        items = [
+            block.raw for content in request.contents for block in content.blocks if isinstance(block, OpaqueBlock)
+        ]
         return traits.stores_calls({**request.unread, traits.messages_field: items})
 
     def _accepted_choice(self, names: ToolNames) -> ToolChoice | None:

@@ -50,13 +50,15 @@ class Tap:
     relay: Relay
     said: list[str] = field(default_factory=list)
 
-    def details(self) -> list[Json]:
-        """Return all exchanges that are shown, once they have ended: a client may have its last byte before."""
+    def details(self, count: int = 1) -> list[Json]:
+        """Return all exchanges, once that many are shown and have ended: a client may have its last byte before."""
         deadline = time.monotonic() + 10
         while True:
             assert self.relay.flush()
             summaries = self.exchanges.changes(0).summaries
-            if not any(summary["state"] in ("waiting", "streaming") for summary in summaries):
+            if len(summaries) >= count and not any(
+                summary["state"] in ("waiting", "streaming") for summary in summaries
+            ):
                 break
             assert time.monotonic() < deadline, summaries
             time.sleep(0.01)

@@ -72,7 +72,7 @@ def test_errors_and_requests_without_an_upstream_are_shown() -> None:
         assert ask(tap.url).status_code == 429
         assert httpx.get(f"{tap.url}/v1/models").status_code == 200
         assert httpx.post(f"{tap.url}/nowhere").status_code == 404
-        failed, models, unknown = (detail["summary"] for detail in tap.details())
+        failed, models, unknown = (detail["summary"] for detail in tap.details(3))
     assert (failed["state"], failed["status"], failed["error"]["code"]) == ("failed", 429, "rate_limited")
     assert failed["error"]["message"] == "slow down, ***"
     assert (models["state"], models["status"], models["provider"]) == ("finished", 200, None)
@@ -90,7 +90,7 @@ def test_an_upstream_that_is_asked_after_another_is_an_exchange_of_its_own() -> 
 
         with tap_of(make) as tap:
             assert ask(tap.url).status_code == 200
-            first, second = (detail["summary"] for detail in tap.details())
+            first, second = (detail["summary"] for detail in tap.details(2))
     assert (first["state"], first["status"]) == ("failed", 503)
     assert (second["state"], second["status"]) == ("finished", 200)
     assert first["address"] != second["address"]

@@ -132,7 +132,7 @@ def test_what_is_no_response_of_a_model_passes_too() -> None:
     with served(Upstream(b'{"data":[]}')) as address, passing_tap("openai_chat", address) as tap:
         assert httpx.get(f"{tap.url}/models").json() == {"data": []}
         assert httpx.request("DELETE", f"{tap.url}/files/1").status_code == 200
-        models, _ = tap.details()
+        models, _ = tap.details(2)
     assert (models["summary"]["state"], models["summary"]["provider"]) == ("finished", None)
     assert models["rows"][0]["frames"][0]["data"] == '{"data":[]}'
 

@@ -146,8 +146,8 @@ def test_a_conversation_with_some_blocks_of_another_format_is_read() -> None:
         ("anthropic", {"role": "user", "content": [{"type": "text", "text": "a", "extra": 1}]}, "extra"),
         (
             "anthropic",
-            {"role": "user", "content": [{"type": "document", "context": "c", "source": {"type": "url", "url": "u"}}]},
-            "context",
+            {"role": "user", "content": [{"type": "document", "extra": 1, "source": {"type": "url", "url": "u"}}]},
+            "extra",
         ),
         ("gemini", {"role": "user", "parts": [{"text": "a", "videoMetadata": {"fps": 1}}]}, "videoMetadata"),
         ("gemini", {"role": "user", "parts": [{"text": "a"}], "extra": 1}, "extra"),

@@ -49,7 +49,6 @@ def parse_messages(
     """
     builder = ContentBuilder(traits.name, changes)
     _read_system(builder, system)
-    builder.end()
     for message in messages:
         role, blocks = message.get("role"), as_list(message.get("content"))
         builder.end()

@@ -126,12 +126,11 @@ class AnthropicRenderer(BlockRenderer):
 
     target = "Anthropic"
 
-    def __init__(self, traits: Traits, options: RenderOptions) -> None:
-        super().__init__(traits, options)
-        self._toolsets: dict[str, Any] = {}  # by the id of a call of a toolset's member
+    _toolsets: dict[str, Any]  # by the id of a call of a toolset's member
 
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
         """Return the conversation as messages, with the container in which the model's code ran."""
+        self._toolsets = {}
         container = self._find_container(contents)
         if container is not None:
             self.request_fields["container"] = container

@@ -71,6 +71,7 @@ __all__ = ["build_request", "convert_media", "render_messages"]
 _MEDIA_IN_RESULTS = re.compile(r"(?:.*/)?gemini-(?:[3-9]|\d\d)\b")
 #: models whose calls may have no signature
 _UNSIGNED_CALLS = re.compile(r"(?:.*/)?gemini-[12]\b")
+_PART_METADATA = frozenset(PART_METADATA)
 
 
 #: The objects in a part, and those of their fields that must be text.
@@ -330,8 +331,9 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
 
     def _fields(self, block: Block) -> Json:
         """Return the fields of the part that a block was, other than its data and its signature."""
-        names = [name for name in PART_METADATA if name in block.metadata] if self.is_from_target(block) else []
-        return {name: value for name in names if (value := self.own_state(block, name)) is not None}
+        if _PART_METADATA.isdisjoint(block.metadata) or not self.is_from_target(block):
+            return {}
+        return {name: value for name in PART_METADATA if (value := self.own_state(block, name)) is not None}
 
     def _signature(self, block: Block) -> str | None:
         signature = self.own_state(block, SIGNATURE) if self.is_from_target(block) else None

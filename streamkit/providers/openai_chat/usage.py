@@ -38,10 +38,11 @@ def parse_usage(raw: Any) -> Usage | None:
     if cache_read is None:
         cache_read = as_integer(raw.get("cached_tokens"))  # Moonshot
     # LiteLLM: with a cached_tokens of 0 in streams (BerriAI/litellm#11789, BerriAI/litellm#11364)
-    cache_read = as_integer(raw.get("cache_read_input_tokens")) or cache_read
-    cache_write = as_integer(raw.get("cache_creation_input_tokens")) or cache_write
-    if prompt is not None and prompt < (cache_read or 0) + (cache_write or 0):
-        prompt += (cache_read or 0) + (cache_write or 0)  # they were not counted (BerriAI/litellm#10240)
+    relayed_read = as_integer(raw.get("cache_read_input_tokens")) or 0
+    relayed_write = as_integer(raw.get("cache_creation_input_tokens")) or 0
+    cache_read, cache_write = relayed_read or cache_read, relayed_write or cache_write
+    if prompt is not None and prompt < relayed_read + relayed_write:
+        prompt += relayed_read + relayed_write  # they were not counted (BerriAI/litellm#10240)
     if isinstance(output_details, dict):
         reasoning = as_integer(output_details.get("reasoning_tokens"))
     if reasoning is None:
