@@ -486,3 +486,19 @@ def test_text_counts_about_its_length() -> None:
     assert json_size("x" * 1000) < 1100
     assert json_size({"data": "x" * 1000}) < 1200
     assert json_size(None) == 0
+
+
+def test_the_metadata_of_a_call_beyond_the_limit_is_not_that_of_another_call() -> None:
+    turn = Turn("openai_responses", turn_key="t", limits=Limits(calls=1))
+    turn.feed({"type": "response.created", "response": {"id": "r", "object": "response", "model": "m"}})
+    calls = [
+        {"type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}", "name": "f", "arguments": "{}"}
+        for number in (1, 2)
+    ]
+    turn.feed({"type": "response.completed", "response": {"id": "r", "object": "response", "output": calls}})
+    turn.close()
+    (call,) = turn.calls
+    assert call.metadata["item_id"] == "fc_1"
+    assert turn.error is not None
+    assert turn.error.kind == "limit_exceeded"
+    assert turn.warnings == []

@@ -128,10 +128,10 @@ class ToolCallTracker:
         elif text:
             message = f"a delta belongs to no open call: {text[:80]!r} on the key {chunk.key!r}"
             self._state.warn("orphan_delta", message)
-        elif chunk.metadata is not None and len(self.calls) == 1:
+        elif chunk.metadata is not None and chunk.key is None and len(self.calls) == 1:
             # Gemini's signature of a call, in a delta of its own (open-webui/computer#224)
             self._add_metadata(self.calls[0], chunk)
-        elif chunk.metadata is not None:
+        elif chunk.metadata is not None and self._state.error is None:  # else its call may have passed a limit
             self._state.warn("orphan_delta", f"the metadata {', '.join(chunk.metadata)} belongs to no open call")
 
     def _add_identifiers(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> None:

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 from streamkit.calls import StreamError
-from streamkit.providers.decoding import as_integer, error_message, excerpt, read_json
+from streamkit.providers.decoding import error_message, excerpt, read_json
 from streamkit.providers.openai_chat.schema import (
     CHOICE_RESPONSE_FIELDS,
     RESPONSE_FIELDS,
@@ -98,7 +98,7 @@ def find_error(raw: dict[str, Any]) -> StreamError | None:
     ``"object": "error"``, DashScope and Baidu with a code and a message, a relay with ``error_type``.
     """
     outcome = raw.get("base_resp")
-    if isinstance(outcome, dict) and as_integer(outcome.get("status_code")):
+    if isinstance(outcome, dict) and outcome.get("status_code") not in _NO_ERROR:
         return to_stream_error(outcome)
     if raw.get("choices") or raw.get("error"):
         return None
