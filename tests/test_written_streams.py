@@ -110,6 +110,9 @@ def observed(again: Turn, target: str, wanted: dict[str, Any]) -> dict[str, Any]
     error: Any = again.error and (again.error.message, again.error.code)
     if wanted["error"] == (None, None) and error is not None:
         error = (None, None)  # the wire's own sentence
+    message = wanted["error"][0] if wanted["error"] is not None else None
+    if message is not None and error is not None and error[1] == "context_overflow" and f" ({message})" in error[0]:
+        error = (message, error[1])  # after the words by which clients of the wire recognize it
     return {
         "text": again.text,
         "reasoning": again.reasoning,
