@@ -321,9 +321,14 @@ async def test_wrong_uses_are_refused(address: str) -> None:
         for wrong in ({}, {"history": HISTORY, "thread": []}):
             with pytest.raises(UsageError, match="either history"):
                 await runs.start("key", **wrong)
-        for wrong in ({"history": [{"role": "user", "content": "x"}]}, {"history": "x"}, {"thread": HISTORY}):
+        others: list[dict[str, Any]] = [
+            {"history": [{"role": "user", "content": "x"}]},
+            {"history": "x"},
+            {"thread": HISTORY},
+        ]
+        for other in others:
             with pytest.raises(UsageError, match=r"parse_messages|list of Contents|pass Contents as history"):
-                await runs.start("key", **wrong)
+                await runs.start("key", **other)
         with pytest.raises(UsageError, match="run_key"):
             await runs.start("", history=HISTORY)
         with pytest.raises(dbos_error.DBOSNonExistentWorkflowError):
