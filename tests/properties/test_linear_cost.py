@@ -279,6 +279,23 @@ def anthropic_signatures(n: int) -> list[Any]:
     ]
 
 
+def mistral_deltas(deltas: list[Any]) -> list[Any]:
+    return [{"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": each}]} for each in deltas]
+
+
+def mistral_calls_in_one_message(n: int) -> list[Any]:
+    calls = [{"index": i, "id": f"c{i}", "function": {"name": "f", "arguments": "{}"}} for i in range(n)]
+    metadata = {"metadata": {"integration_id": "i"}}
+    return mistral_deltas([{"index": 0, "role": "assistant", "tool_calls": [{**call, **metadata}]} for call in calls])
+
+
+def mistral_calls_and_results(n: int) -> list[Any]:
+    calls = [{"index": i, "id": f"c{i}", "function": {"name": "f", "arguments": "{}"}} for i in range(n)]
+    asked = [{"index": 0, "role": "assistant", "tool_calls": [call]} for call in calls]
+    results = [{"index": 1 + i, "role": "tool", "tool_call_id": f"c{n - 1 - i}", "content": "r"} for i in range(n)]
+    return mistral_deltas([*asked, *results])
+
+
 def gemini_calls(n: int) -> list[Any]:
     return [*(gemini({"functionCall": {"name": "count", "args": {"n": at}}}) for at in range(n)), gemini(finish="STOP")]
 
@@ -299,6 +316,8 @@ OTHERS = [
     ("anthropic", anthropic_opaque_blocks),
     ("anthropic", anthropic_pieces),
     ("anthropic", anthropic_signatures),
+    ("mistral", mistral_calls_in_one_message),
+    ("mistral", mistral_calls_and_results),
     ("gemini", gemini_calls),
     ("gemini", gemini_open_calls),
     ("gemini", gemini_fragments),

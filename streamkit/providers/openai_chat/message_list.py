@@ -14,6 +14,7 @@ the server runs does not end the response, and is left out.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,11 +53,23 @@ class _Call:
 class MessageListReader:
     """A reader of the calls and results of one response."""
 
-    __slots__ = ("_calls", "_completion", "_counts", "_earlier", "_message", "_result", "_sink")
+    __slots__ = (
+        "_by_id",
+        "_calls",
+        "_completion",
+        "_counts",
+        "_earlier",
+        "_message",
+        "_result",
+        "_server_calls",
+        "_sink",
+    )
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._calls: dict[tuple[Any, Any, Any], _Call] = {}  # by choice, message and call, those without a result
+        self._by_id: dict[str | None, deque[tuple[Any, Any, Any]]] = {}  # their keys
+        self._server_calls: list[_Call] = []  # of the open message, as far as their metadata says so
         self._message: tuple[Any, Any] | None = None  # choice and number of the open message
         self._result: Json | None = None  # the message with a result, if that is the open one
         self._completion: str | None = None  # the id of the last completion with counts
@@ -83,7 +96,7 @@ class MessageListReader:
             rest.append(_without(choice, "messages"))
             if isinstance(choice.get("delta"), dict):
                 rest[-1]["delta"] = self._read(number, choice["delta"])
-                if self._has_server_call():
+                if self._server_calls:
                     rest[-1].pop("finish_reason", None)
             else:
                 rest[-1]["delta"] = {}
@@ -126,9 +139,13 @@ class MessageListReader:
             call.name = call.name or as_text(function.get("name"))
             if self._sink.keep(len(text)):
                 call.arguments.append(text)
-        call.id = call.id or as_text(delta.get("id"))
-        if isinstance(metadata, dict) and any(metadata.get(name) for name in _SERVER_FIELDS):
+        if call.id is None and (call_id := as_text(delta.get("id"))) is not None:
+            call.id = call_id
+            self._by_id.setdefault(call_id, deque()).append(key)
+        is_server_call = isinstance(metadata, dict) and any(metadata.get(name) for name in _SERVER_FIELDS)
+        if is_server_call and not call.is_server_call:
             call.is_server_call = True
+            self._server_calls.append(call)
         call.raw = {**call.raw, **_without(delta, "function")}
 
     def _add_result(self, delta: Json) -> None:
@@ -142,28 +159,24 @@ class MessageListReader:
 
     def _end_message(self) -> None:
         """Report what the open message completes: its result, or its calls of the server's tools."""
-        for call in self._calls.values():
-            if call.is_server_call and not call.is_reported:
-                _report_call(call)
+        for call in self._server_calls:
+            _report_call(call)
+        self._server_calls = []
         if self._result is None:
             return
         raw, self._result = self._result, None
         if all(isinstance(part, str) for part in raw["content"]):
             raw["content"] = "".join(raw["content"])
         call_id = as_text(raw.get("tool_call_id"))
-        key = next((key for key, call in self._calls.items() if call.id == call_id), None)
-        if key is None:
+        keys = self._by_id.get(call_id)
+        if not keys:
             number = self._message[0] if self._message is not None else 0
             self._choice(number).server_tool(call_id, "tool", "result", raw["content"], raw=raw)
             return
-        call = self._calls.pop(key)
+        call = self._calls.pop(keys.popleft())
         if not call.is_reported:
             _report_call(call)
         call.choice.server_tool(call_id, call.name or "tool", "result", raw["content"], raw=raw)
-
-    def _has_server_call(self) -> bool:
-        """Return True if the open message has a call that the server runs."""
-        return any(call.is_server_call and key[:2] == self._message for key, call in self._calls.items())
 
     def _choice(self, index: Any) -> ChoiceSink:
         return self._sink.choice(index if isinstance(index, int) and index >= 0 else 0)
