@@ -166,10 +166,12 @@ class Turn(ChoiceView):
             headers: the response's headers, of which ``retry-after`` and the name of an error are read.
 
         Raises:
-            UsageError: input was fed already, or the turn is closed.
+            UsageError: input was fed already, the turn is closed, or the status is no integer.
         """
         if self.input_kind is not None or self._closed:
             raise UsageError("Turn.response() must be called before the first feed()")
+        if not isinstance(status, int):
+            raise UsageError(f"the status of a response is an integer such as 200, not {status!r}")
         self._state.http_status = read_status(status, headers or {}, self.provider.traits.endpoint.error_name_header)
 
     def feed(self, data: Any) -> list[TurnEvent]:
@@ -326,9 +328,14 @@ class Turn(ChoiceView):
 
         Returns:
             The last events of the turn.
+
+        Raises:
+            UsageError: the error is neither an exception nor a ``StreamError``.
         """
         if self._closed:
             return []
+        if error is not None and not isinstance(error, (BaseException, StreamError)):
+            raise UsageError(f"close() takes an exception, a StreamError or None, not {excerpt_repr(error)}")
         self._closed = True
         self._framer = None
         self._close_input(judge=error is None)

@@ -152,6 +152,27 @@ def test_response_after_feed_is_a_usage_error() -> None:
         turn.response(200)
 
 
+@pytest.mark.parametrize("status", ["429", None, 4.0, b"200"])
+def test_a_status_that_is_no_integer_is_a_usage_error(status: Any) -> None:
+    with pytest.raises(UsageError, match="status"):
+        Turn("openai_chat").response(status)
+
+
+@pytest.mark.parametrize("error", ["connection lost", 500, {"message": "no"}, ValueError])
+def test_an_end_by_what_is_no_error_is_a_usage_error(error: Any) -> None:
+    turn = Turn("openai_chat")
+    with pytest.raises(UsageError, match=r"close\(\) takes"):
+        turn.close(error)
+    assert not turn.closed
+
+
+@pytest.mark.parametrize("name", Limits.__struct_fields__)
+@pytest.mark.parametrize("value", [-1, "8", None, 1.5])
+def test_a_limit_that_is_no_count_is_a_usage_error(name: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=name):
+        Limits(**{name: value})
+
+
 def test_an_unknown_call_is_a_usage_error() -> None:
     turn, _ = run("openai_chat", [chat_bytes([chat_call("{}", id="a", name="f"), chat({}, "tool_calls")])])
     (call,) = turn.calls

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from streamkit.errors import UsageError
+
 __all__ = ["DEFAULT_LIMITS", "Limits"]
 
 
@@ -16,6 +18,12 @@ class Limits(Struct, frozen=True, kw_only=True):
     name: int = 1024  #: characters of a tool's name
     frame: int = 16 * 1024 * 1024  #: bytes of one frame
     nesting: int = 256  #: nested brackets in a call's arguments (in a block of the provider's own at most 190)
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 0:
+                raise UsageError(f"Limits.{name} is an integer of at least 0, not {value!r}")
 
 
 DEFAULT_LIMITS = Limits()

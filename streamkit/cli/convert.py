@@ -69,7 +69,7 @@ def _read_messages(name: str) -> tuple[list[dict[str, Any]], Any]:
     """Return the messages in a file, and the system text of the request body."""
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-        document = json.loads(text)
+        document = json.loads(text.removeprefix("\ufeff"))
     except (OSError, ValueError, RecursionError) as error:
         source = "standard input" if name == "-" else "the file"
         reason = (error.strerror or error) if isinstance(error, OSError) else error

@@ -121,7 +121,7 @@ def read_config(path: str, first_event_timeout: float | None = None) -> list[Con
             file and the upstream.
     """
     try:
-        config = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        config = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

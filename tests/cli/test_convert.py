@@ -79,6 +79,18 @@ def test_messages_are_read_from_standard_input(
     assert made["messages"] == [{"role": "user", "content": "What is there?"}]
 
 
+def test_a_byte_order_mark_before_the_messages_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "\ufeff" + json.dumps(CHAT[1:2])
+    path = tmp_path / "thread.json"
+    path.write_text(text, encoding="utf-8")
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    for name in (str(path), "-"):
+        made, _ = converted(capsys, name, "--from", "openai_chat", "--to", "cohere")
+        assert made["messages"] == [{"role": "user", "content": "What is there?"}]
+
+
 @pytest.mark.parametrize("text", ["no JSON", '"a text"', "{}", "5"])
 def test_a_file_without_messages_is_an_error(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "thread.json"

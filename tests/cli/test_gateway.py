@@ -111,7 +111,7 @@ def test_upstreams_of_the_command_line_and_of_a_file(monkeypatch, tmp_path):
     monkeypatch.setenv("OTHER_KEY", "own")
     path = tmp_path / "gateway.toml"
     path.write_text(
-        """
+        """\ufeff
         [[upstream]]
         provider = "anthropic"
         key-variable = "OTHER_KEY"
