@@ -235,7 +235,7 @@ def run(
 ) -> tuple[Turn, int]:
     """Feed a stream until the turn is done; return the turn, open, and the bytes that it holds."""
     traits = providers.get(provider).traits
-    Turn(provider, leaked_markup=markup)  # imports are not counted
+    Turn(provider, leaked_markup=markup).feed(encode_frame(stream(0), traits))  # imports are not counted
     gc.collect()
     tracemalloc.start()
     try:

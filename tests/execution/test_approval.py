@@ -32,7 +32,7 @@ class FakeHouse:
 
     @property
     def tools(self) -> list[Any]:
-        def look(at: str) -> str:
+        async def look(at: str) -> str:  # not in a thread, so that calls run in their order
             self.done.append(f"look {at}")
             return f"saw {at}"
 
