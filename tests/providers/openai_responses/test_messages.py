@@ -549,7 +549,7 @@ def test_other_targets_get_a_neutral_result_of_an_async_call(target: str) -> Non
 
 
 def test_the_agents_of_messages_and_calls_are_replayed() -> None:
-    agent = {"agent_name": "/root/review"}
+    agent = {"agent_name": "reviewer"}
     text = {"type": "output_text", "text": "Found.", "annotations": []}
     output = [
         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "E", "agent": agent},
