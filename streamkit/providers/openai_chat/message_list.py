@@ -146,7 +146,10 @@ class MessageListReader:
         if is_server_call and not call.is_server_call:
             call.is_server_call = True
             self._server_calls.append(call)
-        call.raw = {**call.raw, **_without(delta, "function")}
+        known = call.raw
+        new = {name: value for name, value in delta.items() if name != "function" and known.get(name) != value}
+        if new and self._sink.keep(json_size(new)):
+            known.update(new)
 
     def _add_result(self, delta: Json) -> None:
         if not self._sink.keep(json_size(delta)):

@@ -52,6 +52,25 @@ def read(*chunks: dict[str, Any], as_dicts: bool = False) -> Turn:
     return turn
 
 
+def test_what_is_kept_of_a_call_beside_its_arguments_counts_against_the_limit() -> None:
+    turn = Turn("mistral", turn_key="k", limits=Limits(text=20_000))
+    for number in range(100):
+        noted = call(f"c{number}", "search", {**HOSTED, "note": "x" * 1000})
+        turn.feed(chunk(0, assistant("", {**noted, "index": number})))
+        if turn.done:
+            break
+    assert turn.error is not None
+    assert turn.error.kind == "limit_exceeded"
+    assert number < 25
+
+
+def test_fields_that_each_delta_of_a_call_repeats_count_once() -> None:
+    turn = Turn("mistral", turn_key="k", limits=Limits(text=20_000))
+    for _ in range(1000):
+        turn.feed(chunk(0, assistant("", {**call("c", "search", HOSTED), "function": {"name": "search"}, "index": 0})))
+    assert turn.error is None
+
+
 @pytest.mark.parametrize("metadata", [HOSTED, {"integration_id": "i"}, None])
 def test_a_body_of_messages_is_text_and_server_tools(metadata: Any) -> None:
     turn = Turn("mistral", turn_key="k")
