@@ -2,7 +2,7 @@
 
 A data URL (RFC 2397, and https://fetch.spec.whatwg.org/#data-url-processor for what browsers accept) is parsed here and
 nowhere else. Its data is returned as base64, because every provider takes base64. All functions are linear in their
-input, copy data that needs no change at most once, and raise nothing for invalid input. Media types are compared in
+input, copy data that needs no change at most once, and raise nothing for invalid data. Media types are compared in
 lower case.
 
 It depends on no provider: which types a provider takes, and under which names, is declared in its package.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from streamkit.redaction import redact
 
@@ -21,6 +21,7 @@ __all__ = [
     "DataUrl",
     "decode_base64",
     "decode_text",
+    "encode_binary",
     "has_type_in",
     "is_base64",
     "is_image_source",
@@ -231,6 +232,23 @@ def to_standard_base64(data: str) -> str:
     if "-" in data or "_" in data:
         data = data.replace("-", "+").replace("_", "/")
     return data + "=" * (-len(_without_space(data)) % 4)
+
+
+def encode_binary(value: Any) -> Any:
+    """Return plain data with base64 text for bytes, which SDKs have where JSON has base64; itself if it has none.
+
+    Raises:
+        RecursionError: it is nested too deeply.
+    """
+    if isinstance(value, dict):
+        items = {name: encode_binary(item) for name, item in value.items()}
+        return items if any(items[name] is not item for name, item in value.items()) else value
+    if isinstance(value, list):
+        elements = [encode_binary(item) for item in value]
+        return elements if any(new is not old for new, old in zip(elements, value, strict=True)) else value
+    if isinstance(value, (bytes, bytearray)):
+        return b64encode(value).decode()
+    return value
 
 
 def is_base64(data: str) -> bool:

@@ -13,7 +13,6 @@ It must not depend on any provider's messages. Nothing here raises for what a me
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
@@ -38,6 +37,7 @@ from streamkit.history.content import (
 )
 from streamkit.history.json_data import to_json_data
 from streamkit.ids import canonicalize_tool_call_id, is_canonical, normalize_to_history_tool_id
+from streamkit.media import encode_binary
 
 __all__ = ["ContentBuilder", "ReadingChanges", "as_list", "check_messages", "read_breakpoint", "read_cache_mark"]
 
@@ -92,18 +92,9 @@ def _to_dict(item: Any) -> Any:
     if not isinstance(item, BaseModel):
         return item
     try:
-        return _with_base64(item.model_dump(by_alias=True, exclude_unset=True, warnings=False))
+        return encode_binary(item.model_dump(by_alias=True, exclude_unset=True, warnings=False))
     except Exception:  # a serializer of the object's own class
         return item
-
-
-def _with_base64(value: Any) -> Any:
-    """Return data with base64 text for bytes, which is their form on every wire."""
-    if isinstance(value, dict):
-        return {name: _with_base64(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_with_base64(item) for item in value]
-    return b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 def as_list(value: Any) -> list[Any]:

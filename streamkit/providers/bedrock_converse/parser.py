@@ -19,8 +19,8 @@ import msgspec
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
+from streamkit.media import encode_binary
 from streamkit.providers import aws_frames
-from streamkit.providers.bedrock_converse.binary import encode_binary
 from streamkit.providers.bedrock_converse.content_blocks import ContentBlockReader
 from streamkit.providers.bedrock_converse.schema import DECODER, Json
 from streamkit.providers.bedrock_converse.traits import FINISH_REASONS
