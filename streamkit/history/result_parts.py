@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
 from streamkit.media import decode_text, is_url, normalize_data_url, parse_data_url, to_data_url
 
-__all__ = ["PartReader", "ResultPart", "decode_text_file", "read_part", "result_parts"]
+__all__ = ["PartReader", "ResultPart", "decode_text_file", "detail_metadata", "read_part", "result_parts"]
 
 #: A part of a result.
 ResultPart: TypeAlias = TextBlock | ImageBlock | FileBlock
@@ -163,12 +163,12 @@ def _read_openai_image(item: dict[str, Any]) -> ResultPart | None:
     """Read ``image_url`` of Chat Completions, an object, or ``input_image`` of Responses, a text."""
     image = item.get("image_url")
     url = image.get("url") if isinstance(image, dict) else image
-    metadata = {} if isinstance(image, dict) else _detail(item)
+    metadata = {} if isinstance(image, dict) else detail_metadata(item)
     return ImageBlock(data=url, metadata=metadata) if isinstance(url, str) and url else None
 
 
-def _detail(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the detail in which a model sees an image, if it is not the default."""
+def detail_metadata(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata with the detail in which a model sees an image or file of OpenAI's; empty for the default."""
     detail = item.get("detail")
     return {"detail": detail} if isinstance(detail, str) and detail != "auto" else {}
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history import FileBlock, ImageBlock
+from streamkit.history.result_parts import detail_metadata
 from streamkit.history.tool_results import ResultPart, result_parts
 from streamkit.media import (
     has_type_in,
@@ -94,8 +95,7 @@ def parse_media_part(part: dict[str, Any]) -> list[ResultPart]:
         return result_parts([part]) or []
     if kind == "image_url":
         address = image_address(part)
-        detail = part["image_url"].get("detail") if isinstance(part["image_url"], dict) else None
-        metadata = {"detail": detail} if isinstance(detail, str) and detail != "auto" else {}
+        metadata = detail_metadata(part["image_url"]) if isinstance(part["image_url"], dict) else {}
         return [] if address is None else [ImageBlock(data=address, metadata=metadata)]
     value = part.get(kind) if isinstance(kind, str) else None
     if not isinstance(value, dict):

@@ -21,6 +21,7 @@ from streamkit.history.content import (
     TextBlock,
     ToolResponseBlock,
 )
+from streamkit.history.result_parts import detail_metadata
 from streamkit.media import has_type_in, is_image_source, normalize_data, normalize_data_url, quote_source, to_data_url
 from streamkit.providers.decoding import as_text
 from streamkit.providers.encoding import text_or_json
@@ -94,8 +95,7 @@ def parse_media_part(part: Any) -> ImageBlock | FileBlock | None:
     """Return the block of an image or file part, or None if history has no block for the part."""
     if not isinstance(part, dict):
         return None
-    detail = part.get("detail")
-    metadata = {"detail": detail} if isinstance(detail, str) and detail != "auto" else {}
+    metadata = detail_metadata(part)
     if part.get("type") == "input_image" and isinstance(part.get("image_url"), str):
         return ImageBlock(data=part["image_url"], metadata=metadata)
     if part.get("type") != "input_file":
