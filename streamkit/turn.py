@@ -24,7 +24,7 @@ from streamkit.calls import MarkupFamily, StreamError, StreamWarning, ToolCall, 
 from streamkit.choice_view import ChoiceView
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Failed, TurnEvent
-from streamkit.frame_template import FEWEST_READS, FrameTemplate
+from streamkit.frame_template import DELTAS, FEWEST_READS, FrameTemplate
 from streamkit.framing import Framer, SseFramer
 from streamkit.json_text import replace_lone_surrogates
 from streamkit.providers.decoding import excerpt, read_json
@@ -38,6 +38,7 @@ from streamkit.response_body import ResponseBody, failed_response, read_status, 
 if TYPE_CHECKING:
     from weakref import finalize
 
+    from streamkit.events import Event
     from streamkit.frame_template import RepeatableParser
     from streamkit.leaked_markup import LeakedMarkup, MarkupSink
 
@@ -218,7 +219,8 @@ class Turn(ChoiceView):
     def _learn_plain(self, data: bytes, events: list[TurnEvent]) -> None:
         """Learn the plain frame of the stream from a read that its parser has read, and the events that it caused."""
         template = self._template
-        if len(events) != 1 or self._framer is None:
+        event = events[0] if len(events) == 1 and self._framer is not None else None
+        if event.__class__ not in DELTAS:
             self._unlearned = FEWEST_READS  # a block has ended: the next one may be short
             if template is not None:
                 template.forget_last()
@@ -226,10 +228,10 @@ class Turn(ChoiceView):
         if template is None:
             parser, framer = cast("RepeatableParser", self._parser), cast("SseFramer", self._framer)
             template = self._template = FrameTemplate(parser, framer)
-        if not template.learn(data, events[0]):
-            self._template = self._unlearned = None
-        elif template.repeat is not None:
+        if template.learn(data, cast("Event", event)):
             self._read_plain = template.read
+        else:
+            self._template = self._unlearned = None
 
     def _feed_checked(self, data: Any) -> list[TurnEvent]:
         """Read input that is not known to be bytes of this wire."""
