@@ -3,6 +3,8 @@
 Hypothesis tries the same examples at every run and stores none. ``--hypothesis-profile deep`` tries more and random
 ones, for any selection of tests.
 
+``--random-delays`` delays threads and event loops (``random_delays``).
+
 HTTP clients share one TLS context for each set of arguments: reading the certificates of all authorities takes 40 ms,
 every client of every SDK does it when it is created, and the servers of the tests have no TLS.
 """
@@ -11,10 +13,12 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
 import signal
 import ssl
 
 import pytest
+import random_delays
 from hypothesis import settings
 
 settings.register_profile("suite", deadline=None, derandomize=True, database=None, max_examples=50)
@@ -26,6 +30,21 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before any test module imports an SDK.
 pytest.MonkeyPatch().setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of random delays."""
+    parser.addoption(
+        "--random-delays",
+        action="store_true",
+        help="delay threads and event loops at random, to find what depends on their order or their speed",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin the random delays, if they are wanted, with another seed in each process."""
+    if config.getoption("--random-delays"):
+        random_delays.install(os.getpid())
 
 
 def pytest_collection_finish() -> None:
