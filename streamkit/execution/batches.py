@@ -88,6 +88,8 @@ class BatchReader:
                     else:
                         with anyio.CancelScope() as self._scope:
                             batch = await generators[-1].__anext__()
+                        if self._scope.cancelled_caught:
+                            continue  # the wait has returned no batch
                 except StopAsyncIteration:
                     generators.pop()
                     continue

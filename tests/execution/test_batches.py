@@ -119,6 +119,23 @@ async def test_a_task_that_waits_ends_in_order_when_another_one_closes(anyio_bac
     assert levels.log == ["inner", "middle", "CancelledError", "outer"]
 
 
+async def test_a_wait_that_is_canceled_repeats_no_batch() -> None:
+    levels = Levels(hang=True)
+    reader = BatchReader(levels.outer(), lambda error: [])
+    read: list[str] = []
+    async with anyio.create_task_group() as tasks:
+
+        async def cancel() -> None:
+            await levels.waiting.wait()
+            reader.cancel()
+
+        tasks.start_soon(cancel)
+        read += await texts(reader)
+    assert read == ["a", "b", "c", "d"]
+    assert levels.log[0] == "inner"
+    assert levels.log[-1] == "outer"
+
+
 async def test_a_canceled_reader_stays_canceled() -> None:
     levels = Levels(hang=True)
     reader = BatchReader(levels.outer(), lambda error: [])
