@@ -22,7 +22,7 @@ from streamkit.source import BYTES, Source
 from streamkit.time_limits import TimeLimits
 from streamkit.turn import Turn
 
-__all__ = ["StreamReader", "event_batches", "read"]
+__all__ = ["StreamReader", "TurnReading", "event_batches", "read"]
 
 _log = logging.getLogger("streamkit")
 
@@ -167,8 +167,8 @@ class StreamReader:
 
 
 async def _events(turn: Turn, source: Source) -> AsyncGenerator[TurnEvent, None]:
-    # The loop of event_batches() again: an event that passes two generators costs as much as one that is fed.
-    reading = _Reading(turn, source)
+    # The loop of TurnReading.batches() again: an event that passes two generators costs as much as one that is fed.
+    reading = TurnReading(turn, source)
     try:
         iterator, anext_input, feed = reading.open()
         while not turn.done:
@@ -186,28 +186,13 @@ async def _events(turn: Turn, source: Source) -> AsyncGenerator[TurnEvent, None]
         await reading.aclose()
 
 
-async def event_batches(turn: Turn, source: Source) -> AsyncGenerator[list[TurnEvent], None]:
+def event_batches(turn: Turn, source: Source) -> AsyncGenerator[list[TurnEvent], None]:
     """Yield the events of each input that caused any, as ``feed`` returned them."""
-    reading = _Reading(turn, source)
-    try:
-        iterator, anext_input, feed = reading.open()
-        while not turn.done:
-            try:
-                data = next(iterator) if anext_input is None else await anext_input()
-            except Exception as error:
-                reading.stop(error)
-                break
-            reading.last_input = data
-            if events := feed(data):
-                yield events
-        if events := reading.end():
-            yield events
-    finally:
-        await reading.aclose()
+    return TurnReading(turn, source).batches()
 
 
 def _sync_events(turn: Turn, source: Source) -> Generator[TurnEvent, None, None]:
-    reading = _Reading(turn, source)
+    reading = TurnReading(turn, source)
     feed = turn.feed
     try:
         iterator = source.open(sync=True)
@@ -224,32 +209,64 @@ def _sync_events(turn: Turn, source: Source) -> Generator[TurnEvent, None, None]
         reading.close()
 
 
-class _Reading:
-    """The beginning and the end of reading one source.
+class TurnReading:
+    """The reading of one source into a turn.
 
     Attributes:
-        last_input: the newest input.
+        turn: the turn.
+        next_input: returns an awaitable of the next input; None before the source is open, and if it is synchronous.
+        feed: takes an input, and returns the events that it caused.
+        ended_by: what has ended the input before the turn was done: the exception that ``next_input`` has raised.
+        last_input: the newest input; of a turn all have the same type.
     """
 
-    __slots__ = ("_ended", "_source", "_timer", "_turn", "last_input")
+    __slots__ = ("_ended", "_source", "_timer", "ended_by", "feed", "last_input", "next_input", "turn")
 
     def __init__(self, turn: Turn, source: Source) -> None:
-        self._turn = turn
+        self.turn = turn
+        self.next_input: Callable[[], Awaitable[Any]] | None = None
+        self.feed: Callable[[Any], list[TurnEvent]] = turn.feed
+        self.ended_by: Exception | None = None
+        self.last_input: Any = b""
         self._source = source
         self._ended = False  # the source reported its end
         self._timer: InputTimer | None = None
-        self.last_input: Any = b""
+
+    async def batches(self) -> AsyncGenerator[list[TurnEvent], None]:
+        """Yield the events of each input that caused any.
+
+        Between two of them the caller may read input by itself, until ``ended_by`` is set or the turn is done.
+        """
+        turn = self.turn
+        try:
+            iterator, next_input, feed = self.open()
+            while self.ended_by is None and not turn.done:
+                try:
+                    data = next(iterator) if next_input is None else await next_input()
+                except Exception as error:
+                    self.ended_by = error
+                    break
+                self.last_input = data
+                if events := feed(data):
+                    yield events
+            if self.ended_by is not None:
+                self.stop(self.ended_by)
+            if events := self.end():
+                yield events
+        finally:
+            self.ended_by = None  # its traceback refers to the frames of those who have waited
+            await self.aclose()
 
     def open(self) -> tuple[Any, Callable[[], Awaitable[Any]] | None, Callable[[Any], list[TurnEvent]]]:
         """Return an iterator over the input, the function to await for each (None if it is sync), and ``feed``."""
         source = self._source
         iterator = source.open()
-        if not hasattr(iterator, "__anext__"):
-            return iterator, None, self._turn.feed
-        if source.limits is None:
-            return iterator, iterator.__anext__, self._turn.feed
-        self._timer = timer = create_timer(source.limits, iterator.__anext__, self._turn.feed, source.started)
-        return iterator, timer.next_input, timer.feed
+        if hasattr(iterator, "__anext__"):
+            self.next_input = iterator.__anext__
+            if source.limits is not None:
+                self._timer = timer = create_timer(source.limits, self.next_input, self.feed, source.started)
+                self.next_input, self.feed = timer.next_input, timer.feed
+        return iterator, self.next_input, self.feed
 
     def stop(self, error: Exception) -> None:
         """Record the end of the iterator, or its error."""
@@ -262,20 +279,20 @@ class _Reading:
     def end(self) -> list[TurnEvent]:
         """Close the turn after the last input; return its last events."""
         has_objects = not isinstance(self.last_input, BYTES)
-        events = self._turn.close(self._source.error, complete=self._ended and has_objects)
-        _remind_of_error(self._turn)
+        events = self.turn.close(self._source.error, complete=self._ended and has_objects)
+        _remind_of_error(self.turn)
         return events
 
     async def aclose(self) -> None:
         """Close the source, and the turn if the reader left early or was canceled: no input follows."""
         if self._timer is not None:
             self._timer.close()
-        self._turn.close(self._source.error)
+        self.turn.close(self._source.error)
         await self._source.aclose()
 
     def close(self) -> None:
         """Do the same for a sync source."""
-        self._turn.close(self._source.error)
+        self.turn.close(self._source.error)
         self._source.close()
 
 

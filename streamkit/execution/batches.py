@@ -2,7 +2,8 @@
 
 Each generator that an event passes costs a fifth of a microsecond, and a run has several levels: run, round, turn,
 request, source. So events pass them as lists, and a generator does not repeat the batches of another one: it yields
-that generator, which is then read directly, as by ``yield from`` (PEP 380) where nothing is awaited.
+that generator, which is then read directly, as by ``yield from`` (PEP 380) where nothing is awaited. For the inputs of
+a source, of which most have one event, even one generator is saved: they are awaited and fed here.
 
 On trio each batch is waited for in a cancel scope, because nothing else can end that wait for ``cancel``; on asyncio
 the task is cancelled, and an event or batch costs nothing for it.
@@ -21,12 +22,14 @@ import anyio
 
 from streamkit.events import Event
 from streamkit.execution.background import current_asyncio_task
+from streamkit.stream_reader import TurnReading
 
 __all__ = ["BatchReader", "Batches"]
 
 #: A generator of lists of events, and of further generators whose batches come next. What such a generator raises is
-#: raised in the one that has yielded it, which must not go on after that.
-Batches: TypeAlias = AsyncGenerator[Union[Sequence[Event], "Batches"], None]
+#: raised in the one that has yielded it, which must not go on after that. It may also yield the ``TurnReading`` whose
+#: batches it iterates over: its inputs are then read directly, until the turn is done or its source has ended.
+Batches: TypeAlias = AsyncGenerator[Union[Sequence[Event], "Batches", TurnReading], None]
 
 
 class BatchReader:
@@ -60,7 +63,7 @@ class BatchReader:
         self._last_events = last_events
         self._call_soon: Callable[[Callable[[], None]], Any] | None = None  # in the event loop, from any thread
         self._task: asyncio.Task[Any] | None = None  # that waits in them, on asyncio; on trio it closes them itself
-        self._scope: anyio.CancelScope | None = None  # in which it waits, on trio
+        self._scope: anyio.CancelScope | None = None  # in which it waits or has waited last, on trio
         self._stopped: anyio.Event | None = None  # set when that task has stopped, because another one closes this
         self._is_interrupted = False  # that task was cancelled from here
         self._is_canceled = False
@@ -71,6 +74,8 @@ class BatchReader:
         """Yield all events."""
         generators = self._generators
         event_loop, current_task = _asyncio_event_loop(), asyncio.current_task
+        reading: TurnReading | None = None  # whose inputs are read in place of the innermost generator
+        advance: Any = None  # returns an awaitable of the next batch or input; None if what is read has changed
         batch: Any
         self._call_soon = _call_soon_of(event_loop)
         error: BaseException | None = None
@@ -81,30 +86,48 @@ class BatchReader:
                         task.uncancel()  # the wait has returned a batch all the same
                     error = await self._unwind(GeneratorExit())
                     break
+                if advance is None:
+                    advance = generators[-1].__anext__ if reading is None else reading.next_input
                 try:
                     if event_loop is not None:
                         self._task = current_task(event_loop)
-                        batch = await generators[-1].__anext__()
+                        batch = await advance()
                     else:
                         with anyio.CancelScope() as self._scope:
-                            batch = await generators[-1].__anext__()
+                            batch = await advance()
                         if self._scope.cancelled_caught:
                             continue  # the wait has returned no batch
-                except StopAsyncIteration:
-                    generators.pop()
-                    continue
                 except BaseException as raised:
-                    generators.pop()
+                    advance = None
+                    if reading is None:
+                        generators.pop()
+                        if isinstance(raised, StopAsyncIteration):
+                            continue
+                    elif isinstance(raised, Exception):
+                        reading.ended_by, reading = raised, None
+                        continue
                     error = await self._unwind(raised)
                     if isinstance(error, asyncio.CancelledError) and self._is_only_interrupted():
                         error = None
                     break
                 finally:
-                    self._task = self._scope = None
+                    self._task = None
                     if self._stopped is not None:
                         self._stopped.set()
-                if not isinstance(batch, list):
-                    generators.append(batch)
+                if reading is not None:
+                    try:
+                        batch = reading.feed(batch)
+                    except BaseException as raised:
+                        error = await self._unwind(raised)
+                        break
+                    if reading.turn.done:
+                        reading = advance = None
+                elif not isinstance(batch, list):
+                    if isinstance(batch, TurnReading):
+                        reading = batch
+                    else:
+                        generators.append(batch)
+                    advance = None
                     continue
                 for event in batch:
                     yield event

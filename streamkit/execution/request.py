@@ -23,7 +23,7 @@ from streamkit.execution.context import CreateStream, RoundContext, Target
 from streamkit.execution.policies import delay, is_retryable
 from streamkit.source import Source, is_readable
 from streamkit.source_failure import is_io_failure
-from streamkit.stream_reader import event_batches
+from streamkit.stream_reader import TurnReading
 from streamkit.time_limits import TimeLimits, has_content
 from streamkit.turn import Turn
 
@@ -94,17 +94,19 @@ class StreamRequest:
             early_events: list[Event] = []  # shown with the first content, or if no other attempt follows
             async with AsyncExitStack() as stack:
                 source = await self._open_source(turn, stack)
-                batches = await stack.enter_async_context(aclosing(event_batches(turn, source)))
+                reading = TurnReading(turn, source)
+                batches = await stack.enter_async_context(aclosing(reading.batches()))
                 async for events in batches:
                     early_events += events
                     if not self.has_events and not has_content(events):
                         continue
                     self.has_events = True
                     yield early_events
-                    if follow is None:
-                        yield batches  # the others need not be looked at
-                    elif following := await follow(early_events):
-                        yield following
+                    if follow is not None:
+                        if following := await follow(early_events):
+                            yield following
+                    elif not turn.closed:  # the other inputs need not be looked at
+                        yield batches if reading.next_input is None else reading
                     early_events = []
                 self.exception = source.exception
             error = turn.error

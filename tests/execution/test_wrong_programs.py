@@ -106,6 +106,25 @@ async def test_a_defect_of_a_source_propagates_and_keeps_what_had_arrived(defect
     assert [content.metadata["interrupted"] for content in run.contents] == [True]
 
 
+async def test_a_source_of_two_kinds_of_input_is_closed_and_keeps_what_had_arrived() -> None:
+    closed = []
+
+    async def ask(context: RoundContext) -> AsyncIterator[Any]:
+        try:
+            yield answer("Now.")[0]
+            yield answer("Now.")[1]
+            yield b"data: [DONE]\n\n"
+        finally:
+            closed.append("source")
+
+    run = loop(ask)
+    with pytest.raises(UsageError, match="one kind of input"):
+        await run
+    assert closed == ["source"]
+    assert run.ended == "error"
+    assert [content.metadata["interrupted"] for content in run.contents] == [True]
+
+
 @pytest.mark.parametrize(
     "failure",
     [
