@@ -61,11 +61,10 @@ def are_plain_data(values: Iterable[Any]) -> bool:
     It is not known of objects that occur in several places, because one may contain itself.
     """
     level = values
-    seen: set[int] = set()
+    containers: list[Any] = []
+    names: list[str] = []
     for _ in range(_DEEPEST_PLAIN):
-        names: list[str] = []
         below: list[Any] = []
-        nested: list[Any] = []
         for item in level:
             kind = item.__class__
             if kind is str:
@@ -74,11 +73,11 @@ def are_plain_data(values: Iterable[Any]) -> bool:
             elif item is None:
                 continue
             elif kind is dict:
-                nested.append(item)
+                containers.append(item)
                 names += item
                 below += item.values()
             elif kind is list:
-                nested.append(item)
+                containers.append(item)
                 below += item
             elif kind is int:
                 if item.bit_length() >= _BITS_OF_PLAIN_INTEGER:
@@ -88,13 +87,9 @@ def are_plain_data(values: Iterable[Any]) -> bool:
                     return False
             elif kind is not bool:
                 return False
-        if names and not (_TEXT.issuperset(map(type, names)) and all(map(str.isascii, names))):
-            return False
         if not below:
-            return True
-        known = len(seen)
-        seen.update(map(id, nested))
-        if len(seen) != known + len(nested):
+            return not names or (_TEXT.issuperset(map(type, names)) and all(map(str.isascii, names)))
+        if len(set(map(id, containers))) != len(containers):
             return False
         level = below
     return False
