@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run_loop"]
 
+_ID_POLICIES = get_args(IdPolicy)
+
 
 def run_loop(
     create_new_stream: CreateStream,
@@ -170,8 +172,8 @@ def run_loop(
         raise UsageError(f"before_follow_up must be a function or a list of functions, not {before_follow_up!r}")
     if run_key is not None and not (isinstance(run_key, str) and run_key):
         raise UsageError(f"run_key must be a text that is not empty, or None, not {run_key!r}")
-    if ids not in get_args(IdPolicy):
-        raise UsageError(f"ids must be {' or '.join(map(repr, get_args(IdPolicy)))}, not {ids!r}")
+    if ids not in _ID_POLICIES:
+        raise UsageError(f"ids must be {' or '.join(map(repr, _ID_POLICIES))}, not {ids!r}")
     tools_by_name = to_tools(tools)
     options = LoopOptions(
         create_new_stream,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import anyio
 
 from streamkit.calls import StreamWarning
-from streamkit.errors import StreamInterrupted
+from streamkit.errors import InvalidOutput, StreamInterrupted
 from streamkit.events import Event, RoundFinished
 from streamkit.execution.batches import Batches
 from streamkit.execution.context import check_hook
@@ -129,7 +129,10 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
         is_handled = True
         if calls is not None and not turn.calls:
             state.append_answer(calls, is_round_over=outcome != "pause")
-            yield _end_round(state, outcome, None, is_last=is_last)
+            events, wrong_output = _end_round(state, outcome, None, is_last=is_last)
+            yield events
+            if wrong_output is not None:
+                raise wrong_output
             return
         if calls is not None:
             execution = state.create_execution(calls)
@@ -206,11 +209,17 @@ async def _run_tools(state: LoopState, execution: Execution, outcome: Outcome) -
     if execution.paused:
         state.pause(execution, outcome)
         return
-    yield _end_round(state, outcome, execution.update if execution.update.results else None, is_last=is_last)
+    update = execution.update if execution.update.results else None
+    events, wrong_output = _end_round(state, outcome, update, is_last=is_last)
+    yield events
+    if wrong_output is not None:
+        raise wrong_output
 
 
-async def _end_round(state: LoopState, outcome: Outcome, update: ThreadUpdate | None, *, is_last: bool) -> Batches:
-    """Decide whether the run ends after a round that was appended.
+def _end_round(
+    state: LoopState, outcome: Outcome, update: ThreadUpdate | None, *, is_last: bool
+) -> tuple[list[Event], InvalidOutput | None]:
+    """Decide whether the run ends after a round that was appended; return its last events, and an error to raise.
 
     Args:
         state: the state of the run.
@@ -220,16 +229,14 @@ async def _end_round(state: LoopState, outcome: Outcome, update: ThreadUpdate | 
     """
     number = state.rounds - 1
     if outcome == "pause":
-        if state.is_over_budget():
-            state.ended = "budget"
-            yield [RoundFinished(number)]
-        return
+        if not state.is_over_budget():
+            return [], None
+        state.ended = "budget"
+        return [RoundFinished(number)], None
     results = [] if update is None else update.results
     state.ended = state.reason_to_end(outcome, results, is_last=is_last)
     wrong_output = state.check_output()
     events = state.check_usage(state.turn)
     if state.ended == "breaker":
         events.append(state.warn("breaker", f"the same call failed in {MAX_FAILURES} rounds, and the run was ended"))
-    yield [*events, RoundFinished(number, update)]
-    if wrong_output is not None:
-        raise wrong_output
+    return [*events, RoundFinished(number, update)], wrong_output

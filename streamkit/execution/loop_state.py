@@ -315,11 +315,9 @@ class LoopState:
         """Append the update of a round, or of a part of one."""
         self.contents += update.contents
         self.add_warnings(update.warnings)
-        self.context = self.context.with_update(update)
+        self.context = self.context.with_update(update, is_round_over=is_round_over)
         if self.recorder is not None:
             self.recorder.follow(self.context)
-        if is_round_over:
-            self.context = self.context.next_round()
 
     def append_answer(self, answer: Round, *, is_round_over: bool) -> None:
         """Append a round without calls.

@@ -14,7 +14,6 @@ This module must not depend on a clock, randomness or HTTP; of HTTP it has only 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from streamkit.calls import CallRef, StreamError, ToolCall, ToolResult
@@ -103,7 +102,7 @@ class CircuitBreaker:
     """
 
     def __init__(self, failures: Mapping[str, int] | None = None) -> None:
-        self._failures: Counter[str] = Counter(failures)
+        self._failures = dict(failures or {})
 
     @property
     def failures(self) -> dict[str, int]:
@@ -120,7 +119,8 @@ class CircuitBreaker:
         for result in results:
             if result.status == "completed":
                 self._failures.pop(_call_identity(result.call), None)
-        self._failures.update(failed)
+        for call in failed:
+            self._failures[call] = self._failures.get(call, 0) + 1
         return any(self._failures[call] >= MAX_FAILURES for call in failed)
 
 

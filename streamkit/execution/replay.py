@@ -150,9 +150,9 @@ class Replay:
         )
         update = answered.update()
         self.contents += update.contents
-        self.context = self.context.with_update(update)
-        if response.outcome != "pause":
-            self.context = self.context.next_round()
+        is_round_over = response.outcome != "pause"
+        self.context = self.context.with_update(update, is_round_over=is_round_over)
+        if is_round_over:
             self.breaker.trips(update.results)
 
     def _result(self, response: ResponseEntry, call_id: str) -> ToolResult:

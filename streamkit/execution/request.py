@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack
 from inspect import isawaitable
 from typing import Any
 
@@ -95,7 +95,8 @@ class StreamRequest:
             async with AsyncExitStack() as stack:
                 source = await self._open_source(turn, stack)
                 reading = TurnReading(turn, source)
-                batches = await stack.enter_async_context(aclosing(reading.batches()))
+                batches = reading.batches()
+                stack.push_async_callback(batches.aclose)
                 async for events in batches:
                     early_events += events
                     if not self.has_events and not has_content(events):

@@ -8,8 +8,7 @@ depend on an event loop.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import Counter
-from collections.abc import Callable, Container, Hashable
+from collections.abc import Callable, Container, Hashable, Mapping
 from typing import Any, TypeVar
 
 from streamkit.errors import UsageError
@@ -73,7 +72,7 @@ class Schedule:
         self._by_tool: dict[Tool, list[_ScheduledCall]] = {}  # ready or started, of all owners, in order
         self._arrivals = 0
         self._running = 0
-        self._running_by_tool: Counter[Tool] = Counter()
+        self._running_by_tool: dict[Tool, int] = {}
         self._listeners: dict[Hashable, Callable[[], Any]] = {}
         self._abandoned: list[tuple[_ScheduledCall, Callable[[], bool]]] = []  # without owner, until they have ended
 
@@ -162,7 +161,7 @@ class Schedule:
             return None
         abandoned = {id(call) for call, _ in self._abandoned}
         first = self._first_of_each_tool(execution, without=abandoned)
-        call = _find_next(execution, first, Counter())
+        call = _find_next(execution, first, {})
         return None if call is None else call.position
 
     def start_next(self, owner: Hashable) -> int | None:
@@ -183,7 +182,7 @@ class Schedule:
         execution = self._executions.get(owner)
         if execution is None:
             return False
-        return _find_next(execution, {call.tool: call for call in reversed(execution.calls)}, Counter()) is not None
+        return _find_next(execution, {call.tool: call for call in reversed(execution.calls)}, {}) is not None
 
     # ---------------------------------------------------------------- internals
 
@@ -217,7 +216,7 @@ class Schedule:
         _delete(call.execution.ready, (call.tool, call.in_turn), call)
         call.started = True
         self._running += 1
-        self._running_by_tool[call.tool] += 1
+        self._running_by_tool[call.tool] = self._running_by_tool.get(call.tool, 0) + 1
         return call.position
 
     def _mark_ready(self, call: _ScheduledCall) -> None:
@@ -281,7 +280,7 @@ def _delete_from(calls: list[_ScheduledCall], call: _ScheduledCall) -> None:
 
 
 def _find_next(
-    execution: _Execution, first: dict[Tool, _ScheduledCall], running: Counter[Tool]
+    execution: _Execution, first: Mapping[Tool, _ScheduledCall], running: Mapping[Tool, int]
 ) -> _ScheduledCall | None:
     """Return the call of an execution that may start now.
 
@@ -301,17 +300,17 @@ def _find_next(
     return None
 
 
-def _can_start(call: _ScheduledCall, first: dict[Tool, _ScheduledCall], running: Counter[Tool]) -> bool:
+def _can_start(call: _ScheduledCall, first: Mapping[Tool, _ScheduledCall], running: Mapping[Tool, int]) -> bool:
     tool = call.tool
     if tool.exclusive:
         return not running and not any(other < call for other in first.values())
     if call.in_turn and call.execution.calls[0] is not call:
         return False
-    if tool.limit is not None and running[tool] >= tool.limit:
+    if tool.limit is not None and running.get(tool, 0) >= tool.limit:
         return False
     for other, head in first.items():
         if (tool.conflicts_with or other.conflicts_with) and _is_conflict(tool, other):
-            if head < call or running[other]:
+            if head < call or other in running:
                 return False
     return True
 

@@ -42,6 +42,8 @@ __all__ = [
 #: ``batched``: one assistant message with all calls, then all results. ``sequential``: one call, one result, in turn.
 ThreadLayout: TypeAlias = Literal["batched", "sequential"]
 
+_LAYOUTS = get_args(ThreadLayout)
+
 
 @dataclass(frozen=True, slots=True)
 class ThreadUpdate:
@@ -93,8 +95,8 @@ def check_layout(layout: str) -> None:
     Raises:
         UsageError: the layout is unknown; the message lists the two that exist.
     """
-    if layout not in get_args(ThreadLayout):
-        raise UsageError(f"shape must be {' or '.join(map(repr, get_args(ThreadLayout)))}, not {layout!r}")
+    if layout not in _LAYOUTS:
+        raise UsageError(f"shape must be {' or '.join(map(repr, _LAYOUTS))}, not {layout!r}")
 
 
 def with_distinct_ids(calls: Iterable[ToolCall]) -> tuple[list[ToolCall], list[StreamWarning]]:

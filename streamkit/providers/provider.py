@@ -144,6 +144,8 @@ class Provider:
 
     def call_ids(self, messages: Sequence[Any]) -> set[str]:
         """Return the ids of the calls in this provider's own messages."""
+        if not messages:
+            return set()
         values: list[Any] = list(messages)
         for name in self.traits.call_id_path:
             found = [value[name] for value in values if isinstance(value, dict) and name in value]
