@@ -22,7 +22,14 @@ import anyio
 from streamkit.calls import CallRef
 from streamkit.events import Event, ToolProgress
 
-__all__ = ["PROGRESS_BOUND", "BackgroundTask", "EventQueue", "current_asyncio_task", "is_event_loop_running"]
+__all__ = [
+    "PROGRESS_BOUND",
+    "BackgroundTask",
+    "EventQueue",
+    "current_asyncio_task",
+    "current_time",
+    "is_event_loop_running",
+]
 
 #: Unread progress events of one execution; beyond them a call's newest value replaces its last unread one.
 PROGRESS_BOUND = 256
@@ -34,6 +41,15 @@ def current_asyncio_task() -> asyncio.Task[Any] | None:
         return asyncio.current_task()
     except RuntimeError:
         return None
+
+
+def current_time(task: asyncio.Task[Any] | None) -> float:
+    """Return the time on anyio's clock, without a search for the event loop if the current task is one of asyncio.
+
+    Args:
+        task: what ``current_asyncio_task`` returns.
+    """
+    return anyio.current_time() if task is None else task.get_loop().time()
 
 
 def is_event_loop_running() -> bool:

@@ -22,7 +22,7 @@ import anyio.lowlevel
 from streamkit.calls import ToolResult
 from streamkit.errors import ToolFailed
 from streamkit.events import ToolEvent, ToolProgress, ToolRunning, Warned
-from streamkit.execution.background import current_asyncio_task, is_event_loop_running
+from streamkit.execution.background import current_asyncio_task, current_time, is_event_loop_running
 from streamkit.execution.options import AroundCall
 from streamkit.execution.prepare_call import PreparedCall, describe_exception, log_exception
 from streamkit.execution.worker_thread import MAX_ABANDONED, WorkerThread, count_abandoned
@@ -130,11 +130,11 @@ class ToolAttempt:
             seconds: as for ``run``.
         """
         call, tool, scope = self._prepared.call, self._prepared.tool, self._scope
+        task = current_asyncio_task()
         seconds = seconds if tool.timeout is None else tool.timeout
         if seconds is not None:
-            scope.deadline = anyio.current_time() + seconds
+            scope.deadline = current_time(task) + seconds
         self._report(ToolRunning(call.ref))
-        task = current_asyncio_task()
         cancellations = 0 if task is None else task.cancelling()
         has_value, value = False, None
         try:
