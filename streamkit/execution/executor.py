@@ -136,7 +136,7 @@ class Executor:
         for position in range(len(self.round.calls)):
             stage = self.round.stage(position)
             if stage in ("waiting", "awaiting_approval"):
-                self._schedule_call(position)
+                self._schedule_call(position, was_awaiting=stage == "awaiting_approval")
             elif stage != "running":
                 self._schedule.remove(self, position)
         self._wake.set()
@@ -190,8 +190,13 @@ class Executor:
                 self._schedule.release(self, item.index)
                 self._wake.set()
 
-    def _schedule_call(self, position: int) -> None:
-        """Prepare a call that may run and add it to the schedule; set its result if it does not fit."""
+    def _schedule_call(self, position: int, *, was_awaiting: bool) -> None:
+        """Prepare a call that may run and add it to the schedule; set its result if it does not fit.
+
+        Args:
+            position: the call's.
+            was_awaiting: it awaited approval before a pause, and still does, even if its tool no longer requires it.
+        """
         call = self.round.calls[position]
         if self._pause_for_approval and awaits_client(call, self._options.tools):
             self._schedule.remove(self, position)
@@ -210,8 +215,6 @@ class Executor:
             self._set_result(position, prepared)
             return
         self._prepared[position] = prepared
-        # A call that awaited approval before a pause still does, even if its tool no longer requires it.
-        was_awaiting = self.round.stage(position) == "awaiting_approval"
         needs_approval = approval is None and (was_awaiting or prepared.tool.approval == "ask")
         if self._schedule.contains(self, position):
             if not needs_approval:
@@ -366,7 +369,7 @@ class Executor:
             else:
                 self._schedule.remove(self, position)
             if self._is_open and not self._is_over and self.round.stage(position) == "waiting":
-                self._schedule_call(position)  # it ran with arguments that changed
+                self._schedule_call(position, was_awaiting=False)  # it ran with arguments that changed
                 self._wake.set()
         if not calls.is_closed:
             self._start_following(calls)

@@ -269,7 +269,7 @@ def _delete(calls_by_key: dict[_Key, list[_ScheduledCall]], key: _Key, call: _Sc
 
 
 def _insert_in_order(calls: list[_ScheduledCall], call: _ScheduledCall) -> None:
-    if not calls or calls[-1] < call:  # mostly: calls are added in their order
+    if not calls or calls[-1].order < call.order:  # mostly: calls are added in their order
         calls.append(call)
     else:
         insort(calls, call)

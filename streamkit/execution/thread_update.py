@@ -311,7 +311,7 @@ def _to_response_block(result: ToolResult, origin: dict[str, Any], *, has_other_
 
     Args:
         result: the result.
-        origin: of its call.
+        origin: of its call; the block keeps the dict.
         has_other_arguments: the call's block does not have the arguments that ran, if a person has changed them.
     """
     value, error = to_stored_result(result.value, limit=RESULT_LIMIT), result.error
@@ -329,7 +329,7 @@ def _to_response_block(result: ToolResult, origin: dict[str, Any], *, has_other_
         result=value,
         status=result.status,
         error=None if error is None else to_json_data(error),
-        metadata={**to_json_data(result.metadata), **origin} if result.metadata else dict(origin),
+        metadata={**to_json_data(result.metadata), **origin} if result.metadata else origin,
     )
 
 

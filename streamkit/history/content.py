@@ -108,6 +108,8 @@ class _StoredModel(BaseModel):
 
 AnyStored = TypeVar("AnyStored", bound=_StoredModel)
 
+_set_attribute = object.__setattr__  # that of a model validates
+
 
 def create_stored(model: type[AnyStored], /, **fields: Any) -> AnyStored:
     """Return a content or block of fields that are JSON data of the declared types: nothing is checked or converted.
@@ -117,10 +119,10 @@ def create_stored(model: type[AnyStored], /, **fields: Any) -> AnyStored:
         fields: all fields that have no default, and ``metadata``. The object keeps the lists and dicts.
     """
     stored = model.__new__(model)
-    object.__setattr__(stored, "__dict__", {**model._defaults, **fields})
-    object.__setattr__(stored, "__pydantic_fields_set__", set(fields))
-    object.__setattr__(stored, "__pydantic_extra__", {})
-    object.__setattr__(stored, "__pydantic_private__", None)
+    _set_attribute(stored, "__dict__", {**model._defaults, **fields})
+    _set_attribute(stored, "__pydantic_fields_set__", set(fields))
+    _set_attribute(stored, "__pydantic_extra__", {})
+    _set_attribute(stored, "__pydantic_private__", None)
     return stored
 
 

@@ -54,6 +54,7 @@ RESULT_LIMIT = 262_144
 #: The longest text of an error that a model gets, in characters.
 ERROR_LIMIT = 16_384
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 _NOTE_SIZE = 64  # more than the characters of the sentence about what was omitted
 
 
@@ -76,6 +77,8 @@ def to_stored_result(value: Any, *, limit: int | None = None) -> Any:
             characters that were omitted. Longer data becomes its JSON text, shortened like this. Images and files
             do not count.
     """
+    if value.__class__ in _SCALARS and is_plain_data(value):  # most values
+        return limit_text(value, limit) if isinstance(value, str) and limit is not None else value
     stored = _store(value, _Conversion())
     return stored if limit is None else _limit_result(stored, limit)
 

@@ -97,9 +97,9 @@ def copy_json(value: Any) -> Any:
     It is recursive and takes one frame a level: arguments are at most 256 levels deep.
     """
     if isinstance(value, dict):
-        return {name: copy_json(item) for name, item in value.items()}
+        return {name: copy_json(item) if isinstance(item, (dict, list)) else item for name, item in value.items()}
     if isinstance(value, list):
-        return [copy_json(item) for item in value]
+        return [copy_json(item) if isinstance(item, (dict, list)) else item for item in value]
     return value
 
 
