@@ -176,6 +176,8 @@ class LoopState:
         """Start the time limit of the run, if it has one."""
         if self.options.execution.run_timeout is not None:
             self.deadline = anyio.current_time() + self.options.execution.run_timeout
+            if self.recorder is not None:
+                self.recorder.deadline = self.deadline
 
     @property
     def is_last_round(self) -> bool:

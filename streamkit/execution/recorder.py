@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from inspect import isawaitable
+from math import inf
 from typing import TypeAlias
 
 import anyio
@@ -30,6 +31,9 @@ __all__ = ["Checkpoint", "Recorder"]
 #: ``checkpoint(entry)``: stores an entry of the run; the run continues when it has returned.
 Checkpoint: TypeAlias = Callable[[RunEntry], Awaitable[None] | None]
 
+#: Seconds that an entry has at least, because what has happened must be recorded when the time of the run is over too.
+RECORDING_TIME = 10.0
+
 # A canceled call has not run to its end because the run was stopped; it runs when the run is resumed.
 _FINAL = (ToolCompleted, ToolError, ToolDenied, ToolTimedOut)
 
@@ -41,11 +45,16 @@ class Recorder:
         checkpoint: the caller's function.
         run_key: the stable name of the run.
         layout: the layout of calls and results.
+
+    Attributes:
+        deadline: when the time of the run is over, by the event loop's clock; infinity without a limit.
     """
 
     def __init__(self, checkpoint: Checkpoint, run_key: str, layout: ThreadLayout) -> None:
         self._checkpoint = checkpoint
+        self.deadline = inf
         self._lock = anyio.Lock()
+        self._is_cut_off = False  # an entry has taken too long
         self._run_key = run_key
         self._layout = layout
         self._results: set[str] = set()  # the ids of calls whose results are recorded, of the current round
@@ -55,10 +64,28 @@ class Recorder:
         self._correction: Content | None = None  # of the next request
 
     async def _record(self, entry: RunEntry) -> None:
+        """Hand an entry to the checkpoint.
+
+        Raises:
+            Exception: what the checkpoint raised; the entry counts as not recorded.
+            TimeoutError: it, or that of an earlier entry, has not returned although the time of the run is over.
+        """
         async with self._lock:
-            done = self._checkpoint(entry)
-            if isawaitable(done):
-                await done
+            if self.deadline == inf:
+                await self._store(entry)
+                return
+            if not self._is_cut_off:
+                with anyio.CancelScope(deadline=max(self.deadline, anyio.current_time() + RECORDING_TIME)):
+                    await self._store(entry)
+                    return
+                self._is_cut_off = True  # others would hang too, one after the other
+            name = type(entry).__name__
+            raise TimeoutError(f"run_timeout has passed, and the checkpoint has not stored a {name}: it was cut off")
+
+    async def _store(self, entry: RunEntry) -> None:
+        done = self._checkpoint(entry)
+        if isawaitable(done):
+            await done
 
     def resume(self, results: Iterable[str], approvals: Iterable[str]) -> None:
         """Declare which results and approvals of the current round are recorded, by the calls' ids."""

@@ -13,6 +13,7 @@ from execution.chat_chunks import answer
 from execution.fake_model import rejected
 from execution.test_ends import OVERFLOW
 from pydantic import BaseModel
+from virtual_clock import on_a_virtual_clock
 
 from streamkit import (
     Approval,
@@ -297,6 +298,76 @@ async def test_a_checkpoint_that_fails_ends_the_run_with_its_exception() -> None
             again = Scenario(FOUR_CALLS, answer("Done."))
             final = await again.resume(log.entries)
             assert final.ended == "answered"
+
+
+@on_a_virtual_clock
+@pytest.mark.parametrize("hanging", ["request 0", "response 0", "result", "request 1", "response 1"])
+@pytest.mark.parametrize(("run_timeout", "seconds"), [(60, 60), (5, 10)])  # an entry has at least ten seconds
+async def test_a_checkpoint_that_hangs_ends_with_the_time_of_the_run(
+    hanging: str, run_timeout: float, seconds: float
+) -> None:
+    log, cut = Log(), []
+
+    async def checkpoint(entry: RunEntry) -> None:
+        if name_of(entry) == hanging:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                cut.append(name_of(entry))
+        await log.append(entry)
+
+    scenario = Scenario(FOUR_CALLS, answer("Done."))
+    shown: list[Any] = []
+    run = scenario.start(checkpoint, run_timeout=run_timeout)
+    start = anyio.current_time()
+    with pytest.raises(TimeoutError, match="run_timeout"):
+        await watch(run, shown)
+    assert anyio.current_time() - start == pytest.approx(seconds)
+    assert (run.ended, cut) == ("error", [hanging])  # no further entry is waited for
+    assert not [event for event in shown if isinstance(event, ToolCompleted)] or hanging in ("request 1", "response 1")
+    assert not (hanging in ("request 0", "response 0") and scenario.effects)  # no effect of what is not recorded
+    if log.stored:
+        again = Scenario(FOUR_CALLS, answer("Done."))
+        final = await again.resume(log.entries)
+        assert final.ended == "answered"
+        assert hanging != "result" or set(again.effects) == set("abcd")
+
+
+@on_a_virtual_clock
+async def test_what_happened_when_the_time_of_the_run_was_over_is_recorded() -> None:
+    log = Log()
+
+    async def checkpoint(entry: RunEntry) -> None:
+        if entry.type == "result":
+            await anyio.sleep(3)
+        await log.append(entry)
+
+    async def slow() -> str:
+        await anyio.sleep(4)
+        return "done"
+
+    async def hang() -> None:
+        await anyio.sleep_forever()
+
+    calls = answer("", ("slow", {}), ("hang", {}))
+    run = run_loop(
+        lambda _: calls,
+        provider="openai_chat",
+        tools=[slow, hang],
+        history=HISTORY,
+        checkpoint=checkpoint,
+        timeout=None,
+        run_timeout=5,
+    )
+    shown: list[Any] = []
+    await watch(run, shown)
+    assert run.ended == "timed_out"
+    results = [entry.result for entry in log.entries if isinstance(entry, ResultEntry)]
+    assert [result.status for result in results] == ["completed", "timed_out"]
+    assert [event.type for event in shown if event.type in ("tool_completed", "tool_timed_out")] == [
+        "tool_completed",
+        "tool_timed_out",
+    ]
 
 
 async def test_a_canceled_run_continues_from_its_entries() -> None:
