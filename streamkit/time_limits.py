@@ -7,8 +7,9 @@ inputs, and a deadline. This module must not depend on a clock or an event loop;
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import inf
+
+from msgspec import Struct
 
 from streamkit.calls import StreamError
 from streamkit.errors import UsageError
@@ -39,8 +40,7 @@ def check_seconds(name: str, seconds: object) -> None:
         raise UsageError(f"{name} must be a number of seconds above 0, or None, not {seconds!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class TimeLimits:
+class TimeLimits(Struct, frozen=True):
     """The limits of one request.
 
     Attributes:

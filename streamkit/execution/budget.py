@@ -7,7 +7,8 @@ Prices are the caller's: they change without notice, differ by contract, and a p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from streamkit.calls import Usage
 from streamkit.errors import UsageError
@@ -16,8 +17,7 @@ from streamkit.turn import Turn
 __all__ = ["Budget", "Spending"]
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """The limits of what a run spends.
 
     Attributes:

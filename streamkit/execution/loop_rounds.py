@@ -120,15 +120,16 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
             started = [] if execution is None else execution.started
             raise StreamInterrupted(error, turn, started) from request.exception
         outcome = turn_outcome(turn)
+        has_calls = bool(turn.calls)
         calls: Round | None = None
-        if execution is None:
+        if execution is None and (has_calls or state.recorder is not None):
             is_blocked = is_last and not state.calls_output(turn)
             calls = state.create_round(turn, state.context, block_reason=_LAST_ROUND if is_blocked else None)
             if state.recorder is not None:
                 await state.recorder.response(state.context, state.pauses, turn, calls, outcome, state.cost)
         is_handled = True
-        if calls is not None and not turn.calls:
-            state.append_answer(calls, is_round_over=outcome != "pause")
+        if execution is None and not has_calls:
+            state.append_answer(turn, is_round_over=outcome != "pause")
             events, wrong_output = _end_round(state, outcome, None, is_last=is_last)
             yield events
             if wrong_output is not None:

@@ -12,6 +12,7 @@ from math import inf
 from typing import Any
 
 import anyio
+from msgspec import structs
 
 from streamkit.calls import Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import InvalidOutput, StreamInterrupted
@@ -249,7 +250,7 @@ class LoopState:
     def _time_limits(self) -> TimeLimits | None:
         limits = self.options.time_limits
         if self.deadline < inf:
-            return replace(limits, deadline=self.deadline)
+            return structs.replace(limits, deadline=self.deadline)
         return limits if limits.has_silence_limit else None
 
     def _release_turn(self) -> None:
@@ -279,7 +280,7 @@ class LoopState:
     ) -> Execution:
         """Return the execution of a round's calls, with the tools and the time that the run has left."""
         remaining = None if self.deadline == inf else max(0.001, self.deadline - anyio.current_time())
-        options = replace(
+        options = structs.replace(
             self.options.execution,
             tools=self.offered_tools(),
             run_timeout=remaining,
@@ -321,17 +322,22 @@ class LoopState:
         if self.recorder is not None:
             self.recorder.follow(self.context)
 
-    def append_answer(self, answer: Round, *, is_round_over: bool) -> None:
-        """Append a round without calls.
+    def append_answer(self, turn: Turn, *, is_round_over: bool) -> None:
+        """Append a turn without calls.
 
         Its messages are needed by a run with a ``thread`` only. Else they would be rendered for the warnings alone,
         which is done when these are read.
         """
-        if self.context.messages is not None:
-            self.append(answer.update(), is_round_over=is_round_over)
+        layout, context = self.layout, self.context
+
+        def update() -> ThreadUpdate:
+            return Round(turn, shape=layout, options=context.render_options).update()
+
+        if context.messages is not None:
+            self.append(update(), is_round_over=is_round_over)
             return
-        self._warnings.add_changes_of(answer)
-        content = answer.assistant
+        self._warnings.add_changes_of(update)
+        content = turn.content
         self.append(ThreadUpdate([], [content] if content.blocks else [], []), is_round_over=is_round_over)
 
     def pause(self, execution: Execution, outcome: Outcome) -> None:

@@ -7,8 +7,9 @@ public functions have keywords of their own and describe them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct, field
 
 from streamkit.accumulator import Limits
 from streamkit.calls import ToolCall
@@ -38,8 +39,7 @@ Approve: TypeAlias = Callable[[ToolCall, Any], Awaitable[Approval | bool | None]
 AroundCall: TypeAlias = Callable[[ToolCall, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionOptions:
+class ExecutionOptions(Struct, frozen=True):
     """How the calls of a round are run.
 
     Attributes:
@@ -62,7 +62,7 @@ class ExecutionOptions:
     layout: ThreadLayout = "batched"
     timeout: float | None = 30.0
     run_timeout: float | None = None
-    deps: Any = field(default=None, repr=False)
+    deps: Any = None
     approve: Approve | None = None
     around_call: AroundCall | None = None
     recorder: Recorder | None = None
@@ -74,9 +74,12 @@ class ExecutionOptions:
         _check_callable("approve", self.approve)
         _check_callable("around_call", self.around_call)
 
+    def __repr__(self) -> str:
+        # A log must not contain ``deps`` (keys, connections).
+        return f"<ExecutionOptions layout={self.layout!r} tools={list(self.tools)}>"
 
-@dataclass(frozen=True, slots=True)
-class LoopOptions:
+
+class LoopOptions(Struct, frozen=True):
     """How ``run_loop`` makes its rounds.
 
     Attributes:

@@ -5,10 +5,10 @@ This module must not depend on what a warning means for the run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from streamkit.calls import StreamWarning
-from streamkit.execution.round import Round
+from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.turn import Turn
 
 __all__ = ["RunWarnings"]
@@ -25,7 +25,7 @@ class RunWarnings:
         self.turn: Turn | None = None
         self._warnings: list[StreamWarning] = []
         self._of_turn = 0  # how many of the turn's are among these
-        self._unrendered: Round | None = None  # an answer whose warnings are not among these
+        self._unrendered: Callable[[], ThreadUpdate] | None = None  # of an answer whose warnings are not among these
         self._reported_changes: set[str] = set()
 
     def all(self) -> list[StreamWarning]:
@@ -35,8 +35,8 @@ class RunWarnings:
             self._of_turn += len(added)
             self._warnings += added
         if self._unrendered is not None:
-            answer, self._unrendered = self._unrendered, None
-            self.add(answer.update().warnings)
+            render, self._unrendered = self._unrendered, None
+            self.add(render().warnings)
         return self._warnings
 
     def add(self, warnings: Sequence[StreamWarning]) -> None:
@@ -47,10 +47,14 @@ class RunWarnings:
                 if warning.code == "content_changed":
                     self._reported_changes.add(warning.message)
 
-    def add_changes_of(self, answer: Round) -> None:
-        """Add, when the warnings are read, those about the changes that rendering makes to a round without calls."""
+    def add_changes_of(self, render: Callable[[], ThreadUpdate]) -> None:
+        """Add, when the warnings are read, those about the changes that rendering makes to an answer.
+
+        Args:
+            render: returns what the answer adds to the conversation.
+        """
         self.all()
-        self._unrendered = answer
+        self._unrendered = render
 
     def end_turn(self) -> None:
         """Add the last warnings of the current turn."""
