@@ -12,7 +12,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def join_surrogates(text: str) -> str:
     """Return the text with split surrogate pairs joined to one character and each lone half replaced by U+FFFD."""
-    if not text.isascii() and _SURROGATE.search(text):
+    if text.isascii():
+        return text
+    try:
+        text.encode()  # a search for halves takes four times as long
+    except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 
