@@ -17,7 +17,7 @@ from properties.test_linear_cost import NO_LIMITS, count_work, opened
 from shared_data import recorded_streams
 from wire_streams import chat, chat_bytes, chat_call, gemini, gemini_bytes
 
-from streamkit import Content, RoundContext, Run, Turn, providers, read, run_loop
+from streamkit import Content, RoundContext, Run, Turn, execute_tool_calls_batched, providers, read, run_loop
 from streamkit.accumulator.turn_state import TurnState
 from streamkit.events import Reasoning, Text, ToolCallDelta, UsageReport
 
@@ -219,10 +219,46 @@ def test_read_resumes_two_generators_for_a_chunk_and_one_for_a_further_event() -
     assert hops(iterate_read, chunks_in_a_read=10)[0] <= 1.1
 
 
+def test_a_run_resumes_no_more_generators_for_a_chunk_than_read() -> None:
+    assert hops(iterate_loop)[0] == hops(iterate_read)[0]
+
+
 def test_a_run_passes_lists_of_events_through_and_looks_up_no_task() -> None:
     functions, lookups = hops(iterate_loop, chunks_in_a_read=10)
     assert functions <= 2
     assert lookups < 1
+
+
+def callbacks_of_calls(count: int) -> int:
+    """Return how many callbacks the event loop runs for the calls of a turn, besides its timers."""
+    turn = Turn("openai_chat", turn_key="turn-1")
+    for number in range(count):
+        turn.feed(chat_call("{}", index=number, id=f"call_{number}", name="give"))
+    turn.feed(chat(finish="tool_calls"))
+    turn.close()
+
+    async def give() -> int:
+        return 1
+
+    async def main() -> int:
+        loop, made = asyncio.get_running_loop(), 0
+        call_soon = loop.call_soon
+
+        def counting(*args: Any, **fields: Any) -> Any:
+            nonlocal made
+            made += 1
+            return call_soon(*args, **fields)
+
+        loop.call_soon = counting  # type: ignore[method-assign, assignment]
+        update = await execute_tool_calls_batched(turn, tools=[give])
+        assert len(update.results) == count
+        return made
+
+    return asyncio.run(main())
+
+
+def test_a_call_takes_one_turn_of_the_event_loop() -> None:
+    assert callbacks_of_calls(50) - callbacks_of_calls(10) <= 1.2 * 40
 
 
 @BOTH

@@ -180,21 +180,24 @@ def delay(error: StreamError, attempt: int, jitter: float) -> float | None:
 
 def is_paused_by_provider(turn: Turn | None) -> bool:
     """Return True if the provider paused the turn, so that it has to be continued."""
-    return turn is not None and turn.finish is not None and turn.finish.reason == "pause"
+    finish = None if turn is None else turn.finish
+    return finish is not None and finish.reason == "pause"
 
 
 def turn_error(turn: Turn) -> StreamError | None:
     """Return the error of a turn that does not count, or None."""
-    if turn.error is None and turn.finish is not None and turn.finish.reason == "error":
-        return StreamError("provider_error", f"the provider ended the response with {turn.finish.raw!r}")
-    return turn.error
+    error, finish = turn.error, turn.finish
+    if error is None and finish is not None and finish.reason == "error":
+        return StreamError("provider_error", f"the provider ended the response with {finish.raw!r}")
+    return error
 
 
 def turn_outcome(turn: Turn) -> Outcome:
     """Return the outcome of a turn; None if the model has to read the results of its calls."""
-    if is_paused_by_provider(turn):
+    finish = turn.finish
+    reason = None if finish is None else finish.reason
+    if reason == "pause":
         return "pause"
-    reason = turn.finish.reason if turn.finish is not None else None
     if reason == "content_filter":
         return "filtered"
     if reason == "refusal" or (turn.refusal is not None and not turn.calls):
