@@ -16,6 +16,7 @@ import gc
 import os
 import signal
 import ssl
+from typing import Any
 
 import pytest
 import random_delays
@@ -64,6 +65,6 @@ def small_heap() -> None:
 
 
 @pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Both event loops, for every test marked ``anyio``."""
-    return str(request.param)
+def anyio_backend(request: pytest.FixtureRequest) -> Any:
+    """Both event loops, for every test marked ``anyio``, or those that ``virtual_clock`` makes for one test."""
+    return request.param() if callable(request.param) else str(request.param)

@@ -6,7 +6,7 @@ For tests without threads, processes and sockets: the clock jumps while those wo
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from trio.testing import MockClock
@@ -33,10 +33,18 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return ready
 
 
+Backend: TypeAlias = "tuple[str, dict[str, Any]]"
+
+
+def _asyncio() -> Backend:
+    return "asyncio", {"loop_factory": VirtualLoop}
+
+
+def _trio() -> Backend:
+    return "trio", {"clock": MockClock(autojump_threshold=0)}  # another one for each test: a clock keeps its time
+
+
+#: Both event loops, made by the fixture ``anyio_backend`` for each test.
 on_a_virtual_clock = pytest.mark.parametrize(
-    "anyio_backend",
-    [
-        pytest.param(("asyncio", {"loop_factory": VirtualLoop}), id="asyncio"),
-        pytest.param(("trio", {"clock": MockClock(autojump_threshold=0)}), id="trio"),
-    ],
+    "anyio_backend", [pytest.param(_asyncio, id="asyncio"), pytest.param(_trio, id="trio")], indirect=True
 )
