@@ -6,7 +6,7 @@ speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``st
 
 1. `routes`: the wire and the action of a path.
 2. `upstream`: what is asked.
-3. `attempt`: one request to one upstream, from the client's body to the client's bytes.
+3. `attempt`: one request to one upstream, from the client's body to the client's bytes; `conversion`: of its response.
 4. `stored_responses`, `token_counts`, `bodies`: what the wires have beside a single request.
 5. `replies`: complete responses: errors in the client's wire, model lists.
 6. `client_stream`: a streamed response, and heartbeats while the upstream is silent.

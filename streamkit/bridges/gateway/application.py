@@ -11,11 +11,12 @@ import logging
 import secrets
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -225,6 +226,10 @@ class _Service:
 
     async def _watch_client(self, scope: anyio.CancelScope) -> None:
         """Cancel the service when the client disconnects."""
+        await anyio.lowlevel.checkpoint()  # aiohttp sends the request in a task of its own
+        if (attempt := self._attempt) is not None:
+            with suppress(Exception):  # raised where the conversion is used
+                attempt.prepare()
         silence = self._gateway._limits.silence
         await self._stream.wait_for_disconnect(self._request.receive, silence, self._describe_heartbeat)
         self._exchange.disconnected = not self._stream.has_ended  # a server reports the end of a response, too
@@ -248,7 +253,7 @@ class _Service:
                 if is_last or error.code in _NO_FALLBACK:
                     await self._send_failure(attempt, error)
                     break
-                failures.append(self._gateway.clean(f"{attempt.turn.provider.name}: {replies.error_sentence(error)}"))
+                failures.append(self._gateway.clean(f"{attempt.target.name}: {replies.error_sentence(error)}"))
         except ReferenceNotFound as problem:
             await self._fail(404, str(problem), problem)
         except UsageError as problem:
@@ -266,7 +271,7 @@ class _Service:
             attempt.watch = partial(self._gateway._observer.watch, self._exchange, upstream)
         self._client = attempt.client
         self._exchange.upstream = position
-        self._exchange.provider = attempt.turn.provider.name
+        self._exchange.provider = attempt.target.name
         self._exchange.model = attempt.request.settings.model
         self._exchange.upstream_model = attempt.model
         return attempt
@@ -312,7 +317,7 @@ class _Service:
 
     def _id_header(self, attempt: Attempt) -> dict[str, str]:
         """Return the header with the id: that of the upstream's response, else one of the gateway."""
-        value = attempt.response_headers.get(attempt.turn.provider.traits.endpoint.request_id_header)
+        value = attempt.response_headers.get(attempt.target.traits.endpoint.request_id_header)
         if isinstance(value, str) and value.isascii() and value.isprintable() and value:
             self._exchange.request_id = value
         return {attempt.client.traits.endpoint.request_id_header: self._exchange.request_id}
