@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies, proxy_bypass
+from weakref import WeakSet
 
 import aiohttp
 import httpx
@@ -100,25 +102,46 @@ class _SilenceTimer:
         self._handle.cancel()
 
 
+#: Whether the last connection of this task's requests had served a request before.
+_is_kept = ContextVar("_is_kept", default=False)
+
+
+class _Connector(aiohttp.TCPConnector):
+    """A connector without a limit that says whether a connection has served a request before (``_is_kept``).
+
+    aiohttp's traces say it too, and make a dozen objects for a request.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(limit=0, ssl=httpx.create_ssl_context())
+        self._known: WeakSet[Any] = WeakSet()
+
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Any],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's
+    ) -> aiohttp.connector.Connection:
+        connection = await super().connect(req, traces, timeout)
+        is_kept = connection.protocol in self._known
+        if not is_kept:
+            self._known.add(connection.protocol)
+        _is_kept.set(is_kept)
+        return connection
+
+
 def open_client() -> aiohttp.ClientSession:
     """Return a client without a limit of connections, because the gateway limits its requests.
 
     It keeps no cookies: those of one client's request must not go up with another one's.
     """
-    tracing = aiohttp.TraceConfig()
-    tracing.on_connection_reuseconn.append(_note_reuse)
     return aiohttp.ClientSession(
-        trace_configs=[tracing],
-        connector=aiohttp.TCPConnector(limit=0, ssl=httpx.create_ssl_context()),
+        connector=_Connector(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING),
         cookie_jar=aiohttp.DummyCookieJar(),
         max_line_size=_LONGEST_HEADER,
         max_field_size=_LONGEST_HEADER,
     )
-
-
-async def _note_reuse(_session: Any, context: Any, _params: Any) -> None:
-    context.trace_request_ctx.append(True)
 
 
 def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[str, str]) -> Ask:
@@ -134,7 +157,7 @@ def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[
     async def post(request: UpstreamRequest) -> aiohttp.ClientResponse:
         body, get_time = _encode_body(request.body), asyncio.get_running_loop().time
         while True:
-            reuses: list[bool] = []
+            _is_kept.set(False)
             started = get_time()
             try:
                 return await client.post(
@@ -143,25 +166,42 @@ def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[
                     headers={"content-type": "application/json", **request.headers, **headers},
                     allow_redirects=False,
                     proxy=proxy,
-                    trace_request_ctx=reuses,
                 )
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
                 # The server closed a kept connection while the request was on its way: uvicorn and Node do after 5
                 # seconds of silence. Later it may have read the request, whose answer would be paid twice.
-                if not reuses or get_time() - started > _AT_ONCE:
+                if not _is_kept.get() or get_time() - started > _AT_ONCE:
                     raise
 
-    @asynccontextmanager
-    async def ask(request: UpstreamRequest) -> AsyncIterator[Any]:
+    return partial(_Asking, post)
+
+
+class _Asking:
+    """The opening of one response, within a time limit; a class costs less than a generator's context manager.
+
+    Args:
+        post: sends a request, and returns the response when it begins.
+        request: the request.
+    """
+
+    __slots__ = ("_post", "_request", "_response")
+
+    def __init__(
+        self, post: Callable[[UpstreamRequest], Awaitable[aiohttp.ClientResponse]], request: UpstreamRequest
+    ) -> None:
+        self._post = post
+        self._request = request
+
+    async def __aenter__(self) -> UpstreamResponse:
         try:
             async with asyncio.timeout(_SILENCE) as silence:
-                response = await post(request)
+                self._response = await self._post(self._request)
         except TimeoutError as error:
             raise _silence_error() if silence.expired() else error from None
-        async with response:
-            yield UpstreamResponse(response)
+        return UpstreamResponse(self._response)
 
-    return ask
+    async def __aexit__(self, *raised: Any) -> None:
+        await self._response.__aexit__(*raised)
 
 
 def _encode_body(body: Mapping[str, Any]) -> bytes:
