@@ -13,10 +13,12 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
 from functools import partial
+from time import monotonic
 from typing import Any
 
 import anyio
 import anyio.lowlevel
+from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -85,18 +87,17 @@ class Gateway:
         """Serve one request."""
         if scope["type"] != "http":
             raise UsageError(f"the gateway serves HTTP, not {scope['type']!r}")
-        request = Request(scope, receive)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         path = str(scope["path"]).removeprefix(str(scope.get("root_path", "")))
-        route = find_route(path, request.query_params if scope["query_string"] else {}, headers)
+        route = find_route(path, QueryParams(scope["query_string"]) if scope["query_string"] else {}, headers)
         exchange = Exchange(
-            method=request.method, path=path, client=route.client, request_id=f"req_{secrets.token_hex(12)}"
+            method=scope["method"], path=path, client=route.client, request_id=f"req_{secrets.token_hex(12)}"
         )
-        started = anyio.current_time()
+        started = monotonic()
         try:
-            await _Service(self, request, route, headers, exchange, send).run()
+            await _Service(self, scope, receive, send, route, headers, exchange).run()
         finally:
-            exchange.seconds = anyio.current_time() - started
+            exchange.seconds = monotonic() - started
             if self._observer is not None:
                 self._observer.report(exchange)
             if self._report is not None:
@@ -135,18 +136,20 @@ class _Service:
     def __init__(
         self,
         gateway: Gateway,
-        request: Request,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
         route: Route,
         headers: Mapping[str, str],
         exchange: Exchange,
-        send: Send,
     ) -> None:
         self._gateway = gateway
-        self._request = request
+        self._scope = scope
+        self._receive = receive
         self._route = route
         self._headers = headers
         self._exchange = exchange
-        self._send_message = send
+        self._send = send
         self._client = client_provider(route.client)
         self._stream = ClientStream(send)
         self._attempt: Attempt | None = None
@@ -160,7 +163,7 @@ class _Service:
             await self._reply(reply)
             return
         try:
-            body = await read_json(self._request, self._headers, self._gateway._limits.body)
+            body = await read_json(self._receive, self._headers, self._gateway._limits.body)
         except ClientDisconnect:
             self._exchange.disconnected = True
             return
@@ -179,8 +182,8 @@ class _Service:
             tasks.cancel_scope.cancel()
 
     def _reply_without_body(self) -> Response | None:
-        gateway, route, method = self._gateway, self._route, self._request.method
-        if not gateway.accepts_key(self._request):
+        gateway, route, method = self._gateway, self._route, self._exchange.method
+        if gateway._key is not None and not gateway.accepts_key(Request(self._scope)):
             return self._refuse(401, "the key is missing or is not the key of this gateway")
         if route.action == "unknown":
             return self._refuse(404, replies.unknown_path(self._client, method, self._exchange.path))
@@ -231,7 +234,7 @@ class _Service:
             with suppress(Exception):  # raised where the conversion is used
                 attempt.prepare()
         silence = self._gateway._limits.silence
-        await self._stream.wait_for_disconnect(self._request.receive, silence, self._describe_heartbeat)
+        await self._stream.wait_for_disconnect(self._receive, silence, self._describe_heartbeat)
         self._exchange.disconnected = not self._stream.has_ended  # a server reports the end of a response, too
         scope.cancel()
 
@@ -340,7 +343,7 @@ class _Service:
         response.headers.setdefault(self._client.traits.endpoint.request_id_header, self._exchange.request_id)
         self._exchange.status = response.status_code
         self._stream.has_ended = True
-        await response(self._request.scope, self._request.receive, self._send_message)
+        await response(self._scope, self._receive, self._send)
 
     def _describe(self, attempt: Attempt) -> None:
         """Record the end of a response."""

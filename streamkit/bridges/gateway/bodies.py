@@ -12,7 +12,8 @@ from importlib import import_module
 from typing import Any
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
 
 from streamkit.json_text import replace_lone_surrogates
 
@@ -33,12 +34,12 @@ class BodyRefused(Exception):
         self.headers = headers or {}
 
 
-async def read_json(request: Request, headers: Mapping[str, str], limit: int) -> Any:
+async def read_json(receive: Receive, headers: Mapping[str, str], limit: int) -> Any:
     """Return the decoded body of a request.
 
     Args:
-        request: the request.
-        headers: its headers, with names in lower case.
+        receive: the application's.
+        headers: the request's headers, with names in lower case.
         limit: the most bytes of the body, compressed and decompressed.
 
     Raises:
@@ -49,11 +50,7 @@ async def read_json(request: Request, headers: Mapping[str, str], limit: int) ->
     if length.isdecimal():
         _check_size(int(length), limit)
     decoders = [_decoder(name) for name in _encodings(headers)]
-    data = bytearray()
-    async for part in request.stream():
-        data += part
-        _check_size(len(data), limit)
-    body = bytes(data)
+    body = await _read_body(receive, limit)
     for decode in decoders:
         body = decode(body, limit + 1)
         _check_size(len(body), limit)
@@ -61,6 +58,20 @@ async def read_json(request: Request, headers: Mapping[str, str], limit: int) ->
         return msgspec.json.decode(body if b"\\ud" not in body.lower() else _replace_halves(body))
     except (ValueError, RecursionError) as error:
         raise BodyRefused(400, f"the body is not JSON: {error}") from None
+
+
+async def _read_body(receive: Receive, limit: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        _check_size(size, limit)
+        if not message.get("more_body", False):
+            return b"".join(parts)
 
 
 def _check_size(size: int, limit: int) -> None:
