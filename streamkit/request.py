@@ -87,7 +87,9 @@ class Settings(BaseModel):
     @property
     def values(self) -> dict[str, Any]:
         """The settings that are set, by name."""
-        return {name: value for name, value in self.__dict__.items() if value is not None}
+        values = self.__dict__
+        given = sorted(self.__pydantic_fields_set__)  # few of many; the others have their default, None
+        return {name: values[name] for name in given if values[name] is not None}
 
 
 class Request(BaseModel):

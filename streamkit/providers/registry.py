@@ -54,8 +54,9 @@ def get(provider: ProviderName | str | Provider) -> Provider:
         if not isinstance(getattr(provider, "traits", None), Traits):
             raise UsageError(f"a provider must be a name or a Provider, not {type(provider).__name__}")
         return provider
-    registered = _registered.get(provider)
-    if registered is None and provider.isidentifier() and find_spec(f"{_PACKAGE}.{provider}") is not None:
+    if (registered := _registered.get(provider)) is not None:
+        return registered
+    if provider.isidentifier() and find_spec(f"{_PACKAGE}.{provider}") is not None:
         _load_package(provider)  # most programs use one or two providers, so the other packages are not imported
         registered = _registered.get(provider)
     if registered is None:

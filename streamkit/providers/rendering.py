@@ -140,10 +140,10 @@ def render_request(
             such a tool is not strict.
         UnsupportedContent: as in `render`.
     """
-    from streamkit.output import OutputType
+    from streamkit.output.output_type import OutputType
     from streamkit.providers.requests import NeutralRequest
     from streamkit.request import Request, to_settings
-    from streamkit.tools import to_definitions
+    from streamkit.tools.definition import to_definitions
 
     target, report, mark = get(provider), [] if changes is None else changes, auto_mark(cache)
     options: dict[str, Any] = {"ids": ids, "endpoint": endpoint, "repair": repair, "unsupported": unsupported}
@@ -213,7 +213,7 @@ def _to_contents(contents: object) -> list[Content]:
 
 
 def _repair(contents: Sequence[Content], changes: list[str]) -> Sequence[Content]:
-    from streamkit.history import repair
+    from streamkit.history.repair import repair
 
     repaired = repair(contents)
     changes += repaired.changes

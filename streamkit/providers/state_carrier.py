@@ -11,7 +11,7 @@ A writer of the client's wire writes the state like state of its own. `wrapped_s
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -57,9 +57,9 @@ class StateCarrier:
         )
         self._reasoning: dict[int, list[str]] = {}  # the text of the open block, by choice
         self._kinds: dict[int, str] = {}
-        self._counts: Counter[tuple[int, str]] = Counter()
+        self._counts: defaultdict[tuple[int, str], int] = defaultdict(int)  # of calls, by choice and name
         self._numbers: dict[str, int] = {}  # by the call's id, its position among the calls of its name
-        self._text_counts: Counter[int] = Counter()  # by choice
+        self._text_counts: defaultdict[int, int] = defaultdict(int)  # by choice
         self._text_states: dict[int, UpstreamState] = {}  # of the last text, by choice, until something follows it
         self._held: dict[int, list[UpstreamState]] = {}  # states for the next call, by choice
         self._unwritten: dict[int, list[UpstreamState]] = {}  # those of reasoning that no block has carried yet

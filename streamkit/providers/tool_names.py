@@ -40,7 +40,7 @@ class ToolNames:
         self._originals: dict[str, ToolDefinition] = {}
         self.changes: list[str] = []
         definitions = [tool for tool in tools if isinstance(tool, ToolDefinition)]
-        counts = Counter([tool.name for tool in definitions])
+        counts = Counter([tool.name for tool in definitions]) if definitions else {}
         for tool in definitions:
             self._add(tool, is_shared=counts[tool.name] > 1)
 

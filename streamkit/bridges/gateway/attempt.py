@@ -165,8 +165,9 @@ class Attempt:
     async def _open(self, stack: AsyncExitStack) -> Source:
         """Return the upstream's response; one without input, but with an error, if it could not be opened."""
         endpoint = self.target.traits.endpoint
+        path = endpoint.path
         request = UpstreamRequest(
-            path=endpoint.path.format(model=quote(self.model, safe="")),
+            path=path.format(model=quote(self.model, safe="")) if "{" in path else path,
             headers={**endpoint.headers, **self._headers},
             body=self._body,
             model=self.model,
