@@ -60,7 +60,10 @@ def port_number(text: str) -> int:
 
 def server_settings() -> dict[str, Any]:
     """Return the settings of uvicorn that all servers have: no log, no headers added to responses."""
+    from streamkit.cli.joined_head import JoinedHeadProtocol
+
     return {
+        "http": JoinedHeadProtocol,
         "loop": "asyncio",  # else uvicorn 0.31, the lowest version, makes uvloop the event loop of the whole process
         "lifespan": "off",
         "ws": "none",
