@@ -33,6 +33,7 @@ class _JoinedHeadTransport:
 
     def __init__(self, transport: Any) -> None:
         self._transport = transport
+        self._write = transport.write
         self._event_loop = asyncio.get_running_loop()
         self._head = b""
 
@@ -47,12 +48,12 @@ class _JoinedHeadTransport:
             self._head = data
             self._event_loop.call_soon(self._flush)
             return
-        self._transport.write(data)
+        self._write(data)
 
     def _flush(self) -> None:
         if self._head:
             data, self._head = self._head, b""
-            self._transport.write(data)
+            self._write(data)
 
     def close(self) -> None:
         """Close the connection after what was written."""

@@ -145,11 +145,12 @@ class Attempt:
             turn, writer, write = self.turn, self.writer, self.conversion.write
             async with aclosing(event_batches(turn, source)) as batches:
                 async for batch in batches:
-                    events = [*batch, *turn.close()] if turn.done else batch
+                    is_done = turn.done
+                    events = [*batch, *turn.close()] if is_done else batch
                     if written := write(events):
                         data += written
                         has_begun = has_begun or has_content(events) or (not waits_for_content and turn.error is None)
-                    if turn.done:
+                    if is_done:
                         break  # the client gets the end before the end of the upstream's body is read
                     if data and has_begun:
                         yield data

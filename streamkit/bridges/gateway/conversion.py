@@ -98,6 +98,8 @@ class Conversion:
         events = self._carrier.carry(events)
         if (kind := self._shown_kind) is not None:
             events = [_with_kind(event, kind) for event in events]
+        if len(events) == 1:
+            return self.writer.write(events[0])
         return b"".join([self.writer.write(event) for event in events])
 
     def _clean(self, event: Event) -> Event:
