@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing
+from operator import is_
 from typing import Any
 from urllib.parse import quote
 
@@ -77,13 +78,14 @@ class Attempt:
             body, self.client, model=route.model, stream=route.stream, changes=self.changes
         )
         contents = providers.restore_state(request.contents, self.changes)
-        self.request = copy_with(request, contents=contents)
+        is_restored = not all(map(is_, contents, request.contents))
+        self.request = copy_with(request, contents=contents) if is_restored else request
         self.model = upstream.model_for(request.settings.model)
         self._body = providers.render_request(
             self.request,
             target,
             stream=True,
-            settings={"model": self.model},
+            settings=None if self.model == request.settings.model else {"model": self.model},
             endpoint=upstream.endpoint,
             unsupported="text",
             changes=self.changes,
