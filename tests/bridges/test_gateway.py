@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 from bridges.gateway_clients import CLIENTS, QUESTION, Json, read_turn
 
 from streamkit import Turn, render_request
 from streamkit.bridges.gateway import Exchange, Gateway, GatewayLimits, Upstream, UpstreamRequest
+from streamkit.bridges.gateway.conversion import Conversion
 from streamkit.calls import Usage
 from streamkit.errors import UsageError
 from streamkit.events import Finished, ResponseStarted, Text, UsageReport
@@ -97,6 +99,46 @@ def run(app: Gateway, *requests: tuple[Any, ...], **options: Any) -> list[httpx.
 def ask(app: Gateway, client: str = "openai_chat", **options: Any) -> httpx.Response:
     path, body = CLIENTS[client]
     return run(app, ("POST", path), **{"json": body, **options})[0]
+
+
+def test_the_request_goes_up_before_what_reads_the_response_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest is made while the gateway waits, or later if the upstream answers at once."""
+    made: list[str] = []
+
+    class Recorded(Conversion):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            made.append("conversion")
+            super().__init__(*arguments, **options)
+
+    monkeypatch.setattr("streamkit.bridges.gateway.attempt.Conversion", Recorded)
+
+    def asked(waits: int) -> list[str]:
+        made.clear()
+
+        @asynccontextmanager
+        async def ask_slowly(request: UpstreamRequest) -> AsyncIterator[Response]:
+            made.append("request")
+            for _ in range(waits):
+                await anyio.lowlevel.checkpoint()
+            made.append("response")
+            yield Response(*answer())
+
+        assert ask(Gateway(Upstream(provider="anthropic", ask=ask_slowly))).status_code == 200
+        return made
+
+    assert asked(5) == ["request", "conversion", "response"]
+    assert asked(0) == ["request", "response", "conversion"]
+
+
+def test_a_conversion_that_cannot_be_made_is_an_error_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of the task beside it, which makes it in advance."""
+
+    def fail(*arguments: Any, **options: Any) -> Conversion:
+        raise UsageError("no writer")
+
+    monkeypatch.setattr("streamkit.bridges.gateway.attempt.Conversion", fail)
+    response = ask(Gateway(upstream(Response(*answer()))))
+    assert (response.status_code, response.json()["error"]["message"]) == (400, "no writer")
 
 
 # ---------------------------------------------------------------- translation

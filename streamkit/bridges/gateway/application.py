@@ -11,7 +11,7 @@ import logging
 import secrets
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -230,9 +230,8 @@ class _Service:
     async def _watch_client(self, scope: anyio.CancelScope) -> None:
         """Cancel the service when the client disconnects."""
         await anyio.lowlevel.checkpoint()  # aiohttp sends the request in a task of its own
-        if (attempt := self._attempt) is not None:
-            with suppress(Exception):  # raised where the conversion is used
-                attempt.prepare()
+        if self._attempt is not None:
+            self._attempt.prepare()
         silence = self._gateway._limits.silence
         await self._stream.wait_for_disconnect(self._receive, silence, self._describe_heartbeat)
         self._exchange.disconnected = not self._stream.has_ended  # a server reports the end of a response, too
@@ -347,10 +346,14 @@ class _Service:
 
     def _describe(self, attempt: Attempt) -> None:
         """Record the end of a response."""
-        turn, exchange = attempt.turn, self._exchange
+        exchange = self._exchange
+        exchange.changes = list(attempt.changes)
+        if not attempt.is_prepared:  # it was left before there was a response, or nothing could be made of one
+            return
+        turn = attempt.turn
         exchange.calls = len(turn.calls)
         exchange.usage = turn.usage
-        exchange.changes = [*attempt.changes, *attempt.writer.omitted.values()]
+        exchange.changes += attempt.writer.omitted.values()
         error = attempt.error or turn.error
         if error is not None and exchange.error is None and not exchange.disconnected:
             exchange.error = self._gateway.clean(replies.error_sentence(error))

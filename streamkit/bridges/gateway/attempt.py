@@ -10,7 +10,7 @@ depend on ASGI.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from operator import is_
 from typing import Any
 from urllib.parse import quote
@@ -112,9 +112,15 @@ class Attempt:
             )
         return self._conversion
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the conversion was made."""
+        return self._conversion is not None
+
     def prepare(self) -> None:
-        """Make the conversion, while the upstream is waited for."""
-        _ = self.conversion
+        """Make the conversion, while the upstream is waited for. An error is raised where the conversion is used."""
+        with suppress(Exception):
+            _ = self.conversion
 
     @property
     def turn(self) -> Turn:
