@@ -120,6 +120,6 @@ def test_responses_arrive_on_one_connection_with_and_without_bodies() -> None:
 
 def test_the_protocol_is_that_of_the_installed_parser() -> None:
     assert issubclass(JoinedHeadProtocol, HttpToolsProtocol)
-    config = uvicorn.Config(lambda: None, http=JoinedHeadProtocol)  # type: ignore[arg-type, return-value]
+    config = uvicorn.Config(lambda: None, ws="none", http=JoinedHeadProtocol)  # type: ignore[arg-type, return-value]
     config.load()
     assert config.http_protocol_class is JoinedHeadProtocol
