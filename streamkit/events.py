@@ -114,12 +114,16 @@ class ResponseStarted(_Event, frozen=True, gc=False, tag="response_started"):
     """The beginning of the response: its id and model, as far as the wire has named them.
 
     Emitted at most once, as soon as the wire names one of them, at the latest before the first content or ``Finished``.
+    ``provider`` is the name that the turn was given. ``metadata`` are the other facts about the response that the wire
+    has named so far, by the provider's names: a writer of the same wire writes them again, and no other one does.
     """
 
     type: ClassVar[Literal["response_started"]] = "response_started"
     response_id: str | None = None
     model: str | None = None
     choice: int = 0
+    provider: str | None = None
+    metadata: dict[str, Any] = {}
 
 
 class Text(_Event, frozen=True, gc=False, tag="text"):
@@ -165,12 +169,14 @@ class ToolCallStart(_Event, frozen=True, gc=False, tag="tool_call_start"):
     """The start of a call. Its name is complete and its id final.
 
     ``namespace`` is the group of tools that its tool belongs to, where the provider has such groups (Responses).
+    ``metadata`` are the other fields that the start of the call has, by the provider's names (``caller``).
     """
 
     type: ClassVar[Literal["tool_call_start"]] = "tool_call_start"
     call: CallRef
     choice: int = 0
     namespace: str | None = None
+    metadata: dict[str, Any] = {}
 
 
 class ToolCallDelta(_Event, frozen=True, gc=False, tag="tool_call_delta"):
@@ -216,6 +222,7 @@ class ServerTool(_Event, frozen=True, gc=False, tag="server_tool"):
     With the phase ``started``, ``data`` has further fields of the provider's block, if it has any. With the phase
     ``arguments``, it is the next text of the arguments while the wire streams them (a ``str``).
     The last event of that phase has the complete arguments, parsed if they are JSON.
+    ``raw`` is the provider's own block of it, where that is complete: the last arguments, or the result.
     """
 
     type: ClassVar[Literal["server_tool"]] = "server_tool"
@@ -224,6 +231,7 @@ class ServerTool(_Event, frozen=True, gc=False, tag="server_tool"):
     phase: ServerToolPhase
     data: Any = None
     choice: int = 0
+    raw: Any = None
 
 
 class Citation(_Event, frozen=True, gc=False, tag="citation"):
@@ -256,12 +264,14 @@ class Finished(_Event, frozen=True, gc=False, tag="finished"):
     """The finish of a choice, when the turn is closed; once for each choice whose end the provider reported.
 
     It may follow ``Failed``: a provider may send a finish besides its error. ``Turn.error`` decides about the turn.
+    ``metadata`` is ``Turn.metadata``: all facts about the response that no other event has, by the provider's names.
     """
 
     type: ClassVar[Literal["finished"]] = "finished"
     reason: FinishReason
     raw: str | int | None = None
     choice: int = 0
+    metadata: dict[str, Any] = {}
 
 
 class Warned(_Event, frozen=True, gc=False, tag="warned"):
@@ -308,11 +318,12 @@ class LogProbabilities(_Event, frozen=True, gc=False, tag="log_probabilities"):
 
 
 class Unknown(_Event, frozen=True, gc=False, tag="unknown"):
-    """Input without an event of its own, unchanged."""
+    """Input without an event of its own, unchanged: a chunk, or a complete block of the response (``is_block``)."""
 
     type: ClassVar[Literal["unknown"]] = "unknown"
     raw: Any
     choice: int = 0
+    is_block: bool = False
 
 
 TurnEvent: TypeAlias = (
@@ -548,8 +559,8 @@ def _convert_object(value: Any) -> Any:
 
 _DEEPEST = 300  # more than the nesting of a frame that is read
 _PLAIN_EVENTS = frozenset(
-    {ResponseStarted, Text, Reasoning, Refusal, ToolCallStart, ToolCallDelta, ToolCallEnd, ArgumentsRestated, File}
-    | {Finished, Warned, ToolRunning, ToolAwaitingApproval, ToolAwaitingResult, RoundStarted}
+    {Text, Reasoning, Refusal, ToolCallDelta, ToolCallEnd, ArgumentsRestated, File, Warned}
+    | {ToolRunning, ToolAwaitingApproval, ToolAwaitingResult, RoundStarted}
 )  # without values of other origin
 _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 EVENT_TYPES: dict[str, type[Event]] = {cls.type: cls for cls in get_args(Event)}

@@ -137,7 +137,7 @@ class RecordingSink(RecordingChoice):
     def choice(self, index: int) -> RecordingChoice:
         return self._choices.setdefault(index, RecordingChoice(self.recorded, f"#{index}"))
 
-    def identify(self, response_id: str | None, model: str | None) -> None:
+    def identify(self, response_id: str | None, model: str | None, facts: Any = None) -> None:
         self._record("identify", response_id, model)
 
     def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:

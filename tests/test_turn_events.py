@@ -40,7 +40,7 @@ def of_type(seen: list[TurnEvent], *kinds: type[TurnEvent]) -> list[TurnEvent]:
 
 def test_the_response_starts_when_the_wire_names_it() -> None:
     turn = Turn("anthropic", "t")
-    assert turn.feed(message_start())[0] == ResponseStarted("msg_1", "m-1")
+    assert turn.feed(message_start())[0] == ResponseStarted("msg_1", "m-1", provider="anthropic")
     assert of_type(read(turn, *message_end()), ResponseStarted) == []
 
 
@@ -52,7 +52,7 @@ def test_a_late_name_causes_no_second_start() -> None:
         {**chat({"content": "b"}, "stop"), "id": "c-1"},
     )
     assert [event.type for event in seen[:3]] == ["response_started", "text", "text"]
-    assert seen[0] == ResponseStarted(None, None)
+    assert seen[0] == ResponseStarted(None, None, provider="openai_chat")
     assert (turn.response_id, turn.model) == ("c-1", "m-1")
 
 
@@ -66,7 +66,7 @@ def test_a_late_name_causes_no_second_start() -> None:
 )
 def test_a_wire_without_names_starts_before_its_first_content(first: dict[str, Any]) -> None:
     seen = read(Turn("bedrock_converse", "t"), {"messageStart": {"role": "assistant"}}, first, complete=True)
-    assert seen[0] == ResponseStarted(None, None)
+    assert seen[0] == ResponseStarted(None, None, provider="bedrock_converse")
     assert len(of_type(seen, ResponseStarted)) == 1
 
 

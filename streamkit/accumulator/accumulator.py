@@ -103,7 +103,7 @@ class Accumulator:
                 self.state.keep(OBJECT_SIZE)
         return choice
 
-    def identify(self, response_id: str | None, model: str | None) -> None:
+    def identify(self, response_id: str | None, model: str | None, facts: Mapping[str, Any] | None = None) -> None:
         """Implement ``Sink.identify``."""
         self._is_recognized = True
         state = self.state
@@ -112,7 +112,7 @@ class Accumulator:
         if model and model != state.model and state.keep(len(model)):
             state.model = join_surrogates(model)
         if response_id or model:
-            state.start_response()
+            state.start_response(facts)
 
     def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Implement ``Sink.add_response_metadata``."""

@@ -251,9 +251,9 @@ class Choice:
             # A result that arrives after other blocks is kept in its own position, for replay in the order of the wire.
             (block if block is self.blocks[-1] else self._open("server_tool", None)).add_raw(raw)
         name = join_surrogates(name or block.detail.name)
-        self._state.events.append(
-            ServerTool(id, name, phase, join_surrogates(data) if isinstance(data, str) else data, self.index)
-        )
+        if isinstance(data, str):
+            data = join_surrogates(data)
+        self._state.events.append(ServerTool(id, name, phase, data, self.index, raw))
 
     def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
         """Implement ``ChoiceSink.server_tool_delta``. The text is kept until the complete arguments come."""
@@ -314,7 +314,7 @@ class Choice:
         if self._state.refuses(raw):
             return
         self._open("opaque", None).add_raw(raw)
-        self._state.events.append(Unknown(raw, self.index))
+        self._state.events.append(Unknown(raw, self.index, is_block=True))
 
     def finish(self, raw: str | int | None, reason: FinishReason) -> None:
         """Implement ``ChoiceSink.finish``."""
@@ -417,7 +417,8 @@ class Choice:
         """Emit the event of the finish, once nothing can change it."""
         if self.effective_finish is not None:
             self._state.start_response()
-            self._state.events.append(Finished(self.effective_finish.reason, self.effective_finish.raw, self.index))
+            finish, metadata = self.effective_finish, dict(self._state.metadata)
+            self._state.events.append(Finished(finish.reason, finish.raw, self.index, metadata))
 
     def mark_executable(self) -> None:
         """Mark the complete calls as executable, unless the finish forbids it; for a turn closed without error."""

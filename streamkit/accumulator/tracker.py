@@ -315,9 +315,10 @@ class ToolCallTracker:
         call.name = join_surrogates(call.name)
         call.ref = CallRef(self._canonical_id(call), call.name, call.index, call.kind)
         call.fast_path = True
-        namespace = call.metadata.get("namespace")
+        metadata = dict(call.metadata)
+        namespace = metadata.pop("namespace", None)
         self._state.events.append(
-            ToolCallStart(call.ref, self._choice, namespace if isinstance(namespace, str) else None)
+            ToolCallStart(call.ref, self._choice, namespace if isinstance(namespace, str) else None, metadata)
         )
         if call.parts:
             self._emit_delta(call, call.ref, call.text)

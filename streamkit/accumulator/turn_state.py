@@ -6,7 +6,7 @@ It must not depend on choices or calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -122,11 +122,16 @@ class TurnState:
             self.turn_choice = index
         self._has_content = True
 
-    def start_response(self) -> None:
-        """Emit the start of the response, once: as soon as the wire identifies it, at the latest before its content."""
+    def start_response(self, facts: Mapping[str, Any] | None = None) -> None:
+        """Emit the start of the response, once: as soon as the wire identifies it, at the latest before its content.
+
+        Args:
+            facts: what the event has beside the metadata so far.
+        """
         if not self.has_started:
             self.has_started = True
-            self.events.append(ResponseStarted(self.response_id, self.model))
+            metadata = {**(facts or {}), **self.metadata}
+            self.events.append(ResponseStarted(self.response_id, self.model, 0, self.provider_name, metadata))
 
     def fail(self, error: StreamError) -> None:
         """Record an error. The first one is the turn's; a later one becomes a warning."""

@@ -53,9 +53,9 @@ class MarkupSink:
             choice = self._choices.setdefault(inner.index, MarkupChoice(inner, self._reporter))
         return choice
 
-    def identify(self, response_id: str | None, model: str | None) -> None:
+    def identify(self, response_id: str | None, model: str | None, facts: Mapping[str, Any] | None = None) -> None:
         """Implement ``Sink.identify``."""
-        self._accumulator.identify(response_id, model)
+        self._accumulator.identify(response_id, model, facts)
 
     def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Implement ``Sink.add_response_metadata``."""

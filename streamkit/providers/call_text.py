@@ -31,6 +31,7 @@ class CallText:
     Attributes:
         ended: the call's end was reported.
         namespace: the group of tools that its tool belongs to; None if there is none or it is not known yet.
+        metadata: the wire's own fields of the call's start, if the call is of the same wire.
         item: the wire's own item of the call, where it has one.
         position: the place of that item in the output; None before it is sent.
         ready: the call in its final state; None until that is known.
@@ -49,6 +50,7 @@ class CallText:
         "id",
         "index",
         "item",
+        "metadata",
         "namespace",
         "position",
         "ready",
@@ -61,6 +63,7 @@ class CallText:
         self.id = id
         self.index = index
         self.namespace: str | None = None
+        self.metadata: dict[str, Any] = {}
         self.item: dict[str, Any] = {}
         self.position: int | None = None
         self.ended = False

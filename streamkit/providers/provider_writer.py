@@ -25,6 +25,7 @@ from streamkit.events import (
     Failed,
     File,
     Finished,
+    LogProbabilities,
     Reasoning,
     Refusal,
     ResponseStarted,
@@ -168,12 +169,17 @@ class Writer(WireWriter):
         if not self._has_begun:
             self.response_id = self.response_id or event.response_id
             self.model = self.model or event.model
+            if event.provider is not None and self.traits.is_from_provider({"provider": event.provider}):
+                self.is_same_wire = True
+                self.metadata = event.metadata
             self._begin_once()
 
     def _call_start(self, event: ToolCallStart) -> None:
         self._begin_once()
         call = self._new_call(event.call)
         call.namespace = event.namespace
+        if self.is_same_wire:
+            call.metadata = event.metadata
         self.start_call(call)
 
     def _new_call(self, ref: CallRef) -> CallText:
@@ -216,8 +222,15 @@ class Writer(WireWriter):
                 self.omit("call_state", "opaque state of a call was left out: the wire has no field for it")
 
     def _server_tool(self, event: ServerTool) -> None:
-        """Collect the arguments of a server tool: they are written when they are complete."""
+        """Collect the arguments of a server tool: they are written when they are complete.
+
+        Of the same wire its complete blocks are written as they came.
+        """
         self._begin_once()
+        if self.is_same_wire:
+            if event.raw is not None:
+                self.provider_block(event.raw, is_server_tool=True)
+            return
         tool = self._server_tools.get(event.id)
         if tool is None or (event.id is None and event.phase == "started"):
             fields = event.data if event.phase == "started" else None
@@ -298,6 +311,8 @@ def _on_usage(writer: Writer, event: UsageReport) -> None:
 
 def _on_finish(writer: Writer, event: Finished) -> None:
     writer.finish = event
+    if writer.is_same_wire:
+        writer.metadata = {**writer.metadata, **event.metadata}
 
 
 def _on_error(writer: Writer, event: Failed) -> None:
@@ -306,7 +321,17 @@ def _on_error(writer: Writer, event: Failed) -> None:
 
 
 def _on_unknown(writer: Writer, event: Unknown) -> None:
-    writer.unknown(event.raw)
+    if event.is_block and writer.is_same_wire:
+        writer._begin_once()
+        writer.provider_block(event.raw, is_server_tool=False)
+    else:
+        writer.unknown(event.raw)
+
+
+def _on_log_probabilities(writer: Writer, event: LogProbabilities) -> None:
+    if writer.is_same_wire:
+        writer._begin_once()
+        writer.log_probabilities(event.raw)
 
 
 _Handler: TypeAlias = Callable[[Any, Any], None]
@@ -331,6 +356,7 @@ _HANDLERS: Final[dict[type, _Handler]] = {
     Finished: _on_finish,
     Failed: _on_error,
     Unknown: _on_unknown,
+    LogProbabilities: _on_log_probabilities,
 }
 _OF_CALLS: Final[frozenset[_Handler]] = frozenset(
     {

@@ -92,10 +92,16 @@ class Sink(Protocol):
     def choice(self, index: int) -> ChoiceSink:
         """Return the sink of the choice with that index."""
 
-    def identify(self, response_id: str | None, model: str | None) -> None:
+    def identify(self, response_id: str | None, model: str | None, facts: Mapping[str, Any] | None = None) -> None:
         """Set the response id and the model. Empty values change nothing, and the first id stays.
 
         Every call shows that the stream has this wire format.
+
+        Args:
+            response_id: the id.
+            model: the model.
+            facts: what the wire states at the start of a response and nobody needs later: its time, the settings of
+                its request. It is in the metadata of ``ResponseStarted`` and is not kept.
         """
 
     def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:

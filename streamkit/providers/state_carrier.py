@@ -135,7 +135,9 @@ class StateCarrier:
             metadata,
         )
         if not self._traits.calls_carry_reasoning:
-            return self._reasoning_event(state, event.choice, has_text=bool(text))
+            # On its own wire a signature without text stays one: the API sends it if thinking is not displayed.
+            is_signature = self._is_same_wire and event.signature is not None
+            return self._reasoning_event(state, event.choice, has_text=bool(text) or is_signature)
         for states in (self._held, self._unwritten):
             states.setdefault(event.choice, []).append(state)
         return BlockEnded("reasoning", choice=event.choice)

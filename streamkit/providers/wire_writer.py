@@ -82,6 +82,8 @@ class WireWriter:
         finish: the finish of the choice.
         error: the error that ends the stream.
         items: the items of the response so far, where the wire has items to which later requests may refer.
+        is_same_wire: the events are those of a turn of the same wire: what only this wire has is written again.
+        metadata: the wire's own facts about the response, as far as the events have them; empty for another wire.
         error_rules: the rules of the wire's errors.
     """
 
@@ -96,6 +98,8 @@ class WireWriter:
         self.finish: Finished | None = None
         self.error: StreamError | None = None
         self.items: list[Json] = []
+        self.is_same_wire = False
+        self.metadata: Mapping[str, Any] = {}
         self._frames: list[bytes] = []
         self._templates: dict[Hashable, list[bytes]] = {}
         self._chunks: list[Json] | None = None if options.stream else []
@@ -173,6 +177,11 @@ class WireWriter:
     def finish_reason(self) -> FinishReason:
         """The neutral reason with which the response ends."""
         return "error" if self.finish is None else self.finish.reason
+
+    def own_usage(self) -> Json:
+        """Return the provider's own report of tokens, if the events are of the same wire; else no field."""
+        raw = self.usage.raw if self.usage is not None and self.is_same_wire else None
+        return raw if isinstance(raw, dict) else {}
 
     def finish_name(self, table: Mapping[str, FinishReason], names: Mapping[FinishReason, str]) -> str:
         """Return the wire's name of the finish: the provider's own value if the wire has it in that meaning."""
@@ -257,6 +266,9 @@ class WireWriter:
     def file(self, event: File) -> None:
         """Write a file."""
         self.omit("file", "files were left out: the wire has no field for them")
+
+    def log_probabilities(self, raw: Any) -> None:
+        """Write the log probabilities of a text of the same wire, which has them in this form."""
 
     def unknown(self, raw: Any) -> None:
         """Write input without an event of its own, if it is a block in the wire's own form."""

@@ -241,6 +241,31 @@ def test_the_start_of_a_message_has_the_tokens_of_the_prompt() -> None:
     assert events[-2]["usage"] == {"input_tokens": 7, "cache_read_input_tokens": 5, "output_tokens": 9}
 
 
+def test_a_client_of_the_same_wire_gets_the_version_of_the_model_that_it_named() -> None:
+    answers = [Response(*answer()) for _ in range(3)]  # of the model m
+    target = upstream(*answers, models={"mine": "m", "m-latest": "m-latest"})
+    app = Gateway(target)
+    body = CLIENTS["anthropic"][1]
+    named = [
+        ask(app, "anthropic", json={**body, "model": model, "stream": False}).json()["model"]
+        for model in ("m-latest", "mine")
+    ]
+    assert named == ["m", "mine"]
+    other = ask(app, "openai_chat", json={**CLIENTS["openai_chat"][1], "model": "m-latest"})
+    assert '"model":"m-latest"' in other.text
+
+
+def test_the_start_of_a_message_has_the_first_report_of_tokens() -> None:
+    """A short response comes in one read, with its last report."""
+    live = writer("anthropic", response_id="r1", model="m")
+    first, last = Usage(input_tokens=12, output_tokens=1), Usage(input_tokens=12, output_tokens=9)
+    events = (UsageReport(first), ResponseStarted("r1", "m"), Text("Hello"), UsageReport(last), Finished("stop"))
+    app = Gateway(upstream(Response(b"".join([*map(live.write, events), live.close()]))))
+    response = ask(app, "anthropic", json={**CLIENTS["anthropic"][1], "stream": True})
+    chunks = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
+    assert (chunks[0]["message"]["usage"]["output_tokens"], chunks[-2]["usage"]["output_tokens"]) == (1, 9)
+
+
 def test_models_are_mapped_and_the_client_keeps_its_own_name() -> None:
     target = upstream(Response(*answer()), Response(*answer()), models={"m": "mine", "*": "others"})
     app = Gateway(target)

@@ -41,7 +41,7 @@ class Conversion:
         writer: the writer of the client's response.
     """
 
-    __slots__ = ("_carrier", "_has_started", "_restorer", "_shown_kind", "_upstream", "turn", "writer")
+    __slots__ = ("_carrier", "_has_started", "_restorer", "_shown_kind", "_shows_model", "_upstream", "turn", "writer")
 
     def __init__(
         self,
@@ -82,15 +82,15 @@ class Conversion:
             framing=framing,
             usage_chunk=usage_chunk,
         )
+        # The client asked for this very model, so it gets the version that answers. A name of the gateway's is kept.
+        self._shows_model = client.package == target.package and model == request.settings.model
         self._has_started = False
 
     def write(self, batch: Sequence[Event]) -> bytes:
         """Return the client's bytes for some events of the upstream's response."""
         events = batch
         if not self._has_started:
-            self._has_started = any(isinstance(event, ResponseStarted) for event in events)
-            # The tokens of the prompt are in the start of Anthropic's messages, and LangChain.js reads them only there.
-            events = sorted(events, key=lambda event: not isinstance(event, UsageReport))
+            events = self._start(batch)
         if self.turn.has_error:
             events = [self._clean(event) for event in events]
         if self._restorer.is_needed:
@@ -101,6 +101,17 @@ class Conversion:
         if len(events) == 1:
             return self.writer.write(events[0])
         return b"".join([self.writer.write(event) for event in events])
+
+    def _start(self, batch: Sequence[Event]) -> Sequence[Event]:
+        """Return the first events, with the first report of tokens before the start of the response."""
+        started = next((event for event in batch if isinstance(event, ResponseStarted)), None)
+        if started is not None:
+            self._has_started = True
+            if self._shows_model and started.model is not None:
+                self.writer.model = started.model
+        # The tokens of the prompt are in the start of Anthropic's messages, and LangChain.js reads them only there.
+        usage = next((event for event in batch if isinstance(event, UsageReport)), None)
+        return batch if usage is None else [usage, *(event for event in batch if event is not usage)]
 
     def _clean(self, event: Event) -> Event:
         if not isinstance(event, Failed):

@@ -14,6 +14,7 @@ from streamkit.calls import Usage
 from streamkit.events import BlockEnded, ReasoningKind
 from streamkit.json_text import finalize_arguments
 from streamkit.providers.anthropic.errors import ERRORS
+from streamkit.providers.anthropic.message_fields import INVOCATION_METRICS
 from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.anthropic.traits import FINISH_REASONS
 from streamkit.providers.call_text import CallText
@@ -53,6 +54,10 @@ _OWN_BLOCKS: Final = {
 }
 #: The fields of a call's start beside its id, name and input.
 _CALL_FIELDS: Final = ("caller", "toolset_name")
+#: The facts about a response that its usage has.
+_USAGE_FACTS: Final = frozenset({"service_tier"})
+#: Those that the delta of ``message_delta`` has; the others are beside it.
+_DELTA_FACTS: Final = frozenset({"container", "stop_details", "stop_sequence"})
 
 
 def create_writer(traits: Traits, options: WriterOptions) -> AnthropicWriter:
@@ -81,6 +86,7 @@ class AnthropicWriter(SequentialWriter):
         self._index = -1
         self._open: str | None = None  # the type of the open block
         self._refusal: list[str] = []
+        self._started_facts: Json = {}
 
     # ------------------------------------------------------------ the message
 
@@ -95,8 +101,14 @@ class AnthropicWriter(SequentialWriter):
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": {**_prompt_usage(usage), "output_tokens": min(1, usage.output_tokens or 0)},
+            "usage": {
+                **_prompt_usage(usage),
+                "output_tokens": min(1, usage.output_tokens or 0),
+                **self.own_usage(),
+            },
         }
+        self._started_facts = self._facts()
+        message |= self._started_facts
         self.send({"type": "message_start", "message": message})
 
     def end(self) -> None:
@@ -112,8 +124,26 @@ class AnthropicWriter(SequentialWriter):
         output: Json = {**_prompt_usage(usage), "output_tokens": usage.output_tokens or 0}
         if usage.reasoning_tokens is not None:
             output["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
-        self.send({"type": "message_delta", "delta": self._stop_fields(), "usage": output})
+        output |= self.own_usage()
+        new = {
+            name: value
+            for name, value in self._facts().items()
+            if name not in _DELTA_FACTS and self._started_facts.get(name) != value
+        }
+        self.send({"type": "message_delta", "delta": self._stop_fields(), "usage": output, **new})
+        self.stop()
+
+    def stop(self) -> None:
+        """Write ``message_stop``."""
         self.send({"type": "message_stop"})
+
+    def own_usage(self) -> Json:
+        """Return the fields of the provider's own usage, without what only Bedrock has."""
+        return {name: value for name, value in super().own_usage().items() if name != INVOCATION_METRICS}
+
+    def _facts(self) -> Json:
+        """Return the fields of a message of the same wire that no event has."""
+        return {name: value for name, value in self.metadata.items() if name not in _USAGE_FACTS}
 
     def _stop_fields(self) -> Json:
         name = self.finish_name(FINISH_REASONS, _STOP_REASONS)
@@ -121,9 +151,11 @@ class AnthropicWriter(SequentialWriter):
         container = (self._own_state or {}).get("container")
         if isinstance(container, dict):
             fields["container"] = container
+        fields |= {name: value for name, value in self._facts().items() if name in _DELTA_FACTS}
         if self._refusal:
             if self.finish_reason == "stop":
                 fields["stop_reason"] = _STOP_REASONS["refusal"]
+        if self._refusal and "stop_details" not in fields:
             fields["stop_details"] = {"type": "refusal", "category": None, "explanation": "".join(self._refusal)}
         return fields
 
@@ -151,7 +183,8 @@ class AnthropicWriter(SequentialWriter):
             elif kind == "content_block_stop":
                 _join_texts(blocks[-1], texts)
             elif kind == "message_delta":
-                message |= {**chunk["delta"], "usage": {**message["usage"], **chunk["usage"]}}
+                facts = {name: value for name, value in chunk.items() if name not in ("type", "delta")}
+                message |= {**facts, **chunk["delta"], "usage": {**message["usage"], **chunk["usage"]}}
         return message
 
     # ------------------------------------------------------------ blocks
@@ -223,7 +256,8 @@ class AnthropicWriter(SequentialWriter):
         """Write the start of a ``tool_use`` block and its first delta, which is empty, as the API sends it."""
         block: Json = {"type": "tool_use", "id": call.id, "name": call.ref.name, "input": {}}
         own = self._own_state or {}
-        self._start("tool_use", {**block, **{name: own[name] for name in _CALL_FIELDS if name in own}})
+        fields = {name: own[name] for name in _CALL_FIELDS if name in own} | call.metadata
+        self._start("tool_use", {**fields, **block} if fields.keys() & block.keys() else {**block, **fields})
         self.write_arguments(call, "")
 
     def write_arguments(self, call: CallText, text: str) -> None:

@@ -13,7 +13,10 @@ from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.provider import Sink
 from streamkit.providers.unknown_fields import has_value, report_unknown_fields
 
-__all__ = ["read_fields", "report_event_fields"]
+__all__ = ["INVOCATION_METRICS", "facts_of", "read_fields", "report_event_fields"]
+
+#: The field of ``message_stop`` with Bedrock's own count of the tokens.
+INVOCATION_METRICS: Final = "amazon-bedrock-invocationMetrics"
 
 #: The fields of each event. ``content_block`` and ``message`` in the last two are of the SDK's accumulating stream, and
 #: repeat what was streamed.
@@ -21,7 +24,7 @@ _EVENT_FIELDS: Final = {
     "content_block_start": frozenset({"type", "index", "content_block"}),
     "content_block_stop": frozenset({"type", "index", "content_block"}),
     "message_start": frozenset({"type", "message", "usage"}),
-    "message_stop": frozenset({"type", "message", "usage", "amazon-bedrock-invocationMetrics"}),
+    "message_stop": frozenset({"type", "message", "usage", INVOCATION_METRICS}),
     "ping": frozenset({"type"}),
 }
 #: Fields of a message or a ``message_delta`` that have a place of their own.
@@ -41,14 +44,20 @@ def report_event_fields(event: Json, event_type: Any, sink: Sink) -> None:
         report_unknown_fields(sink, event, known)
 
 
+def facts_of(fields: Json) -> Json:
+    """Return the other fields of a message that have a value."""
+    return {
+        str(name): value
+        for name, value in fields.items()
+        if name not in _READ_ELSEWHERE and value is not None and value != ""
+    }
+
+
 def read_fields(fields: Json, sink: Sink) -> None:
     """Keep the other fields of a message, or of a ``message_delta`` and its delta, as metadata of the response."""
-    metadata: Json = {}
-    for name, value in fields.items():
-        if name in _READ_ELSEWHERE or value is None or value == "":
-            continue
-        metadata[str(name)] = value
+    metadata = facts_of(fields)
+    for name, value in metadata.items():
         if name not in _METADATA and has_value(value):
-            sink.unknown_field(str(name), value)
+            sink.unknown_field(name, value)
     if metadata:
         sink.add_response_metadata(metadata)

@@ -20,7 +20,7 @@ from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
 from streamkit.indexes import normalize_index
 from streamkit.providers.anthropic.content_blocks import ContentBlockReader
-from streamkit.providers.anthropic.message_fields import read_fields, report_event_fields
+from streamkit.providers.anthropic.message_fields import INVOCATION_METRICS, facts_of, read_fields, report_event_fields
 from streamkit.providers.anthropic.open_block import BlockKind
 from streamkit.providers.anthropic.schema import (
     DECODER,
@@ -235,9 +235,9 @@ class AnthropicParser:
             self._message_delta(raw)
         elif event_type == "message_stop":
             self._update_usage(raw.get("usage"))
-            metrics = raw.get("amazon-bedrock-invocationMetrics")
+            metrics = raw.get(INVOCATION_METRICS)
             if metrics:  # Bedrock's own count of the same tokens, kept in the raw usage
-                self._update_usage({"amazon-bedrock-invocationMetrics": metrics})
+                self._update_usage({INVOCATION_METRICS: metrics})
             self._terminate()
         elif event_type == "message" or (event_type is None and raw.get("role") == "assistant" and "content" in raw):
             self._complete_message(raw)
@@ -294,7 +294,7 @@ class AnthropicParser:
 
     def _message(self, message: Json) -> None:
         """Read a message: empty at the start of a stream, complete in a body that was not streamed."""
-        self._sink.identify(as_text(message.get("id")), as_text(message.get("model")))
+        self._sink.identify(as_text(message.get("id")), as_text(message.get("model")), facts_of(message))
         content = message.get("content")
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]

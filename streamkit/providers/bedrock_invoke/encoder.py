@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from streamkit.providers import aws_frames
 from streamkit.providers.anthropic.encoder import AnthropicWriter
+from streamkit.providers.anthropic.message_fields import INVOCATION_METRICS
 from streamkit.providers.aws_frames import error_body, error_event
 from streamkit.providers.encoding import encode_chunk
 from streamkit.providers.error_rules import ErrorRules
@@ -28,6 +29,12 @@ class InvokeWriter(AnthropicWriter):
     """A writer of one message. Bedrock sends no pings, and an error as an exception."""
 
     error_rules: ClassVar[ErrorRules] = aws_frames.ERRORS
+
+    def stop(self) -> None:
+        """Write ``message_stop`` with Bedrock's own count, if the events have it."""
+        raw = self.usage.raw if self.usage is not None and self.is_same_wire else None
+        metrics = raw.get(INVOCATION_METRICS) if isinstance(raw, dict) else None
+        self.send({"type": "message_stop", **({INVOCATION_METRICS: metrics} if metrics else {})})
 
     def encode(self, chunk: Json) -> bytes:
         """Return an event as a frame; an error as an exception."""

@@ -68,7 +68,7 @@ class RecordingSink:
     def finish(self, raw: str | int | None, reason: str) -> None:
         self.records.append(("finish", raw, reason))
 
-    def identify(self, response_id: str | None, model: str | None) -> None:
+    def identify(self, response_id: str | None, model: str | None, facts: Any = None) -> None:
         self.records.append(("identify", response_id, model))
 
     def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:
