@@ -218,7 +218,8 @@ class Writer(WireWriter):
         if call.ready is None:
             call.ready = event.call
             self.end_call(call, event.call)
-            if self._own_state is None and event.call.metadata.keys() - self.call_state:
+            is_own = self._own_state is not None or self.is_same_wire
+            if not is_own and event.call.metadata.keys() - self.call_state:
                 self.omit("call_state", "opaque state of a call was left out: the wire has no field for it")
 
     def _server_tool(self, event: ServerTool) -> None:
@@ -230,6 +231,8 @@ class Writer(WireWriter):
         if self.is_same_wire:
             if event.raw is not None:
                 self.provider_block(event.raw, is_server_tool=True)
+            elif event.phase == "result":
+                self.partial_result(event.id, event.data)
             return
         tool = self._server_tools.get(event.id)
         if tool is None or (event.id is None and event.phase == "started"):

@@ -29,7 +29,7 @@ __all__ = ["StateCarrier"]
 #: phase (https://github.com/vercel/ai/pull/12860).
 _PHASE = "phase"
 #: The metadata that a client of the same wire gets in the same fields; texts of different items are different messages.
-_ITEM_FIELDS = ("item_id", _PHASE)
+_ITEM_FIELDS = ("item_id", _PHASE, "agent")
 #: The events that carry nothing themselves.
 _DELTAS = (Text, ToolCallDelta)
 
@@ -197,7 +197,11 @@ class StateCarrier:
             self._unwritten.pop(event.choice, None)
         if not call.metadata and not before:
             return event
-        metadata = {name: call.metadata[name] for name in ("namespace",) if name in call.metadata}
+        metadata = {
+            name: value
+            for name, value in call.metadata.items()
+            if name == "namespace" or (self._is_same_wire and name not in self._signatures)
+        }
         if self._traits.call_state is not None and (before or self._state_of(call)):
             metadata |= self._traits.call_state(wrap_state(self._call_state(call, before)))
         return structs.replace(event, call=structs.replace(call, metadata=metadata))

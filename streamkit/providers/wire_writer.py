@@ -259,6 +259,9 @@ class WireWriter:
     def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
         """Write the result of a server tool."""
 
+    def partial_result(self, id: str | None, data: Any) -> None:
+        """Write a part of the result of a server tool of the same wire; its complete block follows."""
+
     def citation(self, data: Any) -> None:
         """Write a citation."""
         self.omit("citation", "citations were left out: the wire has no field for them")

@@ -124,6 +124,143 @@ def test_anthropics_clients_get_a_server_tool_as_it_came() -> None:
     assert [chunk["content_block"] for chunk in chunks if chunk["type"] == "content_block_start"] == blocks
 
 
+# ---------------------------------------------------------------- Responses
+
+RESPONSE = {
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1790000000,
+    "status": "in_progress",
+    "model": "gpt-5-2025-08-07",
+    "output": [],
+    "instructions": "Be brief.",
+    "max_output_tokens": 400,
+    "temperature": None,
+    "reasoning": {"effort": "low", "summary": None},
+    "text": {"format": {"type": "text"}, "verbosity": "low"},
+    "tools": [{"type": "web_search"}],
+    "service_tier": "auto",
+    "prompt_cache_key": "k",
+    "usage": None,
+}
+TOKENS = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5, "input_tokens_details": {"audio_tokens": 1}}
+
+
+def responses_stream(*events: Json, status: str = "completed", **final: Any) -> list[Json]:
+    end = {**RESPONSE, "status": status, "completed_at": 1790000009, "service_tier": "default", "usage": TOKENS}
+    return [
+        {"type": "response.created", "response": RESPONSE},
+        *events,
+        {"type": f"response.{status}", "response": {**end, **final}},
+    ]
+
+
+def item_events(item: Json, index: int = 0, **initial: Any) -> list[Json]:
+    return [
+        {"type": "response.output_item.added", "output_index": index, "item": {**item, **initial}},
+        {"type": "response.output_item.done", "output_index": index, "item": item},
+    ]
+
+
+def done_items(chunks: list[Json]) -> list[Json]:
+    return [chunk["item"] for chunk in chunks if chunk["type"] == "response.output_item.done"]
+
+
+def test_clients_of_responses_get_the_settings_and_the_facts_of_a_response() -> None:
+    chunks = through("openai_responses", *responses_stream())
+    created, completed = chunks[0]["response"], chunks[-1]["response"]
+    assert {**created, **RESPONSE} == created
+    assert (completed["created_at"], completed["completed_at"]) == (1790000000, 1790000009)
+    assert (completed["service_tier"], completed["instructions"]) == ("default", "Be brief.")
+    assert completed["usage"]["input_tokens_details"] == {"audio_tokens": 1}
+    (body,) = through("openai_responses", *responses_stream(), stream=False)
+    assert body == completed
+
+
+def test_the_settings_of_a_request_are_no_metadata_of_a_turn() -> None:
+    turn = Turn("openai_responses", "t")
+    for chunk in responses_stream():
+        turn.feed(chunk)
+    turn.close()
+    assert turn.metadata == {"service_tier": "default", "completed_at": 1790000009}
+
+
+@pytest.mark.parametrize("reason", ["steered", "a_new_reason"])
+def test_clients_of_responses_get_the_reason_of_an_incomplete_response(reason: str) -> None:
+    stream = responses_stream(status="incomplete", incomplete_details={"reason": reason})
+    end = through("openai_responses", *stream)[-1]
+    assert (end["type"], end["response"]["status"]) == ("response.incomplete", "incomplete")
+    assert end["response"]["incomplete_details"] == {"reason": reason}
+
+
+def test_clients_of_responses_get_items_of_server_tools_as_they_came() -> None:
+    items = [
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "x"}},
+        {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "docs", "tools": [{"name": "ask"}]},
+        {"type": "code_interpreter_call", "id": "ci_1", "status": "completed", "code": "1", "container_id": "c"},
+        {"type": "mcp_call", "id": "mcp_1", "server_label": "docs", "name": "ask", "arguments": "{}", "error": "no"},
+        {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "aGk=", "size": "1024x1024"},
+        {"type": "a_new_item", "id": "new_1", "value": 1},
+    ]
+    events = [event for index, item in enumerate(items) for event in item_events(item, index)]
+    chunks = through("openai_responses", *responses_stream(*events))
+    assert done_items(chunks) == items
+    assert chunks[-1]["response"]["output"] == items
+
+
+def test_clients_of_responses_get_the_unfinished_images_that_they_asked_for() -> None:
+    item = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "aGk="}
+    start, end = item_events(item, status="generating", result=None)
+    part = {"item_id": "ig_1", "output_index": 0, "partial_image_index": 0, "partial_image_b64": "aA=="}
+    partial = {"type": "response.image_generation_call.partial_image", **part, "sequence_number": 3}
+    chunks = through("openai_responses", *responses_stream(start, partial, end))
+    assert [chunk["type"] for chunk in chunks[2:-1]] == [start["type"], partial["type"], end["type"]]
+    assert chunks[3] == partial
+    assert chunks[-1]["response"]["output"] == [item]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "local_shell_call", "id": "lsh_1", "call_id": "call_1", "action": {"type": "exec", "command": ["ls"]}},
+        {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "docs", "name": "ask", "arguments": "{}"},
+        {"type": "computer_call", "id": "cu_1", "call_id": "call_1", "action": {"type": "wait"}},
+    ],
+    ids=lambda item: str(item["type"]),
+)
+def test_clients_of_responses_get_the_items_that_ask_them_for_an_action(item: Json) -> None:
+    item = {**item, "status": "completed"}
+    chunks = through("openai_responses", *responses_stream(*item_events(item, status="in_progress")))
+    assert done_items(chunks) == [item]
+
+
+def test_clients_of_responses_get_the_fields_of_a_call() -> None:
+    item = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "w", "arguments": "{}"}
+    item |= {"status": "completed", "namespace": "weather", "caller": {"type": "direct"}, "async": True}
+    start, end = item_events(item, status="in_progress", arguments="")
+    done = {"type": "response.function_call_arguments.done", "item_id": "fc_1", "output_index": 0, "arguments": "{}"}
+    (written_item,) = done_items(through("openai_responses", *responses_stream(start, done, end)))
+    assert {**written_item, "id": "fc_1", "call_id": "call_1"} == item
+
+
+def test_clients_of_responses_get_every_annotation_and_log_probability() -> None:
+    citation = {"type": "container_file_citation", "container_id": "c", "file_id": "f", "filename": "a.csv"}
+    entries = [{"token": text, "logprob": -0.5, "top_logprobs": []} for text in ("a", "b")]
+    part = {"type": "output_text", "text": "ab", "annotations": [citation], "logprobs": entries}
+    item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
+    start, end = item_events(item, content=[], status="in_progress")
+    place = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    deltas = [
+        {"type": "response.output_text.delta", **place, "delta": entry["token"], "logprobs": [entry]}
+        for entry in entries
+    ]
+    chunks = through("openai_responses", *responses_stream(start, *deltas, end))
+    assert [chunk["logprobs"] for chunk in chunks if chunk["type"] == deltas[0]["type"]] == [[e] for e in entries]
+    (done,) = [chunk for chunk in chunks if chunk["type"] == "response.output_text.done"]
+    assert done["logprobs"] == entries
+    assert done_items(chunks)[0]["content"] == [part]
+
+
 # ---------------------------------------------------------------- no other wire
 
 

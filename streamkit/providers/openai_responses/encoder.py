@@ -51,6 +51,10 @@ _TEXT_EVENTS: Final[dict[str, tuple[str, str, str, Json]]] = {
 }
 
 
+#: The metadata of a text that its message has.
+_MESSAGE_FIELDS: Final = frozenset({"agent", "item_id", "phase"})
+
+
 def create_writer(traits: Traits, options: WriterOptions) -> ResponsesWriter:
     """Return a writer of one response."""
     return ResponsesWriter(traits, options)
@@ -79,13 +83,15 @@ class ResponsesWriter(Writer):
         self._event_count = 0
         self._open: OpenItem | None = None  # the message or the reasoning that is being written
         self._open_tools: set[int] = set()  # the places of their items in the output
+        self._images: dict[str | None, int] = {}  # the places of those of which a part was written
         self._response: Json = {}
+        self._logprobs: list[Any] = []  # of the next text
 
     # ------------------------------------------------------------ the response
 
     def begin(self) -> None:
         """Write ``response.created`` and ``response.in_progress``."""
-        self._response = empty_response(self.response_id or "resp_0", self.model or "")
+        self._response = {**empty_response(self.response_id or "resp_0", self.model or ""), **self.metadata}
         self._event("response.created", {"response": self._response})
         self._event("response.in_progress", {"response": self._response})
 
@@ -95,10 +101,13 @@ class ResponsesWriter(Writer):
         for position in list(self._open_tools):
             self._end_item(position)
         status, _, reason = _FINISH_REASON_NAMES["error" if self.error else self.finish_reason].partition(":")
-        usage = None if self.usage is None else usage_fields(self.usage)
-        response = {**self._response, "status": status, "output": self.items, "usage": usage}
+        usage = None if self.usage is None else {**usage_fields(self.usage), **self.own_usage()}
+        details = self.metadata.get("incomplete_details")
+        if details is not None and not self.error:
+            status = "incomplete"
+        response = {**self._response, **self.metadata, "status": status, "output": self.items, "usage": usage}
         if status == "incomplete":
-            response["incomplete_details"] = {"reason": reason}
+            response["incomplete_details"] = details or {"reason": reason}
         elif status == "failed":
             error = {"code": "server_error", "message": "The server had an error processing your request."}
             if self.error is not None:
@@ -172,6 +181,11 @@ class ResponsesWriter(Writer):
         self._open_part(item, "reasoning_text" if kind == "text" else "summary_text")
         self._delta(item, text)
 
+    def log_probabilities(self, raw: Any) -> None:
+        """Keep the log probabilities for the text that follows."""
+        if isinstance(raw, list):
+            self._logprobs += raw
+
     def _message_part(self, kind: str) -> OpenItem:
         """Return the open message, with an open part of that kind."""
         own = self._own_state or {}
@@ -216,6 +230,12 @@ class ResponsesWriter(Writer):
 
     def _delta(self, item: OpenItem, text: str) -> None:
         item.texts.append(text)
+        if self._logprobs and item.kind == "output_text":
+            logprobs, self._logprobs = self._logprobs, []
+            item.logprobs += logprobs
+            event = self._text_delta(text, item) | {"logprobs": logprobs}
+            self._event(event.pop("type"), event)
+            return
         self._send_text((item.index, item.part_count), self._text_delta, text, item)
 
     def _text_delta(self, text: str, item: OpenItem) -> Json:
@@ -234,7 +254,7 @@ class ResponsesWriter(Writer):
         if item.kind is None:
             return
         name, prefix, field, _ = _TEXT_EVENTS[item.kind]
-        logprobs: Json = {"logprobs": []} if item.kind == "output_text" else {}
+        logprobs: Json = {"logprobs": item.logprobs} if item.kind == "output_text" else {}
         part = item.end_part()
         self._event(f"{name}.done", {**item.position, field: part[field], **logprobs})
         self._event(f"{prefix}.done", {**item.position, "part": part})
@@ -251,7 +271,7 @@ class ResponsesWriter(Writer):
                 if state:
                     item.item["encrypted_content"] = state
                 self._close_item()
-        elif self._own_state is None and event.metadata.keys() - {"item_id", "phase"}:
+        elif self._own_state is None and event.metadata.keys() - _MESSAGE_FIELDS:
             super().end_block(event)
         # Claude splits a text at citations, and the Agents SDK takes the last part of a message for the whole output.
         is_foreign_text = event.kind == "text" and self._own_state is None and "item_id" not in event.metadata
@@ -259,14 +279,17 @@ class ResponsesWriter(Writer):
             self._close_part(self._open)
             if self._open.type == "message" and event.metadata.get("phase") in MESSAGE_PHASES:
                 self._open.item["phase"] = event.metadata["phase"]
+            if self._open.type == "message" and self.is_same_wire and event.metadata.get("agent") is not None:
+                self._open.item["agent"] = event.metadata["agent"]
             if self._open.type == "message" and (self._own_state or {}).get("item_id") is None:
                 self._close_item()
 
     def citation(self, data: Any) -> None:
         """Write a citation as an annotation of the text."""
-        is_own = isinstance(data, dict) and (self._own_state is not None or data.get("type") == "url_citation")
+        is_known = self._own_state is not None or self.is_same_wire
+        is_own = isinstance(data, dict) and (is_known or data.get("type") == "url_citation")
         if is_own and "url_citation" in data:  # in the form of Chat Completions
-            is_own = self._own_state is not None
+            is_own = is_known
         annotations = [data] if is_own else [annotation(*link) for link in citation_links(data)]
         if not annotations:
             self.omit("citation", "citations without an address were left out: the wire has no form for them")
@@ -283,12 +306,13 @@ class ResponsesWriter(Writer):
         """Write the start of a call's item."""
         self._close_item()
         own = self._own_state or {}
-        asked = own.get("item")
-        if isinstance(asked, dict) and is_client_item(asked) and client_call_id(asked):
+        asked = own.get("item") or call.metadata.get("item")
+        if isinstance(asked, dict) and is_client_item(asked) and (self.is_same_wire or client_call_id(asked)):
             call.item = asked
             return
         prefix = "ctc" if call.ref.kind == "custom" else "fc"
-        call.item = call_item(call, own.get("item_id") or self._new_id(prefix), own)
+        fields = {name: value for name, value in call.metadata.items() if name not in ("item_id", "status")}
+        call.item = call_item(call, own.get("item_id") or self._new_id(prefix), {**fields, **own})
         field, _ = argument_names(call)
         call.position = self._add_item(call.item, {field: "", "status": "in_progress"})
 
@@ -310,6 +334,9 @@ class ResponsesWriter(Writer):
     def end_call(self, call: CallText, final: ToolCall) -> None:
         """Write the whole arguments of a call and the end of its item."""
         if call.position is None:
+            asked = final.metadata.get("item")
+            if self.is_same_wire and isinstance(asked, dict):  # complete now
+                call.item = asked
             if final.state == "incomplete":  # it has no end
                 item = {**call.item, "status": "in_progress"}
                 self._event("response.output_item.added", {"output_index": len(self.items), "item": item})
@@ -348,7 +375,7 @@ class ResponsesWriter(Writer):
     def file(self, event: File) -> None:
         """Write an image as the result of an image generation; this wire has no other generated files."""
         media_type = event.media_type or "image/png"
-        if self._own_state is not None and "item_id" in self._own_state:
+        if self.is_same_wire or (self._own_state is not None and "item_id" in self._own_state):
             return  # the item of the image has it
         if not event.data or not media_type.startswith("image/"):
             self.omit("file", "a file that is no image with data was left out: the wire has no field for it")
@@ -358,5 +385,22 @@ class ResponsesWriter(Writer):
 
     def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
         """Write an item of this wire."""
-        if isinstance(raw, dict):
-            self._write_item(raw, {"status": "in_progress"} if is_server_tool else {})
+        if not isinstance(raw, dict):
+            return
+        position = self._images.get(raw.get("id"))
+        if position is None:
+            self._write_item(raw, {"status": "in_progress"} if is_server_tool and "status" in raw else {})
+        else:
+            self.items[position] = raw
+            self._end_item(position)
+
+    def partial_result(self, id: str | None, data: Any) -> None:
+        """Write an unfinished image, which the client has asked for."""
+        if not isinstance(data, dict) or "partial_image_b64" not in data:
+            return
+        if (position := self._images.get(id)) is None:
+            self._close_item()
+            item = {"id": id, "type": "image_generation_call", "status": "in_progress", "result": None}
+            position = self._images[id] = self._add_item(item, {})
+        place = {"item_id": id, "output_index": position}
+        self._event("response.image_generation_call.partial_image", {**place, **data})

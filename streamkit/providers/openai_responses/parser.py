@@ -27,6 +27,7 @@ from streamkit.providers.openai_responses.schema import (
     KNOWN_DELTA_FIELDS,
     KNOWN_RESPONSE_FIELDS,
     LENIENT_DECODER,
+    OWN_RESPONSE_FIELDS,
     PROGRESS_EVENTS,
     SERVER_DELTA_EVENTS,
     TEXT_DELTA_EVENTS,
@@ -65,7 +66,7 @@ def create_parser(sink: Sink, traits: Traits) -> ResponsesParser:
 class ResponsesParser:
     """A parser of one Responses stream, or of a response that was not streamed."""
 
-    __slots__ = ("_choice", "_error_message", "_facts", "_index", "_items", "_sink")
+    __slots__ = ("_choice", "_error_message", "_facts", "_index", "_is_identified", "_items", "_sink")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -73,6 +74,7 @@ class ResponsesParser:
         self._items = ItemReader(sink, self._choice)
         self._index = self._items.index
         self._error_message: str | None = None  # of the error that was reported
+        self._is_identified = False
         self._facts: Json | None = None  # the facts about the response that were reported last
 
     def frame(self, name: bytes, data: bytes) -> None:
@@ -231,7 +233,12 @@ class ResponsesParser:
             self._identify(response)
 
     def _identify(self, response: Json) -> None:
-        self._sink.identify(as_text(response.get("id")), as_text(response.get("model")))
+        response_id, model = as_text(response.get("id")), as_text(response.get("model"))
+        if self._is_identified:
+            self._sink.identify(response_id, model)
+        else:
+            self._is_identified = response_id is not None or model is not None
+            self._sink.identify(response_id, model, {n: v for n, v in response.items() if n not in OWN_RESPONSE_FIELDS})
         names = response.keys() - KNOWN_RESPONSE_FIELDS
         if names:
             facts = {name: response[name] for name in sorted(names) if response[name] is not None}
@@ -266,6 +273,8 @@ class ResponsesParser:
             return
         reason = as_text(details.get("reason")) if isinstance(details, dict) else None
         meaning = FINISH_REASONS.get("incomplete" if reason is None else f"incomplete:{reason}")
+        if reason not in _LIMITS:
+            self._sink.add_response_metadata({"incomplete_details": details})
         if meaning is None:
             self._sink.warn("incomplete_reason", f"the response is incomplete for the unknown reason {reason!r}")
         self._choice.finish(status, meaning or "length")
@@ -323,6 +332,8 @@ _READERS: dict[str, Callable[[ResponsesParser, Json], None]] = {
     **dict.fromkeys(END_STATUSES, ResponsesParser._read_end),
     "error": ResponsesParser._read_error,
 }
+#: The reasons of an incomplete response whose meaning is a finish reason.
+_LIMITS = (None, "max_output_tokens", "content_filter")
 _IGNORED_EVENTS = ("keepalive", "ping")  # other wires have them too, so they show nothing
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "KNOWN_RESPONSE_FIELDS",
     "LENIENT_DECODER",
     "MESSAGE_PHASES",
+    "OWN_RESPONSE_FIELDS",
     "PROGRESS_EVENTS",
     "SERVER_DELTA_EVENTS",
     "SERVER_RESULT_ITEMS",
@@ -167,7 +168,6 @@ END_STATUSES = {
 KNOWN_RESPONSE_FIELDS = frozenset(
     {
         "background",
-        "completed_at",
         "created_at",
         "error",
         "frequency_penalty",
@@ -194,7 +194,6 @@ KNOWN_RESPONSE_FIELDS = frozenset(
         "temperature",
         "text",
         "tool_choice",
-        "tool_usage",
         "tools",
         "top_logprobs",
         "top_p",
@@ -203,6 +202,12 @@ KNOWN_RESPONSE_FIELDS = frozenset(
         "usage",
         "user",
     }
+)
+
+
+#: The fields of a response that its events and their writer have; all others are facts of its start.
+OWN_RESPONSE_FIELDS = frozenset(
+    {"error", "id", "incomplete_details", "model", "object", "output", "output_text", "status", "type", "usage"}
 )
 
 

@@ -51,6 +51,7 @@ class OpenItem:
         kind: the kind of the open part; None if no part is open.
         texts: the deltas of that part.
         annotations: the annotations of that part.
+        logprobs: its log probabilities.
         position: the fields of an event that name the part.
         part_count: the parts that were opened.
     """
@@ -63,6 +64,7 @@ class OpenItem:
         self.kind: str | None = None
         self.texts: list[str] = []
         self.annotations: list[Any] = []
+        self.logprobs: list[Any] = []
         self.position: Json = {}
         self.part_count = 0
         self._counts: dict[str, int] = {}
@@ -73,7 +75,7 @@ class OpenItem:
         number = self._counts.get(name, 0)
         self._counts[name] = number + 1
         self.part_count += 1
-        self.kind, self.texts, self.annotations = kind, [], []
+        self.kind, self.texts, self.annotations, self.logprobs = kind, [], [], []
         self.position = {"item_id": self.item.get("id"), "output_index": self.index, field: number}
 
     def end_part(self) -> Json:
@@ -81,7 +83,7 @@ class OpenItem:
         kind, text = self.kind or "", "".join(self.texts)
         part: Json = {"type": kind, "refusal" if kind == "refusal" else "text": text}
         if kind == "output_text":
-            part |= {"annotations": self.annotations, "logprobs": []}
+            part |= {"annotations": self.annotations, "logprobs": self.logprobs}
         if not self.is_own:
             self.item.setdefault(_LISTS[kind][0], []).append(part)
         self.kind = None
