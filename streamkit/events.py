@@ -243,13 +243,17 @@ class Citation(_Event, frozen=True, gc=False, tag="citation"):
 
 
 class File(_Event, frozen=True, gc=False, tag="file"):
-    """An image, audio or other file that the model generated: base64 in ``data``, or an address in ``url``."""
+    """An image, audio or other file that the model generated: base64 in ``data``, or an address in ``url``.
+
+    ``raw`` is the provider's own part, for a writer of the same wire. ``to_json`` leaves it out: it has the data again.
+    """
 
     type: ClassVar[Literal["file"]] = "file"
     media_type: str | None = None
     data: str | None = None
     url: str | None = None
     choice: int = 0
+    raw: Any = None
 
 
 class UsageReport(_Event, frozen=True, gc=False, tag="usage_report"):
@@ -495,9 +499,11 @@ def to_json(event: Event) -> bytes:
 
     ``from_json`` restores an equal event, with these exceptions. Values that tools return or servers send, and that
     JSON lacks, become data: tuples and sets lists, bytes base64, dates and decimals text, NaN and the infinities their
-    names, integers of more than 4300 digits and keys text, other objects their text. ``ToolResult.exception`` is left
-    out.
+    names, integers of more than 4300 digits and keys text, other objects their text. ``ToolResult.exception`` and
+    ``File.raw`` are left out.
     """
+    if isinstance(event, File) and event.raw is not None:
+        event = msgspec.structs.replace(event, raw=None)
     if type(event) in _PLAIN_EVENTS:
         with suppress(UnicodeEncodeError):  # half of a surrogate pair, split over two events: escaped below
             return msgspec.json.encode(event)

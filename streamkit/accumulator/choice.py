@@ -307,7 +307,7 @@ class Choice:
             block.join_parts()
         if raw is not None:
             block.add_raw(raw)
-        self._state.events.append(File(media_type, data, url, self.index))
+        self._state.events.append(File(media_type, data, url, self.index, raw))
 
     def provider_block(self, raw: Any) -> None:
         """Implement ``ChoiceSink.provider_block``."""

@@ -128,7 +128,7 @@ class Writer(WireWriter):
             return self._take()
         if self.error is not None:
             status, message, code = self.error_fields(self.error)
-            return [encode_json(self.error_body(status, message, code))]
+            return [encode_json(self.own_error(self.error_body(status, message, code), self.error))]
         return [encode_json(self.body(self._chunks))]
 
     def set_own_state(self, metadata: Mapping[str, Any] | None) -> None:

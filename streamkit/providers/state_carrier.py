@@ -29,7 +29,7 @@ __all__ = ["StateCarrier"]
 #: phase (https://github.com/vercel/ai/pull/12860).
 _PHASE = "phase"
 #: The metadata that a client of the same wire gets in the same fields; texts of different items are different messages.
-_ITEM_FIELDS = ("item_id", _PHASE, "agent")
+_ITEM_FIELDS = ("item_id", _PHASE, "agent", "audio")
 #: The events that carry nothing themselves.
 _DELTAS = (Text, ToolCallDelta)
 

@@ -183,10 +183,29 @@ class WireWriter:
         raw = self.usage.raw if self.usage is not None and self.is_same_wire else None
         return raw if isinstance(raw, dict) else {}
 
+    def with_own_usage(self, fields: Json) -> Json:
+        """Return a report of tokens with the fields of the provider's own one."""
+        return {**fields, **self.own_usage()}
+
     def finish_name(self, table: Mapping[str, FinishReason], names: Mapping[FinishReason, str]) -> str:
         """Return the wire's name of the finish: the provider's own value if the wire has it in that meaning."""
         reason, raw = self.finish_reason, None if self.finish is None else self.finish.raw
         return raw if isinstance(raw, str) and table.get(raw) == reason else names[reason]
+
+    def own_error(self, body: Json, error: StreamError) -> Json:
+        """Return the body of an error with the other fields of the provider's own one, if it is of the same wire.
+
+        Clients read them: gemini-cli the ``details`` with the quota, OpenAI's SDK ``param`` and ``type``.
+        """
+        own, written = error.raw, body.get("error")
+        if not self.is_same_wire or error.kind != "provider_error" or not isinstance(own, dict):
+            return body
+        own = own["error"] if isinstance(own.get("error"), dict) else own
+        if not isinstance(written, dict):
+            return body
+        # An integer is the HTTP status, which may have another value for the client.
+        kept = {name for name, value in written.items() if name == "message" or isinstance(value, int)}
+        return {**body, "error": {**written, **{name: value for name, value in own.items() if name not in kept}}}
 
     def error_fields(self, error: StreamError) -> tuple[int, str, str | None]:
         """Return an error as the arguments of ``error_body``: status, message, and the wire's name of the code."""

@@ -266,6 +266,18 @@ def test_the_start_of_a_message_has_the_first_report_of_tokens() -> None:
     assert (chunks[0]["message"]["usage"]["output_tokens"], chunks[-2]["usage"]["output_tokens"]) == (1, 9)
 
 
+def test_a_client_of_the_same_wire_gets_the_details_of_an_error_without_secrets() -> None:
+    """gemini-cli decides by ``details`` how long it waits, and whether it asks another model."""
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"}, {"reason": f"of {KEY}"}]
+    error = {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED", "details": details}
+    responses = [Response(json.dumps({"error": error}).encode(), status=429) for _ in range(2)]
+    app = Gateway(upstream(*responses, provider="gemini"))
+    own, other = ask(app, "gemini"), ask(app, "openai_chat")
+    assert own.status_code == 429
+    assert own.json()["error"] == {**error, "details": [details[0], {"reason": "of ***"}]}
+    assert "details" not in other.json()["error"]
+
+
 def test_models_are_mapped_and_the_client_keeps_its_own_name() -> None:
     target = upstream(Response(*answer()), Response(*answer()), models={"m": "mine", "*": "others"})
     app = Gateway(target)

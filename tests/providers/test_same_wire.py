@@ -6,10 +6,20 @@ import json
 from typing import Any
 
 import pytest
-from wire_streams import block, message_end, message_start
+from wire_streams import block, chat, message_end, message_start
 
 from streamkit import Turn, writer
-from streamkit.events import Event, Finished, ResponseStarted, ServerTool, ToolCallStart, UsageReport
+from streamkit.events import (
+    Event,
+    File,
+    Finished,
+    ResponseStarted,
+    ServerTool,
+    ToolCallStart,
+    UsageReport,
+    from_json,
+    to_json,
+)
 from streamkit.framing import framer_for
 from streamkit.providers import get
 
@@ -172,7 +182,7 @@ def test_clients_of_responses_get_the_settings_and_the_facts_of_a_response() -> 
     assert {**created, **RESPONSE} == created
     assert (completed["created_at"], completed["completed_at"]) == (1790000000, 1790000009)
     assert (completed["service_tier"], completed["instructions"]) == ("default", "Be brief.")
-    assert completed["usage"]["input_tokens_details"] == {"audio_tokens": 1}
+    assert completed["usage"]["input_tokens_details"].items() >= {"audio_tokens": 1}.items()
     (body,) = through("openai_responses", *responses_stream(), stream=False)
     assert body == completed
 
@@ -259,6 +269,271 @@ def test_clients_of_responses_get_every_annotation_and_log_probability() -> None
     (done,) = [chunk for chunk in chunks if chunk["type"] == "response.output_text.done"]
     assert done["logprobs"] == entries
     assert done_items(chunks)[0]["content"] == [part]
+
+
+# ---------------------------------------------------------------- Chat Completions
+
+
+def chat_stream(*deltas: Any, finish: str = "stop", usage: Any = None, **fields: Any) -> list[Json]:
+    """Return chunks with the common fields of a chat stream."""
+    common = {"created": 1790000000, **fields}
+    chunks = [chat(delta, **common) for delta in deltas]
+    end = chat({}, finish, **common)
+    return [*chunks, end, *([{**end, "choices": [], "usage": usage}] if usage is not None else [])]
+
+
+def test_chat_clients_get_the_time_the_tier_and_the_fingerprint_in_every_chunk() -> None:
+    facts = {"service_tier": "priority", "system_fingerprint": "fp_1"}
+    chunks = through("openai_chat", *chat_stream({"content": "a"}, **facts))
+    expected = {"id": "chatcmpl-1", "created": 1790000000, "model": "m-1", **facts}
+    assert all(chunk.items() >= expected.items() for chunk in chunks)
+    (body,) = through("openai_chat", *chat_stream({"content": "a"}, **facts), stream=False)
+    assert body.items() >= expected.items()
+
+
+def test_chat_clients_get_no_tier_that_nobody_named() -> None:
+    assert all("service_tier" not in chunk for chunk in through("openai_chat", *chat_stream({"content": "a"})))
+
+
+def test_chat_clients_get_every_count_of_tokens() -> None:
+    usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5, "cost": 0.5}
+    usage["prompt_tokens_details"] = {"cached_tokens": 1, "audio_tokens": 1}  # type: ignore[assignment]
+    usage["completion_tokens_details"] = {"accepted_prediction_tokens": 1}  # type: ignore[assignment]
+    assert through("openai_chat", *chat_stream({"content": "a"}, usage=usage))[-1]["usage"] == usage
+
+
+def test_chat_clients_get_log_probabilities() -> None:
+    entries = [{"token": text, "logprob": -0.5, "bytes": None, "top_logprobs": []} for text in ("a", "b")]
+    stream = chat_stream(*({"content": entry["token"]} for entry in entries))
+    for chunk, entry in zip(stream, entries, strict=False):
+        chunk["choices"][0]["logprobs"] = {"content": [entry], "refusal": None}
+    choices = [chunk["choices"][0] for chunk in through("openai_chat", *stream)]
+    assert [entry for choice in choices for entry in (choice["logprobs"] or {}).get("content", ())] == entries
+    (body,) = through("openai_chat", *stream, stream=False)
+    assert body["choices"][0]["logprobs"] == {"content": entries, "refusal": None}
+    assert body["choices"][0]["message"]["content"] == "ab"
+
+
+def test_chat_clients_get_the_other_fields_of_a_response_and_a_choice() -> None:
+    timings = {"predicted_ms": 3.5}
+    stream = chat_stream({"content": "a"}, provider="Azure")
+    stream[-1]["timings"] = timings
+    stream[-1]["choices"][0]["native_finish_reason"] = "end"
+    chunks = through("openrouter", *stream)
+    assert chunks[1]["provider"] == "Azure"
+    assert (chunks[-1]["timings"], chunks[-1]["choices"][0]["native_finish_reason"]) == (timings, "end")
+    (body,) = through("openrouter", *stream, stream=False)
+    assert (body["provider"], body["timings"], body["choices"][0]["native_finish_reason"]) == ("Azure", timings, "end")
+
+
+def test_clients_of_azure_get_the_results_of_its_filters() -> None:
+    safe = {"hate": {"filtered": False, "severity": "safe"}}
+    prompt = [{"prompt_index": 0, "content_filter_results": {**safe, "jailbreak": {"filtered": False}}}]
+    first = {"id": "", "model": "", "created": 0, "choices": [], "prompt_filter_results": prompt}
+    stream = chat_stream({"content": "a"})
+    stream[0]["choices"][0]["content_filter_results"] = safe
+    stream[1]["choices"][0]["content_filter_results"] = {"violence": {"filtered": False, "severity": "low"}}
+    chunks = through("azure_openai", first, *stream)
+    assert chunks[0]["prompt_filter_results"] == prompt
+    found = {**safe, "violence": {"filtered": False, "severity": "low"}}
+    assert chunks[-1]["choices"][0]["content_filter_results"] == found
+    (body,) = through("azure_openai", first, *stream, stream=False)
+    assert (body["prompt_filter_results"], body["choices"][0]["content_filter_results"]) == (prompt, found)
+    assert all(
+        "prompt_filter_results" not in chunk for chunk in through("azure_openai", *chat_stream({"content": "a"}))
+    )
+
+
+def test_clients_of_perplexity_get_all_sources_in_the_first_and_the_last_chunk() -> None:
+    """The AI SDK reads those of the first chunk, others those of the last."""
+    results = [{"url": f"https://{name}.org", "title": name, "date": "2026-01-01"} for name in ("a", "b")]
+    addresses = [result["url"] for result in results]
+    early = chat_stream({"content": "a"}, citations=addresses, search_results=results)
+    chunks = through("perplexity", *early)
+    assert [(each["citations"], each["search_results"]) for each in (chunks[0], chunks[-1])] == [
+        (addresses, results)
+    ] * 2
+    late = chat_stream({"content": "a"}, {"content": "b"})
+    late[1] |= {"citations": addresses[:1], "search_results": results[:1]}
+    late[2] |= {"citations": addresses, "search_results": results}
+    last = through("perplexity", *late)[-1]
+    assert (last["citations"], last["search_results"]) == (addresses, results)
+
+
+def test_chat_clients_get_annotations_and_sources_in_their_own_form() -> None:
+    annotation = {"type": "file_citation", "file_citation": {"file_id": "f"}}
+    chunks = through("openai_chat", *chat_stream({"content": "a"}, {"annotations": [annotation]}))
+    (found,) = [chunk["choices"][0]["delta"]["annotations"] for chunk in chunks if "annotations" in str(chunk)]
+    assert found == [annotation]
+    source = {"content": "c", "title": "t", "url": None, "filepath": "a.md", "chunk_id": "0"}
+    chunks = through("azure_openai", *chat_stream({"content": "a"}, {"context": {"citations": [source]}}))
+    assert [chunk["choices"][0]["delta"]["context"] for chunk in chunks if "context" in str(chunk)] == [
+        {"citations": [source]}
+    ]
+
+
+# ---------------------------------------------------------------- Gemini
+
+
+def gemini_stream(*parts: Json, **end: Any) -> list[Json]:
+    names = {"modelVersion": "gemini-3-pro", "responseId": "r1", "createTime": "2026-11-23T08:00:00Z"}
+    chunks = [{"candidates": [{"content": {"parts": [part], "role": "model"}}], **names} for part in parts]
+    return [*chunks, {"candidates": [{"finishReason": "STOP", "index": 0, **end}], **names}]
+
+
+def parts_of(chunks: list[Json]) -> list[Json]:
+    return [
+        part
+        for chunk in chunks
+        for each in chunk["candidates"]
+        for part in each["content"]["parts"]
+        if part.get("text") != ""
+    ]
+
+
+def test_clients_of_gemini_get_the_facts_of_a_response() -> None:
+    ratings = [{"category": "HARM_CATEGORY_HARASSMENT", "probability": "NEGLIGIBLE"}]
+    end = {"safetyRatings": ratings, "avgLogprobs": -0.25, "finishMessage": "Model generated function call(s)."}
+    end["logprobsResult"] = {"chosenCandidates": [{"token": "a", "logProbability": -0.5}]}
+    usage = {"promptTokenCount": 3, "candidatesTokenCount": 2, "totalTokenCount": 9, "toolUsePromptTokenCount": 4}
+    usage |= {"promptTokensDetails": [{"modality": "TEXT", "tokenCount": 3}], "trafficType": "ON_DEMAND"}
+    stream = gemini_stream({"text": "a"}, **end)
+    stream[-1]["usageMetadata"] = usage
+    stream[-1]["modelStatus"] = {"modelStage": "STABLE"}
+    chunks = through("gemini", *stream)
+    assert chunks[-1]["candidates"][0].items() >= end.items()
+    assert (chunks[-1]["usageMetadata"], chunks[-1]["modelStatus"]) == (usage, {"modelStage": "STABLE"})
+    assert {chunk["createTime"] for chunk in chunks} == {"2026-11-23T08:00:00Z"}
+    assert {chunk["usageMetadata"]["promptTokenCount"] for chunk in chunks} == {3}
+    (body,) = through("gemini", *stream, stream=False)
+    assert body["candidates"][0].items() >= end.items()
+    assert (body["usageMetadata"], body["createTime"]) == (usage, "2026-11-23T08:00:00Z")
+
+
+def test_clients_of_gemini_get_no_candidate_of_a_blocked_prompt() -> None:
+    feedback = {"blockReason": "PROHIBITED_CONTENT", "safetyRatings": []}
+    blocked = {
+        "promptFeedback": feedback,
+        "modelVersion": "m",
+        "responseId": "r",
+        "usageMetadata": {"promptTokenCount": 3, "totalTokenCount": 3},
+    }
+    for options in ({}, {"stream": False}):
+        (chunk,) = through("gemini", blocked, **options)
+        assert chunk == blocked
+
+
+def test_clients_of_gemini_get_the_parts_of_its_tools_and_files_as_they_came() -> None:
+    parts = [
+        {"executableCode": {"language": "PYTHON", "code": "1", "id": "x"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_FAILED", "output": "e", "id": "x"}},
+        {"inlineData": {"mimeType": "image/png", "data": "aGk=", "displayName": "a"}, "thoughtSignature": "c2ln"},
+        {"aNewPart": {"value": 1}},
+    ]
+    assert parts_of(through("gemini", *gemini_stream(*parts))) == parts
+
+
+def test_the_part_of_a_file_is_not_in_its_json() -> None:
+    stream = gemini_stream({"inlineData": {"mimeType": "image/png", "data": "aGk="}})
+    (file,) = [event for event in events_of("gemini", *stream) if isinstance(event, File)]
+    assert file.raw == {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
+    assert from_json(to_json(file)) == File("image/png", "aGk=")
+
+
+# ---------------------------------------------------------------- Bedrock, Cohere, Ollama
+
+
+def test_clients_of_bedrock_get_the_facts_of_a_response() -> None:
+    stop = {"stopReason": "end_turn", "additionalModelResponseFields": {"stop_sequence": "###"}}
+    usage = {"inputTokens": 3, "outputTokens": 2, "totalTokens": 5, "cacheDetails": [{"ttl": "1h", "inputTokens": 1}]}
+    metadata = {"usage": usage, "metrics": {"latencyMs": 350}, "trace": {"guardrail": {"actionReason": "none"}}}
+    metadata |= {"performanceConfig": {"latency": "optimized"}, "serviceTier": {"type": "flex"}}
+    text = {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "a"}}}
+    chunks = [{"messageStart": {"role": "assistant"}}, text, {"messageStop": stop}, {"metadata": metadata}]
+    written_stop, written_metadata = through("bedrock_converse", *chunks)[-2:]
+    assert {name: written_stop[name] for name in stop} == stop
+    assert {name: written_metadata[name] for name in metadata} == metadata
+    (body,) = through("bedrock_converse", *chunks, stream=False)
+    assert body.items() >= {**stop, **metadata}.items()
+
+
+def test_clients_of_bedrock_get_the_status_of_a_server_tool() -> None:
+    use = {"toolUse": {"toolUseId": "t1", "name": "nova_code_interpreter", "type": "server_tool_use"}}
+    result = {"toolResult": {"toolUseId": "t1", "type": "nova_code_interpreter_result", "status": "error"}}
+    delta = {"toolResult": [{"json": {"stdErr": "e"}}]}
+    blocks = [
+        {"contentBlockStart": {"contentBlockIndex": 0, "start": use}},
+        {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"toolUse": {"input": "{}"}}}},
+        {"contentBlockStop": {"contentBlockIndex": 0}},
+        {"contentBlockStart": {"contentBlockIndex": 1, "start": result}},
+        {"contentBlockDelta": {"contentBlockIndex": 1, "delta": delta}},
+        {"contentBlockStop": {"contentBlockIndex": 1}},
+    ]
+    chunks = through("bedrock_converse", {"messageStart": {}}, *blocks, {"messageStop": {"stopReason": "end_turn"}})
+    assert [chunk["start"] for chunk in chunks if "start" in chunk] == [use, result]
+
+
+def test_clients_of_cohere_get_every_count_of_tokens_and_the_log_probabilities() -> None:
+    usage = {"billed_units": {"input_tokens": 3, "search_units": 1}, "tokens": {"input_tokens": 4, "output_tokens": 2}}
+    entry = {"token_ids": [1], "text": "a", "logprobs": [-0.5]}
+    content = {"message": {"content": {"text": "a"}}}
+    chunks = [
+        {"type": "message-start", "id": "c1", "delta": {"message": {"role": "assistant"}}},
+        {"type": "content-start", "index": 0, "delta": {"message": {"content": {"type": "text", "text": ""}}}},
+        {"type": "content-delta", "index": 0, "delta": content, "logprobs": entry},
+        {"type": "content-end", "index": 0},
+        {"type": "message-end", "delta": {"finish_reason": "COMPLETE", "usage": usage}},
+    ]
+    sent = through("cohere", *chunks)
+    assert [chunk["logprobs"] for chunk in sent if "logprobs" in chunk] == [entry]
+    assert sent[-1]["delta"]["usage"] == usage
+    (body,) = through("cohere", *chunks, stream=False)
+    assert (body["usage"], body["logprobs"]) == (usage, [entry])
+
+
+def test_clients_of_ollama_get_times_durations_and_log_probabilities() -> None:
+    head = {"model": "m", "created_at": "2026-11-23T08:00:00Z"}
+    entry = {"token": "a", "logprob": -0.5}
+    end = {"total_duration": 9, "load_duration": 1, "prompt_eval_count": 3, "prompt_eval_duration": 2, "eval_count": 1}
+    end |= {"eval_duration": 4, "done": True, "done_reason": "stop", "remote_host": "https://ollama.com"}
+    chunks = [
+        {**head, "message": {"role": "assistant", "content": "a"}, "done": False, "logprobs": [entry]},
+        {**head, "message": {"role": "assistant", "content": ""}, **end},
+    ]
+    sent = through("ollama", *chunks)
+    assert {chunk["created_at"] for chunk in sent} == {head["created_at"]}
+    assert [chunk["logprobs"] for chunk in sent if "logprobs" in chunk] == [[entry]]
+    assert sent[-1].items() >= end.items()
+    (body,) = through("ollama", *chunks, stream=False)
+    assert body["logprobs"] == [entry]
+    assert body.items() >= {**head, **end}.items()
+
+
+# ---------------------------------------------------------------- errors
+
+OWN_ERRORS: dict[str, Json] = {
+    "openai_chat": {"message": "no", "type": "invalid_request_error", "param": "messages", "code": "bad_value"},
+    "openai_responses": {"message": "no", "code": "server_is_busy"},
+    "anthropic": {"message": "no", "type": "overloaded_error", "details": {"error_visibility": "user_facing"}},
+    "gemini": {"message": "no", "code": 429, "status": "RESOURCE_EXHAUSTED", "details": [{"reason": "QUOTA"}]},
+}
+
+
+@pytest.mark.parametrize("provider", OWN_ERRORS)
+def test_clients_get_the_other_fields_of_an_error(provider: str) -> None:
+    """gemini-cli reads the quota in ``details``, OpenAI's SDK ``param``."""
+    own = OWN_ERRORS[provider]
+    start: Json = {"type": "message_start", "message": {"id": "m", "model": "m", "content": []}}
+    starts: dict[str, Json] = {
+        "openai_chat": chat({"content": "a"}),
+        "openai_responses": {"type": "response.created", "response": RESPONSE},
+        "gemini": gemini_stream({"text": "a"})[0],
+    }
+    error = {"error": own} if provider != "anthropic" else {"type": "error", "error": own}
+    if provider == "openai_responses":
+        error = {"type": "response.failed", "response": {**RESPONSE, "status": "failed", "error": own}}
+    last = through(provider, starts.get(provider, start), error)[-1]
+    assert (last["response"] if provider == "openai_responses" else last)["error"] == own
 
 
 # ---------------------------------------------------------------- no other wire

@@ -122,6 +122,8 @@ def test_a_whole_body_is_of_the_type_of_the_sdk(target: str) -> None:
         body = json.loads(live.close())
         if target == "mistral" and turn.usage is None:
             continue  # that SDK requires the usage
+        if target == "gemini":  # Google sends the tier, which its SDK leaves out: its type has no such field
+            body.get("usageMetadata", {}).pop("serviceTier", None)
         if turn.error is None and not any(call.state != "complete" for call in turn.calls):
             model.model_validate(body)
 

@@ -7,7 +7,8 @@ in the client's wire. This module must not depend on ASGI.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from msgspec import structs
 
@@ -84,6 +85,8 @@ class Conversion:
         )
         # The client asked for this very model, so it gets the version that answers. A name of the gateway's is kept.
         self._shows_model = client.package == target.package and model == request.settings.model
+        # Also of a response that fails before it starts.
+        self.writer.is_same_wire = client.traits.is_from_provider({"provider": target.name})
         self._has_started = False
 
     def write(self, batch: Sequence[Event]) -> bytes:
@@ -116,9 +119,19 @@ class Conversion:
     def _clean(self, event: Event) -> Event:
         if not isinstance(event, Failed):
             return event
+        error, clean = event.error, self._upstream.clean
         return structs.replace(
-            event, error=structs.replace(event.error, message=self._upstream.clean(event.error.message))
+            event, error=structs.replace(error, message=clean(error.message), raw=_clean_data(error.raw, clean))
         )
+
+
+def _clean_data(value: Any, clean: Callable[[str], str]) -> Any:
+    """Return an upstream's error object without secrets."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {name: _clean_data(each, clean) for name, each in value.items()}
+    return [_clean_data(each, clean) for each in value] if isinstance(value, list) else value
 
 
 def _with_kind(event: Event, kind: ReasoningKind) -> Event:

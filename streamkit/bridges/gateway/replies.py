@@ -47,7 +47,7 @@ def refusal(
 ) -> Response:
     """Return an error of the gateway itself, in the client's wire; *code* if the status alone does not name it."""
     name = None if code is None else client.writer().error_rules.names().get(code)
-    return _error_reply(client, status, message, name, headers or {})
+    return _error_reply(client, status, client.error_body(status, message, name), name, headers or {})
 
 
 def unknown_path(client: Provider, method: str, path: str) -> str:
@@ -56,12 +56,12 @@ def unknown_path(client: Provider, method: str, path: str) -> str:
     return f"Invalid URL ({method} {path}): this gateway has no such path; this wire is asked by POST {example}"
 
 
-def _error_reply(client: Provider, status: int, message: str, code: str | None, headers: Mapping[str, str]) -> Response:
+def _error_reply(client: Provider, status: int, body: Json, code: str | None, headers: Mapping[str, str]) -> Response:
     endpoint, named = client.traits.endpoint, {}
     name = code or endpoint.error_names.get(status)
     if endpoint.error_name_header is not None and name is not None:
         named = {endpoint.error_name_header: name[:1].upper() + name[1:]}
-    return JSONResponse(client.error_body(status, message, code), status, {**headers, **named})
+    return JSONResponse(body, status, {**headers, **named})
 
 
 def error_status(error: StreamError, status: int) -> int:
@@ -101,7 +101,8 @@ def failed_reply(attempt: Attempt, error: StreamError, headers: Mapping[str, str
     by_code, message, code = attempt.writer.error_fields(error)
     status = error_status(error, by_code)
     waiting = {} if error.retry_after is None else {"retry-after": f"{error.retry_after:g}"}
-    return _error_reply(attempt.client, status, message, code, {**headers, **waiting})
+    body = attempt.writer.own_error(attempt.client.error_body(status, message, code), error)
+    return _error_reply(attempt.client, status, body, code, {**headers, **waiting})
 
 
 def failed_event(attempt: Attempt, error: StreamError) -> bytes:

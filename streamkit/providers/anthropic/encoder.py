@@ -101,11 +101,7 @@ class AnthropicWriter(SequentialWriter):
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": {
-                **_prompt_usage(usage),
-                "output_tokens": min(1, usage.output_tokens or 0),
-                **self.own_usage(),
-            },
+            "usage": self.with_own_usage({**_prompt_usage(usage), "output_tokens": min(1, usage.output_tokens or 0)}),
         }
         self._started_facts = self._facts()
         message |= self._started_facts
@@ -115,7 +111,7 @@ class AnthropicWriter(SequentialWriter):
         """Write the stop reason, the usage and ``message_stop``, or the error event."""
         self._stop()
         if self.error is not None:
-            self.send(error_body(*self.error_fields(self.error)))
+            self.send(self.own_error(error_body(*self.error_fields(self.error)), self.error))
             return
         if self.finish_reason == "error":
             self.send(error_body(500, "Internal server error"))
@@ -124,13 +120,12 @@ class AnthropicWriter(SequentialWriter):
         output: Json = {**_prompt_usage(usage), "output_tokens": usage.output_tokens or 0}
         if usage.reasoning_tokens is not None:
             output["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
-        output |= self.own_usage()
         new = {
             name: value
             for name, value in self._facts().items()
             if name not in _DELTA_FACTS and self._started_facts.get(name) != value
         }
-        self.send({"type": "message_delta", "delta": self._stop_fields(), "usage": output, **new})
+        self.send({"type": "message_delta", "delta": self._stop_fields(), "usage": self.with_own_usage(output), **new})
         self.stop()
 
     def stop(self) -> None:

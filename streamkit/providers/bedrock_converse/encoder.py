@@ -32,6 +32,10 @@ _STOP_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"content
 _PADDING = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
+#: The facts about a response that ``messageStop`` has; the others are in ``metadata``.
+_STOP_FACTS: Final = ("additionalModelResponseFields",)
+
+
 def create_writer(traits: Traits, options: WriterOptions) -> ConverseWriter:
     """Return a writer of one response."""
     return ConverseWriter(traits, options)
@@ -64,8 +68,11 @@ class ConverseWriter(SequentialWriter):
             message = "The model stopped before the end of its response."
             self.send_bytes(aws_frames.encode_exception("modelStreamErrorException", message))
             return
-        self.send({"messageStop": {"stopReason": self.finish_name(FINISH_REASONS, _STOP_REASONS)}})
-        self.send({"metadata": {"usage": _usage_fields(self.usage or Usage()), "metrics": {"latencyMs": 0}}})
+        facts = dict(self.metadata)
+        stop = {name: facts.pop(name) for name in _STOP_FACTS if name in facts}
+        self.send({"messageStop": {"stopReason": self.finish_name(FINISH_REASONS, _STOP_REASONS), **stop}})
+        usage = self.with_own_usage(_usage_fields(self.usage or Usage()))
+        self.send({"metadata": {"usage": usage, "metrics": {"latencyMs": 0}, **facts}})
 
     def encode(self, chunk: Json) -> bytes:
         """Return an event as a frame with padding, which hides a text's length; its size is deterministic here."""
@@ -128,7 +135,8 @@ class ConverseWriter(SequentialWriter):
 
     def citation(self, data: Any) -> None:
         """Write a citation of a text block: this wire's own, or an address of the web."""
-        is_own = isinstance(data, dict) and ("location" in data or self._own_state is not None)
+        is_known = self._own_state is not None or self.is_same_wire
+        is_own = isinstance(data, dict) and ("location" in data or is_known)
         citations = [data] if is_own else [_web_citation(*link) for link in citation_links(data)]
         if not citations:
             self.omit("citation", "citations without an address were left out: the wire has no form for them")

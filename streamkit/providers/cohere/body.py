@@ -27,6 +27,8 @@ def fold_events(events: list[Json]) -> Json:
         elif kind == "content-delta":
             for name, text in message["content"].items():
                 contents[-1][name] += text
+            if "logprobs" in event:
+                body["logprobs"] = [*body.get("logprobs", ()), event["logprobs"]]
         elif kind == "tool-plan-delta":
             plan.append(message["tool_plan"])
         elif kind == "tool-call-start":

@@ -73,10 +73,12 @@ class CohereWriter(SequentialWriter):
         if self.error is not None:
             _, message, _ = self.error_fields(self.error)
             ending = {"error": message, "finish_reason": _FINISH_REASONS["error"]}
+            if self.is_same_wire and isinstance(self.error.raw, dict) and "error_type" in self.error.raw:
+                ending["error_type"] = self.error.raw["error_type"]
         elif self.finish_reason == "error":
             ending["error"] = _INTERNAL_ERROR
         if self.usage is not None:
-            ending["usage"] = _usage(self.usage)
+            ending["usage"] = self.with_own_usage(_usage(self.usage))
         self.send({"type": "message-end", "delta": ending})
         if self.error is None:
             self.send_bytes(b"data: [DONE]\n\n")
@@ -128,6 +130,11 @@ class CohereWriter(SequentialWriter):
         else:
             self._content("thinking", text)
 
+    def log_probabilities(self, raw: Any) -> None:
+        """Write the log probabilities of the text before, in a delta without text."""
+        if self._open == "text":
+            self.send({**self._content_delta("", "text"), "logprobs": raw})
+
     def end_block(self, event: BlockEnded) -> None:
         """Write the end of a content."""
         if self._own_state is None:
@@ -137,7 +144,8 @@ class CohereWriter(SequentialWriter):
 
     def citation(self, data: Any) -> None:
         """Write a citation within its text: this wire's own, or an address as a document."""
-        is_own = isinstance(data, dict) and ("sources" in data or self._own_state is not None)
+        is_known = self._own_state is not None or self.is_same_wire
+        is_own = isinstance(data, dict) and ("sources" in data or is_known)
         citations = [data] if is_own else [_document(*link) for link in citation_links(data)]
         if not citations:
             self.omit("citation", "citations without an address were left out: the wire has no form for them")

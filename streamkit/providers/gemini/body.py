@@ -16,10 +16,12 @@ def fold_chunks(chunks: list[Json]) -> Json:
     body: Json = {}
     for chunk in chunks:
         body |= chunk
-        for piece in chunk["candidates"]:
+        for piece in chunk.get("candidates", ()):
             candidate |= {name: value for name, value in piece.items() if name != "content"}
             for part in piece["content"]["parts"]:
                 _add_part(parts, part)
+    if not candidate:
+        return body
     content = {"parts": parts or [{"text": ""}], "role": "model"}
     return {**body, "candidates": [{"content": content, **candidate}]}
 

@@ -19,6 +19,7 @@ from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.gemini.body import fold_chunks
 from streamkit.providers.gemini.errors import ERRORS
+from streamkit.providers.gemini.response_metadata import CANDIDATE_FACTS
 from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.traits import FINISH_REASONS
 from streamkit.providers.traits import Traits
@@ -46,6 +47,8 @@ _ERROR_STATUSES = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
+#: The facts about a response that each chunk has.
+_START_FACTS: Final = ("createTime", "modelStatus")
 #: The field of a candidate for sources of each kind, by a member that shows the kind.
 _CITATION_FIELDS: Final = {
     "urlMetadata": "urlContextMetadata",
@@ -85,20 +88,26 @@ class GeminiWriter(WholeCallWriter):
         super().__init__(traits, options)
         self._is_array = traits.framing == "json_array"
         self._separator = b"["
+        self._has_parts = False
 
     # ------------------------------------------------------------ the response
 
     def _part(self, part: Json) -> None:
         """Send a part in one chunk."""
+        self._has_parts = True
         self._candidate({"content": {"parts": [part], "role": "model"}, "index": 0})
 
-    def _candidate(self, candidate: Json, usage: Mapping[str, int] | None = None) -> None:
-        self.send(self._chunk(candidate, usage))
+    def _candidate(self, candidate: Json) -> None:
+        self.send(self._chunk(candidate))
 
-    def _chunk(self, candidate: Json, usage: Mapping[str, int] | None = None) -> Json:
+    def _usage_metadata(self, usage: Usage) -> Json:
+        return self.with_own_usage(_usage_metadata(usage))
+
+    def _chunk(self, candidate: Json, usage: Mapping[str, Any] | None = None) -> Json:
         chunk: Json = {"candidates": [candidate]}
         if usage is None and self.usage is not None and self.usage.input_tokens is not None:
-            usage = {"promptTokenCount": self.usage.input_tokens}
+            # Of this wire without the tokens of tools, which it counts apart.
+            usage = {"promptTokenCount": self.own_usage().get("promptTokenCount", self.usage.input_tokens)}
         if usage:
             chunk["usageMetadata"] = usage
         return {**chunk, **self._names()}
@@ -107,19 +116,27 @@ class GeminiWriter(WholeCallWriter):
         return self._chunk({"content": {"parts": [{"text": text, **thought}], "role": "model"}, "index": 0})
 
     def _names(self) -> Json:
-        return {"modelVersion": self.model or "", "responseId": self.response_id or ""}
+        names = {"modelVersion": self.model or "", "responseId": self.response_id or ""}
+        return {**names, **{name: self.metadata[name] for name in _START_FACTS if name in self.metadata}}
 
     def end(self) -> None:
         """Write the finish reason with all token counts, or the error."""
         if self.error is not None:
             if self.usage is not None:
-                self.send({"usageMetadata": _usage_metadata(self.usage), **self._names()})
-            self.send(error_body(*self.error_fields(self.error)))
+                self.send({"usageMetadata": self._usage_metadata(self.usage), **self._names()})
+            self.send(self.own_error(error_body(*self.error_fields(self.error)), self.error))
         else:
             # The last part is an empty text, as Gemini 3 sends it after calls.
             last: Json = {"content": {"parts": [{"text": ""}], "role": "model"}}
             last |= {"finishReason": self.finish_name(FINISH_REASONS, _FINISH_REASONS), "index": 0}
-            self._candidate(last, {} if self.usage is None else _usage_metadata(self.usage))
+            last |= {name: self.metadata[name] for name in CANDIDATE_FACTS if name in self.metadata}
+            chunk = self._chunk(last, {} if self.usage is None else self._usage_metadata(self.usage))
+            feedback = self.metadata.get("promptFeedback")
+            if feedback is not None:
+                chunk["promptFeedback"] = feedback
+            if isinstance(feedback, dict) and feedback.get("blockReason") and not self._has_parts:
+                del chunk["candidates"]  # "the prompt was blocked and no candidates are returned"
+            self.send(chunk)
         if self._is_array:
             self.send_bytes(b"\n]\n")
 
@@ -149,7 +166,7 @@ class GeminiWriter(WholeCallWriter):
         self._text(text, {"thought": True})
 
     def _text(self, text: str, thought: Json) -> None:
-        own = self._own_state
+        own, self._has_parts = self._own_state, True
         if own is not None and own.get(SIGNATURE):
             self._own_state = {**own, "text": own.get("text", "") + text}
         elif self._is_array:
@@ -187,6 +204,8 @@ class GeminiWriter(WholeCallWriter):
     def citation(self, data: Any) -> None:
         """Write the sources of the text: this wire's own object, or addresses as chunks of a search."""
         name = next((field for key, field in _CITATION_FIELDS.items() if isinstance(data, dict) and key in data), None)
+        if name is None and self.is_same_wire and isinstance(data, dict):
+            name = "groundingMetadata"
         links = citation_links(data)
         if name is None and not links:
             self.omit("citation", "citations without an address were left out: the wire has no form for them")
@@ -202,8 +221,9 @@ class GeminiWriter(WholeCallWriter):
         from streamkit.providers.gemini.media import file_part, image_part
 
         own = self._own_state or {}
-        if isinstance(own.get("raw"), dict):
-            self._part(own["raw"])
+        raw = event.raw if self.is_same_wire else own.get("raw")
+        if isinstance(raw, dict):
+            self._part(raw)
             return
         try:
             if event.media_type is None and event.data:

@@ -189,7 +189,7 @@ class GeminiParser:
     def _identify(self, chunk: GenerateContentChunk) -> None:
         response_id, model = as_text(chunk.responseId), as_text(chunk.modelVersion)
         if response_id or model:
-            self._sink.identify(response_id, model)
+            self._sink.identify(response_id, model, {"createTime": chunk.createTime} if chunk.createTime else None)
             self._is_identified = response_id is not None and model is not None
         if chunk.createTime is not None:
             self._sink.add_response_metadata({"createTime": chunk.createTime})

@@ -17,9 +17,11 @@ from streamkit.providers.gemini.schema import Candidate, WideCandidate, to_camel
 from streamkit.providers.log_probabilities import read_log_probabilities
 from streamkit.providers.provider import Sink
 
-__all__ = ["ResponseMetadataReader"]
+__all__ = ["CANDIDATE_FACTS", "ResponseMetadataReader"]
 
 _FIELDS = ("safetyRatings", "avgLogprobs", "tokenCount", "groundingAttributions", "continuationToken")
+#: The fields of a candidate that are metadata of the response.
+CANDIDATE_FACTS = (*_FIELDS, "finishMessage", "logprobsResult")
 
 
 class ResponseMetadataReader:

@@ -13,7 +13,8 @@ def fold_lines(lines: list[Json]) -> Json:
     lists: dict[str, list[object]] = {"tool_calls": [], "images": []}
     body: Json = {}
     for line in lines:
-        body |= line
+        logprobs = [*body.get("logprobs", ()), *line.get("logprobs", ())]
+        body |= {**line, "logprobs": logprobs} if logprobs else line
         for name, value in line["message"].items():
             if name in texts:
                 texts[name].append(value)

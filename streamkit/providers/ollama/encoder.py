@@ -9,7 +9,7 @@ Wire: https://docs.ollama.com/api/chat
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from streamkit.calls import ToolCall
 from streamkit.events import BlockEnded, File, ReasoningKind
@@ -66,7 +66,7 @@ class OllamaWriter(WholeCallWriter):
         return self._line({field: text})
 
     def _head(self) -> Json:
-        return {"model": self.model or "", "created_at": "1970-01-01T00:00:00Z"}
+        return {"model": self.model or "", "created_at": self.metadata.get("created_at", "1970-01-01T00:00:00Z")}
 
     def end(self) -> None:
         """Write the last line with finish reason and token counts, or the error."""
@@ -82,7 +82,7 @@ class OllamaWriter(WholeCallWriter):
         if self.usage is not None:
             counts = {"prompt_eval_count": self.usage.input_tokens, "eval_count": self.usage.output_tokens}
             ending |= {name: count for name, count in counts.items() if count is not None}
-        self.send(ending)
+        self.send({**ending, **self.own_usage(), **self.metadata})
 
     def encode(self, chunk: Json) -> bytes:
         """Return a line."""
@@ -103,6 +103,10 @@ class OllamaWriter(WholeCallWriter):
     def reasoning(self, text: str, kind: ReasoningKind) -> None:
         """Write a delta of thinking."""
         self.send_delta("thinking", self._text_line, text, "thinking")
+
+    def log_probabilities(self, raw: Any) -> None:
+        """Write the log probabilities of the text before, in a line without text."""
+        self.send({**self._line({}), "logprobs": raw})
 
     def end_block(self, event: BlockEnded) -> None:
         """Report the state of a block of another provider; a block has no end on this wire."""

@@ -75,7 +75,7 @@ class OllamaParser:
             self._parse_slow(data)
             return
         if line.model != self._model:
-            self._identify(line.model)
+            self._identify(line.model, line.created_at)
         if message.thinking:
             self._reasoning(message.thinking)
         if message.content:
@@ -89,7 +89,7 @@ class OllamaParser:
         else:
             is_line = isinstance(message, dict) or "response" in data or ("model" in data and bool(ends))
         if is_line:
-            self._identify(data.get("model"))
+            self._identify(data.get("model"), data.get("created_at"))
         if is_line and isinstance(message, dict):
             self._report_unknown(data, message)
             self._read_message(message, message.get("content"))
@@ -141,9 +141,9 @@ class OllamaParser:
             self._choice.log_probabilities(read_log_probabilities(logprobs), logprobs)
             self._choice.add_metadata({"logprobs": logprobs})
 
-    def _identify(self, model: Any) -> None:
+    def _identify(self, model: Any, created_at: Any) -> None:
         self._model = model
-        self._sink.identify(None, as_text(model))
+        self._sink.identify(None, as_text(model), {"created_at": created_at} if isinstance(created_at, str) else None)
 
     # ------------------------------------------------------------ messages
 

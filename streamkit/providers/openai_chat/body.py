@@ -11,6 +11,9 @@ __all__ = ["fold_chunks"]
 
 Json: TypeAlias = dict[str, Any]
 
+#: The fields of a choice that are read by themselves, or that the body has elsewhere.
+_CHUNK_FIELDS = ("index", "delta", "logprobs", "finish_reason", "usage")
+
 
 def fold_chunks(chunks: list[Json]) -> Json:
     """Return the completion that the chunks build: texts joined, the deltas of each call merged by index."""
@@ -23,6 +26,11 @@ def fold_chunks(chunks: list[Json]) -> Json:
         for part in chunk.get("choices") or ():
             if part.get("finish_reason") is not None:
                 choice["finish_reason"] = part["finish_reason"]
+            for name, value in part.items():
+                if name == "logprobs" and value is not None:
+                    choice[name] = _merged(choice[name], value)
+                elif name not in _CHUNK_FIELDS:
+                    choice[name] = value
             for name, value in part["delta"].items():
                 if name == "tool_calls":
                     for call in value:

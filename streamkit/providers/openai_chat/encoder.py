@@ -25,6 +25,7 @@ from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.openai_chat.body import fold_chunks
 from streamkit.providers.openai_chat.content_reader import reasoning_detail_text, thinking_text
+from streamkit.providers.openai_chat.schema import CHOICE_RESPONSE_FIELDS, RESPONSE_FIELDS, SOURCE_FIELDS
 from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
 from streamkit.providers.openai_chat.typed_reasoning import has_wrapped_state, unstreamed_details
 from streamkit.providers.openai_errors import ERRORS, error_body
@@ -73,19 +74,22 @@ class ChatWriter(Writer):
     def begin(self) -> None:
         """Write the first chunk of the dialect, and the chunk with the role."""
         common = {"id": self.response_id or "chatcmpl-0", "object": "chat.completion.chunk", "created": 0}
-        self._common = {
-            **common,
-            "model": self.model or "",
-            "service_tier": "default",
-            "system_fingerprint": None,
-        }
+        facts: Json = {"service_tier": "default", "system_fingerprint": None}
+        if self.is_same_wire:
+            facts = {name: self.metadata[name] for name in ("created", *RESPONSE_FIELDS) if name in self.metadata}
+        self._common = {**common, "model": self.model or "", **facts}
         if self._dialect.first_chunk == "comment":
             self.send_bytes(b": OPENROUTER PROCESSING\n\n")
+        elif self.is_same_wire:
+            if "prompt_filter_results" in self.metadata:
+                chunk = {"choices": [], "created": 0, "id": "", "model": "", "object": ""}
+                self.send({**chunk, "prompt_filter_results": self.metadata["prompt_filter_results"]})
         elif self._dialect.first_chunk == "prompt_filter":
             result = {"prompt_index": 0, "content_filter_results": {"hate": {"filtered": False, "severity": "safe"}}}
             chunk = {"choices": [], "created": 0, "id": "", "model": "", "object": ""}
             self.send({**chunk, "prompt_filter_results": [result]})
-        self._delta({"role": "assistant", "content": "", "refusal": None})
+        top = {name: self.metadata[name] for name in ("x_groq", *SOURCE_FIELDS) if name in self.metadata}
+        self._delta({"role": "assistant", "content": "", "refusal": None}, top=top)
 
     def end(self) -> None:
         """Write the finish reason, the usage and the end marker, or the error."""
@@ -96,7 +100,7 @@ class ChatWriter(Writer):
         elif counts is not None and self._has_usage_chunk:
             self._usage_chunk(counts)
         if self.error is not None:
-            self.send(error_body(*self.error_fields(self.error)))
+            self.send(self.own_error(error_body(*self.error_fields(self.error)), self.error))
         elif self._dialect.end_marker:
             self.send_bytes(b"data: %b%b" % (self._dialect.end_marker.encode(), self._line_end))
 
@@ -112,14 +116,23 @@ class ChatWriter(Writer):
         top: Json = {}
         if self.finish_reason == "error" and self._dialect.error_in_band and self.error is None:
             top["error"] = {"code": 502, "message": "Provider returned error"}
+        delta: Json = {}
+        for name, value in self.metadata.items():
+            if name in CHOICE_RESPONSE_FIELDS or name == "content_filter_results":
+                choice[name] = value
+            elif name == "provider_metadata":
+                delta[name] = value
+            elif name not in self._common and name not in ("prompt_filter_results", "x_groq"):
+                top[name] = value
         if counts is not None:
             if position == "choice":
                 choice["usage"] = counts
             if position in ("finish", "x_groq"):
                 top["usage"] = counts
             if position == "x_groq":
-                top["x_groq"] = {"id": self._common["id"], "usage": counts}
-        self._delta({}, choice, top, reason)
+                known = self.metadata.get("x_groq", {}) if self.is_same_wire else {"id": self._common["id"]}
+                top["x_groq"] = {**known, "usage": counts}
+        self._delta(delta, choice, top, reason)
         if counts is not None and position == "own":
             self._usage_chunk(counts)
         elif counts is not None and position == "again":
@@ -131,13 +144,14 @@ class ChatWriter(Writer):
         total = (prompt or 0) + (output or 0)
         if self._dialect.reasoning_excluded_from_output and output is not None and reasoning and reasoning <= output:
             output -= reasoning
-        return {
+        fields = {
             "prompt_tokens": prompt or 0,
             "completion_tokens": output or 0,
             "total_tokens": total,
             "prompt_tokens_details": {name: count for name, count in cached.items() if count is not None},
             "completion_tokens_details": {} if reasoning is None else {"reasoning_tokens": reasoning},
         }
+        return self.with_own_usage(fields)
 
     def _delta(
         self, delta: Json, choice: Json | None = None, top: Json | None = None, finish: str | None = None
@@ -191,6 +205,10 @@ class ChatWriter(Writer):
         """Write a delta of a refusal."""
         self._delta({"refusal": text}, self._logprobs("refusal"))
 
+    def log_probabilities(self, raw: Any) -> None:
+        """Write the log probabilities of the text before, in a chunk without text."""
+        self._delta({"content": ""}, {"logprobs": raw})
+
     def _logprobs(self, name: str) -> Json:
         """Return the log probabilities of a text as a field of the choice of its first chunk."""
         own = self._own_state
@@ -242,6 +260,8 @@ class ChatWriter(Writer):
             self._delta({"reasoning_opaque": opaque})
         elif own is not None and isinstance(audio, dict) and "expires_at" in audio:
             self._delta({"audio": {"expires_at": audio["expires_at"]}})
+        elif self.is_same_wire and isinstance(audio, dict):
+            self._delta({"audio": {name: audio[name] for name in ("id", "expires_at") if name in audio}})
         elif event.signature and event.kind == "reasoning" and self._dialect.thinking_parts:
             self._delta({"content": [{"type": "thinking", "thinking": [], "signature": event.signature}]})
         elif own is None:
@@ -264,25 +284,39 @@ class ChatWriter(Writer):
 
     def citation(self, data: Any) -> None:
         """Write a citation as the dialect has it: an annotation of the text, a part of it, or a source of the chunk."""
-        is_own, links = self._own_state is not None, citation_links(data)
+        is_own, links = self._own_state is not None or self.is_same_wire, citation_links(data)
         if self._dialect.thinking_parts:  # Mistral's references are parts
             if is_own or (isinstance(data, dict) and data.get("type") == "reference"):
                 self._delta({"content": [data]})
             else:
                 super().citation(data)
         elif self._dialect.source_lists:
-            if is_own and not isinstance(data, str):
+            if self.is_same_wire:
+                self._add_source(data)
+            elif is_own and not isinstance(data, str):
                 self._delta({"content": ""}, {}, {"search_results": [data]})
             elif is_own or links:
                 self._delta({"content": ""}, {}, {"citations": [data] if is_own else [url for url, _ in links]})
             else:
                 super().citation(data)
+        elif self.is_same_wire and isinstance(data, dict) and "chunk_id" in data:  # Azure, of a data source
+            self._delta({"context": {"citations": [data]}})
         elif is_own or (isinstance(data, dict) and "url_citation" in data):
             self._annotations.append(data)
         elif links:
             self._annotations += [_annotation(*link) for link in links]
         else:
             self.omit("citation", "citations without an address were left out: the wire has no form for them")
+
+    def _add_source(self, source: Any) -> None:
+        """Write all sources so far: clients read those of the first chunk or of the last one."""
+        url = source.get("url") if isinstance(source, dict) else source
+        sources = {"citations": url, "search_results": source if isinstance(source, dict) else None}
+        new = {name: value for name, value in sources.items() if value not in (None, *self.metadata.get(name, ()))}
+        if new:
+            lists = {name: [*self.metadata.get(name, ()), value] for name, value in new.items()}
+            self.metadata = {**self.metadata, **lists}
+            self._delta({"content": ""}, {}, lists)
 
     # ------------------------------------------------------------ calls
 
@@ -354,8 +388,11 @@ class ChatWriter(Writer):
 
     def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
         """Write a part of the dialect, or a tool that its server ran."""
-        if isinstance(raw, dict):
-            self._delta({"executed_tools": [raw]} if is_server_tool else {"content": [raw]})
+        if is_server_tool and self._dialect.message_lists:
+            self.omit("server_tool", "server tools were left out: a stream has no form for them")
+        elif isinstance(raw, dict):
+            field = "executed_tools" if is_server_tool else "images" if "image_url" in raw else "content"
+            self._delta({field: [raw]})
 
 
 def _annotation(url: str, title: str) -> Json:

@@ -29,7 +29,7 @@ from streamkit.providers.openai_chat.irregular_frames import read_irregular_fram
 from streamkit.providers.openai_chat.message_list import MessageListReader
 from streamkit.providers.openai_chat.other_fields import report_other_fields
 from streamkit.providers.openai_chat.repeater import UNREAD_FIELD, find_repeater
-from streamkit.providers.openai_chat.response_reader import ResponseReader, find_error, to_plain
+from streamkit.providers.openai_chat.response_reader import ResponseReader, find_error, start_facts, to_plain
 from streamkit.providers.openai_chat.schema import (
     MESSAGE_FIELDS,
     Choice,
@@ -226,7 +226,9 @@ class ChatParser:
         if chunk.citations is not None or chunk.search_results is not None:
             self._extras_reader().read_sources(self._choice_sink, chunk.search_results, chunk.citations)
         if chunk.prompt_filter_results or chunk.prompt_annotations:
-            self._extras_reader().read_prompt_filters(chunk.prompt_filter_results or chunk.prompt_annotations)
+            results = chunk.prompt_filter_results or chunk.prompt_annotations
+            self._sink.add_response_metadata({"prompt_filter_results": results})
+            self._extras_reader().read_prompt_filters(results)
         if chunk.x_groq is not None or chunk.error is not None:
             self._response.read_extras(chunk, raw)
         if error is None and chunk.error is None:
@@ -246,7 +248,7 @@ class ChatParser:
         self._response.read_facts(chunk)
         # Azure's first chunk has an empty id and model; they come with the first choice.
         response_id, model = as_text(chunk.id), as_text(chunk.model)
-        self._sink.identify(response_id, model)
+        self._sink.identify(response_id, model, start_facts(chunk))
         self._is_identified = response_id is not None and model is not None
 
     def _read_choice(
@@ -325,6 +327,8 @@ class ChatParser:
             self._response.read_choice_facts(choice)
         if choice.content_filter_results:
             self._extras_reader().read_filters(choice.content_filter_results, action)
+            if index == 0:
+                self._response.read_filter_results(choice.content_filter_results)
         if choice.usage is not None:
             self._response.emit_usage(choice.usage)
 

@@ -6,20 +6,22 @@ from operator import attrgetter
 from typing import Any
 
 from streamkit.calls import StreamError
-from streamkit.providers.decoding import error_message, excerpt, read_json
+from streamkit.providers.decoding import as_integer, error_message, excerpt, read_json
 from streamkit.providers.openai_chat.schema import (
     CHOICE_RESPONSE_FIELDS,
     RESPONSE_FIELDS,
+    SOURCE_FIELDS,
     Choice,
     Chunk,
     PlainChoice,
     PlainChunk,
+    PlainGroq,
 )
 from streamkit.providers.openai_chat.usage import is_usage, parse_usage
 from streamkit.providers.openai_errors import to_stream_error
 from streamkit.providers.sink import Sink
 
-__all__ = ["ResponseReader", "find_error", "to_plain"]
+__all__ = ["ResponseReader", "find_error", "start_facts", "to_plain"]
 
 #: The fields of an error object with its code, if it is the chunk itself.
 _CODE_FIELDS = ("code", "error_code", "error_type")
@@ -33,12 +35,13 @@ _choice_facts = attrgetter(*CHOICE_RESPONSE_FIELDS)
 class ResponseReader:
     """A reader of the fields of one response. It reports facts once, though chunks repeat them."""
 
-    __slots__ = ("_choice_facts", "_facts", "_metadata", "_sink")
+    __slots__ = ("_choice_facts", "_facts", "_filter_results", "_metadata", "_sink")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._metadata: dict[str, Any] = {}  # the facts that were reported
         self._facts: Any = None  # the values of RESPONSE_FIELDS in the last chunk that was searched for them
+        self._filter_results: dict[str, Any] = {}
         self._choice_facts: Any = None  # the same of CHOICE_RESPONSE_FIELDS and the last choice
 
     def read_extras(self, chunk: Chunk, raw: dict[str, Any]) -> None:
@@ -74,6 +77,12 @@ class ResponseReader:
             self._choice_facts = values
             self._keep_metadata(CHOICE_RESPONSE_FIELDS, values)
 
+    def read_filter_results(self, results: Any) -> None:
+        """Report what Azure's filters found in the response so far: of each filter the last result."""
+        if isinstance(results, dict) and any(self._filter_results.get(name) != results[name] for name in results):
+            self._filter_results = {**self._filter_results, **results}
+            self._sink.add_response_metadata({"content_filter_results": self._filter_results})
+
     def _keep_metadata(self, names: tuple[str, ...], values: tuple[Any, ...]) -> None:
         facts = {name: value for name, value in zip(names, values, strict=True) if value not in (None, "")}
         if any(self._metadata.get(name) != value for name, value in facts.items()):
@@ -89,6 +98,18 @@ class ResponseReader:
             return True
         self._sink.unknown(to_plain(raw))
         return False
+
+
+def start_facts(chunk: Chunk | PlainChunk) -> dict[str, Any]:
+    """Return what the first chunk states of the response: its time, Groq's id of the request, the sources so far."""
+    groq = chunk.x_groq
+    names = {"id": groq.id, "seed": groq.seed} if isinstance(groq, PlainGroq) else groq
+    known = {name: names[name] for name in ("id", "seed") if names.get(name)} if isinstance(names, dict) else {}
+    facts: dict[str, Any] = {"created": as_integer(chunk.created), "x_groq": known or None}
+    for name in SOURCE_FIELDS:
+        if isinstance(sources := getattr(chunk, name), list) and sources:
+            facts[name] = sources
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def find_error(raw: dict[str, Any]) -> StreamError | None:

@@ -23,6 +23,7 @@ __all__ = [
     "REASONING_DETAIL_FIELDS",
     "REASONING_TEXT_FIELDS",
     "RESPONSE_FIELDS",
+    "SOURCE_FIELDS",
     "Choice",
     "Chunk",
     "Custom",
@@ -32,6 +33,7 @@ __all__ = [
     "PlainChunk",
     "PlainDelta",
     "PlainFunction",
+    "PlainGroq",
     "PlainToolCall",
     "ToolCall",
 ]
@@ -58,6 +60,9 @@ RESPONSE_FIELDS = ("service_tier", "system_fingerprint", "provider")
 
 #: The fields of a choice that are facts about the response.
 CHOICE_RESPONSE_FIELDS = ("native_finish_reason", "stop_reason", "matched_stop", "seed")
+
+#: The sources of a response so far, in each chunk of Perplexity and xAI.
+SOURCE_FIELDS = ("citations", "search_results")
 
 #: Rare fields of a chunk that are facts about the response, too.
 RARE_RESPONSE_FIELDS = (
@@ -145,6 +150,7 @@ class Chunk(Struct, gc=False):
 
     id: Any = None
     object: Any = None
+    created: Any = None
     model: Any = None
     service_tier: Any = None
     system_fingerprint: Any = None
@@ -246,6 +252,8 @@ class PlainChoice(Struct, gc=False, forbid_unknown_fields=True):
 class PlainGroq(Struct, gc=False):
     """Groq's own fields of a chunk, of which the first one has only an id."""
 
+    id: Any = None
+    seed: Any = None
     usage: Any = None
     error: None = None
 

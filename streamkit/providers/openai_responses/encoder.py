@@ -23,6 +23,7 @@ from streamkit.providers.openai_responses.client_items import client_call_id, is
 from streamkit.providers.openai_responses.schema import MESSAGE_PHASES, Json
 from streamkit.providers.openai_responses.traits import FINISH_REASONS
 from streamkit.providers.openai_responses.written_items import (
+    USAGE_DETAILS,
     OpenItem,
     annotation,
     argument_names,
@@ -101,7 +102,7 @@ class ResponsesWriter(Writer):
         for position in list(self._open_tools):
             self._end_item(position)
         status, _, reason = _FINISH_REASON_NAMES["error" if self.error else self.finish_reason].partition(":")
-        usage = None if self.usage is None else {**usage_fields(self.usage), **self.own_usage()}
+        usage = None if self.usage is None else self.with_own_usage(usage_fields(self.usage))
         details = self.metadata.get("incomplete_details")
         if details is not None and not self.error:
             status = "incomplete"
@@ -113,8 +114,15 @@ class ResponsesWriter(Writer):
             if self.error is not None:
                 _, message, code = self.error_fields(self.error)
                 error = {"code": code or "server_error", "message": message}
+                error = self.own_error({"error": error}, self.error)["error"]
             response["error"] = error
         self._event(f"response.{status}", {"response": response})
+
+    def with_own_usage(self, fields: Json) -> Json:
+        """Return the counts with those of the provider's own report; clients require all of the usual details."""
+        own = self.own_usage()
+        details = {name: fields[name] | own[name] for name in USAGE_DETAILS if isinstance(own.get(name), dict)}
+        return {**fields, **own, **details}
 
     def _event(self, type: str, fields: Json) -> None:
         self.send({"type": type, "sequence_number": self._event_count, **fields})

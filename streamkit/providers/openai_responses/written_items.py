@@ -16,6 +16,7 @@ from streamkit.providers.openai_responses.schema import Json
 from streamkit.providers.wire_writer import ServerToolCall
 
 __all__ = [
+    "USAGE_DETAILS",
     "OpenItem",
     "annotation",
     "argument_names",
@@ -38,6 +39,10 @@ _LISTS: Final = {
     "reasoning_text": ("content", "content_index"),
     "summary_text": ("summary", "summary_index"),
 }
+
+
+#: The fields of the token counts that count parts of others.
+USAGE_DETAILS: Final = ("input_tokens_details", "output_tokens_details")
 
 
 class OpenItem:
