@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
-from streamkit.calls import ErrorCode
+from msgspec.structs import replace
+
+from streamkit.calls import ErrorCode, StreamError
 from streamkit.providers.error_rules import ErrorRules, MessageRule
 
-__all__ = ["ERRORS"]
+__all__ = ["ERRORS", "classify", "retry_delay"]
 
 #: The names of https://cloud.google.com/apis/design/errors and https://ai.google.dev/gemini-api/docs/troubleshooting
 ERRORS: Final = ErrorRules(
@@ -42,3 +44,26 @@ ERRORS: Final = ErrorRules(
         "The input token count exceeds the maximum number of tokens allowed.",
     ),
 )
+
+
+def retry_delay(error: Any) -> float | None:
+    """Return the seconds to wait that an error object states in its details, None if it states none.
+
+    A RetryInfo has them (https://cloud.google.com/apis/design/errors); no header of the response does.
+    """
+    details = error.get("details") if isinstance(error, dict) else None
+    for detail in details if isinstance(details, list) else ():
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str) and delay[-1:] == "s" and delay[:-1].replace(".", "", 1).isdecimal():
+            return float(delay[:-1])
+    return None
+
+
+def classify(error: StreamError) -> StreamError:
+    """Return an error with its code, and with the seconds to wait, also of a response with an HTTP status."""
+    error = ERRORS.classify(error)
+    if error.kind != "provider_error" or error.retry_after is not None:
+        return error
+    body = error.raw[0] if isinstance(error.raw, list) and error.raw else error.raw  # without ``alt=sse`` a list
+    seconds = retry_delay(body.get("error", body) if isinstance(body, dict) else None)
+    return error if seconds is None else replace(error, retry_after=seconds)

@@ -23,6 +23,7 @@ from streamkit.calls import StreamError
 from streamkit.indexes import normalize_index
 from streamkit.providers.decoding import as_integer, as_text, convert, decode, error_message, read_json
 from streamkit.providers.gemini.data_parts import DATA_FIELDS, FURTHER_DATA_FIELDS, PART_METADATA, read_data
+from streamkit.providers.gemini.errors import retry_delay
 from streamkit.providers.gemini.finish_reasons import interpret_finish_reason
 from streamkit.providers.gemini.function_calls import FunctionCallReader
 from streamkit.providers.gemini.response_metadata import ResponseMetadataReader
@@ -209,20 +210,11 @@ class GeminiParser:
         self._first.choice.finish(raw, "content_filter")
 
     def _fail(self, error: Any) -> None:
-        """Report an error body ``{"code", "message", "status", "details"}``.
-
-        A RetryInfo among the details has the seconds to wait (https://cloud.google.com/apis/design/errors).
-        """
+        """Report an error body ``{"code", "message", "status", "details"}``."""
         message = error_message({"error": error}) or "the provider reported an error"
-        status, retry_after = None, None
-        if isinstance(error, dict):
-            status = as_integer(error.get("code"))
-            details = error.get("details")
-            for detail in details if isinstance(details, list) else ():
-                delay = detail.get("retryDelay") if isinstance(detail, dict) else None
-                if isinstance(delay, str) and delay[-1:] == "s" and delay[:-1].replace(".", "", 1).isdecimal():
-                    retry_after = float(delay[:-1])
-        self._sink.fail(StreamError("provider_error", message, raw=error, status=status, retry_after=retry_after))
+        status = as_integer(error.get("code")) if isinstance(error, dict) else None
+        seconds = retry_delay(error)
+        self._sink.fail(StreamError("provider_error", message, raw=error, status=status, retry_after=seconds))
 
     # ---------------------------------------------------------------- candidates
 

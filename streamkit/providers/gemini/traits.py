@@ -11,7 +11,7 @@ from streamkit.calls import FinishReason
 from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.gemini.body_names import to_rest_names
-from streamkit.providers.gemini.errors import ERRORS
+from streamkit.providers.gemini.errors import classify
 from streamkit.providers.gemini.message_format import rate_message
 from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.model_facts import ModelFacts
@@ -155,7 +155,7 @@ TRAITS = Traits(
     # An empty line: google-genai parses a comment as JSON (``_aiter_response_stream``), and @google/genai finds no
     # event after one (``responseLineRE``).
     heartbeat=b"\r\n",
-    classify_error=ERRORS.classify,
+    classify_error=classify,
     endpoint=Endpoint(
         base_url="https://generativelanguage.googleapis.com",
         path="/v1beta/models/{model}:streamGenerateContent?alt=sse",

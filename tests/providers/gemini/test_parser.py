@@ -446,6 +446,20 @@ def test_an_error_body_fails_the_turn() -> None:
     assert read({"error": "no"}).recorded == [("fail", StreamError("provider_error", "no", raw="no"))]
 
 
+@pytest.mark.parametrize("is_list", [False, True])
+def test_the_seconds_to_wait_of_a_response_with_a_status_are_those_of_its_body(is_list: bool) -> None:
+    error: dict[str, Any] = {"code": 429, "message": "Quota exceeded", "status": "RESOURCE_EXHAUSTED"}
+    error["details"] = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "38.5s"}]
+    body = json.dumps([{"error": error}] if is_list else {"error": error}).encode()
+    for headers, seconds in (({}, 38.5), ({"retry-after": "2"}, 2.0)):
+        turn = Turn("gemini", "t")
+        turn.response(429, headers)
+        turn.feed(body)
+        turn.close()
+        assert turn.error is not None
+        assert (turn.error.code, turn.error.retry_after) == ("rate_limited", seconds)
+
+
 # ---------------------------------------------------------------- usage, citations, server tools, files
 
 
