@@ -93,7 +93,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="deepseek",
-        reasoning_setting="thinking",  # https://api-docs.deepseek.com/guides/thinking_mode
+        reasoning_setting="thinking_effort",  # https://api-docs.deepseek.com/guides/thinking_mode (2026-11)
         markup_families=frozenset({"dsml", "deepseek"}),
         endpoint=Endpoint(base_url="https://api.deepseek.com/v1", key_variables=("DEEPSEEK_API_KEY",)),
         strict="deepseek",

@@ -156,6 +156,8 @@ class _AssistantMessage:
         function_call = message.get("function_call")
         if isinstance(function_call, dict):
             builder.call(function_call.get("name"), function_call.get("arguments"))
+        if message.get("prefix") is True:
+            builder.describe(prefix=True)
 
     def _read_reasoning(self) -> None:
         details = as_list(self._message.get("reasoning_details"))

@@ -157,6 +157,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         self._tool_names: dict[str, str] = {}  # by the call's id in history
         self._call_places: dict[str, int] = {}  # by target id, of the calls of the last assistant message
         self._has_reasoning: list[bool] = []  # for each content, whether its reasoning is sent back
+        self._is_prefix = False  # the last content that was rendered asked to be continued by this dialect
         self._is_developer = False  # the content that is being rendered is a developer's message
 
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
@@ -196,6 +197,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         Where a system message must not be the last one, it becomes a person's.
         """
         super().finish()
+        if self._is_prefix and self.messages and self.messages[-1]["role"] == "assistant":
+            self.messages[-1]["prefix"] = True
         last = self.messages[-1] if len(self.messages) > 1 else {}
         if self.traits.prefix and last.get("role") == "system":
             contents_of_last = self.contents_of(self.messages.pop())
@@ -216,6 +219,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
     def add(self, content: Content) -> None:
         """Render the next content as messages of its role; a developer's message has that role where there is one."""
         self._is_developer = self.traits.developer_role and content.metadata.get("role") == "developer"
+        # DeepSeek continues a last message that asks for it (https://api-docs.deepseek.com/guides/chat_prefix_completion).
+        self._is_prefix = content.metadata.get("prefix") is True and self.traits.is_from_provider(content.metadata)
         super().add(content)
 
     def add_user(self, blocks: Sequence[Block]) -> None:

@@ -112,9 +112,11 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
             writer.put(writer.accepted_effort(effort), "reasoning_effort")
     elif form == "object":
         _write_object(writer, {"mode": mode, "effort": effort, "budget": budget, "summary": summary})
-    elif form == "thinking":
+    elif form in ("thinking", "thinking_effort"):
         writer.put({"type": "disabled" if mode == "off" else "enabled"}, "thinking")
-        if effort:
+        if effort and form == "thinking_effort" and mode != "off":
+            writer.put(writer.accepted_effort(effort), "reasoning_effort")
+        elif effort:
             writer.report(f"the reasoning effort {effort!r} was left out: {traits.name} can only turn reasoning on")
     else:
         writer.put(mode != "off", "enable_thinking")

@@ -65,6 +65,7 @@ class ChatDialect(Traits):
             follow the other; None if it may.
         reasoning_setting: how reasoning is requested: ``effort``, by ``reasoning_effort``; ``switch``, by that or by
             Together's ``reasoning``; ``object``, OpenRouter's ``reasoning``; ``thinking``, a switch;
+            ``thinking_effort``, the switch and ``reasoning_effort``;
             ``enable_thinking``, Qwen's, with a budget; None if it cannot be.
         developer_role: a message may have the role ``developer``.
         result_images: a tool message may have images. Elsewhere a user message after the results shows them.
@@ -118,7 +119,9 @@ class ChatDialect(Traits):
     result_names: bool = False
     prefix: bool = False
     separator_text: str | None = None
-    reasoning_setting: Literal["effort", "switch", "object", "thinking", "enable_thinking"] | None = "effort"
+    reasoning_setting: (
+        Literal["effort", "switch", "object", "thinking", "thinking_effort", "enable_thinking"] | None
+    ) = "effort"
     developer_role: bool = False
     result_images: bool = False
     document_parts: bool = False

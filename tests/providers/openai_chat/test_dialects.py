@@ -95,6 +95,34 @@ def test_a_final_assistant_message_to_mistral_is_marked_as_prefix() -> None:
     assert "prefix" not in _request("openai_chat", *contents)["messages"][-1]
 
 
+def test_deepseek_continues_a_last_message_that_asks_for_it() -> None:
+    """https://api-docs.deepseek.com/guides/chat_prefix_completion."""
+    asked = {"role": "assistant", "content": "```python\n", "prefix": True}
+    request = providers.parse_request({"messages": [{"role": "user", "content": "Sort."}, asked]}, "deepseek")
+    assert providers.render_request(request, "deepseek")["messages"][-1] == asked
+    plain = {"role": "assistant", "content": "```python\n"}
+    assert providers.render_request(request, "openai_chat")["messages"][-1] == plain
+    unmarked = providers.parse_request({"messages": [{"role": "user", "content": "Sort."}, plain]}, "deepseek")
+    assert providers.render_request(unmarked, "deepseek")["messages"][-1] == plain
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"reasoning_effort": "max"}, {"thinking": {"type": "enabled"}, "reasoning_effort": "max"}),
+        ({"thinking": {"type": "enabled"}, "reasoning_effort": "low"}, None),
+        ({"thinking": {"type": "enabled"}}, None),
+        ({"thinking": {"type": "disabled"}}, None),
+    ],
+)
+def test_deepseek_gets_the_effort_of_its_thinking(fields: dict[str, Any], expected: dict[str, Any] | None) -> None:
+    body = {"model": "deepseek-v4-pro", "messages": [{"role": "user", "content": "Hi."}], **fields}
+    changes: list[str] = []
+    rendered = providers.render_request(providers.parse_request(body, "deepseek"), "deepseek", changes=changes)
+    found = {name: rendered[name] for name in ("thinking", "reasoning_effort") if name in rendered}
+    assert (found, changes) == (expected or fields, [])
+
+
 def test_mistral_thinking_is_replayed_as_parts_in_order() -> None:
     block = _reasoning_block("mistral", signature="SIG")
     [message] = _messages([Content.ai("", block, TextBlock(text="Oslo."), CALL)], "mistral")
