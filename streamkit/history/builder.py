@@ -186,10 +186,11 @@ class ContentBuilder:
             self.add_block(speaker, create_block(TextBlock, text=text, metadata=metadata))
         return True
 
-    def opaque(self, speaker: str, raw: Any) -> None:
-        """Add a provider's own or an unknown value unchanged, and report it."""
+    def opaque(self, speaker: str, raw: Any, cache: CacheMark | None = None) -> None:
+        """Add a provider's own or an unknown value unchanged, and report it; *cache* is a mark that is not in it."""
         self.report(f"kept {_describe(raw)} as an opaque block: history has no block for it")
-        self.add_block(speaker, OpaqueBlock(raw=raw, metadata=self.provider_metadata()))
+        metadata = self.provider_metadata({} if cache is None else {"cache": cache})
+        self.add_block(speaker, OpaqueBlock(raw=raw, metadata=metadata))
 
     def report(self, sentence: str) -> None:
         """Record a change, unless it was recorded already."""

@@ -116,6 +116,9 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         if block.error is None and block.status in (None, "completed"):
             return None
         text = block.error or _text_of(block.result)
+        if block.error and isinstance(block.result, list) and not all(map(_is_text, block.result)):
+            # 400 "all content must be type 'text' if 'is_error' is true" (caozhiyuan/copilot-api#196)
+            self.report(f"parts of a failed result that are no text were left out: {self.target} refuses them")
         has_text = bool(text if self.accepts_blank_results else text.strip())
         return text if has_text else f"The call did not complete: {block.status}."
 
@@ -174,6 +177,10 @@ class BlockRenderer(AlternatingRenderer[Traits]):
     def begin_with_user_text(self) -> None:
         """Insert a user message with a text in front if the first message is the model's."""
         self.begin_with_user(self.text_block("(continued)"))
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("text"), str)
 
 
 def _text_of(result: Any) -> str:

@@ -150,7 +150,7 @@ def _media_metadata(builder: ContentBuilder, block: Json) -> Json:
 def _read_tool_result(builder: ContentBuilder, block: Json) -> None:
     content, call_id = _read_result_content(block.get("content")), block.get("tool_use_id")
     builder.report_unread(block, _RESULT_FIELDS, "a result")
-    extras = {"toolset_name": block.get("toolset_name"), **_cache_metadata(block)}
+    extras = {"toolset_name": block.get("toolset_name"), **_result_mark(block)}
     if block.get("is_error") is not True:
         builder.result(call_id, content, extras=extras)
     elif isinstance(content, list):
@@ -159,6 +159,13 @@ def _read_tool_result(builder: ContentBuilder, block: Json) -> None:
         builder.result(call_id, content, error=error, extras=extras)
     else:
         builder.result(call_id, error=content if isinstance(content, str) else "", extras=extras)
+
+
+def _result_mark(block: Json) -> Json:
+    """Return the cache mark of a result, or else the last one of its parts: a part of a result has none in history."""
+    content = block.get("content")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return next((mark for part in (block, *reversed(parts)) if (mark := _cache_metadata(part))), {})
 
 
 def _read_result_content(content: Any) -> Any:

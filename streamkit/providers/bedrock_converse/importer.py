@@ -80,7 +80,7 @@ def _read_system(builder: ContentBuilder, system: Any) -> None:
     for part, mark in _with_marks(as_list(system)):
         text = part.get("text") if isinstance(part, dict) and part.keys() == {"text"} else part
         if not builder.text("system", text, mark):
-            builder.opaque("system", part)
+            builder.opaque("system", part, mark)
 
 
 def _with_marks(parts: list[Any]) -> list[tuple[Any, Any]]:
@@ -106,7 +106,7 @@ def _read_user_part(builder: ContentBuilder, part: Json, mark: Any) -> None:
         media.metadata.update(extras)
         builder.add_block("human", media)
     else:
-        builder.opaque("human", part)
+        builder.opaque("human", part, mark)
 
 
 def _read_result(builder: ContentBuilder, result: Json, extras: Json) -> None:
@@ -170,18 +170,19 @@ class _AssistantReader:
                 name=as_text(use.get("name")) or "",
                 arguments=use.get("input"),
                 raw=[part],
-                metadata=builder.provider_metadata(),
+                metadata=builder.provider_metadata(extras),
             )
             builder.add_block("ai", self._open_server_call)
         elif isinstance(result, dict) and server_call is not None and server_call.id == result.get("toolUseId"):
             server_call.result = result.get("content")
             server_call.raw.append(part)
+            server_call.metadata.update(extras)
         elif isinstance(part.get("reasoningContent"), dict):
             builder.add_block("ai", self._reasoning(part))
         elif isinstance(part.get("citationsContent"), dict):
             self._read_citations(part, extras)
         else:
-            builder.opaque("ai", part)
+            builder.opaque("ai", part, mark)
 
     def _add_text(self, text: str, extras: Json) -> None:
         if text:

@@ -659,3 +659,35 @@ def test_any_history_renders_legally(history: list[Content]) -> None:
         assert kinds == sorted(kinds, reverse=True)
         for part in message["content"]:
             assert part["type"] != "text" or part["text"].strip()
+
+
+def result_of(block: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return a result of a request that was read and written again, and the changes."""
+    call = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": [call]}]
+    messages.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", **block}]})
+    changes: list[str] = []
+    request = providers.parse_request({"model": "m", "max_tokens": 5, "messages": messages}, "anthropic")
+    body = providers.render_request(request, "anthropic", changes=changes)
+    part: dict[str, Any] = body["messages"][2]["content"][0]
+    return part, changes
+
+
+@pytest.mark.parametrize("is_error", [False, True])
+def test_a_cache_mark_in_a_result_is_the_mark_of_the_result(is_error: bool) -> None:
+    marked = {"type": "text", "text": "b", "cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    for content in ([marked], [{"type": "text", "text": "a"}, marked], [marked, {"type": "text", "text": "c"}]):
+        part, changes = result_of({"content": content, "is_error": is_error})
+        assert part["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+        assert "cache_control" not in str(part["content"])
+        assert changes == []
+    part, _ = result_of({"content": [marked], "cache_control": {"type": "ephemeral"}})
+    assert part["cache_control"] == {"type": "ephemeral"}
+
+
+def test_what_a_failed_result_cannot_have_is_reported() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+    part, changes = result_of({"content": [{"type": "text", "text": "no"}, image], "is_error": True})
+    assert (part["content"], part["is_error"]) == ("no", True)
+    assert changes == ["parts of a failed result that are no text were left out: Anthropic refuses them"]
+    assert result_of({"content": [{"type": "text", "text": "no"}], "is_error": True})[1] == []

@@ -398,3 +398,14 @@ def test_data_with_the_name_of_a_part_is_data(value: Any) -> None:
     messages, _ = render(*contents, result)
     [part] = messages[2]["content"][0]["toolResult"]["content"]
     assert json.loads(part["text"]) == value
+
+
+def test_a_cache_point_after_a_part_without_a_block_stays_there() -> None:
+    guarded, point = {"guardContent": {"text": {"text": "g"}}}, {"cachePoint": {"type": "default"}}
+    search = {"toolUse": {"toolUseId": "t1", "name": "nova_grounding", "type": "server_tool_use", "input": {}}}
+    result = {"toolResult": {"toolUseId": "t1", "type": "nova_grounding_result", "content": []}}
+    own = [{"text": "a"}, search, result, point]
+    messages = [{"role": "user", "content": [guarded, point]}, {"role": "assistant", "content": own}]
+    messages.append({"role": "user", "content": [{"text": "b"}]})
+    request = providers.parse_request({"messages": messages}, "bedrock_converse", model="m")
+    assert providers.render_request(request, "bedrock_converse")["messages"] == messages
