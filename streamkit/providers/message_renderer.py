@@ -60,10 +60,16 @@ class MessageRenderer(Generic[AnyTraits]):
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
         """Return the conversation as messages."""
         for self._content, content in enumerate(contents):
+            if "author" in content.metadata and not self.accepts_author(content):
+                self.report("the name of a message's author was left out: the target has no field for it")
             self.add(content)
         self.finish()
         system = "\n\n".join(self.system) or None
         return RenderedMessages(self.messages, system, self._spans(len(contents)), self.request_fields, self.changes)
+
+    def accepts_author(self, content: Content) -> bool:
+        """Return True if a message has a field for the author that a client of the same dialect named."""
+        return False
 
     def add(self, content: Content) -> None:
         """Render the next content of the conversation."""

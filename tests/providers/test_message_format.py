@@ -130,7 +130,7 @@ def test_a_conversation_with_some_blocks_of_another_format_is_read() -> None:
 @pytest.mark.parametrize(
     ("reader", "message", "field"),
     [
-        ("openai_chat", {"role": "user", "name": "Ann", "content": "Hi"}, "name"),
+        ("mistral", {"role": "user", "name": "Ann", "content": "Hi"}, "name"),
         ("openai_chat", {"role": "user", "content": "Hi", "images": ["x"]}, "images"),
         ("openai_chat", {"role": "user", "content": [{"type": "text", "text": "a", "extra": 1}]}, "extra"),
         (

@@ -37,6 +37,7 @@ _OPENAI_IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"
 DIALECTS = (
     ChatDialect(
         name="openai_chat",
+        author_names=True,  # https://platform.openai.com/docs/api-reference/chat/create, and the SDKs of Azure and Groq
         image_types=_OPENAI_IMAGES,
         setting_fields=OPENAI_SETTINGS,
         models=OPENAI_MODELS,
@@ -60,6 +61,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="azure_openai",
+        author_names=True,
         image_types=_OPENAI_IMAGES,
         setting_fields=OPENAI_SETTINGS,
         models=OPENAI_MODELS,
@@ -113,6 +115,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="groq",
+        author_names=True,
         models=GROQ_MODELS,
         endpoint=Endpoint(base_url="https://api.groq.com/openai/v1", key_variables=("GROQ_API_KEY",)),
         strict="groq",
@@ -192,6 +195,7 @@ DIALECTS = (
     ),
     ChatDialect(
         name="openrouter",
+        author_names=True,  # the request schema of https://openrouter.ai/docs/api-reference/overview
         reasoning_setting="object",  # https://openrouter.ai/docs/use-cases/reasoning-tokens
         setting_fields={**SETTINGS_WITH_TOP_K, "verbosity": ("verbosity",)},
         endpoint=Endpoint(base_url="https://openrouter.ai/api/v1", key_variables=("OPENROUTER_API_KEY",)),

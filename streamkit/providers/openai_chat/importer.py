@@ -61,7 +61,8 @@ def parse_messages(
     for message in messages:
         role = message.get("role")
         if isinstance(role, str) and role in _MESSAGE_FIELDS:
-            builder.report_unread(message, _MESSAGE_FIELDS[role], f"a message of the role {role!r}")
+            known = _MESSAGE_FIELDS[role] | ({"name"} if traits.author_names else set())
+            builder.report_unread(message, known, f"a message of the role {role!r}")
         if role == "assistant":
             _AssistantMessage(builder, message).read()
         elif role == "user":
@@ -79,6 +80,8 @@ def parse_messages(
             continue
         else:
             builder.add_unknown_role(message)
+        if traits.author_names and isinstance(name := message.get("name"), str) and name:
+            builder.describe(author={"provider": traits.name, "name": name})
         builder.end()
     return builder.build()
 

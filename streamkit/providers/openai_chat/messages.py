@@ -138,6 +138,15 @@ def _has_marks(parts: Sequence[Json]) -> bool:
     return any("cache_control" in part or CACHE_BREAKPOINT in part for part in parts)
 
 
+def author_of(content: Content, traits: ChatDialect) -> str | None:
+    """Return the name of a message's author if a client of this dialect gave it."""
+    author = content.metadata.get("author")
+    if not traits.author_names or not isinstance(author, dict) or not traits.is_from_provider(author):
+        return None
+    name = author.get("name")
+    return name if isinstance(name, str) else None
+
+
 @dataclass(slots=True)
 class _AssistantParts:
     """The blocks of an assistant message, by the field that they are sent in."""
@@ -157,6 +166,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         self._tool_names: dict[str, str] = {}  # by the call's id in history
         self._call_places: dict[str, int] = {}  # by target id, of the calls of the last assistant message
         self._has_reasoning: list[bool] = []  # for each content, whether its reasoning is sent back
+        self._author: str | None = None  # of the content that is being rendered, until its message is there
         self._is_prefix = False  # the last content that was rendered asked to be continued by this dialect
         self._is_developer = False  # the content that is being rendered is a developer's message
 
@@ -184,7 +194,10 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
 
     def push(self, message: Json) -> None:
         """Append a message; between a tool message and a user message, the dialect's separator first."""
+        author, self._author = self._author, None
         self.flush_results()
+        if author is not None:
+            message = {**message, "name": author}
         separator, messages = self.traits.separator_text, self.messages
         if separator and message["role"] == "user" and messages and messages[-1]["role"] == "tool":
             self.append({"role": "assistant", "content": separator})
@@ -221,7 +234,13 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         self._is_developer = self.traits.developer_role and content.metadata.get("role") == "developer"
         # DeepSeek continues a last message that asks for it (https://api-docs.deepseek.com/guides/chat_prefix_completion).
         self._is_prefix = content.metadata.get("prefix") is True and self.traits.is_from_provider(content.metadata)
+        self._author = author_of(content, self.traits)
         super().add(content)
+        self._author = None
+
+    def accepts_author(self, content: Content) -> bool:
+        """Return True if the dialect named the author itself."""
+        return author_of(content, self.traits) is not None
 
     def add_user(self, blocks: Sequence[Block]) -> None:
         """Append a user message: parts if there are images or files, else one text."""

@@ -68,6 +68,7 @@ class ChatDialect(Traits):
             ``thinking_effort``, the switch and ``reasoning_effort``;
             ``enable_thinking``, Qwen's, with a budget; None if it cannot be.
         developer_role: a message may have the role ``developer``.
+        author_names: a message may have the ``name`` of its author. Mistral refuses one (microsoft/autogen#2748).
         result_images: a tool message may have images. Elsewhere a user message after the results shows them.
         document_parts: a file is a part of type ``document_url``; elsewhere of type ``file``.
         file_addresses: a file may be sent as its address.
@@ -123,6 +124,7 @@ class ChatDialect(Traits):
         Literal["effort", "switch", "object", "thinking", "thinking_effort", "enable_thinking"] | None
     ) = "effort"
     developer_role: bool = False
+    author_names: bool = False
     result_images: bool = False
     document_parts: bool = False
     file_addresses: bool = False

@@ -95,6 +95,30 @@ def test_a_final_assistant_message_to_mistral_is_marked_as_prefix() -> None:
     assert "prefix" not in _request("openai_chat", *contents)["messages"][-1]
 
 
+def test_the_names_of_authors_go_back_to_their_own_dialect() -> None:
+    """AutoGen tells the agents of a group apart by them; Mistral refuses them (microsoft/autogen#2748)."""
+    call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "Be brief.", "name": "rules"},
+        {"role": "user", "content": "Hi.", "name": "bob"},
+        {"role": "assistant", "content": "Hello.", "tool_calls": [call], "name": "planner"},
+        {"role": "tool", "tool_call_id": "call_1", "content": "r"},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a/b.png"}}], "name": "eve"},
+    ]
+    changes: list[str] = []
+    request = providers.parse_request({"messages": messages}, "openai_chat", changes=changes)
+    rendered = providers.render_request(request, "openai_chat", changes=changes)["messages"]
+    assert [message.get("name") for message in rendered] == [message.get("name") for message in messages]
+    assert changes == []
+    for target in ("mistral", "anthropic", "gemini", "groq"):
+        changes = []
+        assert "planner" not in str(providers.render_request(request, target, changes=changes))
+        assert "the name of a message's author was left out: the target has no field for it" in changes
+    changes = []
+    providers.parse_request({"messages": messages[1:2]}, "mistral", changes=changes)
+    assert changes == ["left out the field 'name' of a message of the role 'user'"]
+
+
 def test_deepseek_continues_a_last_message_that_asks_for_it() -> None:
     """https://api-docs.deepseek.com/guides/chat_prefix_completion."""
     asked = {"role": "assistant", "content": "```python\n", "prefix": True}
