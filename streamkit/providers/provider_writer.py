@@ -45,7 +45,7 @@ from streamkit.providers.traits import Traits
 from streamkit.providers.wire_writer import ServerToolCall, WireWriter, WriterOptions
 from streamkit.target_ids import TargetIds
 
-__all__ = ["Writer", "concerns_call"]
+__all__ = ["Writer", "concerns_call", "of_no_choice"]
 
 _TRUNCATED = StreamError("stream_truncated", "the stream ended before the response was complete")
 
@@ -372,6 +372,11 @@ _OF_CALLS: Final[frozenset[_Handler]] = frozenset(
         _on_finish,
     }
 )
+
+
+def of_no_choice(handler: _Handler) -> bool:
+    """Return True if an event belongs to the response, not to one of its choices."""
+    return handler in _OF_NO_CHOICE
 
 
 def concerns_call(handler: _Handler) -> bool:

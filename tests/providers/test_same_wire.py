@@ -372,6 +372,46 @@ def test_chat_clients_get_annotations_and_sources_in_their_own_form() -> None:
     ]
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_chat_clients_get_every_choice_that_they_asked_for(first: int) -> None:
+    """DSPy samples several completions by ``n``."""
+    second = 1 - first
+    call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "w", "arguments": '{"a":1}'}}
+    usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+    stream = [
+        chat({"role": "assistant", "content": "a"}, index=first),
+        chat({"role": "assistant", "content": "b"}, index=second),
+        chat({"content": "c"}, index=first),
+        chat({"tool_calls": [call]}, index=second),
+        chat({}, "tool_calls", index=second),
+        chat({}, "length", index=first),
+        {**chat(), "choices": [], "usage": usage},
+    ]
+    (body,) = through("openai_chat", *stream, stream=False)
+    choices = {choice["index"]: choice for choice in body["choices"]}
+    assert (list(choices), body["usage"]) == ([0, 1], usage)
+    assert choices[first]["message"]["content"] == "ac"
+    assert choices[second]["message"]["content"] == "b"
+    (written_call,) = choices[second]["message"]["tool_calls"]
+    assert written_call["function"] == {"name": "w", "arguments": '{"a":1}'}
+    assert [choices[number]["finish_reason"] for number in (first, second)] == ["length", "tool_calls"]
+    chunks = through("openai_chat", *stream)
+    texts = [(c["choices"][0]["index"], c["choices"][0]["delta"].get("content")) for c in chunks if c["choices"]]
+    assert [each for each in texts if each[1]] == [(first, "a"), (second, "b"), (first, "c")]
+    assert [chunk["usage"] for chunk in chunks if chunk["usage"]] == [usage]
+    again = Turn("openai_chat", "t")
+    for chunk in chunks:
+        again.feed(chunk)
+    again.close(complete=True)
+    assert [view.text for view in again.choices] == (["ac", "b"] if first == 0 else ["b", "ac"])
+
+
+def test_chat_clients_get_images_as_they_came() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}, "index": 0}
+    chunks = through("openrouter", *chat_stream({"content": "a"}, {"images": [image]}))
+    assert [chunk["choices"][0]["delta"]["images"] for chunk in chunks if "images" in str(chunk)] == [[image]]
+
+
 # ---------------------------------------------------------------- Gemini
 
 

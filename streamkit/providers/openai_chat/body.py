@@ -17,30 +17,49 @@ _CHUNK_FIELDS = ("index", "delta", "logprobs", "finish_reason", "usage")
 
 def fold_chunks(chunks: list[Json]) -> Json:
     """Return the completion that the chunks build: texts joined, the deltas of each call merged by index."""
-    message: Json = {"role": "assistant", "content": None, "refusal": None}
-    calls: dict[int, Json] = {}
-    choice: Json = {"index": 0, "message": message, "logprobs": None, "finish_reason": None}
+    choices: dict[int, _Choice] = {0: _Choice(0)}
     body: Json = {}
     for chunk in chunks:
         body |= {name: value for name, value in chunk.items() if value is not None and name != "choices"}
         for part in chunk.get("choices") or ():
-            if part.get("finish_reason") is not None:
-                choice["finish_reason"] = part["finish_reason"]
-            for name, value in part.items():
-                if name == "logprobs" and value is not None:
-                    choice[name] = _merged(choice[name], value)
-                elif name not in _CHUNK_FIELDS:
-                    choice[name] = value
-            for name, value in part["delta"].items():
-                if name == "tool_calls":
-                    for call in value:
-                        _merge_call(calls, call)
-                elif value is not None and name != "role":
-                    message[name] = _merged(message.get(name), value)
-    if calls:
-        message["tool_calls"] = list(calls.values())
-        message["content"] = message["content"] or None
-    return {**body, "object": "chat.completion", "choices": [choice]}
+            number = part["index"]
+            if number not in choices:
+                choices[number] = _Choice(number)
+            choices[number].add(part)
+    return {**body, "object": "chat.completion", "choices": [choices[number].fold() for number in sorted(choices)]}
+
+
+class _Choice:
+    """A choice that the parts of chunks build."""
+
+    def __init__(self, number: int) -> None:
+        self._message: Json = {"role": "assistant", "content": None, "refusal": None}
+        self._fields: Json = {"index": number, "message": self._message, "logprobs": None, "finish_reason": None}
+        self._calls: dict[int, Json] = {}
+
+    def add(self, part: Json) -> None:
+        """Add the choice of a chunk."""
+        fields, message = self._fields, self._message
+        if part.get("finish_reason") is not None:
+            fields["finish_reason"] = part["finish_reason"]
+        for name, value in part.items():
+            if name == "logprobs" and value is not None:
+                fields[name] = _merged(fields[name], value)
+            elif name not in _CHUNK_FIELDS:
+                fields[name] = value
+        for name, value in part["delta"].items():
+            if name == "tool_calls":
+                for call in value:
+                    _merge_call(self._calls, call)
+            elif value is not None and name != "role":
+                message[name] = _merged(message.get(name), value)
+
+    def fold(self) -> Json:
+        """Return the choice."""
+        if self._calls:
+            self._message["tool_calls"] = list(self._calls.values())
+            self._message["content"] = self._message["content"] or None
+        return self._fields
 
 
 def _merge_call(calls: dict[int, Json], delta: Json) -> None:

@@ -12,12 +12,13 @@ differ. The module must not read a clock: ``created`` is 0.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 from msgspec.structs import replace
 
 from streamkit.calls import ToolCall, Usage
-from streamkit.events import BlockEnded, File, ReasoningKind
+from streamkit.events import BlockEnded, Event, File, ReasoningKind
 from streamkit.media import is_url, normalize_data_url, to_data_url
 from streamkit.providers.call_text import CallText
 from streamkit.providers.encoding import citation_links, encode_chunk, encode_json
@@ -29,7 +30,7 @@ from streamkit.providers.openai_chat.schema import CHOICE_RESPONSE_FIELDS, RESPO
 from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
 from streamkit.providers.openai_chat.typed_reasoning import has_wrapped_state, unstreamed_details
 from streamkit.providers.openai_errors import ERRORS, error_body
-from streamkit.providers.provider_writer import Writer
+from streamkit.providers.provider_writer import Writer, of_no_choice
 from streamkit.providers.wire_writer import Json, WriterOptions
 
 __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
@@ -51,7 +52,10 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
 
 
 class ChatWriter(Writer):
-    """A writer of one choice."""
+    """A writer of one choice; of all choices, if the events are of the same wire.
+
+    Each further choice has a writer of its own, whose chunks are part of the same stream.
+    """
 
     # invalid_request_error is the type of an error; the code of one names the fault of a field.
     error_rules: ClassVar[ErrorRules] = replace(ERRORS, unnamed=frozenset({"invalid_request"}))
@@ -65,6 +69,9 @@ class ChatWriter(Writer):
         self._has_usage_chunk = options.usage_chunk
         self._line_end = 2 * traits.line_end.encode()
         self._common: Json = {}
+        self._options = options
+        self._number = 0  # of the choice
+        self._others: dict[int, ChatWriter] = {}  # the writers of the other choices, by their numbers
         self._annotations: list[Any] = []  # of the block that is written
         self._annotation_count = 0
         self._unwritten: deque[CallText] = deque()  # the calls of a dialect that sends each in one chunk
@@ -94,6 +101,8 @@ class ChatWriter(Writer):
     def end(self) -> None:
         """Write the finish reason, the usage and the end marker, or the error."""
         self._send_annotations()
+        for other in self._others.values():
+            self._end_other(other)
         counts = None if self.usage is None else self._usage_fields(self.usage)
         if self.finish is not None:
             self._last_chunks(counts)
@@ -103,6 +112,42 @@ class ChatWriter(Writer):
             self.send(self.own_error(error_body(*self.error_fields(self.error)), self.error))
         elif self._dialect.end_marker:
             self.send_bytes(b"data: %b%b" % (self._dialect.end_marker.encode(), self._line_end))
+
+    # ------------------------------------------------------------ other choices
+
+    def _takes_choice(self, event: Event, handler: Callable[[Any, Any], None]) -> bool:
+        """Return True if an event is of the first choice; of the same wire write that of another one."""
+        if not self.is_same_wire or self._choice in (None, event.choice) or of_no_choice(handler):
+            is_first = self._choice is None
+            takes = super()._takes_choice(event, handler)
+            if is_first and self._choice is not None and self.is_same_wire:
+                self._number = self._choice
+            return takes
+        if (other := self._others.get(event.choice)) is None:
+            other = self._others[event.choice] = self._new_writer(event.choice)
+        other.apply(event, handler)
+        self._frames += other._take()
+        return False
+
+    def _new_writer(self, number: int) -> ChatWriter:
+        other = ChatWriter(self._dialect, self._options)
+        other._chunks, other._common, other.is_same_wire = self._chunks, self._common, True
+        other._number = other._choice = number
+        other._has_begun = True
+        other._delta({"role": "assistant", "content": "", "refusal": None})
+        return other
+
+    def _end_other(self, other: ChatWriter) -> None:
+        """Write the end of another choice."""
+        other._end_blocks()
+        other._send_annotations()
+        if other.finish is not None:
+            other._delta({}, finish=_FINISH_REASON_NAMES[other.finish_reason])
+        self._frames += other._take()
+        for kind, sentence in other.omitted.items():
+            self.omit(kind, sentence)
+
+    # ------------------------------------------------------------ chunks
 
     def _usage_chunk(self, counts: Json) -> None:
         self.send({**self._common, "choices": [], "usage": counts})
@@ -151,7 +196,9 @@ class ChatWriter(Writer):
             "prompt_tokens_details": {name: count for name, count in cached.items() if count is not None},
             "completion_tokens_details": {} if reasoning is None else {"reasoning_tokens": reasoning},
         }
-        return self.with_own_usage(fields)
+        if own := self.own_usage():
+            return {**{name: value for name, value in fields.items() if value != {}}, **own}
+        return fields
 
     def _delta(
         self, delta: Json, choice: Json | None = None, top: Json | None = None, finish: str | None = None
@@ -165,7 +212,7 @@ class ChatWriter(Writer):
         self.send(chunk)
 
     def _chunk(self, delta: Json, finish: str | None = None) -> Json:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        choice = {"index": self._number, "delta": delta, "logprobs": None, "finish_reason": finish}
         return {**self._common, "choices": [choice], "usage": None}
 
     def _text_chunk(self, text: str, field: str) -> Json:
@@ -375,8 +422,9 @@ class ChatWriter(Writer):
         """Write audio, or an image as OpenRouter sends it."""
         own = self._own_state or {}
         url = event.url or event.data
-        if isinstance(own.get("raw"), dict):
-            self._delta({"images": [own["raw"]]})
+        raw = event.raw if self.is_same_wire else own.get("raw")
+        if isinstance(raw, dict):
+            self._delta({"images": [raw]})
         elif (event.media_type or "").startswith("audio/") and event.data:
             self._delta({"audio": {"data": event.data}})
         elif url and (event.media_type or "").startswith("image/"):
