@@ -302,6 +302,12 @@ def test_chat_clients_get_every_count_of_tokens() -> None:
     assert through("openai_chat", *chat_stream({"content": "a"}, usage=usage))[-1]["usage"] == usage
 
 
+def test_clients_of_kimi_find_the_counts_where_its_servers_have_them() -> None:
+    usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+    end = through("kimi", *chat_stream({"content": "a"}, usage=usage))[-1]
+    assert (end["usage"], end["choices"][0]["usage"]) == (usage, usage)
+
+
 def test_chat_clients_get_log_probabilities() -> None:
     entries = [{"token": text, "logprob": -0.5, "bytes": None, "top_logprobs": []} for text in ("a", "b")]
     stream = chat_stream(*({"content": entry["token"]} for entry in entries))

@@ -172,7 +172,8 @@ class ChatWriter(Writer):
         if counts is not None:
             if position == "choice":
                 choice["usage"] = counts
-            if position in ("finish", "x_groq"):
+            # Servers of Moonshot's dialect have it in either place, and which one the events do not tell.
+            if position in ("finish", "x_groq") or (position == "choice" and self.is_same_wire):
                 top["usage"] = counts
             if position == "x_groq":
                 known = self.metadata.get("x_groq", {}) if self.is_same_wire else {"id": self._common["id"]}
