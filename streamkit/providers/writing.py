@@ -29,7 +29,8 @@ def writer(
 
     ``writer.write(event)`` returns the bytes of an event at once, ``writer.close()`` the end of the stream. Calls get
     the ids of the target. What the target has no form for is left out, with a sentence in ``writer.omitted``; a call
-    that is not complete never becomes complete.
+    that is not complete never becomes complete. Of events of the same provider all that only its wire has is written
+    again (docs/rules.md, "The same wire").
 
     Args:
         provider: the target: a provider's name, or a provider object.
