@@ -38,8 +38,12 @@ BYTES = (bytes, bytearray, memoryview)
 
 def is_readable(source: Any) -> bool:
     """Return True if ``read`` accepts this object as a source."""
-    return _is_single_input(source) or any(
-        hasattr(source, name) for name in ("aiter_bytes", "iter_bytes", "__aiter__", "__iter__")
+    return (
+        _is_single_input(source)
+        or any(hasattr(source, name) for name in ("aiter_bytes", "iter_bytes", "__aiter__"))
+        # A future, and what aiohttp returns for a request, iterate over themselves until they are awaited.
+        or (hasattr(source, "__iter__") and not isawaitable(source))
+        or _find_body_reader(source) is not None
     )
 
 
@@ -75,7 +79,7 @@ class Source:
         self, turn: Turn, source: Any, *, limits: TimeLimits | None = None, started: float | None = None
     ) -> None:
         self._turn = turn
-        self._source = source
+        self._source = _unwrap(source)
         self._iterator: Any = None
         self._closed = False
         self.limits = limits
@@ -135,9 +139,14 @@ class Source:
                 raise UsageError(f"{type(source).__name__} is asynchronous: read it with 'async for'")
             self._iterator = aiter(self._iterator) if hasattr(self._iterator, "__aiter__") else iter(self._iterator)
         elif hasattr(source, "__aiter__") and not sync:
+            self._report_status(source)
             self._iterator = aiter(source)
-        elif hasattr(source, "__iter__"):
+        elif hasattr(source, "__iter__") and not isawaitable(source):
+            self._report_status(source)
             self._iterator = iter(source)
+        elif not sync and (body := _find_body_reader(source)) is not None:
+            self._report_status(source)
+            self._iterator = _read_body(body)
         elif is_readable(source):
             raise UsageError(f"{type(source).__name__} is asynchronous: read it with 'async for'")
         else:
@@ -146,8 +155,11 @@ class Source:
 
     def _report_status(self, response: Any) -> None:
         status = getattr(response, "status_code", None)
-        if isinstance(status, int):
-            self._turn.response(status, getattr(response, "headers", None))
+        if status is None:
+            status = getattr(response, "status", None)  # aiohttp and urllib3
+        headers = getattr(response, "headers", None)
+        if isinstance(status, int) and (headers is None or hasattr(headers, "items")):
+            self._turn.response(status, headers)
 
     async def aclose(self) -> None:
         """Close the source. A second call does nothing."""
@@ -216,6 +228,34 @@ class Source:
 def _is_single_input(source: Any) -> bool:
     """Return True for bytes, a dict, or an object of a pydantic-based SDK, which iterates over its fields."""
     return isinstance(source, (*BYTES, str, dict)) or hasattr(source, "model_dump")
+
+
+def _unwrap(source: Any) -> Any:
+    """Return the stream in a response of boto3, a dict whose other members are facts about it; else the object itself.
+
+    https://docs.aws.amazon.com/boto3/latest/reference/services/bedrock-runtime/client/converse_stream.html
+    """
+    if isinstance(source, dict) and "ResponseMetadata" in source:
+        for name in ("stream", "body"):
+            stream = source.get(name)
+            if hasattr(stream, "__iter__") or hasattr(stream, "__aiter__"):
+                return stream
+    return source
+
+
+def _find_body_reader(source: Any) -> Any:
+    """Return the reader of the body of aiohttp's response, None for any other object."""
+    try:
+        body = getattr(source, "content", None)
+    except Exception:  # whatever a property of an object that is no response raises
+        return None
+    return body if hasattr(body, "iter_any") and hasattr(source, "status") else None
+
+
+async def _read_body(body: Any) -> AsyncGenerator[bytes, None]:
+    """Yield the body of aiohttp's response. A generator is read to its end, after which the connection is reused."""
+    async for data in body.iter_any():
+        yield data
 
 
 def _is_sync_response(response: Any) -> bool:

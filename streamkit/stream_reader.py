@@ -50,10 +50,11 @@ def read(
 
     Args:
         turn: a turn that was not fed yet, or one to continue.
-        source: an iterable of input, sync or async (bytes of the body, chunks as dicts, an SDK's stream); a response
-            with ``aiter_bytes`` or ``iter_bytes`` (its status and headers are passed to the turn); or a single input,
-            such as the complete body of a response that was not streamed. ``async for`` accepts sync sources as well,
-            and blocks the event loop while they wait.
+        source: an iterable of input, sync or async (bytes of the body, chunks as dicts, an SDK's stream); a response of
+            an HTTP client (httpx, aiohttp, requests, urllib3, and others with ``aiter_bytes`` or ``iter_bytes``), whose
+            status and headers are passed to the turn, or of boto3; or a single input, such as the complete body of a
+            response that was not streamed. ``async for`` accepts sync sources as well, and blocks the event loop while
+            they wait.
         first_event_timeout: seconds until the first event with content (text, reasoning, a call, ...), from the start
             of reading; None for no limit. When they have passed, the turn ends with the error ``timed_out``.
         idle_timeout: seconds without input, in the same way. Before the first event it applies only if

@@ -317,6 +317,63 @@ async def test_a_response_with_an_async_iter_bytes_is_read() -> None:
         list(read(new_turn(), Raw()))
 
 
+class AiohttpBody:
+    """The reader in ``aiohttp.ClientResponse.content``."""
+
+    def __init__(self, data: list[bytes]) -> None:
+        self.data = data
+
+    async def iter_any(self) -> AsyncIterator[bytes]:
+        for each in self.data:
+            yield each
+
+
+class AiohttpResponse:
+    def __init__(self, status: int, data: list[bytes], headers: dict[str, str] | None = None) -> None:
+        self.status, self.headers, self.content = status, headers or {}, AiohttpBody(data)
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_a_response_of_aiohttp_is_read_with_its_status_and_closed() -> None:
+    response = AiohttpResponse(200, as_bytes(answer("Hi.")))
+    assert await texts(read(new_turn(), response)) == "Hi."
+    assert response.closed
+    turn = new_turn()
+    async for _ in read(turn, AiohttpResponse(429, [b'{"error": {"message": "slow"}}'], {"Retry-After": "7"})):
+        pass
+    assert turn.error is not None
+    assert (turn.error.message, turn.error.status, turn.error.retry_after) == ("slow", 429, 7.0)
+    with pytest.raises(UsageError, match="async for"):
+        list(read(new_turn(), AiohttpResponse(200, [])))
+
+
+@pytest.mark.parametrize("name", ["status_code", "status"])  # of requests, of urllib3
+def test_the_status_of_a_response_that_iterates_over_its_body_is_passed_to_the_turn(name: str) -> None:
+    source = SyncSource([b'{"error": {"message": "slow"}}'])
+    vars(source).update({name: 429, "headers": {"retry-after": "7"}})
+    turn = new_turn()
+    list(read(turn, source))
+    assert turn.error is not None
+    assert (turn.error.message, turn.error.status, turn.error.retry_after) == ("slow", 429, 7.0)
+    source = SyncSource([b"<html>no upstream</html>"])
+    vars(source).update({name: 502, "headers": {}})
+    turn = new_turn()
+    list(read(turn, source))
+    assert turn.error is not None
+    assert (turn.error.kind, turn.error.status) == ("provider_error", 502)
+
+
+@pytest.mark.parametrize("member", ["stream", "body"])  # of converse_stream, of invoke_model_with_response_stream
+async def test_the_response_of_boto3_is_read_by_its_stream(member: str) -> None:
+    source = AsyncSource(answer("Hi."))
+    response = {"ResponseMetadata": {"HTTPStatusCode": 200}, member: source}
+    assert await texts(read(new_turn(), response)) == "Hi."
+    assert source.closed == 1
+
+
 class Body:
     """A response whose body ends after the terminator, or never."""
 

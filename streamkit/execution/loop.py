@@ -87,7 +87,8 @@ def run_loop(
 
     Args:
         create_new_stream: called with a ``RoundContext`` for each request. It returns chunks (an iterable, sync or
-            async), a response, or an awaitable or a context manager of one.
+            async), a response, or an awaitable or a context manager of one; all that ``read`` accepts. It is called in
+            the event loop, and so is a sync source read: while either waits, nothing else runs there.
         provider: the provider of that stream; of a resumed run by default the one that it was paused with.
         tools: functions and tools, and the provider's own declarations as dicts (``{"type": "web_search"}``), which
             are sent as they are.

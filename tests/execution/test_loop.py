@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -218,6 +218,19 @@ def streams() -> dict[str, Callable[[Any], Any]]:
     async def later(value: Any) -> Any:
         return value
 
+    class Request:
+        """What aiohttp returns for a request: awaitable, entered, and iterable as old coroutines were."""
+
+        def __await__(self) -> Generator[Any, None, Any]:
+            return later(generator()).__await__()
+
+        __iter__ = __await__
+
+        async def __aenter__(self) -> Any:
+            return await self
+
+        async def __aexit__(self, *_: object) -> None: ...
+
     @asynccontextmanager
     async def entered(value: Any) -> AsyncIterator[Any]:
         yield value
@@ -235,6 +248,8 @@ def streams() -> dict[str, Callable[[Any], Any]]:
         "async context manager": lambda context: entered(chunks),
         "awaitable of context manager of awaitable": lambda context: later(entered(later(chunks))),
         "context manager": lambda context: entered_plainly(chunks),
+        "request of aiohttp": lambda context: Request(),
+        "response of boto3": lambda context: {"ResponseMetadata": {}, "stream": iter(chunks)},
     }
 
 
