@@ -18,13 +18,15 @@ from streamkit.calls import StreamError
 from streamkit.framing import Frame, Framer, framer_for
 from streamkit.providers.decoding import as_text, error_message, excerpt, read_json
 from streamkit.providers.provider import Framing
-from streamkit.source_failure import find_reported_error
+from streamkit.source_failure import describe_exception, find_reported_error
 
 __all__ = ["ResponseBody", "failed_response", "read_status", "to_stream_error"]
 
 _HEAD = 1024  # bytes of an unrecognized body that are put into the error
 _ERROR_BODY = 65536  # bytes of a failed response's body that are read
 _BOM = b"\xef\xbb\xbf"
+#: What a compressed body begins with (RFC 1952, RFC 8878); brotli has no such bytes.
+_COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 class ResponseBody:
@@ -126,6 +128,9 @@ class ResponseBody:
 def _describe(head: bytes) -> str:
     if head[:1] == b"<":
         return "an HTML or XML page instead of a stream"
+    for magic, name in _COMPRESSIONS.items():
+        if head.startswith(magic):
+            return f"data compressed with {name}: pass the response's bytes decompressed"
     if head[:1] in (b"{", b"["):
         return "a JSON document of another kind instead of a stream"
     return "text that is not a stream of this wire"
@@ -134,11 +139,20 @@ def _describe(head: bytes) -> str:
 def failed_response(body: bytes, status: HttpStatus) -> StreamError:
     """Return a failed response as the provider's error, with the message and the JSON of its body.
 
+    A redirect is none of the provider's: its base URL is wrong (http for https, a slash too many), and httpx, aiohttp's
+    ``allow_redirects=False`` and others do not follow it. https://www.python-httpx.org/compatibility/#redirects
+
     Args:
         body: the beginning of the body.
         status: the status and the headers that explain it.
     """
     raw: Any = excerpt(body) or None
+    if status.is_redirect:
+        where = f" to {status.location}" if status.location else ""
+        message = (
+            f"HTTP status {status.code}, a redirect{where} that the HTTP client did not follow: check the base URL"
+        )
+        return StreamError("protocol_error", message, raw=raw, status=status.code)
     with suppress(ValueError, RecursionError):
         raw = read_json(body)
     if status.error_name is not None and (raw is None or (isinstance(raw, dict) and "__type" not in raw)):
@@ -157,8 +171,7 @@ def to_stream_error(exception: BaseException) -> StreamError:
         message = error_message(raw) or (as_text(raw.get("__type")) if isinstance(raw, dict) else None)
         if message is not None:
             return StreamError("provider_error", message, raw=raw, status=reported.status)
-    text = str(exception)
-    message = f"{type(exception).__name__}: {text}" if text else type(exception).__name__
+    message = describe_exception(exception)
     return StreamError("transport_error", message, raw=message)
 
 
@@ -172,6 +185,7 @@ def read_status(code: int, headers: Mapping[str, str], error_name_header: str | 
     """
     wait: float | None = None
     error_name: str | None = None
+    location: str | None = None
     for name, value in headers.items():
         lower = name.lower()
         scale = {"retry-after": 1.0, "retry-after-ms": 0.001}.get(lower)
@@ -180,4 +194,6 @@ def read_status(code: int, headers: Mapping[str, str], error_name_header: str | 
             wait = float(value) * scale
         elif lower == error_name_header:
             error_name = value.partition(":")[0].strip()[:128] or None  # a URI may follow the name
-    return HttpStatus(code, wait, error_name)
+        elif lower == "location":
+            location = value.strip()[:1024] or None
+    return HttpStatus(code, wait, error_name, location)

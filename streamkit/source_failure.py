@@ -23,6 +23,7 @@ from streamkit.errors import StreamkitError
 __all__ = [
     "FailedResponse",
     "ReportedError",
+    "describe_exception",
     "find_failed_response",
     "find_reported_error",
     "is_io_failure",
@@ -113,6 +114,29 @@ def _chain(exception: BaseException) -> Iterator[BaseException]:
         seen.add(id(current))
         yield current
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+
+
+def describe_exception(exception: BaseException) -> str:
+    """Return the type and the text of an exception, with its cause if that says more.
+
+    The SDKs put a general text of theirs over that of the HTTP client (openai: "Connection error."), and httpx's
+    ReadError and timeouts have none: what happened, such as a certificate that is not valid, is in the cause.
+    """
+    message = _describe(exception)
+    if str(exception) and _is_of_client(exception):
+        return message
+    cause, seen = exception.__cause__, {id(exception)}
+    while cause is not None and id(cause) not in seen:
+        if (text := str(cause)) and text not in message:
+            return f"{message} ({_describe(cause)})"
+        seen.add(id(cause))
+        cause = cause.__cause__
+    return message
+
+
+def _describe(exception: BaseException) -> str:
+    text = str(exception)
+    return f"{type(exception).__name__}: {text}" if text else type(exception).__name__
 
 
 def _is_of_client(exception: BaseException | None) -> bool:

@@ -160,11 +160,11 @@ class Turn(ChoiceView):
     # ---------------------------------------------------------------- input
 
     def response(self, status: int, headers: Mapping[str, str] | None = None) -> None:
-        """Set the HTTP status and headers, before the first input. A status of 400 or more makes the body an error.
+        """Set the HTTP status and headers, before the first input. A status of 300 or more makes the body an error.
 
         Args:
             status: the HTTP status.
-            headers: the response's headers, of which ``retry-after`` and the name of an error are read.
+            headers: the response's headers, of which ``retry-after``, ``location`` and the name of an error are read.
 
         Raises:
             UsageError: input was fed already, the turn is closed, or the status is no integer.
@@ -305,7 +305,7 @@ class Turn(ChoiceView):
             if kind == "bytes":
                 limit = self._state.limits.frame
                 self._body = ResponseBody(
-                    self.provider.traits.framing, limit, failed=self._state.http_status.code >= 400
+                    self.provider.traits.framing, limit, failed=self._state.http_status.is_failure
                 )
         elif self.input_kind != kind:
             raise UsageError(f"feed() got {kind} after {self.input_kind}: a turn takes one kind of input")
@@ -359,7 +359,7 @@ class Turn(ChoiceView):
         state, body = self._state, self._body
         if body is not None and body.failed:
             state.fail(failed_response(body.head, state.http_status))
-        elif state.http_status.code >= 400 and state.error is None:
+        elif state.http_status.is_failure and state.error is None:
             state.fail(failed_response(b"", state.http_status))
         elif body is not None:
             self._close_body(body, judge=judge)

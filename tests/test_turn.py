@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import Any, get_args
 
+import httpx
 import msgspec
 import pytest
 import wire_streams
@@ -384,6 +386,27 @@ def test_a_failed_status_applies_to_dict_input() -> None:
     )
 
 
+@pytest.mark.parametrize("body", [[], [b""], [HTML], [{"detail": "moved"}]])
+def test_a_redirect_that_was_not_followed_says_where_it_leads(body: list[Any]) -> None:
+    address = {"Location": "https://example.org/v1/chat/completions?key=abcdef123456"}
+    turn, _ = run("openai_chat", body, response=(308, address))
+    assert turn.error is not None
+    assert (turn.error.kind, turn.error.status) == ("protocol_error", 308)
+    assert "a redirect to https://example.org/v1/chat/completions?key=*** " in turn.error.message
+    turn, _ = run("openai_chat", body, response=(302, {}))
+    assert turn.error is not None
+    assert turn.error.message.startswith("HTTP status 302, a redirect that the HTTP client did not follow")
+
+
+@pytest.mark.parametrize("name", ["gzip", "zstd"])
+def test_a_compressed_body_is_named(name: str) -> None:
+    body = {"gzip": gzip.compress(HTML), "zstd": b"\x28\xb5\x2f\xfd\x04\x00\x01\x02"}[name]
+    turn, _ = run("openai_chat", [body])
+    assert turn.error is not None
+    assert turn.error.kind == "protocol_error"
+    assert turn.error.message == f"data compressed with {name}: pass the response's bytes decompressed"
+
+
 def test_a_successful_status_has_no_effect() -> None:
     turn, _ = run("openai_chat", [chat_bytes(HELLO["openai_chat"])], response=(200, {"retry-after": "9"}))
     assert turn.error is None
@@ -412,6 +435,28 @@ def test_a_transport_error_before_any_input_is_the_error_of_the_turn() -> None:
     turn, _ = run("openai_chat", [], error=OSError("no route"))
     assert turn.error is not None
     assert turn.error.kind == "transport_error"
+
+
+def test_the_cause_of_an_exception_without_a_text_of_its_own_is_in_the_message() -> None:
+    def error_of(text: str, kind: type[Exception], cause: BaseException | None) -> str:
+        error = kind(text)
+        error.__cause__ = cause
+        turn, _ = run("openai_chat", [], error=error)
+        assert turn.error is not None
+        return turn.error.message
+
+    class APIConnectionError(Exception):
+        """The form of the SDKs' exceptions."""
+
+    refused = ConnectionRefusedError("refused, sent Authorization: Bearer abcdef123456")
+    message = "APIConnectionError: Connection error. (ConnectionRefusedError: refused, sent Authorization: ***)"
+    assert error_of("Connection error.", APIConnectionError, refused) == message
+    assert error_of("", httpx.ReadError, OSError("reset")) == "ReadError (OSError: reset)"
+    assert error_of("no route", httpx.ConnectError, OSError("[Errno 113]")) == "ConnectError: no route"
+    assert error_of("reset", APIConnectionError, OSError("reset")) == "APIConnectionError: reset"
+    circle = OSError("")
+    circle.__cause__ = circle
+    assert error_of("", APIConnectionError, circle) == "APIConnectionError"
 
 
 @pytest.mark.parametrize("end", [b'data: {"id":"chatcmpl-1","choi', b"data: [DO", b"da", b"data: {}"])

@@ -13,6 +13,17 @@ class HttpStatus(Struct, frozen=True):
     code: int = 0  #: 0 if there is no HTTP response
     retry_after: float | None = None  #: seconds
     error_name: str | None = None  #: such as ``ThrottlingException``; only AWS has it in a header
+    location: str | None = None  #: where a redirect leads
+
+    @property
+    def is_redirect(self) -> bool:
+        """Whether the response is at another address, or nowhere: it has no stream."""
+        return 300 <= self.code < 400
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the body is no stream, whatever it contains."""
+        return self.code >= 300
 
 
 NO_STATUS = HttpStatus()
