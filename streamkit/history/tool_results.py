@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Awaitable, ItemsView, Iterator, KeysView, Set, ValuesView
+from collections.abc import Awaitable, ItemsView, Iterator, KeysView, Sequence, Set, ValuesView
 from typing import Any
 
 import msgspec
@@ -63,9 +63,9 @@ def to_stored_result(value: Any, *, limit: int | None = None) -> Any:
 
     - JSON data is unchanged, also ``0``, ``""``, ``False``, ``None``, ``[]`` and ``{}``. What JSON cannot represent is
       converted as pydantic does (models, dataclasses, dates, sets, ...); msgspec structs, attrs classes and numpy's
-      arrays and numbers become data, NaN and the infinities their names, integers of more than 4300 digits their
-      digits as text, and any other object its text. An object without a text of its own (``describe_unwritable``)
-      becomes a sentence with its type.
+      arrays and numbers, sequences and what has ``keys()`` (rows of databases, tables of pandas) become data, NaN and
+      the infinities their names, integers of more than 4300 digits their digits as text, and any other object its
+      text. An object without a text of its own (``describe_unwritable``) becomes a sentence with its type.
     - Blocks (``TextBlock``, ``ImageBlock``, ``FileBlock``), alone or in a list with strings and data, become parts. A
       single text becomes that text; several texts are joined by newlines.
     - Bytes are converted by their content: a PNG, JPEG, GIF, WebP or PDF by its first bytes, because a model can read
@@ -272,14 +272,19 @@ class _Conversion:
             return self._text(value)
         return self._text(value) if type(plain) is type(value) else plain
 
-    def _text(self, value: Any) -> str:
-        """Return the text of an object that defines one; else record the object as unwritable."""
+    def _text(self, value: Any) -> Any:
+        """Return the text of an object that defines one, else what it contains; else record it as unwritable."""
         text_method: object = type(value).__str__
-        if text_method is not object.__str__:
-            try:
+        try:
+            if text_method is not object.__str__:
                 return str(value)
-            except Exception:
-                return self._reject(value)
+            # Rows of sqlite3 and asyncpg, and pandas' tables by column. A class has the methods of its objects.
+            if callable(getattr(type(value), "keys", None)) and hasattr(type(value), "__getitem__"):
+                return dict(value)
+            if isinstance(value, Sequence):  # SQLAlchemy's rows, UserList
+                return list(value)
+        except Exception:
+            return self._reject(value)
         return self._reject(value)
 
     def _reject(self, value: Any) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import datetime
 import decimal
 import enum
 import json
 import pathlib
+import sqlite3
 import uuid
-from collections.abc import Iterator
+from collections import UserList
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypedDict
 
 import msgspec
@@ -168,8 +171,56 @@ def test_a_reference_of_a_value_to_itself_becomes_a_remark() -> None:
     assert stored_and_read([mapping, mapping])[1] == stored_and_read(mapping)  # one object twice is no cycle
 
 
+class Named:
+    """The form of asyncpg's rows, and of pandas' tables: names and items."""
+
+    def keys(self) -> list[str]:
+        return ["a", "b"]
+
+    def __getitem__(self, name: str) -> Any:
+        return {"a": 1, "b": Point(1, 2)}[name]
+
+
+class Row(Sequence[Any]):
+    """The form of SQLAlchemy's rows."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return [1, "x"][index]
+
+    def __len__(self) -> int:
+        return 2
+
+
+def sqlite_row() -> sqlite3.Row:
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.row_factory = sqlite3.Row
+        row: sqlite3.Row = database.execute("select 1 as a, 'x' as b").fetchone()
+        return row
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        (Named(), {"a": 1, "b": {"x": 1, "y": 2}}),
+        (Row(), [1, "x"]),
+        ([Row(), Named()], [[1, "x"], {"a": 1, "b": {"x": 1, "y": 2}}]),
+        (UserList([1, {2}]), [1, [2]]),
+        (sqlite_row(), {"a": 1, "b": "x"}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_rows_and_sequences_become_data(value: Any, kept: Any) -> None:
+    assert stored_and_read(value) == kept
+    assert describe_unwritable(value) is None
+
+
 class Plain:
     pass
+
+
+class BrokenRow(Row):
+    def __getitem__(self, index: Any) -> Any:
+        raise RuntimeError("the cursor is closed")
 
 
 def numbers() -> Iterator[int]:
@@ -185,6 +236,7 @@ def numbers() -> Iterator[int]:
         (Mute(), "Mute"),
         (numbers(), "generator"),
         (map(str, [1]), "map"),
+        (BrokenRow(), "BrokenRow"),
         (len, "builtin_function_or_method"),
         (Plain, "type"),
         ([TextBlock(text="a"), Plain()], "Plain"),
