@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["MASK", "excerpt_repr", "is_secret_name", "redact", "redact_message", "redact_value"]
+if TYPE_CHECKING:
+    from logging import Logger
+
+__all__ = ["MASK", "excerpt_repr", "is_secret_name", "log_failure", "redact", "redact_message", "redact_value"]
 
 MASK = "***"
 
@@ -127,6 +130,23 @@ def excerpt_repr(value: Any) -> str:
         return f"<{type(value).__name__}: {type(error).__name__}>"
     masked = redact(text[:_SEARCHED])  # before it is cut, because the beginning of a key is not recognized
     return masked if len(masked) <= _EXCERPT else f"{masked[:_EXCERPT]}..."
+
+
+def log_failure(logger: Logger, message: str, *arguments: object, error: BaseException) -> None:
+    """Log a warning with the traceback of an exception, in whose text the secrets are masked.
+
+    The record has the exception itself, for handlers that report it in a form of their own. Those that write text take
+    ``exc_text``, as logging's formatter does if it is set.
+    """
+    import logging  # the programs that import this module mostly log nothing
+
+    if not logger.isEnabledFor(logging.WARNING):
+        return
+    file, line, function, _ = logger.findCaller(stacklevel=2)
+    failure = (type(error), error, error.__traceback__)
+    record = logger.makeRecord(logger.name, logging.WARNING, file, line, message, arguments, failure, func=function)
+    record.exc_text = redact(logging.Formatter().formatException(failure))
+    logger.handle(record)
 
 
 def redact_value(value: Any) -> Any:

@@ -43,6 +43,7 @@ from streamkit.execution.state import Ended, check_approvals, check_results
 from streamkit.execution.stored_values import StoredResult
 from streamkit.history import Content
 from streamkit.model_copy import copy_with
+from streamkit.redaction import log_failure
 from streamkit.tools import Approval
 
 try:
@@ -233,7 +234,7 @@ class DurableRuns:
             try:
                 suspects = await self._look(suspects)
             except Exception as error:  # the database may answer again
-                _log.warning("the runs of dead workers were not looked for", exc_info=error)
+                log_failure(_log, "the runs of dead workers were not looked for", error=error)
             await anyio.sleep(self._claim_seconds / 2)
 
     async def _look(self, suspects: set[str]) -> set[str]:

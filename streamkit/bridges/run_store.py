@@ -30,6 +30,7 @@ import anyio.to_thread
 from streamkit.errors import StreamkitError, UsageError
 from streamkit.execution import RunEntry, RunState, parse_entry
 from streamkit.execution.background import BackgroundTask
+from streamkit.redaction import log_failure
 
 __all__ = ["Claim", "ClaimLost", "RunStore"]
 
@@ -224,7 +225,7 @@ class Claim:
             try:
                 self.is_lost = not await self._store._run(self._extend)
             except Exception as error:  # the database may answer again before the claim expires; append() raises
-                _log.warning("the claim of the run %r was not renewed", self.run_key, exc_info=error)
+                log_failure(_log, "the claim of the run %r was not renewed", self.run_key, error=error)
 
 
 class _Database:

@@ -18,7 +18,7 @@ from streamkit.calls import ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.execution.options import Approve
 from streamkit.history.tool_results import exception_text
-from streamkit.redaction import redact
+from streamkit.redaction import log_failure, redact
 from streamkit.source_failure import is_io_failure
 from streamkit.tools import Approval, Tool
 from streamkit.tools.context import copy_call, copy_json
@@ -118,7 +118,7 @@ async def request_approval(
     except Exception as error:
         if not is_io_failure(error):
             raise
-        _log.warning("the request for approval of a call of %s failed", prepared.tool.name, exc_info=error)
+        log_failure(_log, "the request for approval of a call of %s failed", prepared.tool.name, error=error)
         reason = f"Not run: the request for approval failed with {describe_exception(error)}."
         return ToolResult(prepared.call, "denied", error=reason, exception=error)
     return None if approval is None else apply_approval(prepared, approval)
@@ -160,7 +160,7 @@ def approval_failed_result(call: ToolCall, error: BaseException) -> ToolResult:
 
 def log_exception(tool: Tool, error: BaseException) -> None:
     """Log what a tool raised, with its traceback. The arguments are not logged: they may contain secrets."""
-    _log.warning("tool %s failed", tool.name, exc_info=error)
+    log_failure(_log, "tool %s failed", tool.name, error=error)
 
 
 def describe_exception(error: BaseException) -> str:

@@ -423,6 +423,26 @@ async def test_the_exception_is_in_the_result_and_in_the_log_without_the_argumen
     assert "s3cret" not in caplog.text
 
 
+async def test_secrets_in_the_traceback_of_a_tool_are_masked_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    key = "sk-proj-" + "a1B2" * 8
+
+    async def fail() -> None:
+        raise RuntimeError(f"refused {key}") from OSError(f"GET https://x.org/?api_key={key[8:]}")
+
+    with caplog.at_level(logging.DEBUG, "streamkit"):
+        result = await run_one(fail)
+    assert key in str(result.exception)
+    [record] = tool_records(caplog)
+    assert (record.funcName, record.filename) == ("log_exception", "prepare_call.py")
+    assert key[8:] not in caplog.text
+    assert "RuntimeError: refused ***" in caplog.text
+    assert "OSError: GET https://x.org/?api_key=***" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.ERROR, "streamkit"):
+        await run_one(fail)
+    assert tool_records(caplog) == []
+
+
 async def test_a_message_for_the_model_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def fail() -> None:
         raise ToolFailed("no such city")
