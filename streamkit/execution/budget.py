@@ -6,12 +6,14 @@ Prices are the caller's: they change without notice, differ by contract, and a p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
 from streamkit.calls import Usage
 from streamkit.errors import UsageError
+from streamkit.redaction import excerpt_repr
 from streamkit.turn import Turn
 
 __all__ = ["Budget", "Spending"]
@@ -59,9 +61,12 @@ class Budget(Struct, frozen=True):
             return 0.0
         price = self.cost(turn)
         try:
-            return float(price)
-        except (TypeError, ValueError):
-            raise UsageError(f"cost must return a number for the model {turn.model!r}, not {price!r}") from None
+            number = float(price)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if math.isnan(number):  # also what tables of prices have where one is missing: no sum with it exceeds a limit
+            raise UsageError(f"cost must return a number for the model {turn.model!r}, not {excerpt_repr(price)}")
+        return number
 
     def is_exceeded(self, tokens: int, cost: float) -> bool:
         """Return True if a run has spent more than a limit.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import replace
 from typing import Any, get_args
@@ -184,9 +185,10 @@ async def test_a_turn_without_usage_is_reported() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_price_that_is_no_number_is_an_error_of_the_program() -> None:
-    run = loop(FakeModel(answer("", CALL, usage=(1, 1))), work, cost=lambda turn: None, max_cost=1)
-    with pytest.raises(UsageError, match="cost must return a number for the model 'm', not None"):
+@pytest.mark.parametrize("price", [None, math.nan, "a lot", 10**400])
+async def test_a_price_that_is_no_number_is_an_error_of_the_program(price: Any) -> None:
+    run = loop(FakeModel(answer("", CALL, usage=(1, 1))), work, cost=lambda turn: price, max_cost=1)
+    with pytest.raises(UsageError, match=f"cost must return a number for the model 'm', not {repr(price)[:9]}"):
         await run
 
 
