@@ -40,6 +40,7 @@ _PROGRAMMING_ERRORS = (
     NotImplementedError,
     SyntaxError,
     TypeError,
+    Warning,  # raised under ``python -W error``
     StreamkitError,  # the message of a wrong call of this package explains how to correct it
 )
 

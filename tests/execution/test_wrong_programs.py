@@ -58,7 +58,10 @@ async def quick() -> str:
 
 # ---------------------------------------------------------------- create_new_stream and the source
 
-DEFECTS = [NameError("x"), TypeError("x"), KeyError("x"), ZeroDivisionError(), AssertionError(), ValueError("x")]
+DEFECTS = [
+    *(NameError("x"), TypeError("x"), KeyError("x"), ZeroDivisionError(), AssertionError(), ValueError("x")),
+    DeprecationWarning("x"),
+]
 
 
 class OwnError(Exception):
