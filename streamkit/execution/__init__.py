@@ -46,8 +46,8 @@ from streamkit.execution.recorder import Checkpoint
 from streamkit.execution.round import Round
 from streamkit.execution.run import Run
 from streamkit.execution.run_tool import execute_one_tool
-from streamkit.execution.scheduler import Schedule
 from streamkit.execution.shared import EndedStream, QueuedCall, SharedAccumulator
+from streamkit.execution.shared_schedule import Schedule
 from streamkit.execution.state import Ended, RunState
 from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.stream_reader import StreamReader, read

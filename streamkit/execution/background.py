@@ -26,6 +26,8 @@ __all__ = [
     "PROGRESS_BOUND",
     "BackgroundTask",
     "EventQueue",
+    "asyncio_event_loop",
+    "call_soon_of",
     "current_asyncio_task",
     "current_time",
     "is_event_loop_running",
@@ -50,6 +52,23 @@ def current_time(task: asyncio.Task[Any] | None) -> float:
         task: what ``current_asyncio_task`` returns.
     """
     return anyio.current_time() if task is None else task.get_loop().time()
+
+
+def asyncio_event_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the running event loop of asyncio, or None on trio."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def call_soon_of(event_loop: asyncio.AbstractEventLoop | None) -> Callable[[Callable[[], None]], Any]:
+    """Return the function that has a thread's call made in the event loop."""
+    if event_loop is not None:
+        return event_loop.call_soon_threadsafe
+    import trio  # only where it is running already
+
+    return trio.lowlevel.current_trio_token().run_sync_soon
 
 
 def is_event_loop_running() -> bool:

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, Union
 import anyio
 
 from streamkit.events import Event
-from streamkit.execution.background import current_asyncio_task
+from streamkit.execution.background import asyncio_event_loop, call_soon_of, current_asyncio_task
 from streamkit.stream_reader import TurnReading
 
 __all__ = ["BatchReader", "Batches"]
@@ -73,11 +73,11 @@ class BatchReader:
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yield all events."""
         generators = self._generators
-        event_loop, current_task = _asyncio_event_loop(), asyncio.current_task
+        event_loop, current_task = asyncio_event_loop(), asyncio.current_task
         reading: TurnReading | None = None  # whose inputs are read in place of the innermost generator
         advance: Any = None  # returns an awaitable of the next batch or input; None if what is read has changed
         batch: Any
-        self._call_soon = _call_soon_of(event_loop)
+        self._call_soon = call_soon_of(event_loop)
         error: BaseException | None = None
         try:
             while generators:
@@ -190,19 +190,3 @@ class BatchReader:
     def _is_only_interrupted(self) -> bool:
         """Return True if the task that waits was canceled from here alone, and remove that cancellation."""
         return self._is_interrupted and self._task is not None and self._task.uncancel() == 0
-
-
-def _asyncio_event_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:  # on trio
-        return None
-
-
-def _call_soon_of(event_loop: asyncio.AbstractEventLoop | None) -> Callable[[Callable[[], None]], Any]:
-    """Return the function that has a thread's call made in the event loop."""
-    if event_loop is not None:
-        return event_loop.call_soon_threadsafe
-    import trio  # only where it is running already
-
-    return trio.lowlevel.current_trio_token().run_sync_soon

@@ -22,7 +22,7 @@ from streamkit.execution.format_callbacks import FormatCallbacks, Messages
 from streamkit.execution.occupied_place import OccupiedPlace
 from streamkit.execution.options import Approve, AroundCall, ExecutionOptions
 from streamkit.execution.round import CallStage, Round
-from streamkit.execution.scheduler import Schedule, to_schedule
+from streamkit.execution.shared_schedule import Schedule, to_schedule
 from streamkit.execution.thread_update import ThreadUpdate
 from streamkit.providers.names import ProviderName
 from streamkit.providers.provider import Provider

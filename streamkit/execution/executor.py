@@ -9,7 +9,9 @@ It must not depend on who watches, on streams or on providers; ``execution`` is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 import anyio
 import anyio.lowlevel
@@ -18,7 +20,7 @@ from anyio.abc import TaskGroup
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.events import Event, ToolAwaitingApproval, ToolAwaitingResult, ToolEvent, Warned
 from streamkit.execution.approval_requests import ApprovalRequests
-from streamkit.execution.background import EventQueue
+from streamkit.execution.background import EventQueue, asyncio_event_loop, call_soon_of
 from streamkit.execution.blocked_calls import blocked_by_threads_result, stopped_result
 from streamkit.execution.call_tasks import CallTasks
 from streamkit.execution.occupied_place import OccupiedPlace
@@ -108,7 +110,7 @@ class Executor:
             Exception: what ``approve`` or ``checkpoint`` raised; then the other calls are cancelled, and all have
                 results.
         """
-        self._schedule.subscribe(self, lambda: self._wake.set())
+        self._schedule.subscribe(self, self._create_waker())
         try:
             await anyio.lowlevel.checkpoint()  # nothing starts for a caller who is cancelled already
             with anyio.move_on_after(self._options.run_timeout) as self._scope:
@@ -118,6 +120,20 @@ class Executor:
             self.finalize()
         if self._defect is not None:
             raise self._defect
+
+    def _create_waker(self) -> Callable[[], None]:
+        """Return a function that wakes the executor, from any thread: a schedule may be shared over event loops."""
+        thread = threading.get_ident()
+        call_soon = call_soon_of(asyncio_event_loop())
+
+        def wake() -> None:
+            if threading.get_ident() == thread:
+                self._wake.set()
+            else:
+                with suppress(RuntimeError):  # the event loop has ended
+                    call_soon(lambda: self._wake.set())
+
+        return wake
 
     def open(self) -> None:
         """Schedule all calls, once the turn is closed.

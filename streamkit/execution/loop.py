@@ -20,7 +20,7 @@ from streamkit.execution.options import Approve, AroundCall, ExecutionOptions, L
 from streamkit.execution.recorder import Checkpoint
 from streamkit.execution.resume import create_state, resume_run, to_target
 from streamkit.execution.run import Out, Run
-from streamkit.execution.scheduler import Schedule, to_schedule
+from streamkit.execution.shared_schedule import Schedule, to_schedule
 from streamkit.execution.state import RunState
 from streamkit.execution.thread_update import ThreadLayout
 from streamkit.history import Content

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from streamkit.errors import UsageError
 from streamkit.tools import Tool
 
-__all__ = ["Schedule", "to_schedule"]
+__all__ = ["Schedule"]
 
 
 _Key = TypeVar("_Key")
@@ -49,12 +49,9 @@ class _Execution:
 
 
 class Schedule:
-    """The order of calls, and which of them may run concurrently.
+    """The order of the calls of one event loop, and which of them may run concurrently.
 
-    Shared by several executions (``limit=`` takes a ``Schedule`` in place of a number), its limits apply to all of them
-    together: the limit, those of single tools, exclusive tools and conflicts. An execution inside a tool must not share
-    the schedule of that tool, since the tool occupies the place that its own calls wait for: that is a ``UsageError``.
-    A synchronous tool that was given up occupies its place until its thread returns.
+    The public class of this name, in ``shared_schedule``, may be used in several threads.
 
     Args:
         limit: how many calls run at once, at least 1.
@@ -87,7 +84,10 @@ class Schedule:
         return self._running
 
     def subscribe(self, owner: Hashable, changed: Callable[[], Any]) -> None:
-        """Call *changed* whenever a call of another owner has ended, so that *owner* can ask for its next call."""
+        """Call *changed* whenever a call of another owner has ended, so that *owner* can ask for its next call.
+
+        It is called in the thread of that other owner, and must not wait.
+        """
         self._listeners[owner] = changed
 
     def unregister(self, owner: Hashable) -> None:
@@ -246,15 +246,6 @@ class Schedule:
         for owner, changed in list(self._listeners.items()):
             if owner is not causer:
                 changed()
-
-
-def to_schedule(limit: int | Schedule) -> Schedule:
-    """Return a schedule unchanged, and a number as the limit of a new one.
-
-    Raises:
-        UsageError: the limit is below 1.
-    """
-    return limit if isinstance(limit, Schedule) else Schedule(limit)
 
 
 def _insert(calls_by_key: dict[_Key, list[_ScheduledCall]], key: _Key, call: _ScheduledCall) -> None:

@@ -358,6 +358,49 @@ async def test_memory_is_proportional_and_released() -> None:
     assert left < 10_000
 
 
+def test_a_schedule_is_shared_over_event_loops() -> None:
+    """The threads of a web server that is not asynchronous each have an event loop."""
+    schedule, lock, running, most = Schedule(2), threading.Lock(), [0], [0]
+    begin = threading.Barrier(8)
+
+    async def work(number: int) -> int:
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        for _ in range(3):
+            await anyio.lowlevel.checkpoint()
+        with lock:
+            running[0] -= 1
+        return number
+
+    def serve(backend: str) -> list[str]:
+        async def execute() -> list[str]:
+            begin.wait()
+            statuses: list[str] = []
+            for _ in range(5):
+                update = await execute_tool_calls_batched(
+                    calls(["work"] * 4), tools=[work], provider="openai_chat", limit=schedule
+                )
+                statuses += [result.status for result in update.results]
+            return statuses
+
+        return anyio.run(execute, backend=backend)
+
+    # A daemon thread does not keep the tests from ending if it hangs.
+    found: list[list[str]] = []
+    threads = [
+        threading.Thread(target=lambda name=name: found.append(serve(name)), daemon=True)
+        for name in ["asyncio", "trio"] * 4
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5)
+    assert found == [["completed"] * 20] * 8
+    assert most == [2]
+    assert schedule.running == 0
+
+
 async def test_a_shared_schedule_keeps_nothing_of_ended_executions() -> None:
     """A server shares one schedule among all conversations; their tools must not keep users' data alive."""
     schedule = Schedule(LIMIT)
