@@ -62,6 +62,10 @@ class UnknownProvider(UsageError):
             message += f"{'' if message.endswith('?') else '.'} Plugins that cannot be loaded: {plugins}"
         super().__init__(message)
 
+    def __reduce__(self) -> tuple[type[UnknownProvider], tuple[object, ...]]:
+        # By default the message alone is passed when it is unpickled, and pools of processes break or wait for ever.
+        return type(self), (self.name, self.known, self.broken)
+
 
 _LONGEST = 64  # characters of an unknown name that are compared and shown
 
@@ -88,6 +92,8 @@ class UnsupportedContent(UsageError):
 class StreamInterrupted(StreamkitError):
     """A turn that ended in an error. Its text has the error's kind and message, then the HTTP status and the code.
 
+    A copy in another process (``pickle``) has the error alone.
+
     Attributes:
         error: the turn's ``StreamError`` (kind, message, code, raw, status, retry_after, limit, requested).
         turn: the ``Turn``, or None; what arrived before the error is readable there.
@@ -104,6 +110,10 @@ class StreamInterrupted(StreamkitError):
         if error.code is not None:
             facts.append(error.code)
         super().__init__(f"{error.kind}: {error.message}" + (f" ({', '.join(facts)})" if facts else ""))
+
+    def __reduce__(self) -> tuple[type[StreamInterrupted], tuple[object, ...]]:
+        # A turn, and what a tool returned or raised, cannot be pickled: the error would be lost with them.
+        return type(self), (self.error,)
 
 
 class InvalidOutput(StreamkitError):

@@ -36,6 +36,10 @@ class Schedule(scheduler.Schedule):
         super().__init__(limit)
         self._lock = threading.RLock()  # held for moments: nothing is waited for meanwhile
 
+    def __reduce__(self) -> tuple[type[Schedule], tuple[int]]:
+        # A copy, such as one in a copied configuration or another process, is another schedule with that limit.
+        return type(self), (self.limit,)
+
     def subscribe(self, owner: Hashable, changed: Callable[[], Any]) -> None:
         """As in ``scheduler.Schedule``, like all that follows."""
         with self._lock:
