@@ -51,6 +51,7 @@ _CLIENT_PACKAGES = frozenset(
         *("urllib", "urllib3", "websockets"),
     )
 )
+_MOST_OF_BODY = 65536  # bytes of a response that an exception has to be read from
 # The other exceptions of botocore report missing credentials, unknown regions and wrong parameters.
 _BOTOCORE_FAILURES = frozenset({"ConnectionError", "HTTPClientError", "ResponseStreamingError"})
 
@@ -234,6 +235,10 @@ def _read_body(response: Any, exception: BaseException) -> bytes:
         content = None
     if isinstance(content, bytes) and content:
         return content
+    if callable(read := getattr(exception, "read", None)):  # urllib's HTTPError is the response
+        with suppress(Exception):  # it was read, or its connection has failed
+            if isinstance(data := read(_MOST_OF_BODY), bytes) and data:
+                return data
     bodies = (getattr(exception, name, None) for name in ("body", "details", "error"))
     return _to_bytes(next((body for body in bodies if body), None))
 

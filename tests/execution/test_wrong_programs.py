@@ -11,7 +11,10 @@ import threading
 import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from email.message import Message
+from io import BytesIO
 from typing import Any
+from urllib.error import HTTPError
 
 import anyio
 import anyio.lowlevel
@@ -208,6 +211,21 @@ async def test_an_sdks_exception_keeps_the_status(exception: Exception, where: s
     found = find_failed_response(exception)
     assert found is not None
     assert found.status == 429
+
+
+def test_the_body_of_urllibs_exception_is_read() -> None:
+    def error(body: Any) -> HTTPError:
+        return HTTPError("http://x/", 400, "Bad Request", Message(), body)
+
+    found = find_failed_response(error(BytesIO(b'{"error": {"message": "too long"}}')))
+    assert found is not None
+    assert (found.status, found.body) == (400, b'{"error": {"message": "too long"}}')
+    closed = BytesIO(b"x")
+    closed.close()
+    for body in (closed, BytesIO()):
+        found = find_failed_response(error(body))
+        assert found is not None
+        assert (found.status, found.body) == (400, b"")
 
 
 def test_an_exception_without_a_response_has_no_status() -> None:
