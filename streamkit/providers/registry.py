@@ -175,7 +175,12 @@ def detect(data: bytes) -> str | None:
 
     Dialects of Chat Completions cannot be distinguished: for all of them it is ``openai_chat``. An error body has a
     provider only if no other one has its shape.
+
+    Raises:
+        UsageError: the data is not bytes.
     """
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise UsageError(f"detect() takes the first bytes of a response, undecoded, not {type(data).__name__}")
     head = bytes(data[:HEAD_SIZE]).removeprefix(b"\xef\xbb\xbf").lstrip()
     names()
     matching: list[str] = []

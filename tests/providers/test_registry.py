@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared_data import recorded_streams
 
-from streamkit import detect, providers
+from streamkit import UsageError, detect, providers
 from streamkit.json_text import parse_partial_object
 from streamkit.providers import decoding, detection
 
@@ -171,3 +171,10 @@ def test_detect_never_raises(data: bytes) -> None:
 def test_detect_returns_no_wrong_name_for_a_truncated_head(length: int, size: int) -> None:
     data = _event({"id": "x" * size, **_without("id")})
     assert detect(data[:length]) in (None, "openai_chat")
+
+
+@pytest.mark.parametrize("data", ["data: {}", {"choices": []}, None, 5])
+def test_detect_rejects_what_is_no_bytes(data: Any) -> None:
+    with pytest.raises(UsageError, match=rf"takes the first bytes of a response, undecoded, not {type(data).__name__}"):
+        detect(data)
+    assert detect(bytearray(_event(CHUNK))) == detect(memoryview(_event(CHUNK))) == "openai_chat"
