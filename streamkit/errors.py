@@ -68,6 +68,23 @@ class UnknownProvider(UsageError):
 
 
 _LONGEST = 64  # characters of an unknown name that are compared and shown
+#: What people call a provider by its models or its company. Grok is near "groq", and is another company's.
+_OTHER_NAMES = {
+    "claude": "anthropic",
+    "gpt": "openai_chat",
+    "google": "gemini",
+    "vertex": "gemini",
+    "grok": "xai",
+    "moonshot": "kimi",
+    "dashscope": "qwen",
+    "alibaba": "qwen",
+    "aws": "bedrock_converse",
+    "amazon": "bedrock_converse",
+    "litellm": "openai_compatible",
+    "lmstudio": "openai_compatible",
+    "llama": "openai_compatible",
+    "sglang": "openai_compatible",
+}
 
 
 def _similar(name: str, known: Iterable[str]) -> list[str]:
@@ -75,7 +92,10 @@ def _similar(name: str, known: Iterable[str]) -> list[str]:
     wanted = name[:_LONGEST].strip().lower().replace("-", "_").replace(" ", "_")
     containing = [other for other in known if len(wanted) > 2 and (wanted in other or other in wanted)]
     if containing:
-        return containing[:3]
+        return sorted(containing, key=lambda other: not other.startswith(wanted))[:3]
+    for part, other in _OTHER_NAMES.items():
+        if part in wanted and other in known:
+            return [other]
     from difflib import get_close_matches  # rarely needed
 
     return get_close_matches(wanted, known, n=1)

@@ -60,6 +60,11 @@ def kinds(inputs: list[bytes], provider: str = "openai_chat", **options: Any) ->
         ("OpenAI-Responses", "Did you mean 'openai_responses'?"),
         ("bedrock", "Did you mean 'bedrock_converse' or 'bedrock_invoke'?"),
         ("azure", "Did you mean 'azure_openai'?"),
+        ("openai", "Did you mean 'openai_chat' or 'openai_compatible' or 'openai_responses'?"),
+        ("Claude", "Did you mean 'anthropic'?"),
+        ("google", "Did you mean 'gemini'?"),
+        ("vertex-ai", "Did you mean 'gemini'?"),
+        ("grok", "Did you mean 'xai'?"),
     ],
 )
 def test_an_unknown_provider_is_answered_with_similar_names(name: str, hint: str) -> None:
