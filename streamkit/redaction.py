@@ -12,18 +12,29 @@ depends on nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from logging import Logger
 
-__all__ = ["MASK", "excerpt_repr", "is_secret_name", "log_failure", "redact", "redact_message", "redact_value"]
+__all__ = [
+    "MASK",
+    "excerpt_repr",
+    "is_secret_name",
+    "log_failure",
+    "redact",
+    "redact_message",
+    "redact_secrets",
+    "redact_value",
+]
 
 MASK = "***"
 
 _DEEPEST = 64  # levels of an error object; what is nested more deeply is left out
 _SHORTEST_KEY = 11  # characters: of what the patterns of schemes and keys match
+_SHORTEST_SECRET = 8  # characters
 _LONGEST = 16_384  # characters of a message; errors of servers have a few hundred, and a page of HTML is cut anyway
 _EXCERPT = 60  # characters of a value in the repr of another
 _SEARCHED = 1024  # characters of it that are searched for secrets
@@ -115,6 +126,17 @@ def redact(text: str) -> str:
         return text
     text = patterns.scheme.sub(rf"\1{MASK}", text)
     return patterns.key.sub(MASK, text)
+
+
+def redact_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return a text without these secrets. One of fewer than 8 characters is a placeholder and stays.
+
+    Local servers take any key, and their users write "ollama", "EMPTY" or "x", which is also a part of other words.
+    """
+    for secret in secrets:
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, MASK)
+    return text
 
 
 def redact_message(text: str) -> str:

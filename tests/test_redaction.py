@@ -10,7 +10,7 @@ from streamkit.errors import StreamInterrupted, UnsupportedContent
 from streamkit.events import Failed, to_json
 from streamkit.history import Content, FileBlock, ImageBlock
 from streamkit.providers import render
-from streamkit.redaction import redact, redact_value
+from streamkit.redaction import redact, redact_secrets, redact_value
 
 KEY = "PLANTED0123456789abcdef"
 
@@ -163,3 +163,10 @@ def test_a_refused_address_is_masked(provider: str) -> None:
             except UnsupportedContent as error:
                 changes.append(str(error))
             assert KEY not in str(changes)
+
+
+@pytest.mark.parametrize("key", ["", "k", "ollama", "EMPTY"])  # what local servers are given
+def test_a_placeholder_instead_of_a_key_is_not_masked(key: str) -> None:
+    text = "streamkit gateway: ollama at http://localhost:11434 refused the key EMPTY"
+    assert redact_secrets(text, [key]) == text
+    assert redact_secrets(f"refused {KEY}, {KEY}", [key, KEY]) == "refused ***, ***"

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from streamkit.redaction import MASK, redact
+from streamkit.redaction import redact, redact_secrets
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -204,13 +204,11 @@ class Notes:
         self.console: Console = Console(
             file=raw_stream(sys.stderr if stream is None else stream), highlight=False, emoji=False, markup=False
         )
-        self._secrets = [secret for secret in secrets if secret]
+        self._secrets = list(secrets)
 
     def clean(self, text: str) -> str:
         """Return a text without secrets."""
-        for secret in self._secrets:
-            text = text.replace(secret, MASK)
-        return redact(text)
+        return redact(redact_secrets(text, self._secrets))
 
     def print(self, text: str = "", style: str = "", *, end: str = "\n") -> None:
         """Print a text as one line."""

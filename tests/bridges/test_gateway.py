@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -670,3 +670,8 @@ def test_a_report_describes_the_exchange() -> None:
     assert (report.status, report.method, report.path) == (200, "POST", "/v1/chat/completions")
     assert (report.client, report.provider) == ("openai_chat", "anthropic")
     assert (report.model, report.upstream_model, report.calls, report.error) == ("m", "mine", 0, None)
+
+
+def test_a_placeholder_instead_of_a_key_is_not_masked() -> None:
+    upstream = Upstream(provider="ollama", ask=lambda request: nullcontext(), secrets=["ollama", "", KEY])
+    assert upstream.clean(f"ollama refused {KEY}") == "ollama refused ***"

@@ -328,3 +328,10 @@ def test_an_output_is_left_as_it_is_by_the_stream_that_escapes(is_closed: bool) 
         raw.close()
     stream.close()  # as at its collection, of which Python 3.13 reports the errors
     assert raw.closed == is_closed
+
+
+def test_a_placeholder_instead_of_a_key_is_not_masked() -> None:
+    output = io.StringIO()
+    notes = terminal.Notes(output, secrets=["k", "", KEY])
+    notes.print(f"streamkit chat: refused {KEY}")
+    assert output.getvalue() == "streamkit chat: refused ***\n"

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from streamkit.errors import UsageError
 from streamkit.providers.provider import Provider
-from streamkit.redaction import MASK
+from streamkit.redaction import redact_secrets
 from streamkit.time_limits import check_seconds
 
 __all__ = ["ANY_MODEL", "Ask", "Upstream", "UpstreamRequest", "feature_headers"]
@@ -59,7 +59,8 @@ class Upstream:
             listed is sent as it is.
         first_event_timeout: seconds from the request to the first event with content, after which the response has
             failed and the next upstream is asked; None for no limit.
-        secrets: texts that no client and no log may get, such as the key.
+        secrets: texts that no client and no log may get, such as the key. One of fewer than 8 characters is taken for a
+            placeholder, as local servers accept it, and is not masked.
 
     Raises:
         UsageError: the number of seconds is not above 0.
@@ -88,10 +89,7 @@ class Upstream:
 
     def clean(self, text: str) -> str:
         """Return a text without secrets."""
-        for secret in self.secrets:
-            if secret:
-                text = text.replace(secret, MASK)
-        return text
+        return redact_secrets(text, self.secrets)
 
 
 def feature_headers(client: Provider, target: Provider, headers: Mapping[str, str]) -> dict[str, str]:

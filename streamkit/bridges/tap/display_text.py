@@ -10,24 +10,20 @@ from typing import Any
 import msgspec
 
 from streamkit.json_text import replace_lone_surrogates
-from streamkit.redaction import MASK, is_secret_name, redact, redact_value
+from streamkit.redaction import MASK, is_secret_name, redact, redact_secrets, redact_value
 from streamkit.source import BYTES
 
 __all__ = ["LONGEST_TEXT", "clean", "clean_json", "decode_json", "request_text", "shorten", "show_text"]
 
 LONGEST_TEXT = 16 * 1024  #: characters that are shown of a frame, or of one text of a large event
 _SEARCHED_BEYOND = 512  # characters after these that are searched for secrets, since half a key is not recognized
-_SHORTEST_SECRET = 8  # characters; a shorter one is a placeholder, such as "any", and also a word of the text
 
 
 def clean(text: str, secrets: Iterable[str] = ()) -> str:
     """Return a text without these secrets and without those of a known form."""
     if not text:
         return text  # most frames have no name
-    for secret in secrets:
-        if len(secret) >= _SHORTEST_SECRET:
-            text = text.replace(secret, MASK)
-    return redact(text)
+    return redact(redact_secrets(text, secrets))
 
 
 def show_text(data: bytes, secrets: Iterable[str] = ()) -> str:
