@@ -50,6 +50,15 @@ ERRORS: Final = ErrorRules(
             r"maximum context length is (?P<limit>[\d,]+)"
             r"(?: tokens)?(?:[^0-9]{1,80}(?:resulted in|requested(?: about)?) (?P<requested>[\d,]+) tokens)?",
         ),
+        # "You passed 10243 input tokens and requested 6142 output tokens. However, the model's context length is only
+        # 16384 tokens", of vLLM (its TokenizeParams), NIM and Modal; also "input characters", which are no tokens
+        MessageRule(
+            "context_overflow",
+            r"passed (?P<requested>[\d,]+) input tokens and requested (?P<output>[\d,]+) output tokens"
+            r".{0,60}?context length is only (?P<limit>[\d,]+)",
+            is_own=False,
+        ),
+        MessageRule("context_overflow", r"the model's context length is only (?P<limit>[\d,]+)", is_own=False),
         # A request beyond the tokens of a whole minute never succeeds: "Request too large for gpt-4o ... on tokens per
         # min (TPM): Limit 30000, Requested 342389" with status 429 (vanna-ai/vanna-flask#11), of Groq with 413
         # (continuedev/continue#10218). With fewer tokens than the limit the same request may succeed later.

@@ -38,6 +38,20 @@ ERRORS: Final = ErrorRules(
             r"exceed context limit: (?P<requested>[\d,]+) \+ (?P<output>[\d,]+) > (?P<limit>[\d,]+)",
         ),
         MessageRule("context_overflow", r"maximum context length is (?P<limit>[\d,]+)", is_own=False),
+        # Of other vendors' endpoints of this wire: vLLM, Z.AI (openclaw/openclaw#111744), MiniMax
+        # (https://platform.minimax.io/docs/api-reference/errorcode), DeepSeek (666ghj/BettaFish#691)
+        MessageRule(
+            "context_overflow",
+            r"passed (?P<requested>[\d,]+) input tokens and requested (?P<output>[\d,]+) output tokens"
+            r".{0,60}?context length is only (?P<limit>[\d,]+)",
+            is_own=False,
+        ),
+        MessageRule(
+            "context_overflow",
+            r"prompt exceeds max length|tokens in request more than max tokens allowed|context window exceeds limit",
+            is_own=False,
+        ),
+        MessageRule("content_policy", r"^content exists risk|^(?:input|output) new_sensitive", is_own=False),
         # An organization's own spend limit is an invalid_request_error with status 400.
         MessageRule("quota_exceeded", r"credit balance is too low|API usage limits"),
         MessageRule("content_policy", r"blocked by content filtering policy"),

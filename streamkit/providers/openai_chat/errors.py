@@ -62,6 +62,26 @@ ERRORS: Final = OPENAI + ErrorRules(
         "invalidparameter": "invalid_request",
         "invalid_parameter_error": "invalid_request",
         "badrequest.toolarge": "context_overflow",
+        "allocationquota.freetieronly": "quota_exceeded",
+        # Volcengine's Ark (Doubao): https://docs.byteplus.com/en/docs/ModelArk/1299023
+        "accountoverdueerror": "quota_exceeded",
+        "operationdenied.serviceoverdue": "quota_exceeded",
+        "setlimitexceeded": "quota_exceeded",
+        "quotaexceeded": "quota_exceeded",
+        "sensitivecontentdetected": "content_policy",
+        "sensitivecontentdetected.severeviolation": "content_policy",
+        "sensitivecontentdetected.violence": "content_policy",
+        "inputtextsensitivecontentdetected": "content_policy",
+        "inputimagesensitivecontentdetected": "content_policy",
+        "outputtextsensitivecontentdetected": "content_policy",
+        "serveroverloaded": "overloaded",
+        # new-api and one-api, with status 403 (popjane/free_chatgpt_api#78)
+        "insufficient_user_quota": "quota_exceeded",
+        "pre_consume_token_quota_failed": "quota_exceeded",
+        "sensitive_words_detected": "content_policy",
+        "budget_exceeded": "quota_exceeded",  # LiteLLM's proxy with status 400, its ProxyErrorTypes
+        "quota_exceeded": "quota_exceeded",  # GitHub Copilot
+        "censorship_blocked": "content_policy",  # StepFun with status 451
         # llama.cpp: ggml-org/llama.cpp#15780
         "exceed_context_size_error": "context_overflow",
         "unavailable_error": "overloaded",
@@ -99,7 +119,37 @@ ERRORS: Final = OPENAI + ErrorRules(
             r"(?:context|allowed input) length(?: of)? \(?(?P<limit>[\d,]+)",
         ),
         MessageRule(
-            "context_overflow", r"exceeds (?:the )?(?:model'?s )?maximum context length(?: of (?P<limit>[\d,]+))?"
+            "context_overflow",
+            # "... of 256000 tokens. You requested a total of 256878 tokens" of SGLang (anomalyco/models.dev#4422)
+            r"exceeds (?:the )?(?:model'?s )?maximum context length"
+            r"(?: of (?P<limit>[\d,]+)(?: tokens\. You requested a total of (?P<requested>[\d,]+))?)?",
+        ),
+        # "The decoder prompt (length 21535) is longer than the maximum model length of 16384", of vLLM
+        # (xorbitsai/inference#3785)
+        MessageRule(
+            "context_overflow",
+            r"prompt \(length (?P<requested>[\d,]+)\) is longer than the maximum model length of (?P<limit>[\d,]+)",
+        ),
+        # "length of prompt_tokens (68957) must be less than max_seq_len (65536)", "max_total_tokens (33802) must be
+        # less than or equal to max_seq_len (32768)", of SiliconFlow (chatboxai/chatbox#2060,
+        # continuedev/continue#10993)
+        MessageRule(
+            "context_overflow",
+            r"(?:prompt|max_total)_tokens \((?P<requested>\d+)\) must be less than (?:or equal to )?max_seq_len "
+            r"\((?P<limit>\d+)\)",
+        ),
+        # Z.AI with the codes 1261 and 1210 (openclaw/openclaw#111744, earendil-works/pi#8991)
+        MessageRule("context_overflow", r"prompt exceeds max length|tokens in request more than max tokens allowed"),
+        # "the number of input tokens 4098 cannot exceed the total tokens limit 4096 for this model", of watsonx
+        MessageRule(
+            "context_overflow",
+            r"input tokens (?P<requested>[\d,]+) cannot exceed the total tokens limit (?P<limit>[\d,]+)",
+        ),
+        # "The estimated number of input and maximum output tokens (155740) exceeded this model context window limit
+        # (128000)", of Cloudflare's Workers AI
+        MessageRule(
+            "context_overflow",
+            r"output tokens \((?P<requested>\d+)\) exceeded this model context window limit \((?P<limit>\d+)\)",
         ),
         # "This model's maximum prompt length is 256000 but the request contains 332986 tokens", of xAI
         MessageRule(
@@ -154,17 +204,41 @@ ERRORS: Final = OPENAI + ErrorRules(
         MessageRule(
             "context_overflow",
             r"input token count(?: \((?P<requested>[\d,]+)\))? exceeds the maximum number of tokens allowed "
-            r"\((?P<limit>[\d,]+)\)",
+            r"\(?(?P<limit>[\d,]+)",
+        ),
+        # Bedrock's models behind Databricks and gateways (strands-agents/harness-sdk#1528)
+        MessageRule(
+            "context_overflow", r"input is too long for requested model|too many total text bytes", is_own=False
+        ),
+        MessageRule(
+            "context_overflow",
+            r"exceed context limit: (?P<requested>[\d,]+) \+ (?P<output>[\d,]+) > (?P<limit>[\d,]+)",
+            is_own=False,
         ),
         MessageRule("context_overflow", r"context window exceeds limit"),  # MiniMax
         # xAI with status 429 or 403 (continuedev/continue#10373, Anantys-oss/koan#2412)
         MessageRule("quota_exceeded", r"used all available credits|run out of credits"),
-        MessageRule("quota_exceeded", r"insufficient (?:balance|credits)"),  # DeepSeek, Z.AI, OpenRouter
+        # DeepSeek, Z.AI (also in Chinese), OpenRouter; "Sorry, your account balance is insufficient" of SiliconFlow
+        MessageRule(
+            "quota_exceeded", r"insufficient (?:account )?(?:balance|credits)|balance is insufficient|余额不足"
+        ),
+        # Fireworks with status 412: "Account x is suspended, possibly due to reaching the monthly spending limit"
+        MessageRule("quota_exceeded", r"reaching the monthly spending limit"),
         # MiniMax under status 200, with numbers that mean something else elsewhere (MiniMax-AI/cli#59,
         # https://platform.minimax.io/docs/api-reference/errorcode)
         MessageRule("unauthorized", r"^(?:login fail|not authorized)"),
         MessageRule("rate_limited", r"^rate limit\b"),
+        MessageRule("quota_exceeded", r"^usage limit exceeded"),
+        MessageRule("content_policy", r"^(?:input|output) new_sensitive"),
         MessageRule("overloaded", r"model is overloaded"),  # text-generation-inference, in band
         MessageRule("content_policy", r"requires moderation"),  # OpenRouter with status 403
+        # DeepSeek (deepseek-ai/awesome-deepseek-integration#13, 666ghj/BettaFish#691)
+        MessageRule("content_policy", r"^content exists risk"),
+        MessageRule("content_policy", r"content violates usage guidelines"),  # xAI with status 403
+        # Z.AI's 1301, in English and Chinese: https://docs.z.ai/api-reference/api-code
+        MessageRule(
+            "content_policy",
+            r"potentially unsafe or sensitive content|可能包含不安全或敏感内容",
+        ),
     ),
 )
