@@ -131,13 +131,24 @@ def read_finish_reason(raw: Any, table: Mapping[str, FinishReason]) -> tuple[str
         table: The neutral reason by its name on the wire. It has priority over ``KNOWN_FINISH_REASONS``.
     """
     if isinstance(raw, str):
-        reason = table.get(raw)
-        if reason is None:
-            name = normalize_finish_reason(raw)
-            own = {normalize_finish_reason(own_name): reason for own_name, reason in table.items()}
-            reason = own.get(name) or KNOWN_FINISH_REASONS.get(name, "other")
-        return raw, reason
+        return raw, table.get(raw) or _read_spelling(raw, table)
     return (raw if raw.__class__ is int else json_or_placeholder(raw)), "other"
+
+
+def _read_spelling(raw: str, table: Mapping[str, FinishReason]) -> FinishReason:
+    """Return the meaning of a name that a table does not have as it is spelled.
+
+    Google's endpoint of Chat Completions puts a filter before Gemini's own name, as the tests of its clients quote it:
+    ``content_filter: RECITATION``, ``function_call_filter: MALFORMED_FUNCTION_CALL``. The own name counts if it is
+    known.
+    """
+    known = {**KNOWN_FINISH_REASONS, **{normalize_finish_reason(name): reason for name, reason in table.items()}}
+    kind, colon, own_name = raw[:_MAX_NAME].partition(":")
+    for name in (raw, own_name, kind) if colon else (raw,):
+        reason = known.get(normalize_finish_reason(name), "other")
+        if reason != "other":
+            return reason
+    return "other"
 
 
 def normalize_finish_reason(name: str) -> str:
