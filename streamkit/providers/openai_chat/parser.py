@@ -28,6 +28,7 @@ from streamkit.providers.openai_chat.extras import ExtrasReader
 from streamkit.providers.openai_chat.irregular_frames import read_irregular_frame
 from streamkit.providers.openai_chat.message_list import MessageListReader
 from streamkit.providers.openai_chat.other_fields import report_other_fields
+from streamkit.providers.openai_chat.other_forms import OtherForms
 from streamkit.providers.openai_chat.repeater import UNREAD_FIELD, find_repeater
 from streamkit.providers.openai_chat.response_reader import ResponseReader, find_error, start_facts, to_plain
 from streamkit.providers.openai_chat.schema import (
@@ -71,6 +72,7 @@ class ChatParser:
         "_has_legacy_text",
         "_is_identified",
         "_messages",
+        "_other_forms",
         "_response",
         "_sink",
         "_streamed",
@@ -89,6 +91,7 @@ class ChatParser:
         self._response = ResponseReader(sink)
         self._extras: ExtrasReader | None = None  # created at the first rare field
         self._messages = MessageListReader(sink) if has_message_lists else None
+        self._other_forms: OtherForms | None = None  # created at the first chunk that is not of the plain form
         self._has_legacy_text = False
         self._has_deltas: bool | None = None  # the first choice was a delta; None before it
         self._streamed = _NOTHING_STREAMED  # kinds of blocks of a choice that a message repeats
@@ -204,6 +207,9 @@ class ChatParser:
 
     def _read_rare(self, raw: dict[str, Any]) -> None:
         """Read a chunk with rare or unknown fields, given as plain data."""
+        if self._other_forms is None:
+            self._other_forms = OtherForms()
+        raw = self._other_forms.rewrite(raw)
         chunk = convert(raw, Chunk, self._sink)
         if chunk is None:
             return
@@ -236,6 +242,8 @@ class ChatParser:
             error = to_stream_error(choice_errors[0]) if choice_errors else None
         if error is not None:
             self._sink.fail(error)
+        elif self._other_forms.is_last:
+            self._sink.terminate()
 
     def _extras_reader(self) -> ExtrasReader:
         if self._extras is None:
