@@ -16,6 +16,7 @@ from streamkit.providers.sink import ChoiceSink
 __all__ = [
     "read_content_parts",
     "read_reasoning",
+    "reasoning_block_text",
     "reasoning_detail_text",
     "reasoning_part_text",
     "thinking_text",
@@ -30,18 +31,28 @@ def read_reasoning(choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
 
     vLLM sends it in two fields, OpenRouter in a field and in typed details, LiteLLM in a field and in the blocks of
     Anthropic (https://docs.litellm.ai/docs/reasoning_content). GitHub Copilot sends its state in a field of its own,
-    with the text or in a later delta (ericc-ch/copilot-api#152).
+    with the text or in a later delta (ericc-ch/copilot-api#152). The text field of SAP's orchestration is a list of
+    blocks with a text and a signature, each of which continues the one at its place in the delta before
+    (``ReasoningBlock`` and ``mergeReasoningBlocks`` of @sap-ai-sdk/orchestration).
     """
     text = ""
+    own_blocks: list[Any] = []
     for value in _reasoning_texts(delta):
         if value.__class__ is str and value:
             text = value
+            break
+        if value and isinstance(value, (list, dict)):
+            own_blocks = value if isinstance(value, list) else [value]
+            text = "".join(map(reasoning_block_text, own_blocks))
             break
     thinking, details = delta.thinking_blocks, delta.reasoning_details
     blocks = [block for block in thinking if isinstance(block, dict)] if isinstance(thinking, list) else None
     if blocks:
         choice.reasoning(text or "".join([thinking_text(block) for block in blocks]))
         choice.add_metadata({"thinking_blocks": blocks})
+    elif own_blocks:
+        choice.reasoning(text)
+        choice.add_metadata({"reasoning_blocks": [own_blocks]})
     elif not isinstance(details, list) or not details:
         opaque = delta.reasoning_opaque
         has_opaque = isinstance(opaque, str) and bool(opaque)
@@ -69,6 +80,12 @@ def reasoning_detail_text(detail: dict[str, Any]) -> str | None:
         if text:
             break
     return text if isinstance(text, str) else None
+
+
+def reasoning_block_text(block: Any) -> str:
+    """Return the text of one of SAP's reasoning blocks; it is empty if the block has only a signature."""
+    text = (block.get("content") or block.get("text")) if isinstance(block, dict) else block
+    return text if isinstance(text, str) else ""
 
 
 def thinking_text(block: dict[str, Any]) -> str:

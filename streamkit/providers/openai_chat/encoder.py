@@ -28,7 +28,11 @@ from streamkit.providers.openai_chat.body import fold_chunks
 from streamkit.providers.openai_chat.content_reader import reasoning_detail_text, thinking_text
 from streamkit.providers.openai_chat.schema import CHOICE_RESPONSE_FIELDS, RESPONSE_FIELDS, SOURCE_FIELDS
 from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
-from streamkit.providers.openai_chat.typed_reasoning import has_wrapped_state, unstreamed_details
+from streamkit.providers.openai_chat.typed_reasoning import (
+    has_wrapped_state,
+    merge_reasoning_blocks,
+    unstreamed_details,
+)
 from streamkit.providers.openai_errors import ERRORS, error_body
 from streamkit.providers.provider_writer import Writer, of_no_choice
 from streamkit.providers.wire_writer import Json, WriterOptions
@@ -38,7 +42,7 @@ __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
 #: OpenAI has no name for a refusal of the model that ends a response; the nearest one is not executed either.
 _FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, preferred={"refusal": "content_filter"})
 #: The state of reasoning that repeats its text.
-_REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks", "reasoning_parts")
+_REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks", "reasoning_parts", "reasoning_blocks")
 
 
 def create_writer(traits: ChatDialect, options: WriterOptions) -> ChatWriter:
@@ -304,6 +308,8 @@ class ChatWriter(Writer):
                 self.omit("block_state", "signatures of reasoning were left out: its parts were written as one")
         elif own is not None and isinstance(parts := event.metadata.get("reasoning_parts"), list):
             self._delta({"content": parts})
+        elif own is not None and isinstance(blocks := event.metadata.get("reasoning_blocks"), list):
+            self._delta({"reasoning_content": merge_reasoning_blocks(blocks)})
         elif own is not None and isinstance(opaque := event.metadata.get("reasoning_opaque"), str):
             self._delta({"reasoning_opaque": opaque})
         elif own is not None and isinstance(audio, dict) and "expires_at" in audio:

@@ -18,7 +18,12 @@ from streamkit.history import Content, FileBlock, ReasoningBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_breakpoint, read_cache_mark
 from streamkit.history.content import CACHE_BREAKPOINT, CacheMark, create_block
 from streamkit.history.tool_results import parse_result
-from streamkit.providers.openai_chat.content_reader import reasoning_detail_text, reasoning_part_text, thinking_text
+from streamkit.providers.openai_chat.content_reader import (
+    reasoning_block_text,
+    reasoning_detail_text,
+    reasoning_part_text,
+    thinking_text,
+)
 from streamkit.providers.openai_chat.media import image_address, parse_media_part
 from streamkit.providers.openai_chat.schema import REASONING_TEXT_FIELDS
 from streamkit.providers.openai_chat.traits import ChatDialect
@@ -165,13 +170,17 @@ class _AssistantMessage:
     def _read_reasoning(self) -> None:
         details = as_list(self._message.get("reasoning_details"))
         text = next((value for name in REASONING_TEXT_FIELDS if (value := self._message.get(name))), None)
-        if not isinstance(text, str):
+        own_blocks = as_list(text) if isinstance(text, (list, dict)) else []
+        if own_blocks:
+            text = "".join(map(reasoning_block_text, own_blocks))
+        elif not isinstance(text, str):
             text = "".join(reasoning_detail_text(detail) or "" for detail in details if isinstance(detail, dict))
         thinking = [block for block in as_list(self._message.get("thinking_blocks")) if isinstance(block, dict)]
         text = text or "".join([thinking_text(block) for block in thinking])
         opaque = self._message.get("reasoning_opaque")
-        if text or details or thinking or opaque:
+        if text or details or thinking or opaque or own_blocks:
             state = {
+                "reasoning_blocks": [own_blocks] if own_blocks else None,
                 "reasoning_details": details or None,
                 "thinking_blocks": thinking or None,
                 "reasoning_opaque": opaque if isinstance(opaque, str) and opaque else None,

@@ -56,6 +56,7 @@ from streamkit.providers.openai_chat.strict import strict_profile
 from streamkit.providers.openai_chat.tool_definitions import render_tool_choice, render_tools
 from streamkit.providers.openai_chat.traits import ChatDialect
 from streamkit.providers.openai_chat.typed_reasoning import (
+    merge_reasoning_blocks,
     merge_reasoning_details,
     merge_reasoning_parts,
     merge_thinking_blocks,
@@ -378,6 +379,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         opaque = [state for block in blocks if (state := self.own_state(block, "reasoning_opaque"))]
         if opaque:  # GitHub Copilot, in the fields in which it sent them (anomalyco/opencode#4468)
             fields |= {"reasoning_text": text, "reasoning_opaque": opaque[-1]}
+        elif own := [entry for block in blocks for entry in self._reasoning_blocks(block)]:
+            fields["reasoning_content"] = own
         elif self.traits.reasoning_field and text:
             fields[self.traits.reasoning_field] = text
         if details := [detail for block in blocks for detail in self._reasoning_details(block)]:
@@ -389,6 +392,11 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
     def _reasoning_details(self, block: ReasoningBlock) -> list[Any]:
         """Return typed reasoning, which contains signatures; of another model only the text is sent."""
         return reasoning_details(block) if self.own_state(block, "reasoning_details") else []
+
+    def _reasoning_blocks(self, block: ReasoningBlock) -> list[Any]:
+        """Return SAP's reasoning blocks, which contain signatures; of another model only the text is sent."""
+        deltas = self.own_state(block, "reasoning_blocks")
+        return merge_reasoning_blocks(deltas) if isinstance(deltas, list) else []
 
     def _thinking_blocks(self, blocks: Sequence[ReasoningBlock]) -> list[Any]:
         """Return LiteLLM's thinking blocks, which contain signatures; of another model only the text is sent."""

@@ -59,6 +59,8 @@ def find_repeater(chunk: PlainChunk, sink: ChoiceSink) -> Callable[[str], None] 
         return sink.text if content.__class__ is str else None
     if calls:
         return _repeat_call(sink, calls[0], _facts(chunk)) if len(calls) == 1 else None
+    if reasoning.__class__ is not str:
+        return None
     return _repeat_details(sink, reasoning, delta.reasoning_details) if delta.reasoning_details else sink.reasoning
 
 

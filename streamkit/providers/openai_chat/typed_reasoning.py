@@ -1,4 +1,4 @@
-"""Typed reasoning, streamed in parts: OpenRouter's ``reasoning_details`` and LiteLLM's ``thinking_blocks``.
+"""Typed reasoning, streamed in parts: of OpenRouter, LiteLLM, Databricks and SAP.
 
 Wires: https://openrouter.ai/docs/use-cases/reasoning-tokens and https://docs.litellm.ai/docs/reasoning_content. This
 module must not depend on messages.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamkit.providers.openai_chat.content_reader import thinking_text
+from streamkit.providers.openai_chat.content_reader import reasoning_block_text, thinking_text
 from streamkit.providers.openai_chat.schema import REASONING_DETAIL_FIELDS
 from streamkit.providers.wrapped_state import is_wrapped_state
 
 __all__ = [
     "has_wrapped_state",
+    "merge_reasoning_blocks",
     "merge_reasoning_details",
     "merge_reasoning_parts",
     "merge_thinking_blocks",
@@ -52,6 +53,23 @@ def merge_thinking_blocks(deltas: list[Any]) -> list[Any]:
                 text = ""
         else:
             blocks.append(delta)
+    return blocks
+
+
+def merge_reasoning_blocks(deltas: list[Any]) -> list[Any]:
+    """Return SAP's complete reasoning blocks from streamed lists: a block continues the one at the same place.
+
+    They are sent back unchanged, to continue the reasoning (SAP/ai-sdk-js#2057).
+    """
+    blocks: list[Any] = []
+    for delta in deltas:
+        for place, block in enumerate(delta if isinstance(delta, list) else ()):
+            if place == len(blocks):
+                blocks.append(block)
+            elif isinstance(block, dict) and isinstance(blocks[place], dict):
+                text = reasoning_block_text(blocks[place]) + reasoning_block_text(block)
+                known = {name: value for name, value in block.items() if value}
+                blocks[place] = {**blocks[place], **known, "content": text}
     return blocks
 
 

@@ -519,6 +519,41 @@ def test_unsigned_reasoning_of_databricks_is_not_sent_back() -> None:
     assert rendered.changes
 
 
+def test_reasoning_that_is_a_list_of_blocks_is_sent_back_as_complete_blocks() -> None:
+    """SAP's orchestration: ``ReasoningBlock`` and ``mergeReasoningBlocks`` of @sap-ai-sdk/orchestration 2.16."""
+    call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    deltas: list[dict[str, Any]] = [
+        {"reasoning_content": [{"content": "Which "}]},
+        {"reasoning_content": [{"content": "city?"}]},
+        {"reasoning_content": [{"content": "", "signature": "first"}]},
+        {"reasoning_content": [{}, {"content": "Oslo", "signature": ""}]},
+        {"reasoning_content": [{}, {"content": ".", "signature": "second"}]},
+        {"content": "Oslo."},
+        {"tool_calls": [call]},
+    ]
+    first, _ = run("openai_compatible", [*map(chat, deltas), chat({}, "tool_calls")], complete=True)
+    assert first.warnings == []
+    assert first.reasoning == "Which city?Oslo."
+    again = _turn("openai_compatible", first.content)
+    assert (again.reasoning, again.text) == (first.reasoning, first.text)
+    complete = [{"content": "Which city?", "signature": "first"}, {"content": "Oslo.", "signature": "second"}]
+    for turn in (first, again):
+        [message] = _messages([turn.content], "openai_compatible")
+        assert message["reasoning_content"] == complete
+        [read] = streamkit.parse_messages([message], "openai_compatible")
+        assert _messages([read], "openai_compatible")[0]["reasoning_content"] == complete
+    [message] = _messages([first.content], "deepseek")
+    assert "reasoning_content" not in message
+
+
+@pytest.mark.parametrize("value", [{"text": "Hm."}, {"content": "Hm."}, ["Hm."], [5, None, {"content": "Hm."}]])
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_reasoning_of_another_type_is_not_lost(field: str, value: Any) -> None:
+    turn, _ = run("openai_compatible", [chat({field: value}), chat({"content": "Oslo."}, "stop")], complete=True)
+    assert (turn.reasoning, turn.text) == ("Hm.", "Oslo.")
+    assert _messages([turn.content], "openai_compatible")
+
+
 @pytest.mark.parametrize("place", ["reasoning", "text", "call", "alone"])
 def test_the_state_of_copilots_reasoning_is_sent_back_with_its_text(place: str) -> None:
     """https://github.com/anomalyco/opencode/issues/4468: Gemini refuses the next round of tool calls without it."""
