@@ -9,6 +9,15 @@ from streamkit.providers.decoding import as_integer
 
 __all__ = ["is_usage", "parse_usage"]
 
+#: The names of the tokens written to a cache, among the details of the prompt: OpenRouter's and Bedrock's, SAP's, those
+#: of DashScope's explicit cache (https://help.aliyun.com/en/model-studio/context-cache) and of new-api's relays.
+_CACHE_WRITE_FIELDS = (
+    "cache_write_tokens",
+    "cache_creation_tokens",
+    "cache_creation_input_tokens",
+    "cached_creation_tokens",
+)
+
 
 def is_usage(raw: Any) -> bool:
     """Return True if a chunk's usage has a count of this wire; the name of the field is that of other wires too."""
@@ -30,9 +39,10 @@ def parse_usage(raw: Any) -> Usage | None:
     cache_read = cache_write = reasoning = None
     if isinstance(prompt_details, dict):
         cache_read = as_integer(prompt_details.get("cached_tokens"))
-        cache_write = as_integer(prompt_details.get("cache_write_tokens"))
-        if cache_write is None:
-            cache_write = as_integer(prompt_details.get("cache_creation_tokens"))
+        for name in _CACHE_WRITE_FIELDS:
+            if name in prompt_details and not cache_write:
+                count = as_integer(prompt_details[name])
+                cache_write = cache_write if count is None else count
     if cache_read is None:
         cache_read = as_integer(raw.get("prompt_cache_hit_tokens"))  # DeepSeek
     if cache_read is None:
@@ -40,6 +50,8 @@ def parse_usage(raw: Any) -> Usage | None:
     # LiteLLM: with a cached_tokens of 0 in streams (BerriAI/litellm#11789, BerriAI/litellm#11364)
     relayed_read = as_integer(raw.get("cache_read_input_tokens")) or 0
     relayed_write = as_integer(raw.get("cache_creation_input_tokens")) or 0
+    if not relayed_write:  # Usage of snowflake.core
+        relayed_write = as_integer(raw.get("cache_write_input_tokens")) or 0
     cache_read, cache_write = relayed_read or cache_read, relayed_write or cache_write
     if prompt is not None and prompt < relayed_read + relayed_write:
         prompt += relayed_read + relayed_write  # they were not counted (BerriAI/litellm#10240)
