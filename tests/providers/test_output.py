@@ -122,8 +122,10 @@ def test_a_provider_without_a_field_gets_a_tool_that_must_be_called() -> None:
         "parameters": PLAIN,
     }
     assert body["tool_choice"] == {"type": "function", "function": {"name": "final_output"}}
+    assert body["thinking"] == {"type": "disabled"}
     assert changes == [
-        "the output is requested as the arguments of a tool of deepseek: there is no field for its schema"
+        "the output is requested as the arguments of a tool of deepseek: there is no field for its schema",
+        "reasoning was turned off in this request: deepseek refuses it together with a tool choice that forces a call",
     ]
 
 

@@ -9,6 +9,8 @@ This module must not depend on sinks or history: a parser loads it without pydan
 
 from __future__ import annotations
 
+import re
+
 from streamkit.providers.endpoint import Endpoint
 from streamkit.providers.openai_chat.detect import is_chat_stream
 from streamkit.providers.openai_chat.id_rules import KIMI_IDS, MISTRAL_IDS, OPENAI_IDS
@@ -95,16 +97,18 @@ DIALECTS = (
     ),
     ChatDialect(
         name="deepseek",
-        reasoning_setting="thinking_effort",  # https://api-docs.deepseek.com/guides/thinking_mode (2026-11)
+        reasoning_setting="thinking",  # https://api-docs.deepseek.com/guides/thinking_mode
+        effort_with_switch=True,  # the same page, as the next field: "enabled by default"
+        reasons_unless_off=re.compile(""),
         markup_families=frozenset({"dsml", "deepseek"}),
         endpoint=Endpoint(base_url="https://api.deepseek.com/v1", key_variables=("DEEPSEEK_API_KEY",)),
         strict="deepseek",
         output=OutputSupport(),  # 400 "This response_format type is unavailable now" (llm-exe/llm-exe#662)
         refuses_as="deepseek",
         reasoning_field="reasoning_content",
-        # https://api-docs.deepseek.com/guides/thinking_mode: 400 if it is missing after a tool call (#tool-calls),
-        # ignored elsewhere. The earlier API refused it there if the request had no tools (earendil-works/pi#3636).
-        reasoning_replay="tool_turns",
+        # https://api-docs.deepseek.com/guides/thinking_mode: ignored in a request without tools, and 400 if it is
+        # missing in one with tools (bojieli/ai-agent-book#982 on the page of August 2026, openclaw/openclaw#73417)
+        tools_need_reasoning=True,
         calls_need_reasoning=True,
     ),
     ChatDialect(
@@ -135,6 +139,7 @@ DIALECTS = (
     ChatDialect(
         name="kimi",
         reasoning_setting="thinking",  # https://platform.moonshot.ai/docs/guide/kimi-k2-5-quickstart
+        reasons_unless_off=re.compile(r"kimi-k(?:2\.[5-9]|[3-9])"),  # can1357/oh-my-pi#1077
         markup_families=frozenset({"kimi"}),
         endpoint=Endpoint(
             base_url="https://api.moonshot.ai/v1",
@@ -225,6 +230,7 @@ DIALECTS = (
         name="qwen",
         # https://help.aliyun.com/zh/model-studio/deep-thinking
         reasoning_setting="enable_thinking",
+        reasons_unless_off=re.compile(r"qwen(?:3\.[5-9]|[4-9])"),  # can1357/oh-my-pi#886
         setting_fields=SETTINGS_WITH_TOP_K,
         cache_marks=True,  # DashScope's explicit cache (BerriAI/litellm#25330, agentscope-ai/agentscope-java#1363)
         markup_families=frozenset({"hermes", "qwen"}),

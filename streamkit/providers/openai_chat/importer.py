@@ -25,6 +25,7 @@ from streamkit.providers.openai_chat.content_reader import (
     thinking_text,
 )
 from streamkit.providers.openai_chat.media import image_address, parse_media_part
+from streamkit.providers.openai_chat.reasoning_switch import BLANK_REASONING
 from streamkit.providers.openai_chat.schema import REASONING_TEXT_FIELDS
 from streamkit.providers.openai_chat.traits import ChatDialect
 
@@ -173,7 +174,7 @@ class _AssistantMessage:
         own_blocks = as_list(text) if isinstance(text, (list, dict)) else []
         if own_blocks:
             text = "".join(map(reasoning_block_text, own_blocks))
-        elif not isinstance(text, str):
+        elif not isinstance(text, str) or text == BLANK_REASONING:
             text = "".join(reasoning_detail_text(detail) or "" for detail in details if isinstance(detail, dict))
         thinking = [block for block in as_list(self._message.get("thinking_blocks")) if isinstance(block, dict)]
         text = text or "".join([thinking_text(block) for block in thinking])

@@ -51,6 +51,13 @@ from streamkit.providers.openai_chat.message_parts import (
     reasoning_parts,
     thinking_blocks,
 )
+from streamkit.providers.openai_chat.reasoning_switch import (
+    BLANK_REASONING,
+    fill_reasoning,
+    is_reasoning,
+    reasoning_switch,
+    why_reasoning_is_refused,
+)
 from streamkit.providers.openai_chat.settings import output_fields
 from streamkit.providers.openai_chat.strict import strict_profile
 from streamkit.providers.openai_chat.tool_definitions import render_tool_choice, render_tools
@@ -110,6 +117,12 @@ def build_request(
     choice = render_tool_choice(tool_choice, tools, traits)
     if choice is not None:
         body["tool_choice"] = choice
+    if is_reasoning(traits, rendered.model):
+        if reason := why_reasoning_is_refused(body, traits):
+            body |= reasoning_switch(traits, is_on=False)
+            rendered.report(f"reasoning was turned off in this request: {reason}")
+        elif tools and traits.tools_need_reasoning:
+            body[traits.messages_field] = fill_reasoning(messages, traits)
     if stream:
         body["stream"] = True
         if traits.stream_usage:
@@ -170,6 +183,9 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         self._author: str | None = None  # of the content that is being rendered, until its message is there
         self._is_prefix = False  # the last content that was rendered asked to be continued by this dialect
         self._is_developer = False  # the content that is being rendered is a developer's message
+        needs_reasoning = traits.calls_need_reasoning and traits.reasoning_replay != "never"
+        # the field that a message with calls must have, though its reasoning is unknown
+        self._blank_field = traits.reasoning_field if needs_reasoning and is_reasoning(traits, options.model) else None
 
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
         """Return the conversation as messages."""
@@ -300,6 +316,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             return
         if parts.reasoning:
             message |= self._reasoning_fields(parts.reasoning)
+        if parts.calls and self._blank_field is not None:
+            message.setdefault(self._blank_field, BLANK_REASONING)
         self.push(message | parts.fields)
         if parts.calls:
             self.ids.start_round()

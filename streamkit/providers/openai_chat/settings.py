@@ -10,6 +10,7 @@ from typing import Any
 
 from streamkit.providers.body_fields import BodyFields, is_flag, is_integer, is_object
 from streamkit.providers.model_facts import budget_for, effort_for
+from streamkit.providers.openai_chat.reasoning_switch import reasoning_switch, why_reasoning_is_refused
 from streamkit.providers.openai_chat.traits import ChatDialect
 from streamkit.providers.settings import SettingsWriter, json_schema_format, read_plain_settings, take_effort
 from streamkit.request import OutputFormat
@@ -99,9 +100,12 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
         if effort or budget:
             writer.report("reasoning was left out: the model or the server has no setting for it")
         return
+    if mode != "off" and (reason := why_reasoning_is_refused(writer.body, traits)):
+        writer.report(f"reasoning was turned off in this request: {reason}")
+        mode, effort, budget = "off", None, None
     if budget is not None and form not in ("object", "enable_thinking"):
         effort = effort or effort_for(budget)
-        if form in ("effort", "switch"):
+        if form in ("effort", "switch") or traits.effort_with_switch:
             writer.report(f"the reasoning budget of {budget} tokens became the effort {effort!r}")
     if form == "effort":
         _write_effort(writer, mode, effort)
@@ -112,14 +116,14 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
             writer.put(writer.accepted_effort(effort), "reasoning_effort")
     elif form == "object":
         _write_object(writer, {"mode": mode, "effort": effort, "budget": budget, "summary": summary})
-    elif form in ("thinking", "thinking_effort"):
-        writer.put({"type": "disabled" if mode == "off" else "enabled"}, "thinking")
-        if effort and form == "thinking_effort" and mode != "off":
+    elif form == "thinking":
+        writer.body.update(reasoning_switch(traits, is_on=mode != "off"))
+        if effort and mode != "off" and traits.effort_with_switch:
             writer.put(writer.accepted_effort(effort), "reasoning_effort")
-        elif effort:
+        elif effort and mode != "off":
             writer.report(f"the reasoning effort {effort!r} was left out: {traits.name} can only turn reasoning on")
     else:
-        writer.put(mode != "off", "enable_thinking")
+        writer.body.update(reasoning_switch(traits, is_on=mode != "off"))
         if effort and budget is None:
             budget = budget_for(effort)
             writer.report(f"the reasoning effort {effort!r} became a budget of {budget} tokens")

@@ -65,8 +65,11 @@ class ChatDialect(Traits):
             follow the other; None if it may.
         reasoning_setting: how reasoning is requested: ``effort``, by ``reasoning_effort``; ``switch``, by that or by
             Together's ``reasoning``; ``object``, OpenRouter's ``reasoning``; ``thinking``, a switch;
-            ``thinking_effort``, the switch and ``reasoning_effort``;
             ``enable_thinking``, Qwen's, with a budget; None if it cannot be.
+        effort_with_switch: a request that turns reasoning on with ``thinking`` may have ``reasoning_effort``, too.
+        reasons_unless_off: matches the names of the models, in lower case, that reason unless a request turns it off,
+            and refuse some requests while they do (``reasoning_switch``); None if there are none.
+        tools_need_reasoning: a request with tools is refused if a message of these models has no reasoning.
         developer_role: a message may have the role ``developer``.
         author_names: a message may have the ``name`` of its author. Mistral refuses one (microsoft/autogen#2748).
         result_images: a tool message may have images. Elsewhere a user message after the results shows them.
@@ -120,9 +123,10 @@ class ChatDialect(Traits):
     result_names: bool = False
     prefix: bool = False
     separator_text: str | None = None
-    reasoning_setting: (
-        Literal["effort", "switch", "object", "thinking", "thinking_effort", "enable_thinking"] | None
-    ) = "effort"
+    reasoning_setting: Literal["effort", "switch", "object", "thinking", "enable_thinking"] | None = "effort"
+    effort_with_switch: bool = False
+    reasons_unless_off: re.Pattern[str] | None = None
+    tools_need_reasoning: bool = False
     developer_role: bool = False
     author_names: bool = False
     result_images: bool = False

@@ -165,13 +165,15 @@ def test_mistral_thinking_is_not_sent_to_other_dialects() -> None:
         assert ("Which city?" in json.dumps(message)) == (name == "mistral")
 
 
-def test_deepseek_reasoning_is_replayed_in_turns_with_tool_calls() -> None:
+def test_reasoning_may_be_replayed_in_turns_with_tool_calls_alone() -> None:
+    """As DeepSeek's API before August 2026 (https://api-docs.deepseek.com/guides/thinking_mode)."""
+    older = providers.dialect("deepseek", base="deepseek", reasoning_replay="tool_turns")
     block = _reasoning_block("deepseek")
     called = [Content.ai("", block, CALL), RESULT, Content.ai("4 degrees.", block)]
     plain = [Content.human("Hi."), Content.ai("Hello.", block)]
     results_in_a_user_message = Content.human("", *RESULT.blocks)
 
-    rendered = providers.get("deepseek").render([*plain, Content.human("Weather?"), *called, Content.human("Thanks.")])
+    rendered = older.render([*plain, Content.human("Weather?"), *called, Content.human("Thanks.")])
     assert [("reasoning_content" in message) for message in rendered.messages if message["role"] == "assistant"] == [
         False,
         True,
@@ -179,9 +181,113 @@ def test_deepseek_reasoning_is_replayed_in_turns_with_tool_calls() -> None:
     ]
     assert rendered.changes == ["left out a block of type 'reasoning' of deepseek: deepseek does not accept it here"]
     # Results in a user message do not end the turn. A turn counts although its start is missing.
-    again = _messages([plain[0], called[0], results_in_a_user_message, called[2]], "deepseek")
+    again = _messages([plain[0], called[0], results_in_a_user_message, called[2]], older)
     assert [("reasoning_content" in message) for message in again] == [False, True, False, True]
-    assert "reasoning_content" in _messages([plain[1]], "deepseek")[0]
+    assert "reasoning_content" in _messages([plain[1]], older)[0]
+
+
+def test_deepseek_gets_the_reasoning_of_every_message() -> None:
+    """https://github.com/openclaw/openclaw/issues/73417, https://github.com/bojieli/ai-agent-book/pull/982."""
+    block = _reasoning_block("deepseek")
+    contents = [Content.human("Hi."), Content.ai("Hello.", block), Content.human("Weather?"), Content.ai("", CALL)]
+    contents += [RESULT, Content.ai("4 degrees."), Content.human("Thanks.")]
+    messages = _messages(contents, "deepseek")
+    # A call of another model, or one before which the model did not reason, must not be without the field.
+    assert [message.get("reasoning_content") for message in messages] == [
+        None,
+        "Which city?",
+        None,
+        " ",
+        None,
+        None,
+        None,
+    ]
+    tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
+    for offered, last in ((tools, " "), ((), None)):
+        body = streamkit.render_request(contents, "deepseek", tools=offered)
+        assert [message.get("reasoning_content") for message in body["messages"]] == [
+            *[message.get("reasoning_content") for message in messages[:5]],
+            last,
+            None,
+        ]
+    [read] = streamkit.parse_messages(messages[3:4], "deepseek")
+    assert [block.type for block in read.blocks] == ["tool_call"]
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "has_field"),
+    [("kimi", "kimi-k2.6", True), ("kimi", "kimi-k2-0905-preview", False), ("qwen", "qwen3.7-plus", False)],
+)
+def test_a_call_without_reasoning_has_a_blank_one_where_it_is_required(
+    provider: str, model: str, has_field: bool
+) -> None:
+    """https://github.com/JohnnyZ93/oai-compatible-copilot/issues/140, https://github.com/BerriAI/litellm/issues/28045."""
+    contents = [Content.human("Weather?"), Content.ai("", CALL), RESULT]
+    body = streamkit.render_request(contents, provider, model=model)
+    assert ("reasoning_content" in body["messages"][1]) == has_field
+
+
+SWITCHED_OFF = {"thinking": {"type": "disabled"}}
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "fields"),
+    [
+        ("deepseek", "deepseek-v4-flash", SWITCHED_OFF),
+        ("deepseek", None, SWITCHED_OFF),
+        ("kimi", "kimi-k2.6", SWITCHED_OFF),
+        ("kimi", "kimi-k3", SWITCHED_OFF),
+        ("kimi", "kimi-k2-0905-preview", {}),
+        ("qwen", "qwen3.6-plus", {"enable_thinking": False}),
+        ("qwen", "qwen-max", {}),
+        ("openrouter", "deepseek/deepseek-v4-flash", {}),
+    ],
+)
+@pytest.mark.parametrize("choice", ["required", "weather"])
+def test_reasoning_is_off_in_a_request_that_forces_a_call(
+    provider: str, model: str | None, fields: dict[str, Any], choice: str
+) -> None:
+    """deepseek-ai/DeepSeek-V3#1376, can1357/oh-my-pi#827 and #1077, cloudwego/eino#994."""
+    tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
+    names = {"thinking", "enable_thinking"}
+    for wanted in (choice, "auto", "none", None):
+        changes: list[str] = []
+        body = streamkit.render_request(
+            [Content.human("Weather?")], provider, tools=tools, tool_choice=wanted, model=model, changes=changes
+        )
+        switch = {name: value for name, value in body.items() if name in names}
+        assert switch == (fields if wanted == choice else {})
+        assert bool(changes) == bool(switch)
+
+
+@pytest.mark.parametrize(
+    ("provider", "off"),
+    [("deepseek", SWITCHED_OFF), ("kimi", SWITCHED_OFF), ("qwen", {"enable_thinking": False})],
+)
+def test_reasoning_that_is_asked_for_is_off_in_a_request_that_forces_a_call(provider: str, off: dict[str, Any]) -> None:
+    tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
+    contents = [Content.human("Weather?")]
+    for asked in ({"reasoning": "auto"}, {"reasoning_effort": "high"}, {"reasoning_budget": 2048}):
+        changes: list[str] = []
+        forced = streamkit.render_request(
+            contents, provider, tools=tools, tool_choice="required", settings=asked, changes=changes
+        )
+        assert forced | off == forced
+        assert not {"reasoning_effort", "thinking_budget"} & forced.keys()
+        assert changes == [
+            f"reasoning was turned off in this request: {provider} refuses it together with a tool choice that forces"
+            " a call"
+        ]
+        free = streamkit.render_request(contents, provider, tools=tools, settings=asked)
+        assert free | off != free
+
+
+def test_deepseek_takes_an_effort_beside_its_switch() -> None:
+    """https://api-docs.deepseek.com/guides/thinking_mode, "Thinking Effort Control"."""
+    body = streamkit.render_request([Content.human("Hi.")], "deepseek", settings={"reasoning_effort": "high"})
+    assert (body["thinking"], body["reasoning_effort"]) == ({"type": "enabled"}, "high")
+    off = streamkit.render_request([Content.human("Hi.")], "deepseek", settings={"reasoning": "off"})
+    assert (off["thinking"], "reasoning_effort" in off) == ({"type": "disabled"}, False)
 
 
 @pytest.mark.parametrize(
@@ -542,8 +648,8 @@ def test_reasoning_that_is_a_list_of_blocks_is_sent_back_as_complete_blocks() ->
         assert message["reasoning_content"] == complete
         [read] = streamkit.parse_messages([message], "openai_compatible")
         assert _messages([read], "openai_compatible")[0]["reasoning_content"] == complete
-    [message] = _messages([first.content], "deepseek")
-    assert "reasoning_content" not in message
+    [message] = _messages([first.content], "groq")
+    assert not any(name.startswith("reasoning") for name in message)
 
 
 @pytest.mark.parametrize("value", [{"text": "Hm."}, {"content": "Hm."}, ["Hm."], [5, None, {"content": "Hm."}]])
