@@ -16,6 +16,7 @@ from streamkit.providers.openai_chat.detect import is_chat_stream
 from streamkit.providers.openai_chat.id_rules import KIMI_IDS, MISTRAL_IDS, OPENAI_IDS
 from streamkit.providers.openai_chat.request_facts import (
     GROQ_MODELS,
+    KIMI_MODELS,
     MISTRAL_MODELS,
     OPENAI_SETTINGS,
     SETTINGS,
@@ -139,6 +140,7 @@ DIALECTS = (
     ChatDialect(
         name="kimi",
         reasoning_setting="thinking",  # https://platform.moonshot.ai/docs/guide/kimi-k2-5-quickstart
+        models=KIMI_MODELS,
         reasons_unless_off=re.compile(r"kimi-k(?:2\.[5-9]|[3-9])"),  # can1357/oh-my-pi#1077
         markup_families=frozenset({"kimi"}),
         endpoint=Endpoint(

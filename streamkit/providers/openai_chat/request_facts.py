@@ -14,6 +14,7 @@ from streamkit.providers.model_facts import ModelFacts
 __all__ = [
     "GROQ_MODELS",
     "ILLEGAL_IN_NAME",
+    "KIMI_MODELS",
     "MISTRAL_MODELS",
     "OPENAI_SETTINGS",
     "SETTINGS",
@@ -58,6 +59,16 @@ GROQ_MODELS: Final[Mapping[str, ModelFacts]] = {
         source="https://console.groq.com/docs/reasoning", reasoning="effort", efforts=("default",)
     ),
     r"": ModelFacts(source="https://console.groq.com/docs/reasoning", reasoning="none"),
+}
+
+#: "invalid temperature: only 1 is allowed for this model", "invalid top_p: only 0.95 is allowed for this model"
+#: (odysseus-dev/odysseus#3959, CherryHQ/cherry-studio#12731). Without reasoning it is another temperature, so both are
+#: left out (HKUDS/nanobot#4967).
+KIMI_MODELS: Final[Mapping[str, ModelFacts]] = {
+    r"kimi-k(?:2\.[5-9]|[3-9])": ModelFacts(
+        source="https://platform.moonshot.ai/docs/guide/kimi-k2-5-quickstart#parameters-differences-in-request-body",
+        refused=frozenset({"temperature", "top_p", "frequency_penalty", "presence_penalty"}),
+    ),
 }
 
 _MISTRAL_REASONING = "https://docs.mistral.ai/inference/conversations/reasoning"

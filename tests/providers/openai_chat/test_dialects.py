@@ -282,6 +282,20 @@ def test_reasoning_that_is_asked_for_is_off_in_a_request_that_forces_a_call(prov
         assert free | off != free
 
 
+@pytest.mark.parametrize(
+    ("model", "is_fixed"), [("kimi-k2.6", True), ("kimi-k3", True), ("kimi-k2-0905-preview", False)]
+)
+def test_the_sampling_of_newer_kimi_models_is_fixed(model: str, is_fixed: bool) -> None:
+    """https://github.com/odysseus-dev/odysseus/issues/3959, https://github.com/CherryHQ/cherry-studio/pull/12731."""
+    asked = {"model": model, "temperature": 0.2, "top_p": 0.9, "frequency_penalty": 0.5, "max_output_tokens": 100}
+    changes: list[str] = []
+    body = streamkit.render_request([Content.human("Hi.")], "kimi", settings=asked, changes=changes)
+    assert body["max_tokens"] == 100
+    names = {"temperature", "top_p", "frequency_penalty"}
+    assert names & body.keys() == (set() if is_fixed else names)
+    assert len(changes) == (3 if is_fixed else 0)
+
+
 def test_deepseek_takes_an_effort_beside_its_switch() -> None:
     """https://api-docs.deepseek.com/guides/thinking_mode, "Thinking Effort Control"."""
     body = streamkit.render_request([Content.human("Hi.")], "deepseek", settings={"reasoning_effort": "high"})
