@@ -129,6 +129,7 @@ DIALECTS = (
         output=OutputSupport(has_field=True, with_stream=False, with_tools=False),
         # The SDK's ChatCompletionAssistantMessageParam has it; "reasoning_content" is refused (janhq/jan#8136).
         reasoning_field="reasoning",
+        reasoning_of_reasoners=True,  # "reasoning is not supported with this model" (vercel/ai#8057)
         one_chunk_calls=True,
         usage_position="x_groq",
     ),

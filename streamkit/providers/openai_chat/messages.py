@@ -194,7 +194,9 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
 
     def _select_reasoning(self, contents: Sequence[Content]) -> list[bool]:
         """Return for each content whether its reasoning is sent back. A person's message begins a turn."""
-        replay = self.traits.reasoning_replay
+        replay, model = self.traits.reasoning_replay, self.options.model
+        if self.traits.reasoning_of_reasoners and model and self.traits.facts_for(model).reasoning == "none":
+            replay = "never"
         if replay != "tool_turns":
             return [replay == "always"] * len(contents)
         turn, turns_with_calls = 0, {0}  # the first turn may lack its beginning, and the beginning may have had calls

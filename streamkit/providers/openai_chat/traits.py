@@ -58,6 +58,7 @@ class ChatDialect(Traits):
         thinking_parts: reasoning is in ``content`` instead, as parts of type ``thinking``.
         reasoning_replay: which reasoning is sent back: ``always``; ``tool_turns``, that of turns with a call;
             ``never``.
+        reasoning_of_reasoners: a model without a setting for reasoning (``ModelFacts``) refuses reasoning in messages.
         required_choice: the value of ``tool_choice`` for "one of the tools must be called".
         result_names: a tool message has the tool's name.
         prefix: a last assistant message that the model shall continue has the field ``prefix``.
@@ -119,6 +120,7 @@ class ChatDialect(Traits):
     reasoning_field: str | None = None
     thinking_parts: bool = False
     reasoning_replay: Literal["always", "tool_turns", "never"] = "always"
+    reasoning_of_reasoners: bool = False
     required_choice: str = "required"
     result_names: bool = False
     prefix: bool = False

@@ -215,6 +215,19 @@ def test_deepseek_gets_the_reasoning_of_every_message() -> None:
 
 
 @pytest.mark.parametrize(
+    ("model", "has_field"),
+    [("openai/gpt-oss-120b", True), ("qwen/qwen3-32b", True), ("moonshotai/kimi-k2-instruct", False), (None, True)],
+)
+def test_groq_gets_reasoning_for_models_that_reason(model: str | None, has_field: bool) -> None:
+    """https://github.com/vercel/ai/pull/8057: "messages[X].reasoning: reasoning is not supported with this model"."""
+    contents = [Content.human("Hi."), Content.ai("Hello.", _reasoning_block("groq")), Content.human("More.")]
+    changes: list[str] = []
+    messages = streamkit.render(contents, "groq", model=model, changes=changes)
+    assert ("reasoning" in messages[1]) == has_field
+    assert bool(changes) == (not has_field)
+
+
+@pytest.mark.parametrize(
     ("provider", "model", "has_field"),
     [("kimi", "kimi-k2.6", True), ("kimi", "kimi-k2-0905-preview", False), ("qwen", "qwen3.7-plus", False)],
 )
