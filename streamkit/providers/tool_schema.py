@@ -7,6 +7,8 @@ call's arguments by the schema that it has. This module depends on no provider.
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +30,8 @@ _TYPE_OF_KEYWORD = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"),
 }
 _DEEPEST = 60
+_DEFINITION_NAME = re.compile(r"[\w.-]+")
+_OWN_DEFINITION = re.compile(r"#/\$defs/[\w.-]+")
 
 
 class ToolSchemaRules(Struct, frozen=True, kw_only=True):
@@ -37,7 +41,7 @@ class ToolSchemaRules(Struct, frozen=True, kw_only=True):
         refused_at_root: the keywords that it refuses at the root of a schema.
         refused_keywords: the keywords that it refuses anywhere.
         one_type: every schema must have exactly one type, or be a union of such, without a type next to it; a reference
-            has no keywords next to it.
+            has no keywords next to it, and refers to the root or one of the root's ``$defs``.
     """
 
     refused_at_root: frozenset[str] = frozenset()
@@ -53,6 +57,7 @@ def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[
         rules: what the provider refuses.
     """
     changes: list[str] = []
+    complete = schema
     refused = [keyword for keyword in schema if keyword in rules.refused_at_root]
     if refused:
         changes.append(f"{' and '.join(refused)} at its root became one list of properties")
@@ -60,7 +65,7 @@ def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[
     if rules.refused_keywords:
         schema = _without_keywords(schema, rules.refused_keywords, changes)
     if rules.one_type:
-        schema = _OneType(schema, changes).convert_object()
+        schema = _OneType(schema, complete, changes).convert_object()
     return schema, list(dict.fromkeys(changes))
 
 
@@ -99,12 +104,16 @@ def _merge_root(schema: Json, root: Json, refused: frozenset[str], depth: int) -
     return merged
 
 
-def _resolved(schema: Any, root: Json) -> Json:
+def _target(reference: Any, root: Json) -> Mapping[str, Any] | None:
     from streamkit.tools.placeholder_nulls import resolve_reference
 
+    return resolve_reference(reference, root)
+
+
+def _resolved(schema: Any, root: Json) -> Json:
     if not isinstance(schema, dict):
         return {}
-    target = resolve_reference(schema.get("$ref"), root) if "$ref" in schema else None
+    target = _target(schema.get("$ref"), root) if "$ref" in schema else None
     return schema if target is None else {**target, **{key: schema[key] for key in schema if key != "$ref"}}
 
 
@@ -152,13 +161,20 @@ def _is_same(one: Any, other: Any) -> bool:
 class _OneType:
     """The conversion of a schema to one in which every schema has one type or is a union of such."""
 
-    def __init__(self, root: Json, changes: list[str]) -> None:
+    def __init__(self, root: Json, complete: Json, changes: list[str]) -> None:
+        """Create a conversion of the root; ``complete`` has what references refer to and the root has no more."""
         self._root = root
+        self._complete = complete
         self._changes = changes
+        self._names: dict[str, str] = {}  # of the definitions that the root gets, by the references to them
+        self._definitions: Json = {}
+        self._merging: set[str] = set()  # the references with keywords next to them that are being converted
 
     def convert_object(self) -> Json:
         """Return the root; the same object if nothing was changed."""
         converted = self._convert_children(self._root, 0)
+        if self._definitions:
+            converted["$defs"] = {**converted.get("$defs", {}), **self._definitions}
         return self._root if converted == self._root else converted
 
     def _convert(self, schema: Any, depth: int) -> Any:
@@ -188,23 +204,80 @@ class _OneType:
 
     def _convert_children(self, schema: Json, depth: int) -> Json:
         converted = dict(schema)
-        for keyword in ("properties", "$defs", "definitions"):
-            if isinstance(schema.get(keyword), dict):
-                converted[keyword] = {name: self._convert(each, depth + 1) for name, each in schema[keyword].items()}
-        if isinstance(schema.get("items"), dict):
-            converted["items"] = self._convert(schema["items"], depth + 1)
+        # What they define is moved where it is referred to. "$defs must be defined at the schema root level".
+        converted.pop("definitions", None)
+        if schema is not self._root:
+            converted.pop("$defs", None)
+        for keyword in ("properties", "$defs"):
+            if isinstance(converted.get(keyword), dict):
+                converted[keyword] = {
+                    name: self._convert(each, depth + 1)
+                    for name, each in schema[keyword].items()
+                    if keyword == "properties" or _DEFINITION_NAME.fullmatch(name)
+                }
+        items = schema.get("items")
+        if isinstance(items, list):  # one schema for each position (anomalyco/opencode#39995)
+            self._changes.append("items in order became items of any of their forms")
+            items = {"anyOf": [item for item in items if isinstance(item, dict)]}
+            items = items if items["anyOf"] else {}
+        if isinstance(items, dict):
+            converted["items"] = self._convert(items, depth + 1)
         if isinstance(schema.get("additionalProperties"), dict) and schema["additionalProperties"]:
             converted["additionalProperties"] = self._convert(schema["additionalProperties"], depth + 1)
         return converted
 
     def _convert_reference(self, schema: Json, depth: int) -> Json:
-        if len(schema) == 1:
-            return schema
         siblings = {key: value for key, value in schema.items() if key != "$ref"}
+        target = _target(schema["$ref"], self._root) or _target(schema["$ref"], self._complete)
+        if target is None:
+            self._changes.append("a $ref that refers to nothing was left out")
+            return self._convert(siblings, depth + 1)  # type: ignore[no-any-return]
+        if any(key not in _ANNOTATIONS for key in siblings):
+            self._changes.append("keywords next to a $ref were merged with what it refers to")
+            return self._merge_with_target(schema, {**target, **siblings}, depth)
+        reference = {"$ref": self._move(schema["$ref"], target, depth)}
+        if not siblings:
+            return schema if reference == schema else reference
         self._changes.append("keywords next to a $ref were merged with what it refers to")
-        if all(key in _ANNOTATIONS for key in siblings):
-            return {"anyOf": [{"$ref": schema["$ref"]}], **siblings}
-        return self._convert({**self._resolve({"$ref": schema["$ref"]}), **siblings}, depth + 1)  # type: ignore[no-any-return]
+        return {"anyOf": [reference], **siblings}
+
+    def _merge_with_target(self, schema: Json, merged: Json, depth: int) -> Json:
+        """Return what a reference and the keywords next to it describe; if that contains the same, as a definition."""
+        key = repr(schema)
+        if key in self._merging:
+            name = self._names.get(key) or self._name(key, schema["$ref"])
+            return {"$ref": f"#/$defs/{name}"}
+        self._merging.add(key)
+        converted: Json = self._convert(merged, depth + 1)
+        self._merging.discard(key)
+        if key in self._names:
+            self._definitions[self._names[key]] = converted
+        return converted
+
+    def _move(self, reference: str, target: Mapping[str, Any], depth: int) -> str:
+        """Return a reference to the same schema as one of the root's ``$defs``, to which it is added if it is none.
+
+        "references must start with #/$defs/": NousResearch/hermes-agent#14804, anomalyco/opencode#27054.
+        """
+        if reference == "#" or _OWN_DEFINITION.fullmatch(reference):
+            return reference
+        name = self._names.get(reference)
+        if name is None:
+            self._changes.append("what a $ref refers to moved into $defs")
+            name = self._name(reference, reference)
+            self._definitions[name] = self._convert(target, depth + 1)
+        return f"#/$defs/{name}"
+
+    def _name(self, key: str, reference: str) -> str:
+        """Return the name of a new definition, which is reserved for the key."""
+        taken = {*(self._root.get("$defs") or {}), *self._definitions}
+        stem = re.sub(r"[^\w.-]", "_", reference.rpartition("/")[2]) or "_"
+        name = next(
+            each for each in itertools.chain([stem], (f"{stem}_{n}" for n in itertools.count(2))) if each not in taken
+        )
+        self._names[key] = name
+        self._definitions[name] = {}
+        return name
 
     def _convert_union(self, schema: Json, keyword: str, depth: int) -> Json:
         siblings = {key: value for key, value in schema.items() if key != keyword and key not in _ANNOTATIONS}

@@ -18,7 +18,7 @@ from typing import Any, TypeGuard
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-from streamkit.tools.placeholder_nulls import unescape_json_pointer
+from streamkit.tools.placeholder_nulls import follow_reference
 
 __all__ = ["describe_missing", "describe_surplus", "find_problems", "short_json"]
 
@@ -303,20 +303,8 @@ def _is_multiple(value: float, factor: float) -> bool:
 
 def _resolve(reference: str, root: Any) -> Any:
     """Return the schema to which a reference refers; True, which accepts anything, if that is not in this document."""
-    if not reference.startswith("#"):
-        return True
-    node = root
-    for step in reference[1:].split("/")[1:]:
-        name = unescape_json_pointer(step)
-        if isinstance(node, Mapping):
-            node = node.get(name, _MISSING)
-        elif isinstance(node, list) and name.isdecimal() and int(name) < len(node):
-            node = node[int(name)]
-        else:
-            node = _MISSING
-        if node is _MISSING:
-            return True
-    return node if reference == "#" or reference.startswith("#/") else True
+    found = follow_reference(reference, root)
+    return True if found is None else found
 
 
 @lru_cache(256)

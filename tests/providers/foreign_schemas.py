@@ -76,6 +76,58 @@ REFUSED: dict[str, Json] = {
         "$defs": {"Asset": {"type": "object", "description": "an asset", "properties": {"id": STRING}}},
     },
     "an enum of several types": {"type": "object", "properties": {"limit": {"enum": [1, "all", None]}}},
+    # https://github.com/Softeria/ms-365-mcp-server/issues/571, as zod-to-json-schema writes it for the MCP SDK
+    "references to properties": {
+        "type": "object",
+        "properties": {
+            "body": {
+                "type": "object",
+                "properties": {
+                    "childFolders": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "name": STRING,
+                                "childFolders": {
+                                    "type": "array",
+                                    "items": {"$ref": "#/properties/body/properties/childFolders/items"},
+                                },
+                            },
+                        },
+                    },
+                    "start": {"anyOf": [{"type": "object", "properties": {"zone": STRING}}, {"type": "null"}]},
+                    "zone": {"$ref": "#/properties/body/properties/start/anyOf/0/properties/zone", "description": "d"},
+                },
+            },
+        },
+    },
+    # https://github.com/NousResearch/hermes-agent/pull/14804
+    "definitions of draft 7": {
+        "type": "object",
+        "properties": {"filter": {"$ref": "#/definitions/Filter"}, "map": {"$ref": "#/definitions/Map%3Cstring%3E"}},
+        "definitions": {
+            "Filter": {
+                "type": "object",
+                "properties": {"all": {"type": "array", "items": {"$ref": "#/definitions/Filter"}}},
+            },
+            "Map<string>": {"type": "object", "additionalProperties": STRING},
+        },
+    },
+    # https://github.com/anomalyco/opencode/issues/39995
+    "a reference to nothing, and items in order": {
+        "type": "object",
+        "properties": {
+            "foo": {"$ref": "#/components/schemas/Foo"},
+            "pair": {"type": "array", "items": [STRING, {"type": "number"}]},
+        },
+    },
+    # https://github.com/lidge-jun/opencodex/issues/2673
+    "a constraint next to $ref": {
+        "type": "object",
+        "properties": {"id": {"$ref": "#/$defs/b"}},
+        "$defs": {"a": STRING, "b": {"type": "string", "minLength": 1, "description": "the id", "$ref": "#/$defs/a"}},
+    },
 }
 
 _CONTACT: Json = {

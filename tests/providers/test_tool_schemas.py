@@ -51,7 +51,7 @@ def sent(schema: Json) -> Json:
     return {"type": "object", "properties": {}} | schema
 
 
-def moonshot_problems(schema: Any, path: str = "root") -> list[str]:
+def moonshot_problems(schema: Any, path: str = "root", definitions: Json | None = None) -> list[str]:
     """Return what Moonshot refuses in a schema, in the words of its errors.
 
     https://github.com/MoonshotAI/walle/blob/main/docs/mfjs-spec.md and the reports in ``foreign_schemas``.
@@ -60,24 +60,33 @@ def moonshot_problems(schema: Any, path: str = "root") -> list[str]:
         return ['type is required and must be "object"']
     if not isinstance(schema, dict):
         return [f"{path}: not a schema"]
+    definitions = definitions if definitions is not None else schema.get("$defs", {})
     if "$ref" in schema:
+        start, _, name = schema["$ref"].rpartition("/")
+        if schema["$ref"] != "#" and start != "#/$defs":
+            return [f"{path}: references must start with #/$defs/"]
+        if schema["$ref"] != "#" and name not in definitions:
+            return [f"{path}: $defs not found for reference: {schema['$ref']}"]
         return [f"{path}: conflicting keywords found after $ref expansion"] if len(schema) > 1 else []
-    problems = [f"{path}: {keyword}" for keyword in ("oneOf", "allOf", "if", "const", "$schema") if keyword in schema]
+    refused = ("oneOf", "allOf", "if", "const", "$schema", "definitions", *(("$defs",) if path != "root" else ()))
+    problems = [f"{path}: {keyword}" for keyword in refused if keyword in schema]
     if "anyOf" in schema:
         if "type" in schema:
             problems.append(f"{path}: when using anyOf, type should be defined in anyOf items")
         for option in schema["anyOf"]:
-            problems += moonshot_problems(option, f"{path}.anyOf")
+            problems += moonshot_problems(option, f"{path}.anyOf", definitions)
     elif not isinstance(schema.get("type"), str):
         problems.append(f"{path}: type is not defined")
     if len({type(value) for value in schema.get("enum", ())}) > 1 or None in schema.get("enum", ()):
         problems.append(f"{path}: an enum of several types")
     for name, value in (schema.get("properties") or {}).items():
-        problems += moonshot_problems(value, f"{path}.{name}")
+        problems += moonshot_problems(value, f"{path}.{name}", definitions)
     for name, value in (schema.get("$defs") or {}).items():
-        problems += moonshot_problems(value, f"{path}.$defs.{name}")
+        problems += moonshot_problems(value, f"{path}.$defs.{name}", definitions)
     if "items" in schema:
-        problems += moonshot_problems(schema["items"], f"{path}[]")
+        problems += moonshot_problems(schema["items"], f"{path}[]", definitions)
+    if isinstance(schema.get("additionalProperties"), dict):
+        problems += moonshot_problems(schema["additionalProperties"], f"{path}.*", definitions)
     return problems
 
 
@@ -106,6 +115,38 @@ def test_kimi_gets_the_subset_that_it_accepts(name: str) -> None:
     if was_legal:
         assert changes == []
         assert schema == sent(ALL[name])
+
+
+def test_kimi_gets_what_a_reference_refers_to() -> None:
+    """It is in the root's definitions, and the same reference always refers to the same one."""
+    folder = {
+        "type": "object",
+        "properties": {"name": STRING, "childFolders": {"type": "array", "items": {"$ref": "#/$defs/items"}}},
+    }
+    schema = rendered(REFUSED["references to properties"], "kimi")
+    assert schema["properties"]["body"]["properties"]["childFolders"] == {"type": "array", "items": folder}
+    assert schema["properties"]["body"]["properties"]["zone"] == {
+        "anyOf": [{"$ref": "#/$defs/zone"}],
+        "description": "d",
+    }
+    assert schema["$defs"] == {"items": folder, "zone": STRING}
+
+    changes: list[str] = []
+    schema = rendered(REFUSED["definitions of draft 7"], "kimi", changes)
+    assert schema["$defs"]["Filter"]["properties"]["all"]["items"] == {"$ref": "#/$defs/Filter"}
+    assert schema["properties"]["map"] == {"$ref": "#/$defs/Map_3Cstring_3E"}
+    assert schema["$defs"]["Map_3Cstring_3E"] == {"type": "object", "additionalProperties": STRING}
+    assert changes == ["the schema of the tool t was changed for kimi: what a $ref refers to moved into $defs"]
+
+
+def test_a_definition_that_contains_itself_with_a_keyword_next_to_the_reference_ends() -> None:
+    reference = {"$ref": "#/$defs/N", "minProperties": 1}
+    node = {"type": "object", "properties": {"left": reference, "right": reference}}
+    schema = rendered({"type": "object", "properties": {"tree": reference}, "$defs": {"N": node}}, "kimi")
+    own = {"$ref": "#/$defs/N_2"}
+    expected = {"type": "object", "properties": {"left": own, "right": own}, "minProperties": 1}
+    assert schema["properties"]["tree"] == schema["$defs"]["N_2"] == expected
+    assert moonshot_problems(schema) == []
 
 
 @pytest.mark.parametrize("name", NAMES)

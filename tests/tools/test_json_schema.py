@@ -64,6 +64,9 @@ from streamkit.tools.json_schema import MAX_PROBLEMS, MAX_STEPS, find_problems
         ({"if": {"required": ["a"]}, "then": {"required": ["b"]}, "else": {"required": ["c"]}},
          [{"a": 1, "b": 1}, {"c": 1}], [{"a": 1}, {}]),
         ({"$ref": "#/$defs/x~1y/0", "$defs": {"x/y": [{"type": "integer"}]}}, [1], ["1"]),
+        # https://github.com/vega/ts-json-schema-generator writes references as URIs
+        ({"$ref": "#/definitions/Map%3Cint%3E", "definitions": {"Map<int>": {"type": "integer"}}}, [1], ["1"]),
+        ({"$ref": "#/definitions/a%3C", "definitions": {"a%3C": {"type": "integer"}}}, [1], ["1"]),
         ({"$ref": "#/definitions/Gone"}, ["anything"], []),
         ({"$ref": "https://example.com/schema"}, ["anything"], []),
         ({"$ref": "#"}, ["anything"], []),  # it refers to itself
