@@ -42,11 +42,13 @@ class ToolSchemaRules(Struct, frozen=True, kw_only=True):
         refused_keywords: the keywords that it refuses anywhere.
         one_type: every schema must have exactly one type, or be a union of such, without a type next to it; a reference
             has no keywords next to it, and refers to the root or one of the root's ``$defs``.
+        typed: every schema must have a type, or be a union or reference.
     """
 
     refused_at_root: frozenset[str] = frozenset()
     refused_keywords: frozenset[str] = frozenset()
     one_type: bool = False
+    typed: bool = False
 
 
 def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[str]]:
@@ -64,6 +66,8 @@ def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[
         schema = _merge_root(schema, schema, rules.refused_at_root, 0)
     if rules.refused_keywords:
         schema = _without_keywords(schema, rules.refused_keywords, changes)
+    if rules.typed:
+        schema = _with_types(schema, None, changes)
     if rules.one_type:
         schema = _OneType(schema, complete, changes).convert_object()
     return schema, list(dict.fromkeys(changes))
@@ -153,6 +157,43 @@ def _without_keywords(schema: Any, refused: frozenset[str], changes: list[str]) 
 
 def _is_same(one: Any, other: Any) -> bool:
     return one is other
+
+
+# ---------------------------------------------------------------- types
+
+
+def _with_types(schema: Any, within: Any, changes: list[str]) -> Any:
+    """Return the schema with a type wherever there was none.
+
+    Args:
+        schema: the schema.
+        within: the type of the schema of which it is an option.
+        changes: receives a sentence if there was one without.
+    """
+    if isinstance(schema, list):
+        return [_with_types(item, within, changes) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    converted = dict(schema)
+    if not any(keyword in schema for keyword in ("type", "$ref", *_COMBINATIONS)):
+        changes.append("a type was added where there was none")
+        converted = {"type": _type_of(schema, within), **schema}
+    for keyword, value in schema.items():
+        if keyword in ("properties", "$defs", "definitions", "patternProperties") and isinstance(value, dict):
+            converted[keyword] = {name: _with_types(item, None, changes) for name, item in value.items()}
+        elif keyword in _COMBINATIONS:
+            converted[keyword] = _with_types(value, schema.get("type", within), changes)
+        elif keyword in ("items", "prefixItems") or (keyword == "additionalProperties" and value != {}):
+            converted[keyword] = _with_types(value, None, changes)
+    return schema if converted == schema else converted
+
+
+def _type_of(schema: Json, within: Any) -> Any:
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    if isinstance(values, list) and values:
+        kinds = list(dict.fromkeys(map(_kind_of, values)))
+        return kinds[0] if len(kinds) == 1 else kinds
+    return next((kind for keyword, kind in _TYPE_OF_KEYWORD.items() if keyword in schema), within or list(_TYPES))
 
 
 # ---------------------------------------------------------------- one type

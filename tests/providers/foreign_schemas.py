@@ -122,6 +122,16 @@ REFUSED: dict[str, Json] = {
             "pair": {"type": "array", "items": [STRING, {"type": "number"}]},
         },
     },
+    # https://github.com/docker/mcp-gateway/pull/234, earendil-works/pi#5352, code-yeongyu/oh-my-openagent#2961
+    "parts without a type": {
+        "type": "object",
+        "properties": {
+            "value": {"description": "a value of any type"},
+            "paths": {"items": STRING},
+            "level": {"enum": ["low", "high"]},
+            "filter": {"type": "object", "anyOf": [{"required": ["criteria"]}, {"description": "or nothing"}]},
+        },
+    },
     # https://github.com/lidge-jun/opencodex/issues/2673
     "a constraint next to $ref": {
         "type": "object",

@@ -117,6 +117,47 @@ def test_kimi_gets_the_subset_that_it_accepts(name: str) -> None:
         assert schema == sent(ALL[name])
 
 
+def untyped(schema: Any, path: str = "root") -> list[str]:
+    """Return the schemas that Fireworks does not understand."""
+    if not isinstance(schema, dict):
+        return []
+    problems = [] if {"type", "$ref", "anyOf", "oneOf", "allOf"} & set(schema) else [path]
+    for keyword in ("properties", "$defs", "definitions"):
+        for name, value in (schema.get(keyword) or {}).items():
+            problems += untyped(value, f"{path}.{name}")
+    for keyword in ("anyOf", "oneOf", "allOf", "items"):
+        values = schema.get(keyword, [])
+        for value in values if isinstance(values, list) else [values]:
+            problems += untyped(value, f"{path}.{keyword}")
+    return problems
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fireworks_gets_a_type_in_every_schema(name: str) -> None:
+    changes: list[str] = []
+    schema = rendered(ALL[name], "fireworks", changes)
+    assert untyped(schema) == []
+    assert bool(changes) == bool(untyped(sent(ALL[name])))
+    if not changes:
+        assert schema == sent(ALL[name])
+
+
+def test_fireworks_gets_the_type_that_the_other_keywords_describe() -> None:
+    schema = rendered(REFUSED["parts without a type"], "fireworks")
+    assert schema["properties"] == {
+        "value": {
+            "type": ["string", "number", "boolean", "object", "array", "null"],
+            "description": "a value of any type",
+        },
+        "paths": {"type": "array", "items": STRING},
+        "level": {"type": "string", "enum": ["low", "high"]},
+        "filter": {
+            "type": "object",
+            "anyOf": [{"type": "object", "required": ["criteria"]}, {"type": "object", "description": "or nothing"}],
+        },
+    }
+
+
 def test_kimi_gets_what_a_reference_refers_to() -> None:
     """It is in the root's definitions, and the same reference always refers to the same one."""
     folder = {
@@ -157,8 +198,11 @@ def test_gemini_gets_json_schema_without_its_dialect(name: str) -> None:
     assert changes == []  # Claude Code has it in each of its tools, and it forbids no value
 
 
-#: The tools of the GitHub server that Kimi refuses: one has alternatives, one a value without a type.
-REFUSED_BY_KIMI = ["create_or_update_organization_custom_properties", "custom_properties_write"]
+#: The tools of the GitHub server that a target refuses: one has a value without a type, one alternatives.
+REFUSED_BY = {
+    "kimi": ["create_or_update_organization_custom_properties", "custom_properties_write"],
+    "fireworks": ["create_or_update_organization_custom_properties"],
+}
 
 
 @pytest.mark.parametrize("provider", providers.names())
@@ -170,7 +214,7 @@ def test_every_target_takes_the_complete_tool_list_of_the_github_server(provider
     found = [value for name, value in walk(body.get("tools") or body["toolConfig"]["tools"]) if name in SCHEMA_FIELDS]
     schemas = [schema["json"] if provider == "bedrock_converse" else schema for schema in found]
     assert len(schemas) == len(GITHUB_TOOLS) >= 50
-    changed = REFUSED_BY_KIMI if provider == "kimi" else []
+    changed = REFUSED_BY.get(provider, [])
     assert sorted({change.split()[5] for change in changes}) == changed
     for (name, schema), rendered_schema in zip(GITHUB_TOOLS.items(), schemas, strict=True):
         assert not ROOT_REFUSED["openai_chat"] & set(rendered_schema)

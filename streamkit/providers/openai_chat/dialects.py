@@ -116,6 +116,10 @@ DIALECTS = (
         name="fireworks",
         setting_fields=SETTINGS_WITH_TOP_K,  # https://docs.fireworks.ai/api-reference/post-chatcompletions
         endpoint=Endpoint(base_url="https://api.fireworks.ai/inference/v1", key_variables=("FIREWORKS_API_KEY",)),
+        # 400 "JSON Schema not supported: could not understand the instance `{'required': ['criteria']}`", also of a
+        # description or items without a type (earendil-works/pi#5352, code-yeongyu/oh-my-openagent#2961). A list of
+        # types is accepted (docker/mcp-gateway#234).
+        tool_schema=ToolSchemaRules(typed=True),
         reasoning_field="reasoning_content",  # https://docs.fireworks.ai/guides/reasoning: "safe to use broadly"
     ),
     ChatDialect(
