@@ -29,6 +29,9 @@ _TYPE_OF_KEYWORD = {
     **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), "string"),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"),
 }
+#: The keywords with a schema or a list of schemas, and those with schemas by name.
+_SCHEMAS = frozenset({*_COMBINATIONS, "items", "prefixItems", "additionalProperties", "not", "if", "then", "else"})
+_SCHEMAS_BY_NAME = frozenset({"properties", "$defs", "definitions", "patternProperties"})
 _DEEPEST = 60
 _DEFINITION_NAME = re.compile(r"[\w.-]+")
 _OWN_DEFINITION = re.compile(r"#/\$defs/[\w.-]+")
@@ -43,12 +46,14 @@ class ToolSchemaRules(Struct, frozen=True, kw_only=True):
         one_type: every schema must have exactly one type, or be a union of such, without a type next to it; a reference
             has no keywords next to it, and refers to the root or one of the root's ``$defs``.
         typed: every schema must have a type, or be a union or reference.
+        numeric_bounds: ``exclusiveMinimum`` and ``exclusiveMaximum`` must be numbers, not the booleans of draft 4.
     """
 
     refused_at_root: frozenset[str] = frozenset()
     refused_keywords: frozenset[str] = frozenset()
     one_type: bool = False
     typed: bool = False
+    numeric_bounds: bool = False
 
 
 def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[str]]:
@@ -66,6 +71,8 @@ def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[
         schema = _merge_root(schema, schema, rules.refused_at_root, 0)
     if rules.refused_keywords:
         schema = _without_keywords(schema, rules.refused_keywords, changes)
+    if rules.numeric_bounds and "'exclusiveM" in repr(schema):  # the search is much faster than the walk
+        schema = _with_numeric_bounds(schema, changes)
     if rules.typed:
         schema = _with_types(schema, None, changes)
     if rules.one_type:
@@ -146,13 +153,38 @@ def _without_keywords(schema: Any, refused: frozenset[str], changes: list[str]) 
             pass  # it names the version of JSON Schema and forbids no value
         elif keyword in refused:
             changes.append(f"{keyword} was left out")
-        elif keyword in ("properties", "$defs", "definitions", "patternProperties") and isinstance(value, dict):
+        elif keyword in _SCHEMAS_BY_NAME and isinstance(value, dict):
             kept[keyword] = {name: _without_keywords(item, refused, changes) for name, item in value.items()}
         elif keyword in ("default", "const", "enum", "examples"):
             kept[keyword] = value
         else:
             kept[keyword] = _without_keywords(value, refused, changes)
     return schema if kept == schema else kept
+
+
+def _with_numeric_bounds(schema: Any, changes: list[str]) -> Any:
+    """Return the schema with the bounds of draft 4 in their later form; the same object if it has none."""
+    if isinstance(schema, list):
+        items = [_with_numeric_bounds(item, changes) for item in schema]
+        return schema if all(map(_is_same, items, schema)) else items
+    if not isinstance(schema, dict):
+        return schema
+    changed: Json = {}
+    for keyword, value in schema.items():
+        if keyword in _SCHEMAS_BY_NAME and isinstance(value, dict):
+            converted: Any = {name: _with_numeric_bounds(item, changes) for name, item in value.items()}
+            if any(converted[name] is not item for name, item in value.items()):
+                changed[keyword] = converted
+        elif keyword in _SCHEMAS and (converted := _with_numeric_bounds(value, changes)) is not value:
+            changed[keyword] = converted
+    result = {**schema, **changed} if changed else schema
+    for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(schema.get(exclusive), bool):
+            changes.append(f"{exclusive} became a number")
+            result = {name: value for name, value in result.items() if name != exclusive}
+            if schema[exclusive] and bound in schema:
+                result[exclusive] = result.pop(bound)
+    return result
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -179,7 +211,7 @@ def _with_types(schema: Any, within: Any, changes: list[str]) -> Any:
         changes.append("a type was added where there was none")
         converted = {"type": _type_of(schema, within), **schema}
     for keyword, value in schema.items():
-        if keyword in ("properties", "$defs", "definitions", "patternProperties") and isinstance(value, dict):
+        if keyword in _SCHEMAS_BY_NAME and isinstance(value, dict):
             converted[keyword] = {name: _with_types(item, None, changes) for name, item in value.items()}
         elif keyword in _COMBINATIONS:
             converted[keyword] = _with_types(value, schema.get("type", within), changes)

@@ -117,6 +117,26 @@ def test_kimi_gets_the_subset_that_it_accepts(name: str) -> None:
         assert schema == sent(ALL[name])
 
 
+@pytest.mark.parametrize("provider", [*ROOT_REFUSED, "openrouter", "mistral"])
+def test_bounds_of_draft_4_become_numbers(provider: str) -> None:
+    """Dokploy/mcp#74, Dokploy/mcp#83, SylphxAI/pdf-reader-mcp#63: such a schema is refused as invalid."""
+    ttl = {"type": "integer", "exclusiveMinimum": True, "minimum": 0, "maximum": 9}
+    pages = {"anyOf": [{"type": "array", "items": {"type": "number", "exclusiveMaximum": True, "maximum": 5}}]}
+    named = {
+        "exclusiveMinimum": {"type": "boolean"},
+        "low": {"type": "number", "exclusiveMinimum": False, "minimum": 1},
+    }
+    changes: list[str] = []
+    schema = rendered({"type": "object", "properties": {"ttl": ttl, "pages": pages, **named}}, provider, changes)
+    assert schema["properties"] == {
+        "ttl": {"type": "integer", "exclusiveMinimum": 0, "maximum": 9},
+        "pages": {"anyOf": [{"type": "array", "items": {"type": "number", "exclusiveMaximum": 5}}]},
+        "exclusiveMinimum": {"type": "boolean"},
+        "low": {"type": "number", "minimum": 1},
+    }
+    assert len(changes) == 2
+
+
 def untyped(schema: Any, path: str = "root") -> list[str]:
     """Return the schemas that Fireworks does not understand."""
     if not isinstance(schema, dict):

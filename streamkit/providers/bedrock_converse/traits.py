@@ -109,7 +109,7 @@ TRAITS = Traits(
     normalize_model=_normalize_model,
     batched_results=True,
     # as Anthropic's own API, for its models (anthropics/claude-code#40075)
-    tool_schema=ToolSchemaRules(refused_at_root=frozenset({"anyOf", "oneOf", "allOf"})),
+    tool_schema=ToolSchemaRules(refused_at_root=frozenset({"anyOf", "oneOf", "allOf"}), numeric_bounds=True),
     # https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html lists the models: newer ones of
     # Anthropic, DeepSeek, Google, MiniMax, Mistral, Moonshot, NVIDIA, OpenAI and Qwen.
     output=OutputSupport(

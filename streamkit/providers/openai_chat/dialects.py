@@ -32,7 +32,10 @@ __all__ = ["DIALECTS"]
 
 #: 400 "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"
 #: (langchain-ai/langchainjs#9804)
-_OPENAI_SCHEMAS = ToolSchemaRules(refused_at_root=frozenset({"anyOf", "oneOf", "allOf", "enum", "not"}))
+# `true is not of type "number"` for the exclusiveMinimum of draft 4: https://github.com/Dokploy/mcp/issues/83
+_OPENAI_SCHEMAS = ToolSchemaRules(
+    refused_at_root=frozenset({"anyOf", "oneOf", "allOf", "enum", "not"}), numeric_bounds=True
+)
 
 # https://platform.openai.com/docs/guides/images-vision#image-input-requirements
 _OPENAI_IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
@@ -172,6 +175,8 @@ DIALECTS = (
     ),
     ChatDialect(
         name="mistral",
+        # 400 "Invalid tool schema" (https://github.com/SylphxAI/pdf-reader-mcp/issues/63)
+        tool_schema=ToolSchemaRules(numeric_bounds=True),
         # https://docs.mistral.ai/api/endpoint/chat: another name, and 422 "Extra inputs are not permitted" for others
         setting_fields={**SETTINGS, "seed": ("random_seed",)},
         models=MISTRAL_MODELS,

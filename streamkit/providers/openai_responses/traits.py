@@ -103,7 +103,9 @@ TRAITS = Traits(
     event_name_field="type",
     # 400 "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"
     # (langchain-ai/langchainjs#9804)
-    tool_schema=ToolSchemaRules(refused_at_root=frozenset({"anyOf", "oneOf", "allOf", "enum", "not"})),
+    tool_schema=ToolSchemaRules(
+        refused_at_root=frozenset({"anyOf", "oneOf", "allOf", "enum", "not"}), numeric_bounds=True
+    ),
     output=OutputSupport(has_field=True),
     classify_error=ERRORS.classify,
     endpoint=Endpoint(
