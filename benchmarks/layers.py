@@ -79,27 +79,29 @@ def loop(reads: list[bytes]) -> None:
 
 def frame_only(framer: SseFramer, reads: list[bytes]) -> None:
     for data in reads:
-        for _ in framer.feed(data):
-            pass
+        framer.take(data)
 
 
 def frame_and_decode(framer: SseFramer, decode: Callable[[bytes], object], reads: list[bytes]) -> None:
     for data in reads:
-        for _, payload in framer.feed(data):
+        payload = framer.take(data)
+        if payload is not None:
             decode(payload)
 
 
 def parse(framer: SseFramer, frame: Callable[[bytes, bytes], None], reads: list[bytes]) -> None:
     for data in reads:
-        for name, payload in framer.feed(data):
-            frame(name, payload)
+        payload = framer.take(data)
+        if payload is not None:
+            frame(framer.name, payload)
 
 
 def accumulate(framer: SseFramer, turn: Turn, reads: list[bytes]) -> None:
     frame, state = turn._parser.frame, turn._state
     for data in reads:
-        for name, payload in framer.feed(data):
-            frame(name, payload)
+        payload = framer.take(data)
+        if payload is not None:
+            frame(framer.name, payload)
         state.events.clear()
 
 

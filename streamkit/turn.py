@@ -197,14 +197,19 @@ class Turn(ChoiceView):
                 self._framer = None
             events, state.events = state.events, []
             return events
-        parser = self._parser
-        for name, payload in framer.feed(data):
-            parser.frame(name, payload)
+        parser, whole = self._parser, framer.take(data)
+        if whole is not None:
+            parser.frame(framer.name, whole)
             if state.done:
                 self._framer = None
-                break
-        if framer.overflow:
-            self._report_overflow()
+        else:
+            for name, payload in framer.feed(data):
+                parser.frame(name, payload)
+                if state.done:
+                    self._framer = None
+                    break
+            if framer.overflow:
+                self._report_overflow()
         events, state.events = state.events, []
         if read_plain is not None:
             self._read_plain = None  # the parser's state may have changed

@@ -57,7 +57,8 @@ class EventStreamFramer:
             event stream from its start.
     """
 
-    warning: str | None = None  # see ``Framer``
+    warning: str | None = None  # see ``Framer``, as ``name``
+    name = b""
 
     __slots__ = (
         "_at_start",
@@ -86,6 +87,9 @@ class EventStreamFramer:
     def pending(self) -> bytes:
         """The unfinished message. After an error: the first KiB of the invalid message or input."""
         return bytes(self._buffer)
+
+    def take(self, data: bytes) -> None:
+        """Implement ``Framer.take``: no frame has a frequent form."""
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the messages that these bytes complete."""

@@ -29,6 +29,16 @@ class Framer(Protocol):
     def pending(self) -> bytes:
         """The bytes that are not part of a frame, such as half a frame; after ``close``, those that cannot be one."""
 
+    @property
+    def name(self) -> bytes:
+        """The event's name of the frame whose payload ``take`` has returned last."""
+
+    def take(self, data: bytes) -> bytes | None:
+        """Return the payload of bytes that are one whole frame of the frequent form.
+
+        None: they are not, or may not be, and nothing was read. ``feed`` reads any bytes, and these as one frame.
+        """
+
     def feed(self, data: bytes) -> list[Frame]:
         """Return the frames that these bytes complete."""
 

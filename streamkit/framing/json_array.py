@@ -35,7 +35,8 @@ class JsonArrayFramer:
         overflow: an object exceeds ``limit``; the objects before it were returned, nothing is returned after it.
     """
 
-    error: str | None = None  # see ``Framer``, as ``warning``
+    error: str | None = None  # see ``Framer``, as ``name`` and ``warning``
+    name = b""
     warning: str | None = None
 
     __slots__ = ("_after_backslash", "_buffer", "_closed", "_depth", "_in_string", "_limit", "_stray", "overflow")
@@ -65,6 +66,9 @@ class JsonArrayFramer:
     def is_in_string(self) -> bool:
         """Whether the input so far ends inside a string."""
         return self._in_string
+
+    def take(self, data: bytes) -> None:
+        """Implement ``Framer.take``: no frame has a frequent form."""
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the objects that these bytes complete."""

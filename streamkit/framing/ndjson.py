@@ -31,7 +31,8 @@ class NdjsonFramer:
         overflow: a line or value exceeds ``limit``; the lines before it were returned, nothing is returned after it.
     """
 
-    error: str | None = None  # see ``Framer``, as ``warning``
+    error: str | None = None  # see ``Framer``, as ``name`` and ``warning``
+    name = b""
     warning: str | None = None
 
     __slots__ = ("_after_first_line", "_buffer", "_closed", "_document", "_last", "_limit", "overflow")
@@ -49,6 +50,9 @@ class NdjsonFramer:
     def pending(self) -> bytes:
         """The unfinished line or value. After ``close``, which returns the last line, only an unfinished value."""
         return (self._document.pending if self._document is not None else b"") + bytes(self._buffer)
+
+    def take(self, data: bytes) -> None:
+        """Implement ``Framer.take``: no frame has a frequent form."""
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the lines that these bytes complete."""

@@ -44,6 +44,7 @@ class SseFramer:
     Attributes:
         is_at_event_start: a frame was returned and nothing is pending, so the next read begins an event.
         limit: as above.
+        name: the name of the last event that was taken, or that began like the one before.
         overflow: an event exceeds ``limit``; the events before it were returned, nothing is returned after it.
         warning: set if events were not separated by blank lines.
     """
@@ -57,11 +58,11 @@ class SseFramer:
         "_examinations",
         "_head",
         "_left",
-        "_name",
         "_seen",
         "_start",
         "is_at_event_start",
         "limit",
+        "name",
         "overflow",
         "warning",
     )
@@ -72,7 +73,7 @@ class SseFramer:
         self.limit = limit
         self.is_at_event_start = False
         self._head = b"data: "  # the last event's text before its payload; most events have the same
-        self._name = b""  # the last event's name
+        self.name = b""  # the last event's name
         self._buffer = bytearray()  # text of the unfinished event; it grows in place, so small reads stay linear
         self._examinations = 0  # of the unfinished event's lines that may still be made
         self._after_cr = False  # the last read ended in CR: a following LF belongs to it
@@ -91,6 +92,26 @@ class SseFramer:
         """
         return self._left if self._closed else (self._start or b"") + bytes(self._buffer)
 
+    def take(self, data: bytes) -> bytes | None:
+        """Implement ``Framer.take``."""
+        if not self.is_at_event_start or len(data) > self.limit:
+            return None
+        before, _, rest = data.partition(self._head)
+        if before:
+            before, mark, rest = data.partition(b"\ndata: ")
+            if before[:7] != b"event: " or not mark or _LF in before or _CR in before:
+                return None
+            self.name, self._head = before[7:], before + mark  # an event of another name, of the same shape
+        payload, _, rest = rest.partition(b"\n")
+        if rest == b"\n":
+            if _CR not in payload:
+                return payload
+        elif rest == b"\r\n":  # Gemini ends every line with CRLF
+            payload, cr, rest = payload.partition(b"\r")
+            if cr and not rest:
+                return payload
+        return None
+
     def feed(self, data: bytes) -> list[Frame]:
         """Return the events that these bytes complete."""
         if not self.is_at_event_start:
@@ -101,23 +122,6 @@ class SseFramer:
                 if len(buffer) > self.limit:
                     self._set_overflow()
                 return []
-            return self._resume(data)
-        if len(data) > self.limit:
-            return self._resume(data)
-        before, _, rest = data.partition(self._head)
-        if before and before[:7] == b"event: ":  # an event of another name, of the same shape
-            before, mark, rest = data.partition(b"\ndata: ")
-            if mark and _LF not in before and _CR not in before:
-                self._name, self._head, before = before[7:], before + mark, b""
-        if not before:
-            payload, _, rest = rest.partition(b"\n")
-            if rest == b"\n":
-                if _CR not in payload:
-                    return [(self._name, payload)]
-            elif rest == b"\r\n":  # Gemini ends every line with CRLF
-                payload, cr, rest = payload.partition(b"\r")
-                if cr and not rest:
-                    return [(self._name, payload)]
         return self._resume(data)
 
     def close(self) -> list[Frame]:
@@ -203,9 +207,9 @@ class SseFramer:
             name = head[7:].removesuffix(b"\r")
             if not mark or head[:7] != b"event: " or _LF in name or _CR in name:
                 return data
-            self._name = name
+            self.name = name
             self._head = head = head + mark
-        name = self._name
+        name = self.name
         separator = blank + head
         payloads = data[len(head) : end].split(separator)
         for number, payload in enumerate(payloads):

@@ -41,9 +41,17 @@ def frames_of(stream: bytes, *, closed: bool = True) -> list[Frame]:
     return [frame for frame, _ in reference(stream, closed=closed) if frame is not None]
 
 
+def take_or_feed(framer: Framer, data: bytes) -> list[Frame]:
+    """Read as ``Turn.feed`` does."""
+    whole = framer.take(data)
+    return framer.feed(data) if whole is None else [(framer.name, whole)]
+
+
 def run(reads: list[bytes], limit: int = ROOMY) -> tuple[list[Frame], Framer]:
-    framer = framer_for("sse", limit)
-    frames = [frame for read in reads for frame in framer.feed(read)]
+    framer, same = framer_for("sse", limit), framer_for("sse", limit)
+    frames = [frame for read in reads for frame in take_or_feed(framer, read)]
+    assert frames == [frame for read in reads for frame in same.feed(read)]
+    assert (framer.pending, framer.overflow, framer.warning) == (same.pending, same.overflow, same.warning)
     return frames + framer.close(), framer
 
 
