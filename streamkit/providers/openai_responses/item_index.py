@@ -110,7 +110,7 @@ class OutputItemIndex:
         self.current_part: ContentPart | None = None
         self.current_key = 0
         self._sink = sink
-        self._by_id: dict[str, OutputItem] = {}  # the last one with that id
+        self._by_id: dict[str, OutputItem] | None = None  # the last one with that id, once there are two items
         self._lookups: _Lookups | None = None
         self._key_count = 0
 
@@ -138,12 +138,17 @@ class OutputItemIndex:
         item_id, call_id, size = as_text(raw_id), as_text(raw_call_id), BLOCK_SIZE
         key = self._key_count
         self._key_count = key + 1
-        item = OutputItem(key, type, item_id, call_id, as_position(index))
+        item = OutputItem(key, intern(type), item_id, call_id, as_position(index))
+        by_id = self._by_id
+        if by_id is None and self.items:
+            first = self.items[0]
+            by_id = self._by_id = {} if first.id is None else {first.id: first}
         if item_id is not None:
             size += len(item_id)
-            if item_id in self._by_id:
-                self._find_lookups()  # for ids that are shared
-            self._by_id[item_id] = item
+            if by_id is not None:
+                if item_id in by_id:
+                    self._find_lookups()  # for ids that are shared
+                by_id[item_id] = item
         if call_id is not None:
             size += PART_SIZE + len(call_id)
         self._sink.keep(size)
@@ -180,11 +185,19 @@ class OutputItemIndex:
 
     def find_same(self, raw: Json) -> OutputItem | None:
         """Return the last item with the ids and the type of another one; None if there is none."""
-        item = self._by_id.get(as_text(raw.get("id")) or "")
+        item = self._find_id(as_text(raw.get("id")) or "")
         if item is None or item.type != item_type(raw):
             return None
         call_id = item.call_id
         return item if call_id is None or as_text(raw.get("call_id")) in (None, call_id) else None
+
+    def _find_id(self, item_id: str) -> OutputItem | None:
+        """Return the last item with an id; None if there is none."""
+        by_id = self._by_id
+        if by_id is not None:
+            return by_id.get(item_id)
+        items = self.items
+        return items[0] if items and items[0].id == item_id else None
 
     # ------------------------------------------------------------ the item of an event
 
@@ -193,7 +206,7 @@ class OutputItemIndex:
         text = as_text(item_id)
         if text is None:
             return None
-        item = self._by_id.get(text)
+        item = self._find_id(text)
         if item is None:
             items = self._find_lookups().by_call_id.get(text)
             item = items[-1] if items else None

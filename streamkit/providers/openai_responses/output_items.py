@@ -105,7 +105,8 @@ class OutputItem(Struct, eq=False):
         id: its id, as the wire first sent it.
         call_id: of a call, the id that its result must name.
         index: its position in the output, if the wire reports it.
-        parts: the parts of its text, by kind and index.
+        part: the first part of its text.
+        more_parts: the others, by kind and index.
         sent_id: of a message, the id to send back, which is that of its snapshot.
         phase: of a message, its phase.
         agent: of a message, the agent of the provider that wrote it.
@@ -125,7 +126,8 @@ class OutputItem(Struct, eq=False):
     id: str | None
     call_id: str | None
     index: int | None
-    parts: dict[tuple[PartKind, int], ContentPart] = {}
+    part: ContentPart | None = None
+    more_parts: dict[tuple[PartKind, int], ContentPart] | None = None
     sent_id: str | None = None
     phase: Any = None
     agent: Any = None
@@ -138,6 +140,38 @@ class OutputItem(Struct, eq=False):
     is_done: bool = False
     repeated_start: RepeatedStart | None = None
     unknown_indexes: set[int] | None = None
+
+    @property
+    def parts(self) -> list[ContentPart]:
+        """The parts of its text, in the order in which they came."""
+        if self.part is None:
+            return []
+        return [self.part] if self.more_parts is None else [self.part, *self.more_parts.values()]
+
+    def find_part(self, kind: PartKind, index: int) -> ContentPart | None:
+        """Return the part of a kind and index, or None."""
+        part = self.part
+        if part is None or (part.index == index and part.kind == kind):
+            return part
+        return self.more_parts.get((kind, index)) if self.more_parts is not None else None
+
+    def last_index(self, kind: PartKind) -> int:
+        """Return the index of the last part of a kind; 0 if there is none."""
+        more = self.more_parts
+        if more is not None:
+            for part in reversed(more.values()):
+                if part.kind == kind:
+                    return part.index
+        return self.part.index if self.part is not None and self.part.kind == kind else 0
+
+    def add_part(self, part: ContentPart) -> None:
+        """Add a part that began."""
+        if self.part is None:
+            self.part = part
+            return
+        if self.more_parts is None:
+            self.more_parts = {}
+        self.more_parts[part.kind, part.index] = part
 
     @property
     def text_metadata(self) -> Json:

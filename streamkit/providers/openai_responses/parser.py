@@ -166,7 +166,11 @@ class ResponsesParser:
         if not isinstance(raw, dict):
             self._sink.unknown(raw)
             return
-        if name and raw.get("type") is None and raw.get("object") != "response":
+        kind = raw.get("type")
+        if kind.__class__ is str and (read := _READERS.get(kind)) is not None:
+            read(self, raw)
+            return
+        if name and kind is None and raw.get("object") != "response":
             raw["type"] = name.decode("utf-8", "replace")  # a relay that names its events in SSE alone
         self.chunk(raw)
 
@@ -239,7 +243,7 @@ class ResponsesParser:
         else:
             self._is_identified = response_id is not None or model is not None
             self._sink.identify(response_id, model, {n: v for n, v in response.items() if n not in OWN_RESPONSE_FIELDS})
-        names = response.keys() - KNOWN_RESPONSE_FIELDS
+        names = set(response) - KNOWN_RESPONSE_FIELDS  # a view of the keys takes twice as long
         if names:
             facts = {name: response[name] for name in sorted(names) if response[name] is not None}
             if facts and facts != self._facts:

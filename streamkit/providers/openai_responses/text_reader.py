@@ -90,7 +90,7 @@ class TextReader:
 
     def finalize_unfinished(self, item: OutputItem) -> None:
         """Emit the initial texts of an item that has no snapshot and will get none."""
-        for part in item.parts.values():
+        for part in item.parts:
             if part.initial_text and not part.streamed:
                 part.streamed.append(part.initial_text)
                 self._emit_text(part, part.initial_text)
@@ -100,7 +100,7 @@ class TextReader:
         default: PartKind = "text" if item.type == "message" else "summary"
         for index, entry in enumerate(_to_entries(raw.get("content" if default == "text" else "summary"))):
             kind = _part_kind(entry, default)
-            part = item.parts.get((kind, index)) if kind is not None else None
+            part = item.find_part(kind, index) if kind is not None else None
             text = entry.get(_TEXT_FIELDS[kind]) if kind is not None else None
             if isinstance(text, str) and text and (part is None or not text.startswith(part.text)):
                 return True
@@ -195,7 +195,7 @@ class TextReader:
         assert repeated is not None  # noqa: S101 - the caller has checked
         another = self._items.add(item.type, repeated.raw.get("id"), None, repeated.index)
         self.start(another, repeated.raw)
-        for part in list(item.parts.values()):
+        for part in item.parts:
             text = part.text[: repeated.sizes.get(part.key, 0)]
             if text:
                 again = self._get_part(another, part.kind, part.index)
@@ -206,12 +206,13 @@ class TextReader:
     def _get_part(self, item: OutputItem, kind: PartKind, index: Any) -> ContentPart:
         index = as_position(index)
         if index is None:
-            index = next((part.index for part in reversed(item.parts.values()) if part.kind == kind), 0)
-        part = item.parts.get((kind, index))
+            index = item.last_index(kind)
+        part = item.find_part(kind, index)
         if part is None:
             self._sink.keep(BLOCK_SIZE)
-            key = self._items.new_key() if item.parts else item.key
-            part = item.parts[kind, index] = ContentPart(item, kind, index, key)
+            key = item.key if item.part is None else self._items.new_key()
+            part = ContentPart(item, kind, index, key)
+            item.add_part(part)
         return part
 
     def _store_initial_text(self, part: ContentPart, entry: Json) -> None:
@@ -285,7 +286,7 @@ class TextReader:
                 if item.mark_unknown(index):
                     self._sink.unknown(entry)
                 continue
-            part = item.parts.get((kind, index))
+            part = item.find_part(kind, index)
             if part is None:
                 if misplaced is None:
                     misplaced = _find_misplaced(item, entries, default)
@@ -298,7 +299,7 @@ class TextReader:
         phase, agent = item.phase if phase is None else phase, item.agent if agent is None else agent
         if (sent_id, phase, agent) != (item.sent_id, item.phase, item.agent):
             item.sent_id, item.phase, item.agent = sent_id, phase, agent
-            for part in item.parts.values():
+            for part in item.parts:
                 if part.kind == "text" and part.is_started:
                     self._choice.add_metadata(item.text_metadata, part.key)
 
@@ -318,7 +319,7 @@ def _find_misplaced(item: OutputItem, entries: list[Any], default: PartKind) -> 
     """Return the parts of an item whose index has another kind in its snapshot."""
     kinds = [_part_kind(entry, default) for entry in entries]
     count = len(kinds)
-    return [part for part in item.parts.values() if not (0 <= part.index < count and kinds[part.index] == part.kind)]
+    return [part for part in item.parts if not (0 <= part.index < count and kinds[part.index] == part.kind)]
 
 
 def _take(parts: list[ContentPart], kind: PartKind) -> ContentPart | None:
