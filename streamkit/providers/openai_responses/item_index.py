@@ -135,8 +135,8 @@ class OutputItemIndex:
 
     def add(self, type: str, raw_id: Any, raw_call_id: Any, index: Any) -> OutputItem:
         """Add an item that starts, and return it."""
-        item_id, call_id, size = as_text(raw_id), as_text(raw_call_id), BLOCK_SIZE
-        key = self._key_count
+        item_id, size, key = as_text(raw_id), BLOCK_SIZE, self._key_count
+        call_id = None if raw_call_id is None else as_text(raw_call_id)
         self._key_count = key + 1
         item = OutputItem(key, intern(type), item_id, call_id, as_position(index))
         by_id = self._by_id
@@ -189,7 +189,9 @@ class OutputItemIndex:
         if item is None or item.type != item_type(raw):
             return None
         call_id = item.call_id
-        return item if call_id is None or as_text(raw.get("call_id")) in (None, call_id) else None
+        if call_id is None or raw.get("call_id") == call_id:
+            return item
+        return item if as_text(raw.get("call_id")) in (None, call_id) else None
 
     def _find_id(self, item_id: str) -> OutputItem | None:
         """Return the last item with an id; None if there is none."""

@@ -177,11 +177,11 @@ class ItemReader:
         is_first = not item.is_done
         if is_first:
             self.index.close(item)
-        if item.type in CALL_ARGUMENT_FIELDS:
+        field = CALL_ARGUMENT_FIELDS.get(item.type)
+        if field is not None:
             if is_first:
                 self._add_missing_call_fields(item, raw)
-            text = self._arguments_text(raw.get(CALL_ARGUMENT_FIELDS[item.type])) or item.initial_arguments
-            self._replace_arguments(item, text)
+            self._replace_arguments(item, self._arguments_text(raw.get(field)) or item.initial_arguments)
             if is_ended:
                 self._choice.end_block(item.key)
         elif item.type in _TEXT_ITEMS:
@@ -268,11 +268,13 @@ class ItemReader:
 
     def _replace_arguments(self, item: OutputItem, text: str) -> None:
         """Emit a snapshot of a call's arguments. An empty one is ignored: it never removes streamed text."""
-        if text:
-            if text != item.arguments and not self._sink.keep(len(text) - len(item.arguments)):
+        if not text:
+            return
+        if text != item.arguments:
+            if not self._sink.keep(len(text) - len(item.arguments)):
                 return
             item.has_arguments, item.initial_arguments, item.arguments = True, "", text
-            self._choice.replace_arguments(item.key, text)
+        self._choice.replace_arguments(item.key, text)
 
     def _arguments_text(self, value: Any) -> str:
         """Return arguments as text. A server may send them as an object."""

@@ -32,6 +32,7 @@ from streamkit.providers.openai_responses.schema import (
     SERVER_DELTA_EVENTS,
     TEXT_DELTA_EVENTS,
     TEXT_DONE_EVENTS,
+    DeltaEvent,
     Json,
     ResponseStreamEvent,
 )
@@ -130,7 +131,7 @@ class ResponsesParser:
             report_unknown_fields(self._sink, data, KNOWN_DELTA_FIELDS)
             if data.get("logprobs") and kind in _TEXT_AND_CALL_DELTA_EVENTS:
                 self._choice.log_probabilities(read_log_probabilities(data["logprobs"]), data["logprobs"])
-            self._read_delta(convert(data, ResponseStreamEvent, self._sink) or ResponseStreamEvent(), data)
+            self._read_delta(convert(data, DeltaEvent, self._sink) or DeltaEvent(), data)
         elif kind not in _IGNORED_EVENTS:
             self._read_untyped(data)
 
@@ -350,7 +351,7 @@ def _is_of_a_part(kind: Any) -> bool:
     return kind.__class__ is str and kind.startswith("response.") and kind.count(".") > 1
 
 
-def _decode_delta(data: bytes) -> ResponseStreamEvent | None:
+def _decode_delta(data: bytes) -> DeltaEvent | None:
     """Return a delta in a frame of which only a field that is not read is invalid (an integer of 5,000 digits)."""
     try:
         event = LENIENT_DECODER.decode(data)

@@ -13,7 +13,7 @@ sent more than once::
     response.completed / incomplete / failed    {response: {output: [...], usage}}    a snapshot of all; the end
     error, keepalive                            between any two of them
 
-The deltas are the most frequent events and the only struct. The others come a handful of times in a turn, and their
+The deltas are the most frequent events and the only structs. The others come a handful of times in a turn, and their
 items must be kept complete to be sent back, so they are read as plain data. Leaves are ``Any`` and ``type`` a plain
 string: other servers leave out ``item_id`` (or send another one with every event), ``output_index`` and
 ``content_index``.
@@ -45,6 +45,7 @@ __all__ = [
     "TEXT_DELTA_EVENTS",
     "TEXT_DONE_EVENTS",
     "TOOLS_ITEM",
+    "DeltaEvent",
     "Json",
     "PartKind",
     "PlainDeltaEvent",
@@ -211,8 +212,28 @@ OWN_RESPONSE_FIELDS = frozenset(
 )
 
 
-class ResponseStreamEvent(Struct, gc=False):
-    """Any event. Only deltas are read from this struct."""
+class PlainDeltaEvent(Struct, gc=False, forbid_unknown_fields=True):
+    """A delta without unknown fields; decoding any other event fails early, and it is read as plain data.
+
+    The fields are in the order in which OpenAI sends them: the decoder looks for each one behind the last.
+    """
+
+    type: str = ""
+    sequence_number: Any = None
+    item_id: Any = None
+    output_index: Any = None
+    summary_index: Any = None
+    content_index: Any = None
+    delta: Any = None
+    logprobs: list[Any] | None = None
+    obfuscation: Any = None
+    command_index: Any = None
+    stream_id: Any = None  # of a WebSocket with several responses at once
+    agent: Any = None  # its item has it, too
+
+
+class DeltaEvent(Struct, gc=False):
+    """The fields of any event that are read of a delta."""
 
     type: str = ""
     item_id: Any = None
@@ -222,19 +243,10 @@ class ResponseStreamEvent(Struct, gc=False):
     delta: Any = None
 
 
-class PlainDeltaEvent(ResponseStreamEvent, gc=False, forbid_unknown_fields=True):
-    """A delta without unknown fields; decoding any other event fails early, and it is read as plain data."""
-
-    logprobs: list[Any] | None = None
-    obfuscation: Any = None
-    sequence_number: Any = None
-    command_index: Any = None
-    stream_id: Any = None  # of a WebSocket with several responses at once
-    agent: Any = None  # its item has it, too
-
+ResponseStreamEvent: TypeAlias = PlainDeltaEvent | DeltaEvent
 
 #: The fields of delta events that are read, or that mean nothing to a reader. The last two are rare.
 KNOWN_DELTA_FIELDS = frozenset({*PlainDeltaEvent.__struct_fields__, "event_id", "response_id"})
 
 DECODER = msgspec.json.Decoder(PlainDeltaEvent)
-LENIENT_DECODER = msgspec.json.Decoder(ResponseStreamEvent)
+LENIENT_DECODER = msgspec.json.Decoder(DeltaEvent)
