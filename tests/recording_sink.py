@@ -51,6 +51,9 @@ class RecordingChoice:
     def tool(self, chunk: NormalizedToolChunk) -> None:
         self._record("tool", chunk)
 
+    def arguments(self, text: str, key: Hashable) -> None:
+        self.tool(NormalizedToolChunk("delta", arguments_delta=text, key=key))
+
     def has_block(self, kind: str) -> bool:
         names = {"call": "tool"}
         return any(name == names.get(kind, kind) + self._suffix for name, *_ in self._records)

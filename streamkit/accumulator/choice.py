@@ -136,6 +136,20 @@ class Choice:
                 return
         tracker.feed(chunk)
 
+    def arguments(self, text: str, key: Hashable) -> None:
+        """Implement ``ChoiceSink.arguments``: the fast path of ``tool`` without a chunk, which is 6% of a delta."""
+        tracker = self._tracker
+        call = tracker.by_key.get(key) if tracker is not None else None
+        if call is not None and call.fast_path and text[0] != "{" and (text.isascii() or text.isprintable()):
+            call.parts.append(text)
+            state = self._state
+            state.events.append(ToolCallDelta(call.ref, text, self.index))  # type: ignore[arg-type]  # it has started
+            state.size = size = state.size + len(text)
+            if size > state.check_at:
+                state.check_arguments(call)
+        else:
+            self.tool(NormalizedToolChunk("delta", None, None, None, text, key))
+
     def refusal(self, text: str) -> None:
         """Implement ``ChoiceSink.refusal``."""
         self._add_text("refusal", text, None)

@@ -90,6 +90,10 @@ class MarkupChoice:
         self._finalize(call_follows=True)
         self._choice.tool(chunk if self._names is None else self._names.clean(chunk))
 
+    def arguments(self, text: str, key: Hashable) -> None:
+        """Implement ``ChoiceSink.arguments``."""
+        self.tool(NormalizedToolChunk("delta", arguments_delta=text, key=key))
+
     def has_block(self, kind: str) -> bool:
         """Implement ``ChoiceSink.has_block``. Text that was removed counts as text."""
         return self._choice.has_block(kind) or (kind == "text" and self._has_searched)

@@ -45,6 +45,9 @@ class ChoiceSink(Protocol):
     def tool(self, chunk: NormalizedToolChunk) -> None:
         """Add the next delta of a client tool call."""
 
+    def arguments(self, text: str, key: Hashable) -> None:
+        """Add the next text of the arguments of the call of a key: a delta for ``tool`` that has nothing else."""
+
     def has_block(self, kind: str) -> bool:
         """Return True if the choice has a block of that kind, such as ``text``, ``reasoning``, ``call`` or ``file``."""
 

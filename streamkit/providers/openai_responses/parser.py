@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 
 from streamkit.calls import Usage
-from streamkit.events import NormalizedToolChunk
 from streamkit.providers.decoding import as_integer, as_text, convert, excerpt, read_json
 from streamkit.providers.lenient_json import frame_error
 from streamkit.providers.log_probabilities import read_log_probabilities
@@ -94,7 +93,7 @@ class ResponsesParser:
         if kind == index.current_event and event.item_id == index.current_id and text.__class__ is str and text:
             part = index.current_part
             if part is None:
-                self._choice.tool(NormalizedToolChunk("delta", None, None, None, text, index.current_key))
+                self._choice.arguments(text, index.current_key)
                 return
             part_kind = part.kind
             if part_kind == "summary":

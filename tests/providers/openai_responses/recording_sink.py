@@ -41,6 +41,9 @@ class RecordingSink:
         else:
             self.records.append(("completed", chunk.id, chunk.name, chunk.key, chunk.metadata))
 
+    def arguments(self, text: str, key: Hashable) -> None:
+        self.records.append(("arguments", text, key))
+
     def end_block(self, key: Hashable) -> None:
         self.records.append(("end_block", key))
 
