@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 import msgspec
 
 from streamkit.calls import StreamError
-from streamkit.events import NormalizedToolChunk
 from streamkit.indexes import normalize_index
 from streamkit.providers.anthropic.content_blocks import ContentBlockReader
 from streamkit.providers.anthropic.message_fields import INVOCATION_METRICS, facts_of, read_fields, report_event_fields
@@ -102,7 +101,7 @@ class AnthropicParser:
         if kind is _TEXT and delta_type is TextDelta:
             return lambda text: self._choice.text(text, key)
         if kind is _CALL and delta_type is InputJsonDelta:
-            return lambda text: self._choice.tool(NormalizedToolChunk("delta", None, None, None, text, key))
+            return lambda text: self._choice.arguments(text, key)
         if kind is _THINKING and delta_type is ThinkingDelta:
             return lambda text: self._choice.reasoning(text, "text", key)
         if kind is _SERVER_CALL and delta_type is InputJsonDelta and not block.is_finalized:
@@ -144,7 +143,7 @@ class AnthropicParser:
             text = delta.partial_json
             if kind is _CALL and text:
                 block.is_finalized = True  # the input of the block's start does not count once arguments come
-                self._choice.tool(NormalizedToolChunk("delta", None, None, None, text, block.key))
+                self._choice.arguments(text, block.key)
                 return True
         elif delta.__class__ is ThinkingDelta:
             text = delta.thinking
