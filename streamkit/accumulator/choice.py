@@ -80,7 +80,7 @@ class Choice:
         self.effective_finish: Finish | None = None
         self.executable: Sequence[ToolCallBuilder] = ()
         self._tracker: ToolCallTracker | None = None  # made for the first call: many turns have none
-        self._by_key: dict[Hashable, Block] = {}
+        self._by_key: dict[Hashable, Block] | None = None  # once there are two blocks
         self._last: Block | None = None
         self._open_text: Block | None = None  # the last block, if it is text and no half of a pair waits in it
         self._open_reasoning: Block | None = None  # the same for reasoning
@@ -182,7 +182,7 @@ class Choice:
 
     def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
         """Implement ``ChoiceSink.add_metadata``."""
-        block = self._last if key is None else self._by_key.get(key)
+        block = self._last if key is None else self._find_block(key)
         if block is None:
             self._state.warn("orphan_annotation", f"the metadata {', '.join(metadata)} belongs to no block")
             return
@@ -247,7 +247,7 @@ class Choice:
         """Implement ``ChoiceSink.server_tool``."""
         if self._state.refuses_name(name) or self._state.refuses([data, raw]):
             return
-        block = self._by_key.get(("server_tool", id)) if id else None
+        block = self._find_block(("server_tool", id)) if id else None
         if block is None and not id and self._last is not None and self._last.kind == "server_tool":
             block = self._last if self._last.key is None and phase != "started" else None
         if block is None:
@@ -272,7 +272,7 @@ class Choice:
     def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
         """Implement ``ChoiceSink.server_tool_delta``. The text is kept until the complete arguments come."""
         if arguments_delta:
-            block = self._by_key.get(("server_tool", id)) if id else None
+            block = self._find_block(("server_tool", id)) if id else None
             if block is not None and block.detail.arguments is None:
                 block.parts.append(arguments_delta)
                 block.join_parts()
@@ -310,7 +310,7 @@ class Choice:
         if self._state.refuses(raw) or not self._state.keep(max(own_size - json_size(raw), 0)):
             return
         media_type, data, url = (value and join_surrogates(value) for value in (media_type, data, url))
-        block = None if key is None else self._by_key.get(("file", key))
+        block = None if key is None else self._find_block(("file", key))
         if block is None:
             last = self._last
             block = self._open("file", None if key is None else ("file", key), (media_type, data, url))
@@ -357,10 +357,21 @@ class Choice:
             self._end_last()
         self._state.keep(OBJECT_SIZE + (len(key) if isinstance(key, str) else 0))
         block = self._last = Block(kind, key, detail)
+        by_key = self._by_key
+        if by_key is None and self.blocks:
+            first = self.blocks[0]
+            by_key = self._by_key = {} if first.key is None else {first.key: first}
         self.blocks.append(block)
-        if key is not None:
-            self._by_key[key] = block
+        if key is not None and by_key is not None:
+            by_key[key] = block
         return block
+
+    def _find_block(self, key: Hashable) -> Block | None:
+        """Return the last block that began with a key, None if there is none."""
+        if self._by_key is not None:
+            return self._by_key.get(key)
+        first = self.blocks[0] if self.blocks else None
+        return first if first is not None and first.key == key else None
 
     def _end_last(self) -> None:
         """Emit the end of the last block, because another one begins."""
