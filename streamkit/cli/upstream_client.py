@@ -67,8 +67,8 @@ class UpstreamResponse:
                 if not part:
                     break
                 yield part
-        except aiohttp.ClientPayloadError as error:  # its text is about HTTP ("TransferEncodingError: 400")
-            raise ConnectionError("the connection broke before the end of the response") from error
+        except aiohttp.ClientPayloadError:  # its text is about HTTP ("TransferEncodingError: 400")
+            raise ConnectionError("the connection broke before the end of the response") from None
         finally:
             silence.close()
 
