@@ -25,6 +25,7 @@ __all__ = ["ResponseBody", "failed_response", "read_status", "to_stream_error"]
 _HEAD = 1024  # bytes of an unrecognized body that are put into the error
 _ERROR_BODY = 65536  # bytes of a failed response's body that are read
 _BOM = b"\xef\xbb\xbf"
+_SSE_STARTS = (b"data: ", b"event:")
 #: What a compressed body begins with (RFC 1952, RFC 8878); brotli has no such bytes.
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
@@ -78,6 +79,9 @@ class ResponseBody:
         self.head = b""
 
     def _choose_framer(self) -> bool:
+        if self._framing == "sse" and self.head[:6] in _SSE_STARTS:
+            self.framer = framer_for("sse", limit=self._limit)
+            return True
         start = self.head.removeprefix(_BOM).lstrip()
         if (not start or _BOM.startswith(self.head)) and len(self.head) < _HEAD:
             return False

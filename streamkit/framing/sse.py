@@ -29,6 +29,7 @@ __all__ = ["SseFramer"]
 _BOM = b"\xef\xbb\xbf"
 _MOST_LEFT = 1024  # bytes kept of a body that is not an event stream: enough to identify an error page
 _MOST_EXAMINATIONS = 64  # of the lines of one unfinished event, for missing blank lines
+_USUAL_STARTS = (b"data: ", b"event:")
 _LF, _CR = b"\n\r"  # as integers: the search for an integer takes a quarter of the time of a search for bytes
 
 
@@ -115,6 +116,13 @@ class SseFramer:
     def feed(self, data: bytes) -> list[Frame]:
         """Return the events that these bytes complete."""
         if not self.is_at_event_start:
+            if self._start == b"" and data[:6] in _USUAL_STARTS and not self._closed:  # no byte order mark
+                self._start = None
+                self.is_at_event_start = True
+                payload = self.take(data)
+                if payload is not None:
+                    self._seen = True
+                    return [(self.name, payload)]
             buffer = self._buffer
             if buffer and data and _LF not in data and _CR not in data:  # the middle of a line
                 self._after_cr = False

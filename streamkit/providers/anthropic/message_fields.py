@@ -13,7 +13,7 @@ from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.provider import Sink
 from streamkit.providers.unknown_fields import has_value, report_unknown_fields
 
-__all__ = ["INVOCATION_METRICS", "facts_of", "read_fields", "report_event_fields"]
+__all__ = ["INVOCATION_METRICS", "facts_of", "keep_facts", "report_event_fields"]
 
 #: The field of ``message_stop`` with Bedrock's own count of the tokens.
 INVOCATION_METRICS: Final = "amazon-bedrock-invocationMetrics"
@@ -38,7 +38,7 @@ _METADATA: Final = frozenset(
 
 
 def report_event_fields(event: Json, event_type: Any, sink: Sink) -> None:
-    """Report the fields of an event that its type does not have; ``message_delta`` is read by ``read_fields``."""
+    """Report the fields of an event that its type does not have; ``message_delta`` has facts."""
     known = _EVENT_FIELDS.get(event_type) if isinstance(event_type, str) else None
     if known is not None:
         report_unknown_fields(sink, event, known)
@@ -53,11 +53,9 @@ def facts_of(fields: Json) -> Json:
     }
 
 
-def read_fields(fields: Json, sink: Sink) -> None:
+def keep_facts(facts: Json, sink: Sink) -> None:
     """Keep the other fields of a message, or of a ``message_delta`` and its delta, as metadata of the response."""
-    metadata = facts_of(fields)
-    for name, value in metadata.items():
+    for name, value in facts.items():
         if name not in _METADATA and has_value(value):
             sink.unknown_field(name, value)
-    if metadata:
-        sink.add_response_metadata(metadata)
+    sink.add_response_metadata(facts)

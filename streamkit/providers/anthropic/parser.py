@@ -19,7 +19,7 @@ import msgspec
 from streamkit.calls import StreamError
 from streamkit.indexes import normalize_index
 from streamkit.providers.anthropic.content_blocks import ContentBlockReader
-from streamkit.providers.anthropic.message_fields import INVOCATION_METRICS, facts_of, read_fields, report_event_fields
+from streamkit.providers.anthropic.message_fields import INVOCATION_METRICS, facts_of, keep_facts, report_event_fields
 from streamkit.providers.anthropic.open_block import BlockKind
 from streamkit.providers.anthropic.schema import (
     DECODER,
@@ -181,7 +181,8 @@ class AnthropicParser:
         elif isinstance(event, MessageDelta):
             self._update_usage(event.usage)
             context = event.context_management
-            self._read_end(event.delta if context is None else {"context_management": context, **event.delta})
+            fields = event.delta if context is None else {"context_management": context, **event.delta}
+            self._read_end(fields, facts_of(fields))
         elif isinstance(event, MessageStop):
             self._terminate()
         return True
@@ -293,7 +294,8 @@ class AnthropicParser:
 
     def _message(self, message: Json) -> None:
         """Read a message: empty at the start of a stream, complete in a body that was not streamed."""
-        self._sink.identify(as_text(message.get("id")), as_text(message.get("model")), facts_of(message))
+        facts = facts_of(message)
+        self._sink.identify(as_text(message.get("id")), as_text(message.get("model")), facts)
         content = message.get("content")
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
@@ -304,18 +306,20 @@ class AnthropicParser:
             else:
                 self._sink.unknown(block)
         self._update_usage(message.get("usage"))
-        self._read_end(message)
+        self._read_end(message, facts)
 
     def _message_delta(self, raw: Json) -> None:
         delta = raw.get("delta")
         if delta is not None and not isinstance(delta, dict):
             self._sink.unknown(raw)
         self._update_usage(raw.get("usage"))
-        self._read_end({**raw, **delta} if isinstance(delta, dict) else raw)
+        fields = {**raw, **delta} if isinstance(delta, dict) else raw
+        self._read_end(fields, facts_of(fields))
 
-    def _read_end(self, fields: Json) -> None:
-        """Read the fields of a message or a ``message_delta`` that concern the message's end."""
-        read_fields(fields, self._sink)
+    def _read_end(self, fields: Json, facts: Json) -> None:
+        """Read the fields of a message or a ``message_delta`` that concern the message's end, and keep its facts."""
+        if facts:
+            keep_facts(facts, self._sink)
         details = fields.get("stop_details")
         if details:
             if isinstance(details, dict):

@@ -102,14 +102,19 @@ class ResponseReader:
 
 def start_facts(chunk: Chunk | PlainChunk) -> dict[str, Any]:
     """Return what the first chunk states of the response: its time, Groq's id of the request, the sources so far."""
-    groq = chunk.x_groq
-    names = {"id": groq.id, "seed": groq.seed} if isinstance(groq, PlainGroq) else groq
-    known = {name: names[name] for name in ("id", "seed") if names.get(name)} if isinstance(names, dict) else {}
-    facts: dict[str, Any] = {"created": as_integer(chunk.created), "x_groq": known or None}
+    facts: dict[str, Any] = {}
+    created, groq = as_integer(chunk.created), chunk.x_groq
+    if created is not None:
+        facts["created"] = created
+    if groq is not None:
+        names = {"id": groq.id, "seed": groq.seed} if isinstance(groq, PlainGroq) else groq
+        known = {name: names[name] for name in ("id", "seed") if names.get(name)} if isinstance(names, dict) else {}
+        if known:
+            facts["x_groq"] = known
     for name in SOURCE_FIELDS:
         if isinstance(sources := getattr(chunk, name), list) and sources:
             facts[name] = sources
-    return {name: value for name, value in facts.items() if value is not None}
+    return facts
 
 
 def find_error(raw: dict[str, Any]) -> StreamError | None:

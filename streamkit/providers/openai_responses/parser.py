@@ -242,7 +242,10 @@ class ResponsesParser:
             self._sink.identify(response_id, model)
         else:
             self._is_identified = response_id is not None or model is not None
-            self._sink.identify(response_id, model, {n: v for n, v in response.items() if n not in OWN_RESPONSE_FIELDS})
+            facts = dict(response)
+            for name in OWN_RESPONSE_FIELDS.intersection(response):
+                del facts[name]
+            self._sink.identify(response_id, model, facts)
         names = set(response) - KNOWN_RESPONSE_FIELDS  # a view of the keys takes twice as long
         if names:
             facts = {name: response[name] for name in sorted(names) if response[name] is not None}
