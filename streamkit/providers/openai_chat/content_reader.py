@@ -37,14 +37,16 @@ def read_reasoning(choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
     """
     text = ""
     own_blocks: list[Any] = []
-    for value in _reasoning_texts(delta):
+    values = _reasoning_texts(delta)
+    for value in values:
         if value.__class__ is str and value:
             text = value
             break
-        if value and isinstance(value, (list, dict)):
-            own_blocks = value if isinstance(value, list) else [value]
+    else:
+        if any(values):
+            blocks_value = next((value for value in values if value and isinstance(value, (list, dict))), [])
+            own_blocks = blocks_value if isinstance(blocks_value, list) else [blocks_value]
             text = "".join(map(reasoning_block_text, own_blocks))
-            break
     thinking, details = delta.thinking_blocks, delta.reasoning_details
     blocks = [block for block in thinking if isinstance(block, dict)] if isinstance(thinking, list) else None
     if blocks:
