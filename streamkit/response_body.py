@@ -16,6 +16,7 @@ import msgspec
 from streamkit.accumulator.http_status import HttpStatus
 from streamkit.calls import StreamError
 from streamkit.framing import Frame, Framer, framer_for
+from streamkit.framing.sse import USUAL_STARTS
 from streamkit.providers.decoding import as_text, error_message, excerpt, read_json
 from streamkit.providers.provider import Framing
 from streamkit.source_failure import describe_exception, find_reported_error
@@ -25,7 +26,6 @@ __all__ = ["ResponseBody", "failed_response", "read_status", "to_stream_error"]
 _HEAD = 1024  # bytes of an unrecognized body that are put into the error
 _ERROR_BODY = 65536  # bytes of a failed response's body that are read
 _BOM = b"\xef\xbb\xbf"
-_SSE_STARTS = (b"data: ", b"event:")
 #: What a compressed body begins with (RFC 1952, RFC 8878); brotli has no such bytes.
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
@@ -79,7 +79,7 @@ class ResponseBody:
         self.head = b""
 
     def _choose_framer(self) -> bool:
-        if self._framing == "sse" and self.head[:6] in _SSE_STARTS:
+        if self._framing == "sse" and self.head[:6] in USUAL_STARTS:
             self.framer = framer_for("sse", limit=self._limit)
             return True
         start = self.head.removeprefix(_BOM).lstrip()

@@ -24,12 +24,14 @@ import msgspec
 
 from streamkit.framing.framer import Frame
 
-__all__ = ["SseFramer"]
+__all__ = ["USUAL_STARTS", "SseFramer"]
+
+#: What streams begin with, but for byte order marks, comments and other fields.
+USUAL_STARTS = (b"data: ", b"event:")
 
 _BOM = b"\xef\xbb\xbf"
 _MOST_LEFT = 1024  # bytes kept of a body that is not an event stream: enough to identify an error page
 _MOST_EXAMINATIONS = 64  # of the lines of one unfinished event, for missing blank lines
-_USUAL_STARTS = (b"data: ", b"event:")
 _LF, _CR = b"\n\r"  # as integers: the search for an integer takes a quarter of the time of a search for bytes
 
 
@@ -116,7 +118,7 @@ class SseFramer:
     def feed(self, data: bytes) -> list[Frame]:
         """Return the events that these bytes complete."""
         if not self.is_at_event_start:
-            if self._start == b"" and data[:6] in _USUAL_STARTS and not self._closed:  # no byte order mark
+            if self._start == b"" and data[:6] in USUAL_STARTS and not self._closed:  # no byte order mark
                 self._start = None
                 self.is_at_event_start = True
                 payload = self.take(data)
