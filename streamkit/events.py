@@ -116,6 +116,7 @@ class ResponseStarted(_Event, frozen=True, gc=False, tag="response_started"):
     Emitted at most once, as soon as the wire names one of them, at the latest before the first content or ``Finished``.
     ``provider`` is the name that the turn was given. ``metadata`` are the other facts about the response that the wire
     has named so far, by the provider's names: a writer of the same wire writes them again, and no other one does.
+    ``to_json`` leaves them out, because OpenAI's repeat the instructions and tools of the request.
     """
 
     type: ClassVar[Literal["response_started"]] = "response_started"
@@ -222,7 +223,8 @@ class ServerTool(_Event, frozen=True, gc=False, tag="server_tool"):
     With the phase ``started``, ``data`` has further fields of the provider's block, if it has any. With the phase
     ``arguments``, it is the next text of the arguments while the wire streams them (a ``str``).
     The last event of that phase has the complete arguments, parsed if they are JSON.
-    ``raw`` is the provider's own block of it, where that is complete: the last arguments, or the result.
+    ``raw`` is the provider's own block of it, where that is complete: the last arguments, or the result. ``to_json``
+    leaves it out: it has the data again.
     """
 
     type: ClassVar[Literal["server_tool"]] = "server_tool"
@@ -494,16 +496,25 @@ def check_event(event: object) -> None:
         raise UsageError(f"one event is expected, not {type(event).__name__}: for event in turn.feed(data): ...")
 
 
+_LEFT_OUT: dict[type, dict[str, Any]] = {
+    File: {"raw": None},
+    ServerTool: {"raw": None},
+    ResponseStarted: {"metadata": {}},
+}
+
+
 def to_json(event: Event) -> bytes:
     """Encode an event as one line of JSON, ``type`` first.
 
     ``from_json`` restores an equal event, with these exceptions. Values that tools return or servers send, and that
     JSON lacks, become data: tuples and sets lists, bytes base64, dates and decimals text, NaN and the infinities their
-    names, integers of more than 4300 digits and keys text, other objects their text. ``ToolResult.exception`` and
-    ``File.raw`` are left out.
+    names, integers of more than 4300 digits and keys text, other objects their text. ``ToolResult.exception`` is left
+    out, and what only a writer of the same wire reads: ``File.raw`` and ``ServerTool.raw``, whose data the event has
+    anyway, and ``ResponseStarted.metadata``, in which OpenAI repeats the instructions and tools of the request.
     """
-    if isinstance(event, File) and event.raw is not None:
-        event = msgspec.structs.replace(event, raw=None)
+    left_out = _LEFT_OUT.get(type(event))
+    if left_out is not None:
+        event = msgspec.structs.replace(event, **left_out)
     if type(event) in _PLAIN_EVENTS:
         with suppress(UnicodeEncodeError):  # half of a surrogate pair, split over two events: escaped below
             return msgspec.json.encode(event)

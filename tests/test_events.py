@@ -112,6 +112,20 @@ def test_events_are_frozen_and_belong_to_choice_0(kind: type[Any]) -> None:
         event.choice = 1
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        events.ResponseStarted("r1", metadata={"instructions": "a secret"}),
+        events.File("image/png", "AA==", raw={"data": "a secret"}),
+        events.ServerTool(None, "web_search", "result", [1], raw={"data": "a secret"}),
+    ],
+    ids=lambda event: event.type,
+)
+def test_json_has_nothing_that_only_a_writer_of_the_same_wire_reads(event: Event) -> None:
+    """A chat backend sends these lines to a browser, and OpenAI repeats the instructions of the request."""
+    assert b"secret" not in events.to_json(event)
+
+
 def test_values_without_a_json_form_are_written_as_text() -> None:
     class Odd:
         def __str__(self) -> str:
