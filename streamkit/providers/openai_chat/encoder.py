@@ -6,41 +6,32 @@ The counterpart of ``parser``: parsing the bytes again gives the same turn. The 
 chunk with the role, deltas of the content, each call as a first delta (index, id, name, empty arguments) and deltas of
 its argument text, a chunk with the finish reason, the usage in a chunk without choices, ``[DONE]``. Calls are
 distinguished by their index, so open calls may alternate. ``ChatDialect`` describes where the streams of a dialect
-differ. The module must not read a clock: ``created`` is 0.
+differ. What a choice contains is written here; the chunks around it are those of ``chunk_writer``.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
-from msgspec.structs import replace
-
-from streamkit.calls import ToolCall, Usage
-from streamkit.events import BlockEnded, Event, File, ReasoningKind
+from streamkit.calls import ToolCall
+from streamkit.events import BlockEnded, File, ReasoningKind
 from streamkit.media import is_url, normalize_data_url, to_data_url
 from streamkit.providers.call_text import CallText
-from streamkit.providers.encoding import citation_links, encode_chunk, encode_json
-from streamkit.providers.error_rules import ErrorRules
-from streamkit.providers.finish_reasons import invert_finish_reasons
-from streamkit.providers.openai_chat.body import fold_chunks
+from streamkit.providers.encoding import citation_links, encode_json
+from streamkit.providers.openai_chat.chunk_writer import ChunkWriter
 from streamkit.providers.openai_chat.content_reader import reasoning_detail_text, thinking_text
-from streamkit.providers.openai_chat.schema import CHOICE_RESPONSE_FIELDS, RESPONSE_FIELDS, SOURCE_FIELDS
-from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
+from streamkit.providers.openai_chat.traits import ChatDialect
 from streamkit.providers.openai_chat.typed_reasoning import (
     has_wrapped_state,
     merge_reasoning_blocks,
     unstreamed_details,
 )
-from streamkit.providers.openai_errors import ERRORS, error_body
-from streamkit.providers.provider_writer import Writer, of_no_choice
+from streamkit.providers.openai_errors import error_body
 from streamkit.providers.wire_writer import Json, WriterOptions
 
 __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
 
-#: OpenAI has no name for a refusal of the model that ends a response; the nearest one is not executed either.
-_FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, preferred={"refusal": "content_filter"})
 #: The state of reasoning that repeats its text.
 _REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks", "reasoning_parts", "reasoning_blocks")
 
@@ -55,188 +46,17 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
     return b"data: %b\n\n" % encode_json(error_body(status, message, code))
 
 
-class ChatWriter(Writer):
-    """A writer of one choice; of all choices, if the events are of the same wire.
-
-    Each further choice has a writer of its own, whose chunks are part of the same stream.
-    """
-
-    # invalid_request_error is the type of an error; the code of one names the fault of a field.
-    error_rules: ClassVar[ErrorRules] = replace(ERRORS, unnamed=frozenset({"invalid_request"}))
+class ChatWriter(ChunkWriter):
+    """A writer of what the choices of a response contain."""
 
     call_state: ClassVar[frozenset[str]] = frozenset({"extra_content"})
 
     def __init__(self, traits: ChatDialect, options: WriterOptions) -> None:
         super().__init__(traits, options)
         self.has_custom_calls = traits.custom_calls
-        self._dialect = traits
-        self._has_usage_chunk = options.usage_chunk
-        self._line_end = 2 * traits.line_end.encode()
-        self._common: Json = {}
-        self._options = options
-        self._number = 0  # of the choice
-        self._others: dict[int, ChatWriter] = {}  # the writers of the other choices, by their numbers
         self._annotations: list[Any] = []  # of the block that is written
         self._annotation_count = 0
         self._unwritten: deque[CallText] = deque()  # the calls of a dialect that sends each in one chunk
-
-    # ------------------------------------------------------------ the response
-
-    def begin(self) -> None:
-        """Write the first chunk of the dialect, and the chunk with the role."""
-        common = {"id": self.response_id or "chatcmpl-0", "object": "chat.completion.chunk", "created": 0}
-        facts: Json = {"service_tier": "default", "system_fingerprint": None}
-        if self.is_same_wire:
-            facts = {name: self.metadata[name] for name in ("created", *RESPONSE_FIELDS) if name in self.metadata}
-        self._common = {**common, "model": self.model or "", **facts}
-        if self._dialect.first_chunk == "comment":
-            self.send_bytes(b": OPENROUTER PROCESSING\n\n")
-        elif self.is_same_wire:
-            if "prompt_filter_results" in self.metadata:
-                chunk = {"choices": [], "created": 0, "id": "", "model": "", "object": ""}
-                self.send({**chunk, "prompt_filter_results": self.metadata["prompt_filter_results"]})
-        elif self._dialect.first_chunk == "prompt_filter":
-            result = {"prompt_index": 0, "content_filter_results": {"hate": {"filtered": False, "severity": "safe"}}}
-            chunk = {"choices": [], "created": 0, "id": "", "model": "", "object": ""}
-            self.send({**chunk, "prompt_filter_results": [result]})
-        top = {name: self.metadata[name] for name in ("x_groq", *SOURCE_FIELDS) if name in self.metadata}
-        self._delta({"role": "assistant", "content": "", "refusal": None}, top=top)
-
-    def end(self) -> None:
-        """Write the finish reason, the usage and the end marker, or the error."""
-        self._send_annotations()
-        for other in self._others.values():
-            self._end_other(other)
-        counts = None if self.usage is None else self._usage_fields(self.usage)
-        if self.finish is not None:
-            self._last_chunks(counts)
-        elif counts is not None and self._has_usage_chunk:
-            self._usage_chunk(counts)
-        if self.error is not None:
-            self.send(self.own_error(error_body(*self.error_fields(self.error)), self.error))
-        elif self._dialect.end_marker:
-            self.send_bytes(b"data: %b%b" % (self._dialect.end_marker.encode(), self._line_end))
-
-    # ------------------------------------------------------------ other choices
-
-    def _takes_choice(self, event: Event, handler: Callable[[Any, Any], None]) -> bool:
-        """Return True if an event is of the first choice; of the same wire write that of another one."""
-        if not self.is_same_wire or self._choice in (None, event.choice) or of_no_choice(handler):
-            is_first = self._choice is None
-            takes = super()._takes_choice(event, handler)
-            if is_first and self._choice is not None and self.is_same_wire:
-                self._number = self._choice
-            return takes
-        if (other := self._others.get(event.choice)) is None:
-            other = self._others[event.choice] = self._new_writer(event.choice)
-        other.apply(event, handler)
-        self._frames += other._take()
-        return False
-
-    def _new_writer(self, number: int) -> ChatWriter:
-        other = ChatWriter(self._dialect, self._options)
-        other._chunks, other._common, other.is_same_wire = self._chunks, self._common, True
-        other._number = other._choice = number
-        other._has_begun = True
-        other._delta({"role": "assistant", "content": "", "refusal": None})
-        return other
-
-    def _end_other(self, other: ChatWriter) -> None:
-        """Write the end of another choice."""
-        other._end_blocks()
-        other._send_annotations()
-        if other.finish is not None:
-            other._delta({}, finish=_FINISH_REASON_NAMES[other.finish_reason])
-        self._frames += other._take()
-        for kind, sentence in other.omitted.items():
-            self.omit(kind, sentence)
-
-    # ------------------------------------------------------------ chunks
-
-    def _usage_chunk(self, counts: Json) -> None:
-        self.send({**self._common, "choices": [], "usage": counts})
-
-    def _last_chunks(self, counts: Json | None) -> None:
-        position = self._dialect.usage_position
-        if position == "own" and not self._has_usage_chunk:
-            position = "finish"
-        reason = _FINISH_REASON_NAMES[self.finish_reason]
-        choice: Json = {}
-        top: Json = {}
-        if self.finish_reason == "error" and self._dialect.error_in_band and self.error is None:
-            top["error"] = {"code": 502, "message": "Provider returned error"}
-        delta: Json = {}
-        for name, value in self.metadata.items():
-            if name in CHOICE_RESPONSE_FIELDS or name == "content_filter_results":
-                choice[name] = value
-            elif name == "provider_metadata":
-                delta[name] = value
-            elif name not in self._common and name not in ("prompt_filter_results", "x_groq"):
-                top[name] = value
-        if counts is not None:
-            if position == "choice":
-                choice["usage"] = counts
-            # Servers of Moonshot's dialect have it in either place, and which one the events do not tell.
-            if position in ("finish", "x_groq") or (position == "choice" and self.is_same_wire):
-                top["usage"] = counts
-            if position == "x_groq":
-                known = self.metadata.get("x_groq", {}) if self.is_same_wire else {"id": self._common["id"]}
-                top["x_groq"] = {**known, "usage": counts}
-        self._delta(delta, choice, top, reason)
-        if counts is not None and position == "own":
-            self._usage_chunk(counts)
-        elif counts is not None and position == "again":
-            self._delta({"role": "assistant", "content": ""}, {}, {"usage": counts}, reason)
-
-    def _usage_fields(self, usage: Usage) -> Json:
-        prompt, output, reasoning = usage.input_tokens, usage.output_tokens, usage.reasoning_tokens
-        cached = {"cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}
-        total = (prompt or 0) + (output or 0)
-        if self._dialect.reasoning_excluded_from_output and output is not None and reasoning and reasoning <= output:
-            output -= reasoning
-        fields = {
-            "prompt_tokens": prompt or 0,
-            "completion_tokens": output or 0,
-            "total_tokens": total,
-            "prompt_tokens_details": {name: count for name, count in cached.items() if count is not None},
-            "completion_tokens_details": {} if reasoning is None else {"reasoning_tokens": reasoning},
-        }
-        if own := self.own_usage():
-            return {**{name: value for name, value in fields.items() if value != {}}, **own}
-        return fields
-
-    def _delta(
-        self, delta: Json, choice: Json | None = None, top: Json | None = None, finish: str | None = None
-    ) -> None:
-        """Send a chunk: its delta, further fields of its choice and of the chunk itself, and the finish reason."""
-        chunk = self._chunk(delta, finish)
-        if choice:
-            chunk["choices"][0] |= choice
-        if top:
-            chunk |= top
-        self.send(chunk)
-
-    def _chunk(self, delta: Json, finish: str | None = None) -> Json:
-        choice = {"index": self._number, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return {**self._common, "choices": [choice], "usage": None}
-
-    def _text_chunk(self, text: str, field: str) -> Json:
-        return self._chunk({field: text})
-
-    def _arguments_chunk(self, text: str, index: int, kind: str, field: str) -> Json:
-        return self._chunk({"tool_calls": [{"index": index, kind: {field: text}}]})
-
-    def encode(self, chunk: Json) -> bytes:
-        """Return a chunk as a server-sent event."""
-        return b"data: %b%b" % (encode_chunk(chunk), self._line_end)
-
-    def error_body(self, status: int, message: str, code: str | None) -> Json:
-        """Return the body of a response that failed."""
-        return error_body(status, message, code)
-
-    def body(self, chunks: list[Json]) -> Json:
-        """Return the completion that the chunks build."""
-        return fold_chunks(chunks)
 
     # ------------------------------------------------------------ texts
 
@@ -252,6 +72,9 @@ class ChatWriter(Writer):
             self._delta({"audio": {"transcript": text}})
         else:
             self._delta({"content": text}, self._logprobs("content"))
+
+    def _text_chunk(self, text: str, field: str) -> Json:
+        return self._chunk({field: text})
 
     def refusal(self, text: str) -> None:
         """Write a delta of a refusal."""
@@ -320,6 +143,10 @@ class ChatWriter(Writer):
             self._delta({"content": [{"type": "thinking", "thinking": [], "signature": event.signature}]})
         elif own is None:
             super().end_block(event)
+
+    def _end_blocks(self) -> None:
+        super()._end_blocks()
+        self._send_annotations()
 
     def _send_annotations(self) -> None:
         """Send the annotations of a block in one chunk, as OpenAI does.
@@ -400,6 +227,9 @@ class ChatWriter(Writer):
         if not self._dialect.one_chunk_calls:
             kind, name = self._kind(call)
             self.send_delta(call.index, self._arguments_chunk, text, call.index, kind, name)
+
+    def _arguments_chunk(self, text: str, index: int, kind: str, field: str) -> Json:
+        return self._chunk({"tool_calls": [{"index": index, kind: {field: text}}]})
 
     def restate_arguments(self, call: CallText, text: str) -> None:
         """Write the rest of a text that continues the sent one; replace a text that is sent at the end."""
