@@ -1,6 +1,7 @@
-"""Parts of an assistant message, from the blocks of a content.
+"""Parts of a message, above all of an assistant's, from the blocks of a content.
 
-Stateless. Which block goes into which message, and which dialect accepts what, is decided in ``messages``.
+Stateless. Which block goes into which message, and which dialect accepts what, is decided in ``messages`` and
+``assistant_message``.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history import Block, FileBlock, OpaqueBlock, ReasoningBlock, TextBlock
+from streamkit.history.content import CACHE_BREAKPOINT
 
 __all__ = [
     "assistant_content",
     "audio_id",
     "file_annotations",
     "generated_image",
+    "has_marks",
     "is_content_part",
     "join_text",
     "reasoning_details",
@@ -38,6 +41,11 @@ def join_text(blocks: list[TextBlock]) -> str:
         text += block.text if previous is None or is_streamed else "\n" + block.text
         previous = block
     return text
+
+
+def has_marks(parts: Sequence[dict[str, Any]]) -> bool:
+    """Return True if a part has a cache mark."""
+    return any("cache_control" in part or CACHE_BREAKPOINT in part for part in parts)
 
 
 def is_content_part(raw: Any) -> bool:
