@@ -47,7 +47,7 @@ def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[
     refused = [keyword for keyword in schema if keyword in rules.refused_at_root]
     if refused:
         changes.append(f"{' and '.join(refused)} at its root became one list of properties")
-        schema = _merge_root(schema, schema, rules.refused_at_root, 0)
+        schema = _merge_root(schema, schema, rules.refused_at_root, {}, 0)
     if rules.refused_keywords:
         schema = _without_keywords(schema, rules.refused_keywords, changes)
     if rules.numeric_bounds and "'exclusiveM" in repr(schema):  # the search is much faster than the walk
@@ -66,8 +66,19 @@ def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[
 # ---------------------------------------------------------------- the root
 
 
-def _merge_root(schema: Json, root: Json, refused: frozenset[str], depth: int) -> Json:
-    """Return an object's schema without combinations: every property of any of them, and the required ones of all."""
+def _merge_root(
+    schema: Json, root: Json, refused: frozenset[str], merged_options: dict[int, Json | None], depth: int
+) -> Json:
+    """Return an object's schema without combinations: every property of any of them, and the required ones of all.
+
+    Args:
+        schema: the object's schema.
+        root: the schema that references refer to.
+        refused: keywords that are left out.
+        merged_options: what was returned for each member of a combination, by its ``id``; None while that is unknown,
+            because a schema that contains itself adds nothing to itself.
+        depth: how many combinations contain the schema.
+    """
     merged = {name: value for name, value in schema.items() if name not in refused and name not in COMBINATIONS}
     properties: Json = dict(merged.get("properties") or {})
     required: list[Any] = list(merged.get("required") or ())
@@ -76,7 +87,14 @@ def _merge_root(schema: Json, root: Json, refused: frozenset[str], depth: int) -
         options = schema.get(keyword)
         if not isinstance(options, list) or not options:
             continue
-        objects = [_merge_root(resolve_schema(option, root), root, refused, depth + 1) for option in options]
+        for option in options:
+            if id(option) not in merged_options:
+                merged_options[id(option)] = None
+                option_schema = resolve_schema(option, root)
+                merged_options[id(option)] = _merge_root(option_schema, root, refused, merged_options, depth + 1)
+        objects = [known for option in options if (known := merged_options[id(option)]) is not None]
+        if not objects:
+            continue
         for option in objects:
             for name, value in (option.get("properties") or {}).items():
                 properties[name] = _either(properties.get(name), value)

@@ -366,6 +366,16 @@ def test_the_callers_schema_is_not_changed() -> None:
     assert json.dumps(ALL) == before
 
 
+def test_alternatives_that_contain_themselves_or_share_alternatives_end() -> None:
+    """Each level has the next one twice: 2^60 ways through the first schema, 2^40 through the second one."""
+    circular: Json = {"type": "object", "properties": {"a": STRING}, "anyOf": [{"$ref": "#"}, {"$ref": "#"}]}
+    assert rendered(circular, "openai_chat")["properties"] == {"a": STRING}
+    levels = {f"l{n}": {"anyOf": [{"$ref": f"#/$defs/l{n + 1}", "title": "x"}] * 2} for n in range(40)}
+    last = {"type": "object", "properties": {"b": STRING}, "required": ["b"]}
+    shared = rendered({"type": "object", **levels["l0"], "$defs": {**levels, "l40": last}}, "openai_chat")
+    assert (shared["properties"], shared["required"]) == ({"b": STRING}, ["b"])
+
+
 def test_a_schema_that_contains_itself_ends() -> None:
     schema: Json = {"type": "object", "anyOf": [{"$ref": "#"}], "properties": {"a": {"$ref": "#", "minProperties": 1}}}
     for provider in ("openai_chat", "kimi"):
