@@ -75,7 +75,9 @@ class _Validator:
     def __init__(self, root: Any) -> None:
         self._root = root
         self._steps = 0
-        self._known: dict[tuple[int, int], list[str]] = {}  # by the identity of schema and value, which live as long
+        # By the identity of schema and value, which live as long, and by the path, because equal texts and numbers may
+        # be one object in several places.
+        self._known: dict[tuple[int, int, str], list[str]] = {}
 
     def check(self, value: Any, schema: Any, path: str) -> list[str]:
         """Return the problems of a value."""
@@ -83,18 +85,16 @@ class _Validator:
             return [_wrong(path, value, "no value here")]
         if not isinstance(schema, Mapping):  # True, or no schema at all
             return []
-        identity = (id(schema), id(value))
+        identity = (id(schema), id(value), "" if isinstance(value, (dict, list)) else path)
         if identity in self._known:
             return self._known[identity]
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise _TooManyStepsError
         self._known[identity] = []  # a schema that refers to itself for the same value adds nothing
-        problems = [problem for check in self._checks(value, schema) for problem in check(value, schema, path)]
-        if isinstance(value, (dict, list)):
-            self._known[identity] = problems
-        else:
-            del self._known[identity]  # equal texts and numbers may be one object in several places
+        found = (problem for check in self._checks(value, schema) for problem in check(value, schema, path))
+        problems = list(dict.fromkeys(found))  # of a schema that several others contain the same ones would add up
+        self._known[identity] = problems
         return problems
 
     def _fits(self, value: Any, schema: Any) -> bool:

@@ -120,6 +120,16 @@ def test_a_schema_whose_alternatives_multiply_is_compared_once_a_value() -> None
     assert find_problems(value, root) == []
 
 
+@pytest.mark.parametrize("value", [5, {"a": {"a": 5}}], ids=["a number", "an object"])
+@pytest.mark.parametrize("keyword", ["anyOf", "allOf"])
+def test_definitions_that_contain_the_next_one_twice_are_compared_once(keyword: str, value: Any) -> None:
+    """There are 2^40 ways to the last one, and as many problems if the ones of each way were listed."""
+    levels: dict[str, Any] = {f"l{n}": {keyword: [{"$ref": f"#/$defs/l{n + 1}"}] * 2} for n in range(40)}
+    levels["l40"] = {"type": "object", "required": ["b"]}
+    problems = find_problems(value, {"$ref": "#/$defs/l0", "$defs": levels})
+    assert 1 <= len(problems) <= 2
+
+
 def test_what_takes_too_long_to_check_is_refused() -> None:
     assert find_problems([0] * (MAX_STEPS + 1), {"items": {"type": "integer"}}) != []
 
