@@ -13,7 +13,7 @@ from streamkit.bridges.tap import observed_exchange
 from streamkit.bridges.tap.event_line import event_line
 from streamkit.bridges.tap.frame_pieces import FramePieces
 from streamkit.bridges.tap.observed_exchange import ExchangeEnd, ExchangeStart, ObservedExchange
-from streamkit.events import EVENT_TYPES, from_json
+from streamkit.events import EVENT_TYPES, from_json, to_json
 from streamkit.history import Content, ToolCallBlock
 
 Json = dict[str, Any]
@@ -56,7 +56,7 @@ def test_each_frame_is_beside_the_events_that_it_caused(provider: str, size: int
     expected = Turn(provider, "exchange_1")
     events = [*expected.feed(data), *expected.close()]
     found = [from_json(json.dumps(event["event"])) for row in rows for event in row["events"]]
-    assert found == events
+    assert found == [from_json(to_json(event)) for event in events]
     texts = [
         (row, event["event"]["text"]) for row in rows for event in row["events"] if event["event"]["type"] == "text"
     ]
