@@ -188,8 +188,12 @@ async def run(minutes: float, seed: int, workers: int) -> Soak:
     soak = Soak(seed)
     objects: list[int] = []
     with serve(soak.reply) as server:
-        timeout = httpx.Timeout(60.0, pool=None)
-        async with httpx.AsyncClient(timeout=timeout) as upstream_http, httpx.AsyncClient(timeout=timeout) as http:
+        # As many connections wait in the pools on a slow machine as on a fast one: their objects are no leak.
+        limits, timeout = httpx.Limits(max_keepalive_connections=workers), httpx.Timeout(60.0, pool=None)
+        async with (
+            httpx.AsyncClient(timeout=timeout, limits=limits) as upstream_http,
+            httpx.AsyncClient(timeout=timeout, limits=limits) as http,
+        ):
             gateways = [_gateway(upstream_http, server, order) for order in (0, 1)]
             app = _Orders(gateways)
             config = uvicorn.Config(app, port=0, lifespan="off", ws="none", log_config=None, access_log=False)
