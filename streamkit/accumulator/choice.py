@@ -119,27 +119,17 @@ class Choice:
 
     def tool(self, chunk: NormalizedToolChunk) -> None:
         """Implement ``ChoiceSink.tool``."""
-        tracker = self._tracker
-        if tracker is None:
-            tracker = self._tracker = ToolCallTracker(self._state, self.index, open_block=self._open)
         text = chunk.arguments_delta
         if text and not chunk.id and not chunk.name and chunk.metadata is None:
-            call = tracker.by_key.get(chunk.key)
-            # Halves of surrogate pairs are not printable. For the few other characters the slow path is right as well.
-            if call is not None and call.fast_path and text[0] != "{" and (text.isascii() or text.isprintable()):
-                call.parts.append(text)
-                state = self._state
-                state.events.append(ToolCallDelta(call.ref, text, self.index))  # type: ignore[arg-type]  # it has started
-                state.size = size = state.size + len(text)
-                if size > state.check_at:
-                    state.check_arguments(call)
-                return
-        tracker.feed(chunk)
+            self.arguments(text, chunk.key, chunk)
+        else:
+            self._feed_call(chunk)
 
-    def arguments(self, text: str, key: Hashable) -> None:
-        """Implement ``ChoiceSink.arguments``: the fast path of ``tool`` without a chunk, which is 6% of a delta."""
+    def arguments(self, text: str, key: Hashable, chunk: NormalizedToolChunk | None = None) -> None:
+        """Implement ``ChoiceSink.arguments``; ``chunk``: the delta, if there is one already, which costs 6% of it."""
         tracker = self._tracker
         call = tracker.by_key.get(key) if tracker is not None else None
+        # Halves of surrogate pairs are not printable. For the few other characters the slow path is right as well.
         if call is not None and call.fast_path and text[0] != "{" and (text.isascii() or text.isprintable()):
             call.parts.append(text)
             state = self._state
@@ -148,7 +138,13 @@ class Choice:
             if size > state.check_at:
                 state.check_arguments(call)
         else:
-            self.tool(NormalizedToolChunk("delta", None, None, None, text, key))
+            self._feed_call(chunk or NormalizedToolChunk("delta", None, None, None, text, key))
+
+    def _feed_call(self, chunk: NormalizedToolChunk) -> None:
+        tracker = self._tracker
+        if tracker is None:
+            tracker = self._tracker = ToolCallTracker(self._state, self.index, open_block=self._open)
+        tracker.feed(chunk)
 
     def refusal(self, text: str) -> None:
         """Implement ``ChoiceSink.refusal``."""
