@@ -55,11 +55,9 @@ def current_time(task: asyncio.Task[Any] | None) -> float:
 
 
 def asyncio_event_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the running event loop of asyncio, or None on trio."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
+    """Return the event loop of asyncio that runs the current task, or None on trio, also as a guest of asyncio."""
+    task = current_asyncio_task()
+    return None if task is None else task.get_loop()
 
 
 def call_soon_of(event_loop: asyncio.AbstractEventLoop | None) -> Callable[[Callable[[], None]], Any]:

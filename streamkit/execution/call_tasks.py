@@ -20,7 +20,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from streamkit.execution.background import current_asyncio_task
+from streamkit.execution.background import asyncio_event_loop
 
 __all__ = ["CallTasks"]
 
@@ -43,7 +43,7 @@ class CallTasks:
         self._failed = failed
         self._context = copy_context()  # a task inherits that of its starter, which may be another call's
         self._deadline = anyio.current_effective_deadline()
-        self._event_loop = None if current_asyncio_task() is None else asyncio.get_running_loop()
+        self._event_loop = asyncio_event_loop()
         self._tasks: dict[int, asyncio.Task[None]] = {}  # by number: those that have not ended in order, on asyncio
         self._started = 0
         self._running = 0  # how many have not ended, on trio
