@@ -547,7 +547,8 @@ class Connection:
         self.messages.close()
 
 
-def test_text_reaches_the_client_while_the_upstream_still_sends() -> None:
+@pytest.mark.parametrize("event_loop", ["asyncio", "trio"])
+def test_text_reaches_the_client_while_the_upstream_still_sends(event_loop: str) -> None:
     async def main() -> None:
         go_on = anyio.Event()
         first, text, *rest = answer("anthropic", "Hello", " there")
@@ -566,7 +567,7 @@ def test_text_reaches_the_client_while_the_upstream_still_sends() -> None:
         assert data.endswith(b"data: [DONE]\n\n")
         assert read_turn("openai_chat", data).text == "Hello there"
 
-    anyio.run(main)
+    anyio.run(main, backend=event_loop)
 
 
 def test_the_client_gets_the_end_before_the_upstreams_body_ends() -> None:
@@ -589,8 +590,9 @@ def test_the_client_gets_the_end_before_the_upstreams_body_ends() -> None:
     assert open_requests == [0]
 
 
+@pytest.mark.parametrize("event_loop", ["asyncio", "trio"])
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_client_that_disconnects_closes_the_upstream(stream: bool) -> None:
+def test_a_client_that_disconnects_closes_the_upstream(stream: bool, event_loop: str) -> None:
     reports: list[Exchange] = []
 
     async def main() -> None:
@@ -613,7 +615,7 @@ def test_a_client_that_disconnects_closes_the_upstream(stream: bool) -> None:
                 connection.left.set()
         assert response.closed
 
-    anyio.run(main)
+    anyio.run(main, backend=event_loop)
     assert [(report.disconnected, report.error) for report in reports] == [(True, None)]
 
 

@@ -16,7 +16,6 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-import anyio
 import anyio.lowlevel
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, Request
@@ -34,6 +33,7 @@ from streamkit.bridges.gateway.routes import Route, client_provider, find_route
 from streamkit.bridges.gateway.stored_responses import ReferenceNotFound, StoredResponses
 from streamkit.bridges.gateway.token_counts import can_count, count_tokens
 from streamkit.bridges.gateway.upstream import ANY_MODEL, Upstream
+from streamkit.bridges.gateway.watched_service import run_watched
 from streamkit.calls import ErrorCode, StreamError
 from streamkit.errors import UsageError
 from streamkit.providers.encoding import CONTENT_TYPES
@@ -170,16 +170,14 @@ class _Service:
         except BodyRefused as problem:
             await self._reply(self._refuse(problem.status, str(problem), problem.headers))
             return
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch_client, tasks.cancel_scope)
-            if self._route.action == "count_tokens":
-                await self._count_tokens(body)
-            elif (refused := replies.thread_refusal(self._client, body)) is not None:
-                self._exchange.error = replies.NO_THREADS
-                await self._reply(refused)
-            else:
-                await self._respond(body)
-            tasks.cancel_scope.cancel()
+        if self._route.action == "count_tokens":
+            service = self._count_tokens(body)
+        elif (refused := replies.thread_refusal(self._client, body)) is not None:
+            self._exchange.error = replies.NO_THREADS
+            service = self._reply(refused)
+        else:
+            service = self._respond(body)
+        await run_watched(service, self._watch_client)
 
     def _reply_without_body(self) -> Response | None:
         gateway, route, method = self._gateway, self._route, self._exchange.method
@@ -227,15 +225,15 @@ class _Service:
             else:
                 await self._reply(Response(count.body, count.status, media_type="application/json"))
 
-    async def _watch_client(self, scope: anyio.CancelScope) -> None:
-        """Cancel the service when the client disconnects."""
+    async def _watch_client(self) -> bool:
+        """Return True when the client disconnects, False if the response has ended before."""
         await anyio.lowlevel.checkpoint()  # aiohttp sends the request in a task of its own
         if self._attempt is not None:
             self._attempt.prepare()
         silence = self._gateway._limits.silence
         await self._stream.wait_for_disconnect(self._receive, silence, self._describe_heartbeat)
         self._exchange.disconnected = not self._stream.has_ended  # a server reports the end of a response, too
-        scope.cancel()
+        return self._exchange.disconnected
 
     async def _respond(self, body: Any) -> None:
         """Send the response of the first upstream that gives one."""

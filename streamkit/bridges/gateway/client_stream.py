@@ -8,11 +8,12 @@ alone has not begun (docs/rules.md, "The gateway"). This module must not depend 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import inf
 from time import monotonic
 
 import anyio
 from starlette.types import Receive, Send
+
+from streamkit.bridges.gateway.watched_service import receive_within
 
 __all__ = ["ClientStream"]
 
@@ -89,13 +90,14 @@ class ClientStream:
             describe: returns the headers of the response and the heartbeat, ``b""`` for none at present.
         """
         while True:
-            remaining = inf if interval is None or self.has_ended else self._last_sent + interval - monotonic()
-            if remaining <= 0:
-                await self._send_heartbeat(*describe())
-                continue
-            with anyio.move_on_after(remaining):
-                while (await receive())["type"] != "http.disconnect":
-                    pass
+            remaining = None
+            if interval is not None and not self.has_ended:
+                remaining = self._last_sent + interval - monotonic()
+                if remaining <= 0:
+                    await self._send_heartbeat(*describe())
+                    continue
+            message = await receive_within(receive, remaining)
+            if message is not None and message["type"] == "http.disconnect":
                 return
 
     async def _send_heartbeat(self, headers: Mapping[str, str], heartbeat: bytes) -> None:
