@@ -457,6 +457,14 @@ class Turn(ChoiceView):
         return self._choice.completed_call(index)
 
     @property
+    def origin(self) -> dict[str, str]:
+        """What makes the response, as far as it is known: ``provider``, ``endpoint``, ``model``, ``requested_model``.
+
+        The metadata of ``content`` has the same, by which a renderer decides where opaque state may go.
+        """
+        return self._state.origin
+
+    @property
     def usage(self) -> Usage | None:
         """The tokens counted so far; None if the wire sent no figures."""
         return self._accumulator.total_usage

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import structs
 
 from streamkit.calls import ToolCall
-from streamkit.events import BlockEnded, Event, Finished, Reasoning, Text, ToolCallDelta, ToolCallReady, ToolCallStart
+from streamkit.events import BlockEnded, Event, Finished, Reasoning, Text, ToolCallReady, ToolCallStart
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import get
 from streamkit.providers.wrapped_state import UpstreamState, wrap_state
@@ -30,8 +30,8 @@ __all__ = ["StateCarrier"]
 _PHASE = "phase"
 #: The metadata that a client of the same wire gets in the same fields; texts of different items are different messages.
 _ITEM_FIELDS = ("item_id", _PHASE, "agent", "audio")
-#: The events that carry nothing themselves.
-_DELTAS = (Text, ToolCallDelta)
+#: The events that carry state, that state may precede, or that are counted.
+_CARRYING = frozenset({Reasoning, BlockEnded, ToolCallStart, ToolCallReady})
 
 
 class StateCarrier:
@@ -75,7 +75,7 @@ class StateCarrier:
         the state of calls (`Traits.calls_carry_reasoning`), the next call has the state of the blocks before it, and
         reasoning has its own only if text or the end follows.
         """
-        if len(events) == 1 and events[0].__class__ in _DELTAS and not (self._text_states or self._unwritten):
+        if not (self._text_states or self._unwritten) and _CARRYING.isdisjoint(map(type, events)):
             return [*events]
         ready = {event.call.id: event for event in events if isinstance(event, ToolCallReady)}
         carried: set[str] = set()

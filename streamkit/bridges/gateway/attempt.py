@@ -157,7 +157,7 @@ class Attempt:
                     events = [*batch, *turn.close()] if is_done else batch
                     if written := write(events):
                         data += written
-                        has_begun = has_begun or has_content(events) or (not waits_for_content and turn.error is None)
+                        has_begun = has_begun or (not waits_for_content and turn.error is None) or has_content(events)
                     if is_done:
                         break  # the client gets the end before the end of the upstream's body is read
                     if data and has_begun:

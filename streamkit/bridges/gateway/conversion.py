@@ -16,7 +16,6 @@ from streamkit import providers
 from streamkit.bridges.gateway.upstream import Upstream
 from streamkit.events import Event, Failed, Reasoning, ReasoningKind, ResponseStarted, UsageReport
 from streamkit.history import ToolCallBlock
-from streamkit.providers.origin import normalize_endpoint
 from streamkit.providers.provider import Framing, Provider
 from streamkit.request import Request
 from streamkit.turn import Turn
@@ -68,9 +67,7 @@ class Conversion:
             used_ids=used_ids,
         )
         self._restorer = providers.CallRestorer(request, target)
-        endpoint = normalize_endpoint(upstream.endpoint) if upstream.endpoint else None
-        origin = {"provider": target.name, "endpoint": endpoint, "requested_model": model}
-        self._carrier = providers.StateCarrier(client, origin)
+        self._carrier = providers.StateCarrier(client, self.turn.origin)
         # Models of OpenAI stream summaries only, so clients of Responses show no other reasoning: LiteLLM, LangChain
         # and agno read ``response.reasoning_summary_text.delta`` and not ``response.reasoning_text.delta``.
         kind = client.traits.reasoning_kind
@@ -107,14 +104,19 @@ class Conversion:
 
     def _start(self, batch: Sequence[Event]) -> Sequence[Event]:
         """Return the first events, with the first report of tokens before the start of the response."""
-        started = next((event for event in batch if isinstance(event, ResponseStarted)), None)
-        if started is not None:
-            self._has_started = True
-            if self._shows_model and started.model is not None:
-                self.writer.model = started.model
         # The tokens of the prompt are in the start of Anthropic's messages, and LangChain.js reads them only there.
-        usage = next((event for event in batch if isinstance(event, UsageReport)), None)
-        return batch if usage is None else [usage, *(event for event in batch if event is not usage)]
+        first: list[Event] = []
+        others: list[Event] = []
+        for event in batch:
+            if isinstance(event, UsageReport) and not first:
+                first.append(event)
+                continue
+            others.append(event)
+            if isinstance(event, ResponseStarted) and not self._has_started:
+                self._has_started = True
+                if self._shows_model and event.model is not None:
+                    self.writer.model = event.model
+        return [*first, *others]
 
     def _clean(self, event: Event) -> Event:
         if not isinstance(event, Failed):

@@ -86,6 +86,8 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
         query: the query's parameters.
         headers: the request's headers, with names in lower case.
     """
+    if (usual := _USUAL.get(path)) is not None:
+        return usual
     client = "anthropic" if "anthropic-version" in headers else "openai_chat"
     if path in ("", "/"):
         return Route(client, "health", ("GET", "HEAD"))
@@ -129,6 +131,16 @@ def _find_response(path: str, query: Mapping[str, str]) -> Route | None:
         if (match := pattern.fullmatch(path)) is not None:
             return Route(name, "count_tokens", model=match.groupdict().get("model"))
     return None
+
+
+def _usual_routes() -> dict[str, Route]:
+    """Return the routes of the paths that most clients ask, by the path, so that no pattern is tried for them."""
+    paths = [providers.get(name).traits.endpoint.path for name in CLIENTS]
+    found = {path: _find_response(path, {}) for each in paths for path in (each, _VERSION + each)}
+    return {path: route for path, route in found.items() if route is not None and route.model is None}
+
+
+_USUAL = _usual_routes()
 
 
 def client_provider(client: str, upstream: Provider | None = None) -> Provider:
