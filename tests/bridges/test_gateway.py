@@ -591,6 +591,30 @@ def test_the_client_gets_the_end_before_the_upstreams_body_ends() -> None:
 
 
 @pytest.mark.parametrize("event_loop", ["asyncio", "trio"])
+def test_the_upstreams_body_is_read_to_its_end_after_the_response_has_ended(event_loop: str) -> None:
+    # So its connection can serve another request. A server reports the end of a response like a client that left.
+    steps: list[str] = []
+
+    async def main() -> None:
+        async def end_later() -> None:
+            await anyio.wait_all_tasks_blocked()
+            steps.append("body ended")
+
+        app = Gateway(upstream(Response(*answer("anthropic"), end_later)))
+        with anyio.fail_after(5), Connection("openai_chat") as connection:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(app, connection.scope, connection.receive, connection.send)
+                message: dict[str, Any] = {}
+                while message.get("more_body", True):
+                    message = await connection.messages.receive()
+                steps.append("response ended")
+                connection.left.set()
+
+    anyio.run(main, backend=event_loop)
+    assert steps == ["response ended", "body ended"]
+
+
+@pytest.mark.parametrize("event_loop", ["asyncio", "trio"])
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_disconnects_closes_the_upstream(stream: bool, event_loop: str) -> None:
     reports: list[Exchange] = []
