@@ -34,6 +34,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         call_id: the same for call ids; None if the wire has none or the encoder creates them.
         streams_by_default: a body that does not mention streaming asks for a stream.
         request_id_header: the header of a response with its id, from which the SDKs read it.
+        limit_headers: how the names of the headers of a response about rate limits and about another try begin, in
+            lower case.
         error_name_header: the header of a refused request that names its error; None if the body alone does.
         error_names: the name of the error by HTTP status, for that header.
         answers_arrays: the response is one JSON array if the query does not ask for events.
@@ -61,6 +63,9 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     call_id: tuple[str, int] | None = ("call_", 24)
     streams_by_default: bool = False
     request_id_header: str = "x-request-id"
+    # https://platform.openai.com/docs/guides/rate-limits (Groq, Mistral and others have other ends). The SDKs
+    # of OpenAI and Anthropic read ``x-should-retry`` before the status.
+    limit_headers: tuple[str, ...] = ("x-ratelimit", "x-should-retry")
     error_name_header: str | None = None
     error_names: Mapping[int, str] = field(default_factory=dict)
     answers_arrays: bool = False

@@ -311,6 +311,49 @@ def test_only_headers_of_features_of_the_same_wire_are_sent() -> None:
     assert other == {"anthropic-version": "2023-06-01"}
 
 
+#: Headers of responses of each family, of which a client of the wire gets all.
+LIMITS = {
+    "anthropic": {
+        "anthropic-ratelimit-unified-5h-utilization": "0.42", "anthropic-ratelimit-requests-remaining": "49",
+        "anthropic-ratelimit-requests-reset": "2026-01-27T12:00:00Z", "anthropic-priority-input-tokens-limit": "10000",
+        "anthropic-fast-output-tokens-remaining": "9",
+    },
+    "openai_chat": {"x-ratelimit-remaining-tokens": "149984", "x-ratelimit-reset-tokens": "6m0s"},
+    "openai_responses": {"x-ratelimit-limit-requests": "500", "x-codex-primary-used-percent": "12.5"},
+    "cohere": {"x-trial-endpoint-call-remaining": "19", "x-endpoint-monthly-call-limit": "1000"},
+}  # fmt: skip
+OTHERS = {"Set-Cookie": "__cf_bm=1", "connection": "keep-alive", "anthropic-organization-id": "o", "x-ratelimits": "é"}
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("target", LIMITS)
+def test_a_client_of_the_same_wire_gets_the_rate_limits_of_the_upstream(target: str, streams: bool) -> None:
+    sent = {name.title(): value for name, value in LIMITS[target].items()}
+    app = Gateway(upstream(Response(*answer(target), headers={**sent, **OTHERS}), provider=target))
+    response = ask(app, target, json={**CLIENTS[target][1], "stream": streams})
+    own = {"cache-control", "content-type", "content-length", "request-id", "x-request-id"}
+    assert {name: value for name, value in response.headers.items() if name not in own} == LIMITS[target]
+
+
+@pytest.mark.parametrize(
+    ("client", "target", "names"),
+    [
+        ("openai_responses", "openai_chat", {"x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"}),
+        ("openai_chat", "openai_responses", {"x-ratelimit-limit-requests"}),
+        ("openai_chat", "groq", {"x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"}),
+        ("openai_chat", "anthropic", set()),
+        ("anthropic", "openai_chat", set()),
+        ("cohere", "openai_chat", set()),
+        ("gemini", "anthropic", set()),
+    ],
+)
+def test_rate_limits_of_another_family_are_not_translated(client: str, target: str, names: set[str]) -> None:
+    sent = LIMITS["openai_chat" if target == "groq" else target]
+    response = ask(Gateway(upstream(Response(*answer(target), headers=sent), provider=target)), client)
+    assert response.status_code == 200
+    assert {name for name in response.headers if name in {name for each in LIMITS.values() for name in each}} == names
+
+
 # ---------------------------------------------------------------- errors
 
 
@@ -328,6 +371,15 @@ def test_a_refusal_has_the_status_the_message_and_the_headers_in_the_clients_wor
     assert response.headers["x-request-id"] == "req_1"
     assert response.json()["error"]["message"] == "slow down"
     assert response.json()["error"]["code"] == "rate_limit_exceeded"
+
+
+@pytest.mark.parametrize(("client", "limits"), [("anthropic", LIMITS["anthropic"]), ("openai_chat", {})])
+def test_a_refusal_says_what_remains_and_whether_it_is_worth_another_try(client: str, limits: dict[str, str]) -> None:
+    """The SDKs of Anthropic and OpenAI read ``x-should-retry`` before the status."""
+    sent = {**LIMITS["anthropic"], "x-should-retry": "false", "set-cookie": "a=b"}
+    response = ask(Gateway(upstream(refused(429, LIMITED, **sent))), client)
+    given = {name: value for name, value in response.headers.items() if name in sent}
+    assert (response.status_code, given) == (429, {**limits, "x-should-retry": "false"})
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -93,6 +93,18 @@ def test_the_error_of_a_count_is_the_upstreams_and_the_next_one_of_the_wire_is_a
     assert unanswered.status_code == 502
 
 
+def test_a_refused_count_says_when_to_ask_again() -> None:
+    sent = {"retry-after": "7", "anthropic-ratelimit-requests-remaining": "0", "x-should-retry": "true"}
+    path, _, model, _ = COUNTS["anthropic"]
+    with (
+        serve_responses((429, {**JSON, **sent, "set-cookie": "a=b"}, b"{}")) as (upstream, _),
+        serve_gateway(Target("anthropic", upstream)) as url,
+    ):
+        response = httpx.post(url + path, json=model)
+    assert response.status_code == 429
+    assert {name: response.headers.get(name) for name in (*sent, "set-cookie")} == {**sent, "set-cookie": None}
+
+
 @pytest.mark.parametrize(("body", "message"), [([], "must be a JSON object"), ({}, "names no model")])
 def test_a_count_without_a_model_is_refused(body: Any, message: str) -> None:
     with serve_responses() as (upstream, _), serve_gateway(Target("anthropic", upstream)) as url:

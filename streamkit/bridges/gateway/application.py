@@ -32,7 +32,7 @@ from streamkit.bridges.gateway.observer import Observer
 from streamkit.bridges.gateway.routes import Route, client_provider, find_route
 from streamkit.bridges.gateway.stored_responses import ReferenceNotFound, StoredResponses
 from streamkit.bridges.gateway.token_counts import can_count, count_tokens
-from streamkit.bridges.gateway.upstream import ANY_MODEL, Upstream
+from streamkit.bridges.gateway.upstream import ANY_MODEL, Upstream, is_header_value, limit_headers
 from streamkit.bridges.gateway.watched_service import run_watched
 from streamkit.calls import ErrorCode, StreamError
 from streamkit.errors import UsageError
@@ -223,7 +223,7 @@ class _Service:
             if count.body is None:
                 await self._reply(replies.refusal(self._client, count.status, exchange.error or ""))
             else:
-                await self._reply(Response(count.body, count.status, media_type="application/json"))
+                await self._reply(Response(count.body, count.status, count.headers, media_type="application/json"))
 
     async def _watch_client(self) -> bool:
         """Return True when the client disconnects, False if the response has ended before."""
@@ -300,7 +300,7 @@ class _Service:
     async def _send_failure(self, attempt: Attempt, error: StreamError) -> None:
         """Send the error of an upstream: as a status, or as an event if heartbeats were sent."""
         if await self._stream.cancel():
-            await self._reply(replies.failed_reply(attempt, error, self._id_header(attempt)))
+            await self._reply(replies.failed_reply(attempt, error, self._upstream_headers(attempt)))
         else:
             await self._stream.end(replies.failed_event(attempt, error))
 
@@ -313,14 +313,16 @@ class _Service:
     def _response_headers(self, attempt: Attempt) -> dict[str, str]:
         self._exchange.status = 200
         framing = attempt.writer.traits.framing if attempt.request.stream else "json_array"
-        return {"content-type": CONTENT_TYPES[framing], "cache-control": "no-cache", **self._id_header(attempt)}
+        return {"content-type": CONTENT_TYPES[framing], "cache-control": "no-cache", **self._upstream_headers(attempt)}
 
-    def _id_header(self, attempt: Attempt) -> dict[str, str]:
-        """Return the header with the id: that of the upstream's response, else one of the gateway."""
-        value = attempt.response_headers.get(attempt.target.traits.endpoint.request_id_header)
-        if isinstance(value, str) and value.isascii() and value.isprintable() and value:
+    def _upstream_headers(self, attempt: Attempt) -> dict[str, str]:
+        """Return the headers about the upstream: its rate limits and the id, else one of the gateway."""
+        given = attempt.response_headers
+        value = given.get(attempt.target.traits.endpoint.request_id_header)
+        if value is not None and is_header_value(value):
             self._exchange.request_id = value
-        return {attempt.client.traits.endpoint.request_id_header: self._exchange.request_id}
+        limits = limit_headers(attempt.client, attempt.target, given)
+        return {**limits, attempt.client.traits.endpoint.request_id_header: self._exchange.request_id}
 
     async def _fail_internally(self, problem: Exception) -> None:
         """Log a defect of the gateway and report it."""

@@ -8,16 +8,23 @@ must not depend on ASGI.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 import anyio
 
 from streamkit import providers
-from streamkit.bridges.gateway.routes import Route
-from streamkit.bridges.gateway.upstream import Upstream, UpstreamRequest, feature_headers
+from streamkit.bridges.gateway.routes import Route, client_provider
+from streamkit.bridges.gateway.upstream import (
+    Upstream,
+    UpstreamRequest,
+    feature_headers,
+    is_header_value,
+    limit_headers,
+)
 from streamkit.errors import UsageError
+from streamkit.providers.provider import Provider
 from streamkit.source_failure import is_io_failure
 
 __all__ = ["TokenCount", "can_count", "count_tokens"]
@@ -37,6 +44,7 @@ class TokenCount:
         provider: the name of its provider.
         model: its model.
         status: the HTTP status.
+        headers: the headers of the response that say when to ask again.
         body: the body, without secrets; None if there is no response.
         error: what failed; None if nothing did.
     """
@@ -45,6 +53,7 @@ class TokenCount:
     provider: str
     model: str
     status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
     error: str | None = None
 
@@ -76,16 +85,24 @@ async def count_tokens(
         if not can_count(upstream, route.client):
             continue
         model = upstream.model_for(named if isinstance(named, str) else None)
-        status, data, error = await _ask(upstream, _request(upstream, route, body, headers, model))
-        provider = providers.get(upstream.provider).name
-        count = TokenCount(upstream=number, provider=provider, model=model, status=status, body=data, error=error)
+        status, given, data, error = await _ask(upstream, _request(upstream, route, body, headers, model))
+        target = providers.get(upstream.provider)
+        count = TokenCount(
+            upstream=number,
+            provider=target.name,
+            model=model,
+            status=status,
+            headers=_limit_headers(route, target, given),
+            body=data,
+            error=error,
+        )
         if status < 429:
             break
     return count
 
 
-async def _ask(upstream: Upstream, request: UpstreamRequest) -> tuple[int, bytes | None, str | None]:
-    """Return the status, the body and the error of a response."""
+async def _ask(upstream: Upstream, request: UpstreamRequest) -> tuple[int, Mapping[str, str], bytes | None, str | None]:
+    """Return the status, the headers, the body and the error of a response."""
     data = bytearray()
     try:
         with anyio.fail_after(_PATIENCE):
@@ -93,16 +110,24 @@ async def _ask(upstream: Upstream, request: UpstreamRequest) -> tuple[int, bytes
                 async for part in response.aiter_bytes():
                     data += part
                     if len(data) > _LONGEST:
-                        return 502, None, f"the response to a count of tokens has more than {_LONGEST} bytes"
+                        return 502, {}, None, f"the response to a count of tokens has more than {_LONGEST} bytes"
                 status = getattr(response, "status_code", 200)
+                headers = getattr(response, "headers", None) or {}
     except TimeoutError:
-        return 504, None, f"the upstream did not count tokens within {_PATIENCE:g} seconds"
+        return 504, {}, None, f"the upstream did not count tokens within {_PATIENCE:g} seconds"
     except Exception as error:
         if not is_io_failure(error):
             raise
-        return 502, None, f"the response to a count of tokens failed: {error or type(error).__name__}"
+        return 502, {}, None, f"the response to a count of tokens failed: {error or type(error).__name__}"
     body = upstream.clean(data.decode(errors="replace")).encode()
-    return status, body, None if status < 400 else f"the upstream refused to count tokens: status {status}"
+    return status, headers, body, None if status < 400 else f"the upstream refused to count tokens: status {status}"
+
+
+def _limit_headers(route: Route, target: Provider, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of a response that say when to ask again."""
+    limits = limit_headers(client_provider(route.client, target), target, given)
+    waiting = given.get("retry-after")
+    return {**limits, "retry-after": waiting} if waiting is not None and is_header_value(waiting) else limits
 
 
 def _request(

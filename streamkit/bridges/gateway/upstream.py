@@ -15,7 +15,7 @@ from streamkit.providers.provider import Provider
 from streamkit.redaction import redact_secrets
 from streamkit.time_limits import check_seconds
 
-__all__ = ["ANY_MODEL", "Ask", "Upstream", "UpstreamRequest", "feature_headers"]
+__all__ = ["ANY_MODEL", "Ask", "Upstream", "UpstreamRequest", "feature_headers", "is_header_value", "limit_headers"]
 
 #: The model of ``Upstream.models`` for every name that is not listed.
 ANY_MODEL = "*"
@@ -97,3 +97,21 @@ def feature_headers(client: Provider, target: Provider, headers: Mapping[str, st
     if client.package != target.package:
         return {}
     return {name: headers[name] for name in target.traits.endpoint.feature_headers if name in headers}
+
+
+def limit_headers(client: Provider, target: Provider, headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of an upstream's response about its rate limits that the client's wire has, too.
+
+    They are not translated (docs/rules.md, "The gateway").
+    """
+    known = client.traits.endpoint.limit_headers
+    shared = tuple(prefix for prefix in target.traits.endpoint.limit_headers if prefix in known)
+    if not shared:
+        return {}
+    names = [name for name in headers if name.lower().startswith(shared)]
+    return {name.lower(): headers[name] for name in names if is_header_value(headers[name])}
+
+
+def is_header_value(value: Any) -> bool:
+    """Return True for a value of an upstream's header that can be sent on."""
+    return isinstance(value, str) and value.isascii() and value.isprintable() and value != ""

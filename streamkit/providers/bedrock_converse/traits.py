@@ -128,6 +128,7 @@ TRAITS = Traits(
         sdk_base_path="",
         route=r"/model/(?P<model>.+)/(?P<verb>converse(?:-stream)?)",
         request_id_header="x-amzn-requestid",
+        limit_headers=(),
         error_name_header="x-amzn-errortype",
         error_names=ERROR_NAMES,
         route_example="/model/{modelId}/converse-stream",

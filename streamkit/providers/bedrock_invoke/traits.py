@@ -37,6 +37,7 @@ TRAITS = replace(
         sdk_base_path="",
         route=r"/model/(?P<model>.+)/(?P<verb>invoke(?:-with-response-stream)?)",
         request_id_header="x-amzn-requestid",
+        limit_headers=(),
         error_name_header="x-amzn-errortype",
         error_names=ERROR_NAMES,
         route_example="/model/{modelId}/invoke-with-response-stream",

@@ -74,6 +74,8 @@ TRAITS = Traits(
         sdk_base_path="",
         route=r"/v2/chat",
         route_example="/v2/chat",
+        # As responses to trial keys have them; the documentation names the limits alone.
+        limit_headers=("x-trial-endpoint-call-", "x-endpoint-monthly-call-limit"),
         response_id=("", 32),
         call_id=("call_", 12),
     ),

@@ -168,6 +168,7 @@ TRAITS = Traits(
         route_example="/v1beta/models/{model}:streamGenerateContent",
         count_path="/v1beta/models/{model}:countTokens",
         count_route=r"/v\d\w*/(?:.+/)?models/(?P<model>[^/:]+):countTokens",
+        limit_headers=(),
         response_id=("", 22),
         call_id=None,  # its calls mostly have none
         answers_arrays=True,

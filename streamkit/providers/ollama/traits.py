@@ -48,6 +48,7 @@ TRAITS = Traits(
         sdk_base_path="",
         route=r"/api/chat",
         route_example="/api/chat",
+        limit_headers=(),
         response_id=("", 0),
         call_id=("call_", 8),
         # "stream: if false the response will be returned as a single response object", https://docs.ollama.com/api/chat

@@ -118,6 +118,9 @@ TRAITS = Traits(
         # https://platform.openai.com/docs/api-reference/responses/input-tokens
         count_path="/responses/input_tokens",
         count_route=r"(?:/.+)?/responses/input_tokens",
+        # Codex reads ``x-codex-primary-used-percent`` and others; further limits have names between these words
+        # (https://github.com/openai/codex/blob/main/codex-rs/codex-api/src/rate_limits.rs).
+        limit_headers=("x-ratelimit", "x-should-retry", "x-codex-"),
         response_id=("resp_", 50),
     ),
 )
