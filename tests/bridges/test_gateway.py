@@ -278,6 +278,34 @@ def test_a_client_of_the_same_wire_gets_the_details_of_an_error_without_secrets(
     assert "details" not in other.json()["error"]
 
 
+def test_a_gemini_client_gets_the_candidates_that_it_asked_for() -> None:
+    from google.genai import types
+
+    names = {"modelVersion": "m", "responseId": "r"}
+    chunks = [
+        {"candidates": [{"content": {"parts": [{"text": text}], "role": "model"}, "index": number, **end}], **names}
+        for number, text, end in ((0, "a", {}), (1, "b", {"finishReason": "STOP"}), (0, "c", {"finishReason": "STOP"}))
+    ]
+    stream = b"".join(b"data: " + json.dumps(chunk).encode() + b"\r\n\r\n" for chunk in chunks)
+    target, reports = upstream(Response(stream), Response(stream), provider="gemini"), list[Exchange]()
+    app, body = Gateway(target, report=reports.append), CLIENTS["gemini"][1]
+    (own,) = run(
+        app,
+        ("POST", "/v1beta/models/m:generateContent"),
+        json={**body, "generationConfig": {"candidateCount": 2}},
+    )
+    assert target.requests[0].body["generationConfig"] == {"candidateCount": 2}
+    read = types.GenerateContentResponse.model_validate(own.json())
+    texts = [[part.text for part in each.content.parts or ()] for each in read.candidates or () if each.content]
+    assert (texts, reports[0].changes) == ([["ac"], ["b"]], [])
+    other = ask(app, "openai_chat", json={**CLIENTS["openai_chat"][1], "stream": False, "n": 2})
+    assert [choice["message"]["content"] for choice in other.json()["choices"]] == ["ac"]
+    assert [change for change in reports[1].changes if "'n'" in change or "choices" in change] == [
+        "left out the fields 'n': only openai_chat has them",
+        "the events of all choices but one were left out",
+    ]
+
+
 def test_models_are_mapped_and_the_client_keeps_its_own_name() -> None:
     target = upstream(Response(*answer()), Response(*answer()), models={"m": "mine", "*": "others"})
     app = Gateway(target)

@@ -479,6 +479,79 @@ def test_clients_of_gemini_get_the_parts_of_its_tools_and_files_as_they_came() -
     assert parts_of(through("gemini", *gemini_stream(*parts))) == parts
 
 
+def candidates_stream(first: int) -> list[Json]:
+    """Return a stream with two candidates, in which that of a number begins."""
+    second, names = 1 - first, {"modelVersion": "m", "responseId": "r1"}
+    counts = {"promptTokenCount": 3, "candidatesTokenCount": 2, "totalTokenCount": 5}
+
+    def candidate(index: int, *parts: Json, **end: Any) -> Json:
+        return {"content": {"parts": [*parts], "role": "model"}, "index": index, **end}
+
+    call = {"functionCall": {"name": "w", "args": {"a": 1}}, "thoughtSignature": "c2ln"}
+    end = {"finishReason": "MAX_TOKENS", "avgLogprobs": -0.5, "finishMessage": "long"}
+    chunks = [
+        [candidate(first, {"text": "a"})],
+        [candidate(second, {"text": "b"}), candidate(first, {"text": "c"})],
+        [candidate(second, call, finishReason="STOP", avgLogprobs=-0.25)],
+        [candidate(first, **end)],
+    ]
+    stream: list[Json] = [{"candidates": each, **names} for each in chunks]
+    return [*stream[:-1], {**stream[-1], "usageMetadata": counts}]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_clients_of_gemini_get_every_candidate_that_they_asked_for(first: int) -> None:
+    stream, second = candidates_stream(first), 1 - first
+    (body,) = through("gemini", *stream, stream=False)
+    found = {each["index"]: each for each in body["candidates"]}
+    assert (list(found), body["usageMetadata"]) == ([0, 1], stream[-1]["usageMetadata"])
+    assert found[first]["content"]["parts"] == [{"text": "ac"}]
+    text, call = found[second]["content"]["parts"]
+    assert (text, call["functionCall"]["args"], call["thoughtSignature"]) == ({"text": "b"}, {"a": 1}, "c2ln")
+    ends = [{name: value for name, value in found[number].items() if name != "content"} for number in (first, second)]
+    assert ends == [
+        {"index": first, "finishReason": "MAX_TOKENS", "avgLogprobs": -0.5, "finishMessage": "long"},
+        {"index": second, "finishReason": "STOP", "avgLogprobs": -0.25},
+    ]
+
+
+@pytest.mark.parametrize("framing", ["sse", "json_array"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_stream_of_candidates_is_read_again(first: int, framing: Any) -> None:
+    stream, live = candidates_stream(first), writer("gemini", framing=framing)
+    parts = [live.write(event) for event in events_of("gemini", *stream)] + [live.close()]
+    again = Turn("gemini", "t")
+    for part in parts:
+        again.feed(part)
+    again.close()
+    before = Turn("gemini", "t")
+    for chunk in stream:
+        before.feed(chunk)
+    before.close()
+    assert [(view.index, view.text, view.finish) for view in again.choices] == [
+        (view.index, view.text, view.finish) for view in before.choices
+    ]
+    assert [call.arguments for view in again.choices for call in view.calls] == [{"a": 1}]
+    assert (again.error, live.omitted) == (None, {})
+    texts = [b'"text":"a"' in part or b'"text":"b"' in part or b'"text":"c"' in part for part in parts]
+    assert texts.count(True) == 3  # each as it came
+
+
+def test_a_candidate_without_content_has_its_finish() -> None:
+    stream = gemini_stream({"text": "a"})
+    stream[1]["candidates"].append({"index": 1, "finishReason": "SAFETY"})
+    (body,) = through("gemini", *stream, stream=False)
+    assert [each["finishReason"] for each in body["candidates"]] == ["STOP", "SAFETY"]
+    assert [each["content"]["parts"] for each in body["candidates"]] == [[{"text": "a"}], [{"text": ""}]]
+
+
+def test_other_wires_get_one_candidate() -> None:
+    live = writer("openai_chat")
+    data = b"".join([live.write(event) for event in events_of("gemini", *candidates_stream(0))]) + live.close()
+    assert (b'"content":"a"' in data, b'"content":"b"' in data) == (True, False)
+    assert list(live.omitted) == ["other_choice"]
+
+
 def test_the_part_of_a_file_is_not_in_its_json() -> None:
     stream = gemini_stream({"inlineData": {"mimeType": "image/png", "data": "aGk="}})
     (file,) = [event for event in events_of("gemini", *stream) if isinstance(event, File)]

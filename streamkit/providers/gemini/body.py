@@ -11,19 +11,19 @@ Json: TypeAlias = dict[str, Any]
 
 def fold_chunks(chunks: list[Json]) -> Json:
     """Return the response that the chunks build: adjacent texts of one kind joined, all other parts in order."""
-    parts: list[Json] = []
-    candidate: Json = {}
+    candidates: dict[int, Json] = {}
     body: Json = {}
     for chunk in chunks:
         body |= chunk
         for piece in chunk.get("candidates", ()):
+            content: Json = {"parts": [], "role": "model"}
+            candidate = candidates.setdefault(piece["index"], {"content": content})
             candidate |= {name: value for name, value in piece.items() if name != "content"}
             for part in piece["content"]["parts"]:
-                _add_part(parts, part)
-    if not candidate:
-        return body
-    content = {"parts": parts or [{"text": ""}], "role": "model"}
-    return {**body, "candidates": [{"content": content, **candidate}]}
+                _add_part(candidate["content"]["parts"], part)
+    for candidate in candidates.values():
+        candidate["content"]["parts"] = candidate["content"]["parts"] or [{"text": ""}]
+    return {**body, "candidates": [candidates[number] for number in sorted(candidates)]} if candidates else body
 
 
 def _add_part(parts: list[Json], part: Json) -> None:

@@ -9,17 +9,19 @@ Wire: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from itertools import chain, repeat
+from typing import Any, ClassVar, Final, Self
 
 from streamkit.calls import ToolCall, Usage
 from streamkit.errors import UnsupportedContent
 from streamkit.events import BlockEnded, File, ReasoningKind
+from streamkit.providers.choices_writer import ChoicesWriter
 from streamkit.providers.encoding import citation_links, encode_chunk, encode_json
 from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.finish_reasons import invert_finish_reasons
 from streamkit.providers.gemini.body import fold_chunks
 from streamkit.providers.gemini.errors import ERRORS
-from streamkit.providers.gemini.response_metadata import CANDIDATE_FACTS
+from streamkit.providers.gemini.response_metadata import CANDIDATE_FACTS, facts_prefix
 from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.traits import FINISH_REASONS
 from streamkit.providers.traits import Traits
@@ -76,8 +78,8 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
     return b"data: %b\r\n\r\n" % encode_json(error_body(status, message, code))
 
 
-class GeminiWriter(WholeCallWriter):
-    """A writer of one candidate: an SSE event (``alt=sse``) or an element of a JSON array at a time."""
+class GeminiWriter(ChoicesWriter, WholeCallWriter):
+    """A writer of candidates: an SSE event (``alt=sse``) or an element of a JSON array at a time."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
 
@@ -87,7 +89,7 @@ class GeminiWriter(WholeCallWriter):
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
         self._is_array = traits.framing == "json_array"
-        self._separator = b"["
+        self._separators = chain((b"[",), repeat(b"\n,\r\n"))  # the API's framing without ``alt=sse``
         self._has_parts = False
 
     # ------------------------------------------------------------ the response
@@ -95,16 +97,32 @@ class GeminiWriter(WholeCallWriter):
     def _part(self, part: Json) -> None:
         """Send a part in one chunk."""
         self._has_parts = True
-        self._candidate({"content": {"parts": [part], "role": "model"}, "index": 0})
+        self._candidate({"content": {"parts": [part], "role": "model"}})
 
     def _candidate(self, candidate: Json) -> None:
         self.send(self._chunk(candidate))
+
+    def begin_choice(self, first: Self) -> None:
+        """Take the facts that each chunk has from the first candidate's writer."""
+        self._separators, self.usage, self.metadata = first._separators, first.usage, first.metadata
+        self.response_id, self.model = first.response_id, first.model
+
+    def end_choice(self) -> None:
+        """Write the finish reason and the facts about a further candidate."""
+        self._candidate(self._last_candidate())
+
+    def _last_candidate(self) -> Json:
+        """Return the end of a candidate: its last part is an empty text, as Gemini 3 sends it after calls."""
+        prefix = facts_prefix(self._number)
+        reason = self.finish_name(FINISH_REASONS, _FINISH_REASONS)
+        facts = {name: self.metadata[prefix + name] for name in CANDIDATE_FACTS if prefix + name in self.metadata}
+        return {"content": {"parts": [{"text": ""}], "role": "model"}, "finishReason": reason, **facts}
 
     def _usage_metadata(self, usage: Usage) -> Json:
         return self.with_own_usage(_usage_metadata(usage))
 
     def _chunk(self, candidate: Json, usage: Mapping[str, Any] | None = None) -> Json:
-        chunk: Json = {"candidates": [candidate]}
+        chunk: Json = {"candidates": [{**candidate, "index": self._number}]}
         if usage is None and self.usage is not None and self.usage.input_tokens is not None:
             # Of this wire without the tokens of tools, which it counts apart.
             usage = {"promptTokenCount": self.own_usage().get("promptTokenCount", self.usage.input_tokens)}
@@ -113,7 +131,7 @@ class GeminiWriter(WholeCallWriter):
         return {**chunk, **self._names()}
 
     def _text_chunk(self, text: str, thought: Json) -> Json:
-        return self._chunk({"content": {"parts": [{"text": text, **thought}], "role": "model"}, "index": 0})
+        return self._chunk({"content": {"parts": [{"text": text, **thought}], "role": "model"}})
 
     def _names(self) -> Json:
         names = {"modelVersion": self.model or "", "responseId": self.response_id or ""}
@@ -121,16 +139,13 @@ class GeminiWriter(WholeCallWriter):
 
     def end(self) -> None:
         """Write the finish reason with all token counts, or the error."""
+        self.end_others()
         if self.error is not None:
             if self.usage is not None:
                 self.send({"usageMetadata": self._usage_metadata(self.usage), **self._names()})
             self.send(self.own_error(error_body(*self.error_fields(self.error)), self.error))
         else:
-            # The last part is an empty text, as Gemini 3 sends it after calls.
-            last: Json = {"content": {"parts": [{"text": ""}], "role": "model"}}
-            last |= {"finishReason": self.finish_name(FINISH_REASONS, _FINISH_REASONS), "index": 0}
-            last |= {name: self.metadata[name] for name in CANDIDATE_FACTS if name in self.metadata}
-            chunk = self._chunk(last, {} if self.usage is None else self._usage_metadata(self.usage))
+            chunk = self._chunk(self._last_candidate(), {} if self.usage is None else self._usage_metadata(self.usage))
             feedback = self.metadata.get("promptFeedback")
             if feedback is not None:
                 chunk["promptFeedback"] = feedback
@@ -144,8 +159,7 @@ class GeminiWriter(WholeCallWriter):
         """Return a chunk as a server-sent event, or as an element of the array."""
         if not self._is_array:
             return b"data: %b\r\n\r\n" % encode_chunk(chunk)
-        separator, self._separator = self._separator, b"\n,\r\n"  # the API's framing without ``alt=sse``
-        return separator + encode_chunk(chunk)
+        return next(self._separators) + encode_chunk(chunk)
 
     def error_body(self, status: int, message: str, code: str | None) -> Json:
         """Return the body of a response that failed."""
@@ -213,7 +227,7 @@ class GeminiWriter(WholeCallWriter):
         if name is None:
             name = "groundingMetadata"
             data = {"groundingChunks": [{"web": {"uri": url, "title": title}} for url, title in links]}
-        self._candidate({"content": {"parts": [{"text": ""}], "role": "model"}, name: data, "index": 0})
+        self._candidate({"content": {"parts": [{"text": ""}], "role": "model"}, name: data})
 
     def file(self, event: File) -> None:
         """Write a file as inline data or as its address."""

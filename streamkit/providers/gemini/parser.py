@@ -26,7 +26,7 @@ from streamkit.providers.gemini.data_parts import DATA_FIELDS, FURTHER_DATA_FIEL
 from streamkit.providers.gemini.errors import retry_delay
 from streamkit.providers.gemini.finish_reasons import interpret_finish_reason
 from streamkit.providers.gemini.function_calls import FunctionCallReader
-from streamkit.providers.gemini.response_metadata import ResponseMetadataReader
+from streamkit.providers.gemini.response_metadata import ResponseMetadataReader, facts_prefix
 from streamkit.providers.gemini.schema import (
     CHUNK_DECODER,
     SIGNATURE,
@@ -248,7 +248,7 @@ class GeminiParser:
                 self._sink.unknown({"finishReason": raw})
             return
         if isinstance(candidate.finishMessage, str) and candidate.finishMessage:
-            self._sink.add_response_metadata({"finishMessage": candidate.finishMessage})
+            self._sink.add_response_metadata({f"{facts_prefix(state.number)}finishMessage": candidate.finishMessage})
         if reason == "stop":
             # The empty functionCall that ends a streamed call may be missing. After any other reason a call without
             # its end was truncated.

@@ -17,11 +17,16 @@ from streamkit.providers.gemini.schema import Candidate, WideCandidate, to_camel
 from streamkit.providers.log_probabilities import read_log_probabilities
 from streamkit.providers.provider import Sink
 
-__all__ = ["CANDIDATE_FACTS", "ResponseMetadataReader"]
+__all__ = ["CANDIDATE_FACTS", "ResponseMetadataReader", "facts_prefix"]
 
 _FIELDS = ("safetyRatings", "avgLogprobs", "tokenCount", "groundingAttributions", "continuationToken")
 #: The fields of a candidate that are metadata of the response.
 CANDIDATE_FACTS = (*_FIELDS, "finishMessage", "logprobsResult")
+
+
+def facts_prefix(number: int) -> str:
+    """Return how the names of the facts about a candidate begin in the metadata of the response."""
+    return f"candidates.{number}." if number else ""
 
 
 class ResponseMetadataReader:
@@ -37,7 +42,7 @@ class ResponseMetadataReader:
         """Read the rare fields of a candidate."""
         if not isinstance(candidate, WideCandidate):
             return
-        prefix = f"candidates.{number}." if number else ""
+        prefix = facts_prefix(number)
         kept = {name: value for name in _FIELDS if (value := getattr(candidate, name)) is not None}
         if kept:
             plain = to_camel_case(kept, rename=False)

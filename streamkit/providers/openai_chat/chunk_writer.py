@@ -6,13 +6,12 @@ contains, and it must not read a clock: ``created`` is 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final, Self
 
 from msgspec.structs import replace
 
 from streamkit.calls import Usage
-from streamkit.events import Event
+from streamkit.providers.choices_writer import ChoicesWriter
 from streamkit.providers.encoding import encode_chunk
 from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.finish_reasons import invert_finish_reasons
@@ -20,7 +19,6 @@ from streamkit.providers.openai_chat.body import fold_chunks
 from streamkit.providers.openai_chat.schema import CHOICE_RESPONSE_FIELDS, RESPONSE_FIELDS, SOURCE_FIELDS
 from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
 from streamkit.providers.openai_errors import ERRORS, error_body
-from streamkit.providers.provider_writer import Writer, of_no_choice
 from streamkit.providers.wire_writer import Json, WriterOptions
 
 __all__ = ["ChunkWriter"]
@@ -29,11 +27,8 @@ __all__ = ["ChunkWriter"]
 _FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, preferred={"refusal": "content_filter"})
 
 
-class ChunkWriter(Writer):
-    """A writer of the chunks of one choice; of all choices, if the events are of the same wire.
-
-    Each further choice has a writer of its own, whose chunks are part of the same stream.
-    """
+class ChunkWriter(ChoicesWriter):
+    """A writer of the chunks of a response and of its choices."""
 
     # invalid_request_error is the type of an error; the code of one names the fault of a field.
     error_rules: ClassVar[ErrorRules] = replace(ERRORS, unnamed=frozenset({"invalid_request"}))
@@ -44,9 +39,6 @@ class ChunkWriter(Writer):
         self._has_usage_chunk = options.usage_chunk
         self._line_end = 2 * traits.line_end.encode()
         self._common: Json = {}
-        self._options = options
-        self._number = 0  # of the choice
-        self._others: dict[int, ChunkWriter] = {}  # the writers of the other choices, by their numbers
 
     # ------------------------------------------------------------ the response
 
@@ -72,8 +64,7 @@ class ChunkWriter(Writer):
 
     def end(self) -> None:
         """Write the finish reason, the usage and the end marker, or the error."""
-        for other in self._others.values():
-            self._end_other(other)
+        self.end_others()
         counts = None if self.usage is None else self._usage_fields(self.usage)
         if self.finish is not None:
             self._last_chunks(counts)
@@ -86,36 +77,14 @@ class ChunkWriter(Writer):
 
     # ------------------------------------------------------------ other choices
 
-    def _takes_choice(self, event: Event, handler: Callable[[Any, Any], None]) -> bool:
-        """Return True if an event is of the first choice; of the same wire write that of another one."""
-        if not self.is_same_wire or self._choice in (None, event.choice) or of_no_choice(handler):
-            is_first = self._choice is None
-            takes = super()._takes_choice(event, handler)
-            if is_first and self._choice is not None and self.is_same_wire:
-                self._number = self._choice
-            return takes
-        if (other := self._others.get(event.choice)) is None:
-            other = self._others[event.choice] = self._new_writer(event.choice)
-        other.apply(event, handler)
-        self._frames += other._take()
-        return False
+    def begin_choice(self, first: Self) -> None:
+        """Write the chunk with the role."""
+        self._common = first._common
+        self._delta({"role": "assistant", "content": "", "refusal": None})
 
-    def _new_writer(self, number: int) -> ChunkWriter:
-        other = type(self)(self._dialect, self._options)
-        other._chunks, other._common, other.is_same_wire = self._chunks, self._common, True
-        other._number = other._choice = number
-        other._has_begun = True
-        other._delta({"role": "assistant", "content": "", "refusal": None})
-        return other
-
-    def _end_other(self, other: ChunkWriter) -> None:
-        """Write the end of another choice."""
-        other._end_blocks()
-        if other.finish is not None:
-            other._delta({}, finish=_FINISH_REASON_NAMES[other.finish_reason])
-        self._frames += other._take()
-        for kind, sentence in other.omitted.items():
-            self.omit(kind, sentence)
+    def end_choice(self) -> None:
+        """Write the finish reason."""
+        self._delta({}, finish=_FINISH_REASON_NAMES[self.finish_reason])
 
     # ------------------------------------------------------------ chunks
 
