@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -65,36 +65,58 @@ _VALUE = r"[^\s\"',;&<>{}()\[\]\\]"
 _NAMES_OF_FACTS = frozenset({"key", "policy", "session", "pass", "auth"})  # also names of harmless fields
 
 
+#: Of these words each name above has one.
+_WORDS = (
+    *("key", "token", "auth", "credential", "sig", "secret", "pass", "pwd", "policy", "jwt", "session", "cookie"),
+    *("accessid", "x-amz", "x-goog"),
+)
+#: Of these texts each key with a prefix of its own has one.
+_KEY_PARTS = ("-", "_", "AIza", "ya29.", "AKIA", "ASIA", "ABSK", "eyJ")
+
+
 @cache
 def _patterns() -> _Patterns:
-    """Return the patterns, compiled on first use: that takes several milliseconds, and most programs mask nothing."""
     return _Patterns()
 
 
 class _Patterns:
-    """The patterns of secrets in a text."""
+    """The patterns of secrets in a text. Each is compiled on first use: all take 10 ms, and most errors need none."""
 
-    def __init__(self) -> None:
-        self.url_parameter = re.compile(
-            rf"({_SEPARATOR}(?:{_PARAMETERS})(?:=|%3d))(?:(?!%26)[^&\s\"'<>#\\])+", re.IGNORECASE
-        )
-        self.user_info = re.compile(r"(://)[^\s/?#\"'<>]{1,512}@")
-        self.header = re.compile(
+    @cached_property
+    def url_parameter(self) -> re.Pattern[str]:
+        return re.compile(rf"({_SEPARATOR}(?:{_PARAMETERS})(?:=|%3d))(?:(?!%26)[^&\s\"'<>#\\])+", re.IGNORECASE)
+
+    @cached_property
+    def user_info(self) -> re.Pattern[str]:
+        return re.compile(r"(://)[^\s/?#\"'<>]{1,512}@")
+
+    @cached_property
+    def header(self) -> re.Pattern[str]:
+        return re.compile(
             rf"(?<![\w-])((?:{_HEADERS})[\"']?\s{{0,4}}(?::|=>?|,)\s{{0,4}}(?:b?[\"'])?)(?:(?:bearer|basic|token|negotiate)\s{{1,4}})?{_VALUE}+",
             re.IGNORECASE,
         )
-        self.field = re.compile(
+
+    @cached_property
+    def field(self) -> re.Pattern[str]:
+        return re.compile(
             rf"(?<![\w-])((?:{_FIELDS})(?:\s{{1,4}}(?:provided|given|used|is|was|sent)){{0,2}}[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"'`]?)"
             rf"(?!{_VALUE}{{0,64}}\*\*)(?={_VALUE}{{0,64}}[0-9_+/-])({_VALUE}{{6,}})",
             re.IGNORECASE,
         )
-        self.scheme = re.compile(
+
+    @cached_property
+    def scheme(self) -> re.Pattern[str]:
+        return re.compile(
             r"\b((?:bearer|basic)\s{1,4})(?=[A-Za-z]{0,19}[0-9._~+/=-]|[A-Za-z]{20})[\w.~+/=-]{6,}", re.IGNORECASE
         )
+
+    @cached_property
+    def key(self) -> re.Pattern[str]:
         # Keys with a prefix of their own: OpenAI, Anthropic, OpenRouter, DeepSeek (sk-), Groq, Hugging Face, xAI,
         # Perplexity, Cerebras, NVIDIA, Replicate, Together, GitHub, GitLab, Slack, Google (key and OAuth token),
         # Amazon, a JSON Web Token.
-        self.key = re.compile(
+        return re.compile(
             r"(?<![A-Za-z0-9_])(?:"
             r"(?:sk|rk|pk|csk|xai|pplx|nvapi|glpat|xox[abprs])-[A-Za-z0-9_-]{8,}"
             r"|(?:gsk|hf|r8|fw|tgp_v1|gh[pousr]|github_pat)_[A-Za-z0-9_-]{16,}"
@@ -102,7 +124,10 @@ class _Patterns:
             r"|(?:AKIA|ASIA|ABSK)[A-Za-z0-9+/=]{16,}"
             r")|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+)?"
         )
-        self.secret_name = re.compile(rf"(?:{_HEADERS}|{_FIELDS}|token|{_PARAMETERS})", re.IGNORECASE)
+
+    @cached_property
+    def secret_name(self) -> re.Pattern[str]:
+        return re.compile(rf"(?:{_HEADERS}|{_FIELDS}|token|{_PARAMETERS})", re.IGNORECASE)
 
 
 def redact(text: str) -> str:
@@ -112,20 +137,26 @@ def redact(text: str) -> str:
     ``sig``, ``X-Amz-...``), the values of headers and fields that hold keys, ``Bearer`` and ``Basic`` credentials, and
     keys with a known prefix (``sk-``, ``AIza``, ``hf_``, ...).
     """
-    patterns = _patterns()
-    if "=" in text or "%3" in text:
+    patterns, folded = _patterns(), text.casefold()
+    has_name = _has_any(folded, _WORDS)
+    if has_name and ("=" in text or "%3" in text):
         text = patterns.url_parameter.sub(rf"\1{MASK}", text)
     if "@" in text:
         text = patterns.user_info.sub(rf"\1{MASK}@", text)
     has_value = ":" in text or "=" in text
-    if has_value or "," in text:
+    if has_name and (has_value or "," in text):
         text = patterns.header.sub(rf"\1{MASK}", text)
-    if has_value:
+    if has_name and has_value:
         text = patterns.field.sub(rf"\1{MASK}", text)
     if len(text) < _SHORTEST_KEY:
         return text
-    text = patterns.scheme.sub(rf"\1{MASK}", text)
-    return patterns.key.sub(MASK, text)
+    if "bearer" in folded or "basic" in folded:
+        text = patterns.scheme.sub(rf"\1{MASK}", text)
+    return patterns.key.sub(MASK, text) if _has_any(text, _KEY_PARTS) else text
+
+
+def _has_any(text: str, parts: tuple[str, ...]) -> bool:
+    return any(part in text for part in parts)
 
 
 def redact_secrets(text: str, secrets: Iterable[str]) -> str:
@@ -219,5 +250,8 @@ class _Redaction:
 def is_secret_name(name: str) -> bool:
     """Return whether a field of this name holds a secret."""
     return (
-        len(name) <= 64 and name.lower() not in _NAMES_OF_FACTS and _patterns().secret_name.fullmatch(name) is not None
+        len(name) <= 64
+        and name.lower() not in _NAMES_OF_FACTS
+        and _has_any(name.casefold(), _WORDS)
+        and _patterns().secret_name.fullmatch(name) is not None
     )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
-from streamkit import Turn
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamkit import Turn, redaction
 from streamkit.calls import StreamError, StreamWarning
 from streamkit.errors import StreamInterrupted, UnsupportedContent
 from streamkit.events import Failed, to_json
@@ -81,6 +85,33 @@ def test_a_secret_is_masked(text: str) -> None:
 @pytest.mark.parametrize("text", ORDINARY)
 def test_an_ordinary_sentence_stays_as_it_is(text: str) -> None:
     assert redact(text) == text
+
+
+@pytest.mark.parametrize("name", ["url_parameter", "user_info", "header", "field", "scheme", "key"])
+@settings(deadline=None)
+@given(data=st.data())
+def test_everything_that_a_pattern_matches_is_masked(name: str, data: st.DataObject) -> None:
+    """A pattern is compiled only for a text that may match it."""
+    pattern: re.Pattern[str] = getattr(redaction._patterns(), name)
+    match = pattern.search(data.draw(st.from_regex(pattern, alphabet=st.characters(codec="ascii"))))
+    if match is not None:  # what is generated may break a condition on what follows
+        assert "***" in redact(match[0])
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_every_name_of_a_secret_is_known(data: st.DataObject) -> None:
+    pattern = redaction._patterns().secret_name
+    name = data.draw(st.from_regex(pattern, fullmatch=True, alphabet=st.characters(codec="ascii")))
+    is_fact = name.lower() in ("key", "policy", "session", "pass", "auth") or len(name) > 64
+    assert redact_value({name: "x"}) == {name: "x" if is_fact else "***"}
+
+
+def test_an_ordinary_error_compiles_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    patterns = redaction._Patterns()
+    monkeypatch.setattr(redaction, "_patterns", lambda: patterns)
+    error = StreamError("provider_error", "slow down", raw={"error": {"message": "slow down", "type": "requests"}})
+    assert (error.message, vars(patterns)) == ("slow down", {})
 
 
 def test_the_rest_of_a_text_stays() -> None:

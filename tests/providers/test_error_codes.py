@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import wire_streams
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from streamkit import StreamError, StreamInterrupted, Turn, providers
+from streamkit.providers import error_rules
 from streamkit.providers.error_rules import ErrorRules, MessageRule
 
 #: One error a line: the provider, the HTTP status (None: within a stream), the body, and what it means.
@@ -105,6 +109,60 @@ def test_hostile_error_objects_do_not_raise() -> None:
         for provider in ("openai_chat", "anthropic", "gemini", "cohere", "ollama", "bedrock_invoke"):
             classified = providers.get(provider).traits.classify_error(StreamError("provider_error", "x", raw=raw))
             assert classified.limit is None
+
+
+PATTERNS = sorted(
+    {rule.pattern for name in providers.names() for rule in providers.get(name).writer().error_rules.messages}
+)
+
+
+def _matches(pattern: str, message: str) -> bool:
+    rules = ErrorRules(messages=(MessageRule("quota_exceeded", pattern),))
+    return rules.classify(StreamError("provider_error", message)).code == "quota_exceeded"
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@settings(deadline=None, max_examples=25)
+@given(data=st.data())
+def test_every_message_of_a_pattern_is_found(pattern: str, data: st.DataObject) -> None:
+    """A pattern is compiled only for a message that has a part of it."""
+    assert _matches(pattern, data.draw(st.from_regex(re.compile(pattern, re.IGNORECASE))))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        (r"spent limit", "your SPENT LIMIT"),
+        (r"spent limit", "\u017fpent l\u0131m\u0130t"),  # alike without regard to case
+        (r"disk full", "dis\u212a full"),
+        (r"no (?:more |)tokens?(?: left)?", "no token"),
+        (r"a{2}bc?|[]x]yz", "aab"),
+        (r"a{2}bc?|[]x]yz", "]yz"),
+        (r"[(|]\)\|\[x", "|)|[x"),
+        (r"over.{0,9}?the+ top$", "over and theee top"),
+        (r"\d+", "5"),
+        (r"(?:a|b)", "b"),
+    ],
+)
+def test_syntax_is_no_part_of_a_message(pattern: str, message: str) -> None:
+    assert re.search(pattern, message, re.IGNORECASE)
+    assert _matches(pattern, message)
+
+
+def test_an_error_does_not_compile_the_patterns_of_other_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+
+    def compile_pattern(pattern: str) -> re.Pattern[str]:
+        compiled.append(pattern)
+        return re.compile(pattern, re.IGNORECASE)
+
+    monkeypatch.setattr(error_rules, "_compile", compile_pattern)
+    classify = providers.get("openai_chat").traits.classify_error
+    assert classify(StreamError("provider_error", "You are sending too much", status=429)).code == "rate_limited"
+    assert compiled == []
+    message = "prompt is too long: 201130 tokens > 200000 maximum"
+    found = classify(StreamError("provider_error", message, status=400))
+    assert (found.code, found.limit, len(compiled)) == ("context_overflow", 200000, 1)
 
 
 def test_rules_are_added_with_the_later_ones_first() -> None:

@@ -226,7 +226,7 @@ ERRORS: Final = OPENAI + ErrorRules(
         MessageRule("quota_exceeded", r"reaching the monthly spending limit"),
         # MiniMax under status 200, with numbers that mean something else elsewhere (MiniMax-AI/cli#59,
         # https://platform.minimax.io/docs/api-reference/errorcode)
-        MessageRule("unauthorized", r"^(?:login fail|not authorized)"),
+        MessageRule("unauthorized", r"^login fail|^not authorized"),
         MessageRule("rate_limited", r"^rate limit\b"),
         MessageRule("quota_exceeded", r"^usage limit exceeded"),
         MessageRule("content_policy", r"^(?:input|output) new_sensitive"),
