@@ -324,7 +324,10 @@ class LogProbabilities(_Event, frozen=True, gc=False, tag="log_probabilities"):
 
 
 class Unknown(_Event, frozen=True, gc=False, tag="unknown"):
-    """Input without an event of its own, unchanged: a chunk, or a complete block of the response (``is_block``)."""
+    """Input without an event of its own, unchanged: a chunk, or a complete block of the response (``is_block``).
+
+    Also an event of a newer version that ``from_json`` has read.
+    """
 
     type: ClassVar[Literal["unknown"]] = "unknown"
     raw: Any
@@ -530,11 +533,15 @@ def to_json(event: Event) -> bytes:
 def from_json(data: bytes | str) -> Event:
     """Decode an event that ``to_json`` encoded.
 
+    A newer version may have written it: an event of a type that this version lacks is ``Unknown`` with the object, and
+    further fields are ignored. A value that a field cannot have is an error: what ends a turn or a run must not be
+    taken for something to skip.
+
     Args:
         data: one line of JSON.
 
     Raises:
-        msgspec.ValidationError: the JSON is not an event.
+        msgspec.ValidationError: the JSON is not an event: no object with a ``type``, or one with other fields.
         ValueError: the data is not JSON.
     """
     try:
@@ -543,12 +550,21 @@ def from_json(data: bytes | str) -> Event:
         except (msgspec.DecodeError, UnicodeDecodeError):  # msgspec refuses an escaped half of a surrogate pair
             import json
 
-            event = msgspec.convert(json.loads(data), Event)
+            plain = json.loads(data)
+            event = _newer_event(plain) or msgspec.convert(plain, Event)
     except RecursionError:
         raise ValueError("the data is nested too deeply") from None
     if isinstance(event, RoundFinished) and event.update is not None:
         return msgspec.structs.replace(event, update=_decode_update(event.update))
     return event
+
+
+def _newer_event(data: Any) -> Unknown | None:
+    """Return the event of an object with a type that this version lacks; None for anything else."""
+    if not isinstance(data, dict) or not isinstance(kind := data.get("type"), str) or not kind or kind in EVENT_TYPES:
+        return None
+    choice = data.get("choice")
+    return Unknown(data, choice if choice.__class__ is int else 0)
 
 
 def _unchanged(data: Any) -> Any:

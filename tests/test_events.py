@@ -135,11 +135,30 @@ def test_values_without_a_json_form_are_written_as_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"{}", b'{"type":"no_such_event"}', b'{"type":"text"}', b"[]", b'{"type":"text","text":1}']
+    "data",
+    [
+        *(b"{}", b'{"type":""}', b'{"type":1}', b'{"type":"text"}', b"[]", b'{"type":"text","text":1}', b'"text"'),
+        b'{"type":"finished","reason":"a_new_reason"}',
+        b'{"type":"failed","error":{"kind":"a_new_kind","message":""}}',
+        b'{"type":"run_ended","ended":"a_new_ending"}',
+    ],
 )
 def test_other_json_is_a_validation_error(data: bytes) -> None:
     with pytest.raises(msgspec.ValidationError):
         events.from_json(data)
+
+
+@pytest.mark.parametrize("choice", [{}, {"choice": 2}, {"choice": "x"}, {"choice": True}])
+def test_an_event_of_a_newer_version_is_unknown(choice: dict[str, Any]) -> None:
+    data = {"type": "a_new_event", "text": "\ud83d", "more": [1], **choice}
+    event = events.from_json(json.dumps(data))
+    assert event == events.Unknown(data, 2 if choice == {"choice": 2} else 0)
+    assert events.from_json(events.to_json(event)) == event
+
+
+def test_fields_and_codes_of_a_newer_version_do_no_harm() -> None:
+    assert events.from_json(b'{"type":"text","text":"a","new":{"b":1}}') == events.Text("a")
+    assert events.from_json(b'{"type":"warned","code":"a_new_code","message":"m"}') == events.Warned("a_new_code", "m")
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=())))
