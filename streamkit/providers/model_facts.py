@@ -34,6 +34,7 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
         efforts: the efforts that are accepted; empty for any.
         max_budget: the largest budget; None if unknown.
         reasoning_is_optional: reasoning can be turned off.
+        temperature_excludes_top_p: a request with both settings is refused.
     """
 
     source: str
@@ -43,6 +44,7 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
     efforts: tuple[str, ...] = ()
     max_budget: int | None = None
     reasoning_is_optional: bool = True
+    temperature_excludes_top_p: bool = False
 
 
 UNKNOWN_MODEL = ModelFacts(source="")

@@ -160,6 +160,45 @@ def test_a_refused_temperature_is_left_out_and_reported(provider: str, model: st
 
 
 @pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ("anthropic", "claude-opus-4-1-20250805"),
+        ("anthropic", "claude-sonnet-4-5"),
+        ("anthropic", "claude-haiku-4-5-20251001"),
+        ("anthropic", "claude-opus-4-5-20251101"),
+        ("anthropic", "claude-sonnet-4-6"),
+        ("bedrock_converse", "us.anthropic.claude-opus-4-6-v1"),
+        ("bedrock_invoke", "global.anthropic.claude-sonnet-4-5-20250929-v1:0"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("settings", "left_out"),
+    [
+        ({"temperature": 0, "top_p": 0.95}, "top_p"),
+        ({"temperature": 1, "top_p": 1}, "top_p"),
+        ({"temperature": 1.5, "top_p": 0.9}, "temperature"),  # 1.5 becomes 1, which the models have anyway
+        ({"temperature": 1, "top_p": 0.9}, "temperature"),
+        ({"temperature": 0.2}, None),
+        ({"top_p": 0.2}, None),
+    ],
+)
+def test_of_a_temperature_and_a_top_p_one_is_sent_to_models_that_refuse_both(
+    provider: str, model: str, settings: Json, left_out: str | None
+) -> None:
+    body, changes = rendered(provider, model, **settings)
+    fields = {"topP": "top_p"}
+    sent = {fields.get(name, name) for name in (*body, *body.get("inferenceConfig", {}))} & {"temperature", "top_p"}
+    assert sent == settings.keys() - {left_out}
+    assert any(f"'{left_out}' was left out" in change for change in changes) is (left_out is not None)
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-20250514", "claude-sonnet-4-0", "claude-3-7-sonnet-latest", "other"])
+def test_a_temperature_and_a_top_p_are_sent_to_models_that_take_both(model: str) -> None:
+    body, _ = rendered("anthropic", model, temperature=0.2, top_p=0.9)
+    assert (body["temperature"], body["top_p"]) == (0.2, 0.9)
+
+
+@pytest.mark.parametrize(
     ("model", "settings", "thinking", "effort"),
     [
         ("claude-sonnet-4-5", {"reasoning_budget": 2000}, {"type": "enabled", "budget_tokens": 2000}, None),
