@@ -129,16 +129,14 @@ class ChunkWriter(ChoicesWriter):
         total = (prompt or 0) + (output or 0)
         if self._dialect.reasoning_excluded_from_output and output is not None and reasoning and reasoning <= output:
             output -= reasoning
-        fields = {
-            "prompt_tokens": prompt or 0,
-            "completion_tokens": output or 0,
-            "total_tokens": total,
+        details = {
             "prompt_tokens_details": {name: count for name, count in cached.items() if count is not None},
             "completion_tokens_details": {} if reasoning is None else {"reasoning_tokens": reasoning},
         }
-        if own := self.own_usage():
-            return {**{name: value for name, value in fields.items() if value != {}}, **own}
-        return fields
+        # Empty details are left out: @openrouter/ai-sdk-provider refuses those without a count.
+        known = {name: counts for name, counts in details.items() if counts}
+        fields = {"prompt_tokens": prompt or 0, "completion_tokens": output or 0, "total_tokens": total, **known}
+        return self.with_own_usage(fields)
 
     def _delta(
         self, delta: Json, choice: Json | None = None, top: Json | None = None, finish: str | None = None

@@ -118,6 +118,15 @@ def test_every_chunk_is_valid_for_the_openai_sdk_and_usage_comes_last_without_ch
     assert chunks[0]["usage"] is None
 
 
+def test_details_of_unknown_tokens_are_left_out() -> None:
+    *_, last = _chunks(Content.ai("Hi"), usage=Usage(10, 5))
+    assert last["usage"] == {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    *_, last = _chunks(Content.ai("Hi"), usage=Usage(10, 5, 0))
+    assert last["usage"].keys() - {"prompt_tokens", "completion_tokens", "total_tokens"} == {
+        "completion_tokens_details"
+    }
+
+
 @pytest.mark.parametrize(
     ("finish", "raw"),
     [
