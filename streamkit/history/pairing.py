@@ -5,8 +5,9 @@ calls may have the same name (Kimi counts anew in every turn): then the call is 
 that has one without a result, and in that turn the first. A name that no earlier call has is searched in later calls,
 except for the raw id of a result with a canonical id: if its own call was removed, a later one of that raw id (Kimi's
 ``functions.x:0``) is another call.
-Only a result without any id is paired by its position, and only with the calls of the turn just before it. A name that
-no call has is never paired: that result is dropped.
+Only a result without any id is paired by its position, and only with the calls of the turn just before it: those of
+its tool's name, and if none has it, those that are left, provided that there are as many of them. An id that no call
+has is never paired: that result is dropped.
 
 It depends on calls and results in their order, not on the layout of contents.
 """
@@ -14,7 +15,7 @@ It depends on calls and results in their order, not on the layout of contents.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from streamkit.history.content import ToolCallBlock, ToolResponseBlock
 from streamkit.ids import is_canonical, normalize_to_history_tool_id
@@ -155,11 +156,13 @@ class Pairing:
         calls = deque(self._calls)
         turn: object = None  # the last one with calls
         open_calls: dict[str | None, deque[PairedCall]] = {}
+        misnamed: list[PairedResult] = []  # results of that turn; none of its calls without a result has their name
         for result in self._nameless:
             while calls and calls[0].number < result.number:
                 call = calls.popleft()
                 if call.turn is not turn:
-                    turn, open_calls = call.turn, {}
+                    self._pair_misnamed(misnamed, open_calls.get(None, ()))
+                    turn, open_calls, misnamed = call.turn, {}, []
                 if call.result is None:
                     open_calls.setdefault(None, deque()).append(call)
                     open_calls.setdefault(call.block.name, deque()).append(call)
@@ -167,9 +170,24 @@ class Pairing:
             if nearest is not None:
                 self._set_result(nearest, result)
             else:
-                self._changes.append(
-                    "a result without an id was dropped: the turn before it has no matching call without a result"
-                )
+                misnamed.append(result)
+        self._pair_misnamed(misnamed, open_calls.get(None, ()))
+
+    def _pair_misnamed(self, results: Sequence[PairedResult], calls: Iterable[PairedCall]) -> None:
+        """Pair results with the calls of their turn that are left, if there are as many of them.
+
+        Models before Gemini 3 only compare their numbers (archestra-ai/archestra#7583), so there are clients whose
+        results have another name than their calls: Semantic Kernel's is ``Plugin__f`` for its call ``Plugin-f``
+        (microsoft/semantic-kernel#7419).
+        """
+        left = [call for call in calls if call.result is None]
+        if len(left) == len(results):
+            for call, result in zip(left, results, strict=True):
+                self._set_result(call, result)
+        else:
+            self._changes += [
+                "a result without an id was dropped: the turn before it has no matching call without a result"
+            ] * len(results)
 
 
 class _CallsWithoutResult:

@@ -247,6 +247,27 @@ def test_a_result_without_an_id_pairs_by_the_name_of_its_tool() -> None:
     assert [(block.call_id, block.result) for block in done.contents[1].blocks] == [("a", 1), ("b", 2)]
 
 
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["p__f", "p__g"], ["p__f", "p__g"]),  # as many as there are calls, in their order
+        (["p__g", "f"], ["f", "p__g"]),  # a name that a call has counts first
+        ([None, "p__g"], [None, "p__g"]),
+        (["p__f"], [None, None]),  # which of the two calls, nothing says
+        (["p__f", "p__g", "p__h"], [None, None]),
+    ],
+)
+def test_results_without_ids_of_other_names_pair_if_they_are_as_many_as_the_calls(
+    names: list[str | None], expected: list[str | None]
+) -> None:
+    given = [Content.ai("", call("a", "f"), call("b", "g")), tool(*[response("", name, name=name) for name in names])]
+    done = repair([*given, Content.ai("", call("c", "h")), tool(response("", "last", name="h"))])
+    first, second = done.contents[1].blocks
+    assert [(block.call_id, block.result) for block in (first, second)] == [("a", expected[0]), ("b", expected[1])]
+    assert done.contents[3].blocks[0].result == "last"
+    assert sum("was dropped" in change for change in done.changes) == (expected == [None, None]) * len(names)
+
+
 def test_a_result_without_an_id_never_pairs_with_an_older_turn() -> None:
     given = [
         Content.ai("", call("a")),
