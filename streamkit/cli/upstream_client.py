@@ -24,6 +24,9 @@ import httpx
 import msgspec
 from yarl import URL
 
+from streamkit.errors import UsageError
+from streamkit.redaction import redact
+
 if TYPE_CHECKING:
     from streamkit.bridges.gateway import Ask, UpstreamRequest
 
@@ -151,6 +154,9 @@ def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[
         client: the HTTP client.
         address: the base URL.
         headers: those of every request, such as the key.
+
+    Raises:
+        UsageError: the proxy that the environment names for the address cannot be used.
     """
     proxy = _find_proxy(URL(address))
 
@@ -172,6 +178,10 @@ def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[
                 # seconds of silence. Later it may have read the request, whose answer would be paid twice.
                 if not _is_kept.get() or get_time() - started > _AT_ONCE:
                     raise
+            except aiohttp.ClientResponseError as error:
+                # aiohttp gives what is no HTTP response the status 400. Taken for the server's, it would be an invalid
+                # request, for which no other upstream is asked.
+                raise ConnectionError(_describe_no_response(error)) from None
 
     return partial(_Asking, post)
 
@@ -212,12 +222,39 @@ def _encode_body(body: Mapping[str, Any]) -> bytes:
         return json.dumps(body, separators=(",", ":")).encode()
 
 
+def _describe_no_response(error: aiohttp.ClientResponseError) -> str:
+    """Return why a request has no response, though the server or the proxy sent something."""
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy refused the connection: {error.status} {error.message}"
+    reason = error.message.strip().partition("\n")[0].rstrip(":")
+    return f"the server's response is not valid HTTP, check the base URL: {reason}"
+
+
 def _silence_error() -> aiohttp.SocketTimeoutError:
     return aiohttp.SocketTimeoutError(f"nothing arrived for {_SILENCE:g} seconds")
 
 
 def _find_proxy(url: URL) -> str | None:
-    """Return the proxy that the environment names for an address, such as in ``HTTPS_PROXY``; None for none."""
-    if url.host is None or proxy_bypass(url.host):
+    """Return the proxy that the environment names for an address, as httpx finds it; None for none.
+
+    Raises:
+        UsageError: it cannot be used.
+    """
+    if url.host is None or proxy_bypass(url.host) or proxy_bypass(f"{url.host}:{url.port}"):
         return None
-    return getproxies().get(url.scheme)
+    proxies = getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all")
+    if not proxy:
+        return None
+    if "://" not in proxy:
+        proxy = f"http://{proxy}"
+    try:
+        is_usable = URL(proxy).scheme in ("http", "https") and URL(proxy).host
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise UsageError(
+            f"{redact(proxy)!r}, the proxy of the environment for {url.host}, is not an HTTP proxy: set"
+            f" {url.scheme}_proxy to one, or add {url.host} to no_proxy"
+        )
+    return proxy

@@ -17,6 +17,7 @@ from streamkit import Turn, read
 from streamkit.bridges.gateway import UpstreamRequest
 from streamkit.cli import upstream_client
 from streamkit.cli.upstream_client import ask_over_http, open_client
+from streamkit.errors import UsageError
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 FRAMES = [
@@ -220,6 +221,89 @@ def test_the_proxy_of_the_environment_is_asked(monkeypatch, excluded: bool) -> N
             assert (len(proxy.requests), len(upstream.requests)) == ((0, 1) if excluded else (1, 0))
             if not excluded:
                 assert proxy.requests[0].startswith(f"POST {upstream.address}/v1/chat/completions ".encode())
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "excluded", "is_asked"),
+    [
+        ("all_proxy", "{address}", "", True),
+        ("http_proxy", "{host}", "", True),
+        ("http_proxy", "{address}", "{upstream}", False),
+        ("https_proxy", "{address}", "", False),
+    ],
+)
+def test_proxies_are_named_in_the_forms_that_other_programs_read(
+    monkeypatch, variable: str, value: str, excluded: str, is_asked: bool
+) -> None:
+    """curl and httpx take ``ALL_PROXY``, an address without a scheme, and an exclusion with a port."""
+
+    async def main() -> None:
+        async with served() as proxy, served() as upstream, open_client() as client:
+            fields = {"address": proxy.address, "host": proxy.address[7:], "upstream": upstream.address[7:]}
+            monkeypatch.setenv(variable, value.format(**fields))
+            monkeypatch.setenv("no_proxy", excluded.format(**fields))
+            await ask(client, upstream, proxy if is_asked else None)
+            assert (len(proxy.requests), len(upstream.requests)) == ((1, 0) if is_asked else (0, 1))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("proxy", ["socks5://localhost:1080", "http://", "http://[::1", "other://u:secret@host"])
+def test_a_proxy_that_cannot_be_used_is_refused_at_the_start(monkeypatch, proxy: str) -> None:
+    monkeypatch.setenv("all_proxy", proxy)
+
+    async def main() -> None:
+        async with open_client() as client:
+            with pytest.raises(UsageError, match=r"the proxy of the environment for model\.example") as refused:
+                ask_over_http(client, "https://model.example/v1", {})
+            assert "set https_proxy to one, or add model.example to no_proxy" in str(refused.value)
+            assert "secret" not in str(refused.value)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "sent", [b"\x15\x03\x01\x00\x02\x02\x16", b"SSH-2.0-OpenSSH_9\r\n", b"HTTP/1.1 200 OK\r\nx y\r\n\r\n"]
+)
+def test_what_is_no_http_is_a_failed_connection(sent: bytes) -> None:
+    """Such as TLS asked without it. The status 400 that aiohttp gives it is no response of the server."""
+
+    class Other(Upstream):
+        async def respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await read_request(reader)
+            writer.write(sent)
+            writer.close()
+
+    async def main() -> None:
+        upstream = Other(None, ends=False)
+        server = await asyncio.start_server(upstream.respond, "127.0.0.1", 0)
+        upstream.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server, open_client() as client:
+            with pytest.raises(
+                ConnectionError, match=r"the server's response is not valid HTTP, check the base URL: .+"
+            ):
+                await ask(client, upstream)
+
+    asyncio.run(main())
+
+
+def test_a_proxy_that_refuses_a_connection_is_named(monkeypatch) -> None:
+    class Refusing(Upstream):
+        async def respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n")
+            writer.close()
+
+    async def main() -> None:
+        proxy = Refusing(None, ends=False)
+        server = await asyncio.start_server(proxy.respond, "127.0.0.1", 0)
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        proxy.address = "https://model.example"
+        async with server, open_client() as client:
+            with pytest.raises(ConnectionError, match="the proxy refused the connection: 407 Proxy Authentication"):
+                await ask(client, proxy)
 
     asyncio.run(main())
 
