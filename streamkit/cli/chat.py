@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamkit import providers
 from streamkit.calls import CallRef, ToolCall
-from streamkit.cli.connection import find_key, request_headers, request_settings, request_url
+from streamkit.cli.connection import find_key, open_http, request_headers, request_settings, request_url
 from streamkit.cli.terminal import escape_text
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import (
@@ -112,7 +112,7 @@ async def _converse(
 
     history = [*([Content.system(system)] if system else []), Content.human(prompt)]
     # A model may think for minutes before the first byte; the user can press Ctrl-C.
-    async with httpx.AsyncClient(timeout=httpx.Timeout(30.0, read=600.0), headers=headers) as http:
+    async with open_http(timeout=httpx.Timeout(30.0, read=600.0), headers=headers) as http:
 
         async def create_new_stream(context: Any) -> Any:
             return http.stream("POST", url, json=_merge(settings, context.request))

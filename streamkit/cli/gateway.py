@@ -20,14 +20,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import socket
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from streamkit import providers
-from streamkit.cli.connection import request_headers
+from streamkit.cli.connection import read_key, request_headers
 from streamkit.cli.gateway_upstreams import ConfiguredUpstream, configure_upstream, parse_upstream, read_config
 from streamkit.cli.observation import TAP_PORT, add_record_argument, observation
 from streamkit.cli.serving import address_of, is_loopback, listen, port_number, server_settings
@@ -96,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     from streamkit.cli.terminal import Notes
 
     upstreams = _upstreams(options)
-    key = os.environ.get(_KEY_VARIABLE)
+    key = read_key(_KEY_VARIABLE)
     if options.require_key and not key:
         raise UsageError(f"--require-key needs a key for clients: set the environment variable {_KEY_VARIABLE}")
     if not options.require_key and not is_loopback(options.host):

@@ -15,21 +15,23 @@ An upstream on the command line is ``PROVIDER[=URL][#MODEL]``. A file has one ta
 
 from __future__ import annotations
 
-import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from streamkit import providers
-from streamkit.cli.connection import base_address, find_key
+from streamkit.cli.connection import base_address, find_key, read_key
 from streamkit.errors import UsageError
 from streamkit.providers.endpoint import Endpoint
 from streamkit.time_limits import check_seconds
 
 __all__ = ["ConfiguredUpstream", "configure_upstream", "parse_upstream", "read_config"]
 
+_VERSION = re.compile(r"/(?:v\d\w*|api)(?=/)")  # of a path, Ollama's included
 _FIELDS = ("provider", "base-url", "key-variable", "model", "models", "first-event-timeout")
 
 
@@ -75,21 +77,31 @@ def configure_upstream(
         first_event_timeout: seconds; None for no limit.
 
     Raises:
-        UsageError: the provider is unknown, there is no key, no address is known, or the seconds are not above 0.
+        UsageError: the provider is unknown, there is no key or one that cannot be sent, no address is known or it is
+            none, or the seconds are not above 0.
     """
     endpoint = providers.get(provider).traits.endpoint
     check_seconds("first-event-timeout", first_event_timeout)
-    key = find_key(endpoint) if key_variable is None else os.environ.get(key_variable)
+    key = find_key(endpoint) if key_variable is None else read_key(key_variable)
     if key is None and (key_variable is not None or (endpoint.key_required and base_url is None)):
         variables = " or ".join([key_variable] if key_variable is not None else endpoint.key_variables)
         raise UsageError(f"there is no key for {provider}: set the environment variable {variables}")
+    address = base_address(endpoint, base_url)
+    if key is not None and "@" in urlsplit(address).netloc and endpoint.key_header[0] == "authorization":
+        raise UsageError(f"{provider} has a key and a base URL with a password, which are one header: give one of them")
     return ConfiguredUpstream(
         provider=provider,
-        address=base_address(endpoint, base_url),
+        address=_without_repeated_version(address, endpoint),
         key=key,
         models=models or {},
         first_event_timeout=first_event_timeout,
     )
+
+
+def _without_repeated_version(address: str, endpoint: Endpoint) -> str:
+    """Return an address without a version at its end that begins the provider's paths: other SDKs take it there."""
+    first = _VERSION.match(endpoint.path)
+    return address if first is None else address.removesuffix(first[0])
 
 
 def parse_upstream(text: str, first_event_timeout: float | None = None) -> ConfiguredUpstream:

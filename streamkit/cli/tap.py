@@ -22,7 +22,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from streamkit import providers
-from streamkit.cli.connection import base_address
+from streamkit.cli.connection import base_address, open_http
 from streamkit.cli.observation import TAP_PORT, add_record_argument, observation
 from streamkit.cli.serving import address_of, is_loopback, listen, port_number, server_settings
 
@@ -80,7 +80,7 @@ async def _serve(
 
     timeout = httpx.Timeout(None, connect=30.0)  # the client decides how long it waits
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
-    async with httpx.AsyncClient(timeout=timeout, limits=limits) as http:
+    async with open_http(timeout=timeout, limits=limits) as http:
         app = PassThrough(provider, address, _ask_over_http(http), observer)
         settings: dict[str, Any] = {**server_settings(), "date_header": False}  # the upstream's own passes
         config = uvicorn.Config(app, **settings, timeout_graceful_shutdown=_PATIENCE)

@@ -19,8 +19,9 @@ from streamkit.bridges.gateway import Exchange
 from streamkit.calls import Usage
 from streamkit.cli import main
 from streamkit.cli.gateway import format_exchange, print_exchange
-from streamkit.cli.gateway_upstreams import ConfiguredUpstream, parse_upstream, read_config
+from streamkit.cli.gateway_upstreams import ConfiguredUpstream, configure_upstream, parse_upstream, read_config
 from streamkit.cli.terminal import Notes
+from streamkit.errors import UsageError
 from streamkit.testing import Reply, Stall, Status, serve
 
 VARIABLES = ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "STREAMKIT_GATEWAY_KEY")
@@ -41,6 +42,14 @@ def no_keys(monkeypatch):
         (["--provider", "anthropic"], "set the environment variable ANTHROPIC_API_KEY"),
         (["--provider", "openai_compatible"], "the provider has no usual address: give --base-url"),
         (["--base-url", "ftp://host"], "must begin with http:// or https://"),
+        (["--base-url", "http://[::1"], "the base URL is no address: 'http://[::1'"),
+        (["--base-url", "http://host:99999"], "the base URL is no address"),
+        (["--base-url", "http://host:x"], "the base URL is no address"),
+        (["--base-url", "http:///v1"], "the base URL is no address"),
+        (["--base-url", "http://"], "the base URL is no address"),
+        (["--base-url", "http://ho st"], "the base URL is no address"),
+        (["--base-url", "http://host?api-key=secret"], "must end before '?' and '#', since a path is appended"),
+        (["--base-url", "http://host/v1/messages/"], "the base URL must end before /v1/messages"),
         (["--model-map", "gpt-5"], "--model-map takes CLIENT=UPSTREAM"),
         (["--host", "0.0.0.0"], "can be reached by other computers: give --require-key as well"),  # noqa: S104
         (["--host", "example.com"], "can be reached by other computers"),
@@ -104,6 +113,48 @@ def test_a_file_of_upstreams_is_checked(capsys, tmp_path, text, message):
     error = capsys.readouterr().err
     assert str(path) in error
     assert message in " ".join(error.split())
+
+
+@pytest.mark.parametrize("variable", ["ANTHROPIC_API_KEY", "STREAMKIT_GATEWAY_KEY"])
+@pytest.mark.parametrize("key", ["sk-half\nother: header", "sk-cut-by-an-editor…", "sk-\x00"])
+def test_a_key_that_no_header_can_have_is_refused_at_the_start(monkeypatch, capsys, variable, key):
+    keys = {"ANTHROPIC_API_KEY": "key", "STREAMKIT_GATEWAY_KEY": "key"} | {variable: key}
+    for name, value in keys.items():
+        monkeypatch.setattr(os, "environ", {**os.environ, name: value})
+    assert main(["gateway", "--provider", "anthropic", "--require-key", "--port", "0"]) == 2
+    error = capsys.readouterr().err
+    assert f"the key in the environment variable {variable} has a character that no key has" in error
+    assert "sk-" not in error
+
+
+def test_a_key_and_a_password_that_are_one_header_are_refused(monkeypatch):
+    assert parse_upstream("ollama=http://user:word@host").key is None
+    monkeypatch.setenv("OPENAI_API_KEY", "the-key")
+    with pytest.raises(UsageError, match="a key and a base URL with a password, which are one header"):
+        parse_upstream("openai_compatible=http://user:word@host")
+
+
+def test_a_key_from_a_file_may_end_with_a_line_end(monkeypatch):
+    """Secrets of containers and ``.env`` files have one; aiohttp refuses each request with it."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", " the-key\r\n")
+    monkeypatch.setenv("OTHER_KEY", "\n")
+    assert parse_upstream("anthropic").key == "the-key"
+    with pytest.raises(UsageError, match="set the environment variable OTHER_KEY"):
+        configure_upstream("anthropic", key_variable="OTHER_KEY")
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        ("anthropic=https://host/v1/", "https://host"),
+        ("gemini=https://host/proxy/v1beta", "https://host/proxy"),
+        ("ollama= http://host/api", "http://host"),
+        ("openai_compatible=http://host/v1", "http://host/v1"),
+        ("openai_compatible=http://host/chat", "http://host/chat"),
+    ],
+)
+def test_a_version_at_the_end_of_a_base_url_is_not_asked_twice(given, address):
+    assert parse_upstream(given).address == address
 
 
 def test_upstreams_of_the_command_line_and_of_a_file(monkeypatch, tmp_path):

@@ -142,6 +142,15 @@ def test_what_cannot_work_is_refused_at_the_start(tmp_path: Path, capsys: pytest
     assert "give --base-url" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("proxy", ["socks9://127.0.0.1:1", "http://[::"])
+def test_a_proxy_that_cannot_be_used_is_refused_at_the_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], proxy: str
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    assert main(["tap", "--provider", "anthropic", "--port", "0", "--tap-port", "0"]) == 2
+    assert "a proxy of the environment cannot be used: " in capsys.readouterr().err
+
+
 def test_hosts_of_this_computer() -> None:
     assert [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "10.0.0.1", "example.com")] == [
         True, True, True, False, False,
